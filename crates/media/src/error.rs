@@ -1,0 +1,92 @@
+//! What can go wrong between a program and its media.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of the media floor. Each says what happened, where, and what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call on the store file failed; nothing durable has changed.
+    #[error("{path}: cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The store file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A write or sync failed, now or earlier: what reached the disk is unknown, and nothing is retried.
+    #[error("{path}: poisoned: a write or sync failed earlier ({cause}); close the store and open it again to learn what survived")]
+    Poisoned {
+        /// The store file.
+        path: PathBuf,
+        /// The first failure.
+        cause: String,
+    },
+    /// Another process holds the store.
+    #[error("{path}: in use by another process{holder}; close it there, or reach it through `everbyte serve`")]
+    InUse {
+        /// The store file.
+        path: PathBuf,
+        /// Who, where that is known: ` (pid 123)`, or empty.
+        holder: String,
+    },
+    /// The file carries no media header: it is not a store.
+    #[error("{path}: not an Everbyte store ({detail}); create one with `everbyte create`")]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        detail: &'static str,
+    },
+    /// The file was written by a newer Everbyte.
+    #[error("{path}: media format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// The format on media.
+        found: u32,
+        /// The newest format this program reads.
+        known: u32,
+    },
+    /// Bytes on media contradict themselves.
+    #[error("{path}: damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The range lies outside what is backed.
+    #[error("offset {at:#x} + {len} lies outside the store's {limit} bytes")]
+    OutOfRange {
+        /// Start of the range.
+        at: u64,
+        /// Bytes.
+        len: u64,
+        /// Bytes backed now.
+        limit: u64,
+    },
+    /// The media was opened by another process and inherited by fork.
+    #[error("the store was opened by process {owner} and cannot be used after fork; open it again in this process")]
+    Forked {
+        /// The process that opened it.
+        owner: u32,
+    },
+    /// The options ask for what this machine or path cannot do.
+    #[error("{path}: {detail}")]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What is not possible, and what is.
+        detail: String,
+    },
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,89 @@
+//! The disk below the `file` backend, as a seam: real files here, recorded and failing ones in `sim`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+/// A file on a disk. Writes may reach the medium in any order, by 512-byte sectors, until a sync returns.
+pub trait Disk: Send + Sync {
+    /// Fills `into` from `at`.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
+    /// Writes all bytes; not yet durable.
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes all bytes and returns when these are durable; says nothing about other writes.
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Returns when all earlier writes are durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Bytes of the file.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Backs a range, growing the file; what was there stays.
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()>;
+    /// Gives a range back; it then reads as zeros. Not being able to is not an error.
+    fn punch(&self, at: u64, len: u64);
+    /// What `mmap` maps.
+    fn mappable(&self) -> BorrowedFd<'_>;
+}
+
+impl Disk for File {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        FileExt::read_exact_at(self, into, at)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, at)
+    }
+
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        use rustix::io::{IoSlice, ReadWriteFlags, pwritev2};
+        let mut done = 0;
+        while done < bytes.len() {
+            let rest = [IoSlice::new(&bytes[done..])];
+            match pwritev2(self, &rest, at + done as u64, ReadWriteFlags::DSYNC) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(self, rustix::fs::FallocateFlags::empty(), at, len) {
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                // No fallocate: write zeros beyond the end, where nothing can be overwritten.
+                let zeros = vec![0; 64 << 10];
+                let mut from = at.max(Disk::len(self)?);
+                while from < at + len {
+                    let step = (at + len - from).min(zeros.len() as u64);
+                    FileExt::write_all_at(self, &zeros[..step as usize], from)?;
+                    from += step;
+                }
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn punch(&self, at: u64, len: u64) {
+        use rustix::fs::FallocateFlags;
+        let _ = rustix::fs::fallocate(self, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len);
+    }
+
+    fn mappable(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}

@@ -1,0 +1,141 @@
+//! The media head: two copies of 512 bytes that say where the log lies and how long the file should be.
+//!
+//! Format: docs/formats/media.md, section 1. The copies lie at 8 KiB and 12 KiB and are written in turn, so a torn
+//! write leaves the other one. The valid copy with the larger sequence counts.
+//!
+//! Invariants
+//!   HEAD-1  A copy counts only if its checksum covers all its fields.
+//!   HEAD-2  The copy that counts is never overwritten: `next` writes the other one.
+
+use crate::{Error, Result};
+use std::path::Path;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Where the two copies lie.
+pub(crate) const COPIES: [u64; 2] = [8 << 10, 12 << 10];
+/// Bytes below this belong to the superblock and the heads; logs and spans start later.
+pub const HEAD_END: u64 = 16 << 10;
+
+const MAGIC: [u8; 8] = *b"EVRBMDIA";
+/// The newest media format this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// One copy of the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Head {
+    pub magic: [u8; 8],
+    /// Covers every other byte of the head (HEAD-1).
+    pub checksum: u32,
+    pub format: u32,
+    /// Larger is newer.
+    pub sequence: u64,
+    /// The declared maximum of the store in bytes; the mapping reserves as much.
+    pub max: u64,
+    /// A file shorter than this has been truncated from outside.
+    pub file_len: u64,
+    pub log_at: u64,
+    pub log_len: u64,
+    /// 0: the log was never used and is not backed. 1: it is preallocated and zeroed.
+    pub log_ready: u64,
+    /// Where the first record not yet checkpointed starts, relative to `log_at`.
+    pub log_head: u64,
+    /// The sequence number that record carries.
+    pub log_sequence: u64,
+    /// The checksum of the record before it, which it is chained to.
+    pub log_chain: u64,
+    /// Raised by each recovery of the log: records of an earlier life never join a later chain.
+    pub incarnation: u64,
+    pub reserved: [u8; 416],
+}
+const _: () = assert!(size_of::<Head>() == 512);
+
+impl Head {
+    pub(crate) fn new(max: u64, file_len: u64, log_at: u64, log_len: u64) -> Head {
+        let mut head = Head::new_zeroed();
+        (head.magic, head.format) = (MAGIC, FORMAT);
+        (head.max, head.file_len, head.log_at, head.log_len) = (max, file_len, log_at, log_len);
+        head
+    }
+
+    fn sum(&self) -> u32 {
+        let mut plain = *self;
+        plain.checksum = 0;
+        crc32c::crc32c(plain.as_bytes())
+    }
+
+    /// The bytes of the head after this one and the place where they go (HEAD-2).
+    pub(crate) fn next(&mut self) -> (u64, &[u8]) {
+        self.sequence += 1;
+        self.checksum = self.sum();
+        (COPIES[(self.sequence % 2) as usize], self.as_bytes())
+    }
+
+    /// The copy that counts, of the bytes read at [`COPIES`].
+    pub(crate) fn choose(path: &Path, copies: [&[u8]; 2]) -> Result<Head> {
+        let parse = |bytes: &[u8]| Head::read_from_bytes(bytes).ok().filter(|head| head.magic == MAGIC);
+        let found = copies.map(parse);
+        let whole = found.into_iter().flatten().filter(|head| head.checksum == head.sum()).max_by_key(|head| head.sequence);
+        let Some(head) = whole else {
+            return Err(match found.iter().flatten().next() {
+                Some(_) => Error::Damaged {
+                    path: path.into(),
+                    at: COPIES[0],
+                    detail: "both copies of the media head fail their checksum".into(),
+                },
+                None => Error::NotAStore { path: path.into(), detail: "no media head at 8 KiB or 12 KiB" },
+            });
+        };
+        if head.format > FORMAT {
+            return Err(Error::NewerFormat { path: path.into(), found: head.format, known: FORMAT });
+        }
+        let damaged = |detail: &str| Error::Damaged { path: path.into(), at: COPIES[0], detail: detail.into() };
+        let log_end = head.log_at.checked_add(head.log_len).ok_or_else(|| damaged("the log's end overflows"))?;
+        if head.max % 4096 != 0 || head.max > 1 << 46 || log_end > head.max || head.log_at < HEAD_END || head.file_len > head.max {
+            return Err(damaged("the media head's sizes contradict each other"));
+        }
+        if head.log_at % 4096 != 0 || head.log_len % 4096 != 0 || head.log_head > head.log_len {
+            return Err(damaged("the media head's log position lies outside the log"));
+        }
+        Ok(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heads() -> (Head, Head) {
+        let mut old = Head::new(1 << 30, 1 << 20, 64 << 10, 1 << 20);
+        old.next();
+        let mut new = old;
+        new.file_len = 2 << 20;
+        new.next();
+        (old, new)
+    }
+
+    #[test]
+    fn newest_whole_copy_counts_and_a_torn_one_does_not() {
+        let (old, new) = heads();
+        let path = Path::new("x");
+        assert_eq!(Head::choose(path, [old.as_bytes(), new.as_bytes()]).unwrap(), new);
+        for at in 0..16 {
+            let mut torn = new.as_bytes().to_vec();
+            torn[at * 32 + 8] ^= 1;
+            assert_eq!(Head::choose(path, [old.as_bytes(), &torn]).unwrap(), old, "flipped a bit at {}", at * 32 + 8);
+        }
+    }
+
+    #[test]
+    fn both_torn_foreign_and_newer_are_told_apart() {
+        let (mut old, new) = heads();
+        let path = Path::new("x");
+        let mut torn = new.as_bytes().to_vec();
+        torn[100] ^= 1;
+        assert!(matches!(Head::choose(path, [&torn, &torn]), Err(Error::Damaged { .. })));
+        assert!(matches!(Head::choose(path, [&[0; 512], &[7; 512]]), Err(Error::NotAStore { .. })));
+        old.format = 9;
+        let bytes = old.next().1.to_vec();
+        assert!(matches!(Head::choose(path, [&bytes, &bytes]), Err(Error::NewerFormat { found: 9, .. })));
+    }
+}

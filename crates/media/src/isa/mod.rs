@@ -1,0 +1,46 @@
+//! The instructions that move lines towards media: one small file per instruction set.
+//!
+//! Each architecture file offers the same four items: `detect`, `flush_line`, `fence`, `copy_nt`, and
+//! `ticks`/`relax` for the device profiles. Nothing above this crate issues such an instruction.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::*;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
+/// Bytes of a cache line, the unit of a flush.
+pub const LINE: u64 = 64;
+
+/// How a line is written back. Chosen at run time, forceable by [`crate::Options::flush`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FlushKind {
+    /// `clwb`: write back, the line stays cached.
+    Clwb,
+    /// `clflushopt`: write back and evict, unordered.
+    Clflushopt,
+    /// `clflush`: write back and evict, ordered; what every x86-64 has.
+    Clflush,
+    /// ARM `dc cvap`: clean to the point of persistence.
+    DcCvap,
+    /// No instruction at all: the caches are inside the persistence domain (eADR, flush-on-fail).
+    None,
+}
+
+impl FlushKind {
+    /// The instruction's name as people know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FlushKind::Clwb => "clwb",
+            FlushKind::Clflushopt => "clflushopt",
+            FlushKind::Clflush => "clflush",
+            FlushKind::DcCvap => "dc cvap",
+            FlushKind::None => "none",
+        }
+    }
+}

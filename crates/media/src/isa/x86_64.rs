@@ -1,0 +1,69 @@
+//! x86-64: clwb, clflushopt or clflush; sfence; movnti and movntdq.
+
+use super::FlushKind;
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_sfence, _mm_stream_si64, _rdtsc};
+
+/// The best instruction this CPU has.
+pub(crate) fn detect() -> FlushKind {
+    [FlushKind::Clwb, FlushKind::Clflushopt].into_iter().find(|&kind| supported(kind)).unwrap_or(FlushKind::Clflush)
+}
+
+/// Whether this CPU can execute `kind`.
+pub(crate) fn supported(kind: FlushKind) -> bool {
+    let features = || if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 };
+    match kind {
+        FlushKind::Clwb => features() & (1 << 24) != 0,
+        FlushKind::Clflushopt => features() & (1 << 23) != 0,
+        FlushKind::Clflush | FlushKind::None => true,
+        FlushKind::DcCvap => false,
+    }
+}
+
+/// Starts the write-back of the line that holds `line`.
+///
+/// # Safety
+/// `line` lies in a live mapping, and `kind` is supported by this CPU.
+#[inline(always)]
+pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
+    match kind {
+        // SAFETY: the caller promises a mapped address and a supported instruction; a write-back changes no value.
+        FlushKind::Clwb => unsafe { asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) },
+        // SAFETY: as above.
+        FlushKind::Clflushopt => unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) },
+        // SAFETY: as above; SSE2 is part of x86-64.
+        FlushKind::Clflush => unsafe { _mm_clflush(line) },
+        FlushKind::DcCvap | FlushKind::None => {}
+    }
+}
+
+/// Later stores, flushes and non-temporal stores wait for the earlier ones.
+#[inline(always)]
+pub(crate) fn fence() {
+    // SAFETY: sfence touches no memory; SSE is part of x86-64.
+    unsafe { _mm_sfence() }
+}
+
+/// One aligned word, past the cache.
+///
+/// # Safety
+/// `target` is 8-byte aligned and writable.
+#[inline(always)]
+pub(crate) unsafe fn store_nt(target: *mut u64, value: u64) {
+    // SAFETY: the caller promises an aligned, writable word.
+    unsafe { _mm_stream_si64(target.cast(), value as i64) }
+}
+
+/// The time-stamp counter, for delays that system calls are too coarse for.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: rdtsc reads a counter and touches no memory.
+    unsafe { _rdtsc() }
+}
+
+/// Brings a line into the cache; a hint that never faults.
+#[inline(always)]
+pub(crate) fn prefetch(line: *const u8) {
+    // SAFETY: a prefetch of any address, mapped or not, has no effect but on caches.
+    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast()) }
+}

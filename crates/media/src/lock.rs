@@ -1,0 +1,30 @@
+//! One process at a time: an advisory lock on the store file, and the name of who holds it.
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Locks the whole file for this process until the descriptor is closed.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let holder = holder(file).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+            Err(Error::InUse { path: path.into(), holder })
+        }
+        Err(errno) => Err(Error::Io { action: "lock", path: path.into(), source: errno.into() }),
+    }
+}
+
+/// The process that holds a lock on this inode, by the kernel's table of locks.
+fn holder(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let table = std::fs::read_to_string("/proc/locks").ok()?;
+    table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let place = fields.iter().find(|field| field.matches(':').count() == 2)?;
+        (place.rsplit(':').next() == Some(&inode)).then(|| fields.get(4)?.parse().ok()).flatten()
+    })
+}

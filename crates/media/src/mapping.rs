@@ -1,0 +1,293 @@
+//! One mapped range of bytes: the address arithmetic and every load and store of mapped memory.
+//!
+//! Invariants
+//!   MAP-1  `base..base+reserve` is mapped readable and writable until drop.
+//!   MAP-2  Only `0..limit` is backed by the file; nothing beyond it is ever touched. `limit` only grows.
+//!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends) only, so concurrent access by
+//!          threads and processes is a race of words, never undefined, and no word is ever torn by the compiler.
+//!
+//! Threads: any. What a racing reader sees is validated above (sequence words, checksums).
+
+use crate::isa::{self, FlushKind};
+use std::cmp::Ordering as Cmp;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+pub(crate) const WORD: u64 = 8;
+
+/// How the file is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Stores reach the file: tmpfs, memfd.
+    Shared,
+    /// Stores reach persistent memory without the page cache; fails where that is not so.
+    SharedSync,
+    /// Stores stay in the process; the `file` backend carries them to the disk.
+    Private,
+}
+
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    reserve: u64,
+    limit: AtomicU64,
+}
+
+// SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic (MAP-3).
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `reserve` bytes of `file`, of which `limit` are backed.
+    pub(crate) fn of_file(file: BorrowedFd<'_>, mode: Mode, reserve: u64, limit: u64) -> io::Result<Mapping> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        let flags = match mode {
+            Mode::Shared => MapFlags::SHARED,
+            Mode::SharedSync => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            Mode::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
+        };
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), reserve as usize, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
+        }?;
+        let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
+        if mode == Mode::Private {
+            // SAFETY: advice on our own fresh mapping; a child of fork then has no copy that could diverge.
+            unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxDontFork) }?;
+        }
+        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit) })
+    }
+
+    /// Zeroed private memory of `reserve` bytes.
+    pub(crate) fn anonymous(reserve: u64, limit: u64) -> io::Result<Mapping> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), reserve as usize, ProtFlags::READ | ProtFlags::WRITE, flags)
+        }?;
+        let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
+        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit) })
+    }
+
+    pub(crate) fn reserve(&self) -> u64 {
+        self.reserve
+    }
+
+    #[inline(always)]
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
+    }
+
+    /// Backing has grown to `limit` bytes; a smaller value changes nothing (MAP-2).
+    pub(crate) fn raise_limit(&self, limit: u64) {
+        assert!(limit <= self.reserve, "MAP-2: backing beyond the reserved range");
+        self.limit.fetch_max(limit, Ordering::Release);
+    }
+
+    /// Whether `at..at+len` is backed.
+    #[inline(always)]
+    pub(crate) fn holds(&self, at: u64, len: u64) -> bool {
+        at.checked_add(len).is_some_and(|end| end <= self.limit())
+    }
+
+    /// Panics unless the range is backed: for callers that allocate before they read.
+    #[inline(always)]
+    pub(crate) fn check_len(&self, at: u64, len: u64) {
+        self.check(at, len);
+    }
+
+    #[inline(always)]
+    fn check(&self, at: u64, len: u64) {
+        if !self.holds(at, len) {
+            out_of_range(at, len, self.limit());
+        }
+    }
+
+    #[inline(always)]
+    fn pointer(&self, at: u64) -> *mut u8 {
+        // In bounds for every caller: each has checked `at` against `limit`, and `limit <= reserve` (MAP-1).
+        self.base.as_ptr().wrapping_add(at as usize)
+    }
+
+    #[inline(always)]
+    fn word(&self, at: u64) -> &AtomicU64 {
+        debug_assert!(at % WORD == 0 && self.holds(at, WORD));
+        // SAFETY:
+        // - in bounds and aligned: callers checked `at..at+8` and `at % 8 == 0`, and the base is page-aligned;
+        // - alive: the reference cannot outlive `self`, which owns the mapping (MAP-1);
+        // - other writers: threads and processes, all through atomics (MAP-3);
+        // - valid: any 8 bytes are a u64, whatever a crash left.
+        unsafe { AtomicU64::from_ptr(self.pointer(at).cast()) }
+    }
+
+    #[inline(always)]
+    fn byte(&self, at: u64) -> &AtomicU8 {
+        debug_assert!(self.holds(at, 1));
+        // SAFETY: as in `word`, for one byte.
+        unsafe { AtomicU8::from_ptr(self.pointer(at)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, at: u64) -> u64 {
+        self.check(at, WORD);
+        assert!(at % WORD == 0, "a word load must be aligned: {at:#x}");
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, at: u64, value: u64) {
+        self.check(at, WORD);
+        assert!(at % WORD == 0, "a word store must be aligned: {at:#x}");
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.check(at, WORD);
+        assert!(at % WORD == 0, "a word exchange must be aligned: {at:#x}");
+        self.word(at).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Copies out of the mapping, whole words wherever the range covers them.
+    #[inline]
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) {
+        self.check(at, into.len() as u64);
+        let (mut at, mut rest) = (at, into);
+        while at % WORD != 0 && !rest.is_empty() {
+            rest[0] = self.byte(at).load(Ordering::Relaxed);
+            (at, rest) = (at + 1, &mut rest[1..]);
+        }
+        let mut words = rest.chunks_exact_mut(8);
+        for chunk in &mut words {
+            chunk.copy_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
+            at += WORD;
+        }
+        for byte in words.into_remainder() {
+            *byte = self.byte(at).load(Ordering::Relaxed);
+            at += 1;
+        }
+    }
+
+    /// Copies into the mapping, whole words wherever the range covers them.
+    #[inline]
+    pub(crate) fn write(&self, at: u64, bytes: &[u8]) {
+        self.check(at, bytes.len() as u64);
+        let (mut at, mut rest) = (at, bytes);
+        while at % WORD != 0 && !rest.is_empty() {
+            self.byte(at).store(rest[0], Ordering::Relaxed);
+            (at, rest) = (at + 1, &rest[1..]);
+        }
+        let words = rest.chunks_exact(8);
+        let tail = words.remainder();
+        for chunk in words {
+            self.word(at).store(u64::from_le_bytes(chunk.try_into().expect("eight bytes")), Ordering::Relaxed);
+            at += WORD;
+        }
+        for &byte in tail {
+            self.byte(at).store(byte, Ordering::Relaxed);
+            at += 1;
+        }
+    }
+
+    /// Copies into the mapping past the cache; ragged ends go through the cache and are flushed.
+    pub(crate) fn copy_nt(&self, kind: FlushKind, at: u64, bytes: &[u8]) {
+        self.check(at, bytes.len() as u64);
+        let head = (at.next_multiple_of(WORD) - at).min(bytes.len() as u64) as usize;
+        let (head, rest) = bytes.split_at(head);
+        let words = rest.chunks_exact(8);
+        let tail = words.remainder();
+        if !head.is_empty() {
+            self.write(at, head);
+            self.flush(kind, at, 1);
+        }
+        let mut at = at + head.len() as u64;
+        for chunk in words {
+            let value = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+            // SAFETY: in bounds and aligned as in `word`; a movnti is one 8-byte store (MAP-3).
+            unsafe { isa::store_nt(self.pointer(at).cast(), value) };
+            at += WORD;
+        }
+        if !tail.is_empty() {
+            self.write(at, tail);
+            self.flush(kind, at, 1);
+        }
+    }
+
+    /// Starts the write-back of the lines that hold `at..at+len`; returns how many.
+    #[inline]
+    pub(crate) fn flush(&self, kind: FlushKind, at: u64, len: u64) -> u64 {
+        self.check(at, len);
+        let (first, end) = line_range(at, len);
+        if kind != FlushKind::None {
+            for line in (first..end).step_by(isa::LINE as usize) {
+                // SAFETY: the line holds a byte of the checked range, and mappings are whole pages;
+                // `kind` was checked against the CPU when the media was opened.
+                unsafe { isa::flush_line(kind, self.pointer(line)) };
+            }
+        }
+        (end - first) / isa::LINE
+    }
+
+    /// Compares mapped bytes with `key`, as byte strings.
+    #[inline]
+    pub(crate) fn compare(&self, at: u64, len: u64, key: &[u8]) -> Cmp {
+        self.check(at, len);
+        let common = (len as usize).min(key.len());
+        let mut done = 0;
+        if at % WORD == 0 {
+            while done + 8 <= common {
+                let ours = u64::from_be(self.word(at + done as u64).load(Ordering::Relaxed).to_le());
+                let theirs = u64::from_be_bytes(key[done..done + 8].try_into().expect("eight bytes"));
+                if ours != theirs {
+                    return ours.cmp(&theirs);
+                }
+                done += 8;
+            }
+        }
+        for (index, theirs) in key[done..common].iter().enumerate() {
+            let ours = self.byte(at + (done + index) as u64).load(Ordering::Relaxed);
+            if ours != *theirs {
+                return ours.cmp(theirs);
+            }
+        }
+        (len as usize).cmp(&key.len())
+    }
+
+    /// Asks the CPU to bring a line in; a hint, harmless for any `at`.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64) {
+        isa::prefetch(self.base.as_ptr().wrapping_add(at as usize));
+    }
+
+    /// Drops the private copies of whole pages, so that the file's content shows again.
+    pub(crate) fn give_back(&self, at: u64, len: u64) -> io::Result<()> {
+        self.check(at, len);
+        assert!(at % 4096 == 0 && len % 4096 == 0, "pages are given back whole");
+        // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same bytes (FILE-5).
+        unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontNeed) }?;
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, of exactly this size, and no reference into it outlives `self`.
+        // An error would leave it mapped, which harms nobody.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserve as usize) };
+    }
+}
+
+/// The whole lines that hold `at..at+len`: first byte of the first, end of the last.
+#[inline(always)]
+pub(crate) fn line_range(at: u64, len: u64) -> (u64, u64) {
+    if len == 0 { (at, at) } else { (at & !(isa::LINE - 1), (at + len).next_multiple_of(isa::LINE)) }
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_range(at: u64, len: u64, limit: u64) -> ! {
+    panic!("MAP-2: {at:#x} + {len} lies outside the backed {limit:#x} bytes; offsets from media are validated before use")
+}

@@ -1,0 +1,274 @@
+//! [`Media`]: one mapped store and the operations that order and settle what is stored in it.
+//!
+//! Threads: all methods may be called from any thread. Loads and stores live in `view.rs`, opening in `open.rs`.
+
+use crate::counters::{Counter, Counters};
+use crate::direct::Direct;
+use crate::file::FileBackend;
+use crate::mapping::Mapping;
+use crate::{BackendKind, Counts, Error, FlushKind, Recorder, Result};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the rooms above may ask of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Several processes may map the store and see each other's stores.
+    pub shared: bool,
+    /// A fence settles too; where this is false only a barrier does.
+    pub fence_settles: bool,
+    /// 2 MiB pages may back it.
+    pub huge_pages: bool,
+}
+
+/// A point in the order of fences: everything its thread flushed before it was taken. See [`Media::settle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use = "a mark is only good for settling it"]
+pub struct Mark(pub(crate) u64);
+
+/// Mapped bytes that survive, and the operations that say which and when. Cheap to clone; all clones are one media.
+#[derive(Clone)]
+pub struct Media {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub mapping: Arc<Mapping>,
+    pub backend: Backend,
+    pub counters: Arc<Counters>,
+    pub path: PathBuf,
+}
+
+pub(crate) enum Backend {
+    /// `pmem` and `shm`: flush instructions on a shared mapping.
+    Direct(Direct),
+    /// A private mapping, a log and a checkpoint.
+    File(FileBackend),
+    /// Private memory whose every store is told to a recorder.
+    Sim(Mutex<Box<dyn Recorder>>),
+}
+
+/// While a section is open no page of the mapping is given back; a store that has not been flushed stays.
+///
+/// Every room stores and flushes inside one section. Sections may nest and cost nothing on shared mappings.
+#[must_use = "the section ends when this is dropped"]
+pub struct Section<'m> {
+    pub(crate) _gate: Option<parking_lot::RwLockReadGuard<'m, ()>>,
+}
+
+impl Media {
+    /// Media whose stores, flushes, fences and barriers are told to `recorder`; `image` is its first content.
+    ///
+    /// # Errors
+    /// The system is out of memory.
+    pub fn recorded(max: u64, image: &[u8], recorder: Box<dyn Recorder>) -> Result<Media> {
+        let mapping = Mapping::anonymous(max, image.len() as u64).map_err(|source| Error::Io {
+            action: "map memory",
+            path: "sim".into(),
+            source,
+        })?;
+        mapping.write(0, image);
+        Ok(Media::assemble(mapping, Backend::Sim(Mutex::new(recorder)), "sim".into()))
+    }
+
+    pub(crate) fn assemble(mapping: Mapping, backend: Backend, path: PathBuf) -> Media {
+        let counters = Arc::new(Counters::new());
+        Media { inner: Arc::new(Inner { mapping: Arc::new(mapping), backend, counters, path }) }
+    }
+
+    /// The backend this media got. For people and benches; code asks for [`Media::capabilities`].
+    pub fn kind(&self) -> BackendKind {
+        match &self.inner.backend {
+            Backend::Direct(direct) => direct.kind,
+            Backend::File(_) => BackendKind::File,
+            Backend::Sim(_) => BackendKind::Sim,
+        }
+    }
+
+    /// What the rooms above may rely on.
+    pub fn capabilities(&self) -> Capabilities {
+        match &self.inner.backend {
+            Backend::Direct(_) => Capabilities { shared: true, fence_settles: true, huge_pages: true },
+            Backend::File(_) | Backend::Sim(_) => Capabilities { shared: false, fence_settles: false, huge_pages: false },
+        }
+    }
+
+    /// The flush instruction in use; `None` on backends that issue none.
+    pub fn flush_kind(&self) -> FlushKind {
+        match &self.inner.backend {
+            Backend::Direct(direct) => direct.flush,
+            _ => FlushKind::None,
+        }
+    }
+
+    /// The file behind the media, for messages.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Bytes backed now; grows with [`Media::extend`].
+    #[inline(always)]
+    pub fn len(&self) -> u64 {
+        self.inner.mapping.limit()
+    }
+
+    /// Whether nothing is backed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The declared maximum in bytes.
+    pub fn max(&self) -> u64 {
+        self.inner.mapping.reserve()
+    }
+
+    /// What persistence has cost since the media was opened.
+    pub fn counts(&self) -> Counts {
+        self.inner.counters.sum()
+    }
+
+    /// Starts carrying the lines that hold `at..at+len` to media. Ordered by the next [`Media::fence`].
+    ///
+    /// # Panics
+    /// If the range lies outside [`Media::len`].
+    #[inline]
+    pub fn flush(&self, at: u64, len: u64) {
+        let inner = &*self.inner;
+        let lines = match &inner.backend {
+            Backend::Direct(direct) => direct.flush(&inner.mapping, at, len),
+            Backend::File(file) => file.flush(at, len),
+            Backend::Sim(recorder) => {
+                let (first, end) = crate::mapping::line_range(at, len);
+                recorder.lock().flush(first, end - first);
+                (end - first) / crate::LINE
+            }
+        };
+        inner.counters.add(Counter::Lines, lines);
+    }
+
+    /// Orders: nothing this thread stores later survives a crash without everything it flushed before.
+    ///
+    /// On `pmem` and `shm` it settles too. Code must be right without that.
+    #[inline]
+    pub fn fence(&self) {
+        let inner = &*self.inner;
+        inner.counters.add(Counter::Fences, 1);
+        match &inner.backend {
+            Backend::Direct(direct) => direct.fence(),
+            Backend::File(file) => file.fence(),
+            Backend::Sim(recorder) => recorder.lock().fence(),
+        }
+    }
+
+    /// Completes: everything this thread flushed before survives any crash that the durability mode covers.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if a write or sync failed: the outcome is unknown until the store is opened again.
+    /// [`Error::Forked`] in a child process of the one that opened the media.
+    #[inline]
+    pub fn barrier(&self) -> Result<()> {
+        self.fence();
+        self.settle(self.mark())
+    }
+
+    /// The point reached by the newest fence: [`Media::settle`] waits for it, perhaps after locks were released.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        match &self.inner.backend {
+            Backend::File(file) => file.mark(),
+            Backend::Direct(_) | Backend::Sim(_) => Mark(0),
+        }
+    }
+
+    /// Waits until everything before `mark` is settled; callers that wait at once share one sync (group commit).
+    ///
+    /// # Errors
+    /// As [`Media::barrier`].
+    #[inline]
+    pub fn settle(&self, mark: Mark) -> Result<()> {
+        let inner = &*self.inner;
+        inner.counters.add(Counter::Barriers, 1);
+        match &inner.backend {
+            Backend::Direct(_) => Ok(()),
+            Backend::File(file) => file.settle(mark),
+            Backend::Sim(recorder) => recorder.lock().barrier().map_err(|source| Error::Poisoned {
+                path: inner.path.clone(),
+                cause: source.to_string(),
+            }),
+        }
+    }
+
+    /// Whether a checkpoint has passed `mark`: what was settled before it is in place, and holes may be punched.
+    pub fn checkpointed(&self, mark: Mark) -> bool {
+        match &self.inner.backend {
+            Backend::File(file) => file.checkpointed(mark),
+            Backend::Direct(_) | Backend::Sim(_) => true,
+        }
+    }
+
+    /// Opens a write section; see [`Section`].
+    #[inline]
+    pub fn section(&self) -> Section<'_> {
+        match &self.inner.backend {
+            Backend::File(file) => file.section(),
+            Backend::Direct(_) | Backend::Sim(_) => Section { _gate: None },
+        }
+    }
+
+    /// Backs `at..at+len`, growing the file where needed. The range reads as zeros or as what was there before.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full: nothing has changed then.
+    pub fn extend(&self, at: u64, len: u64) -> Result<()> {
+        let end = at.checked_add(len).filter(|&end| end <= self.max());
+        let end = end.ok_or(Error::OutOfRange { at, len, limit: self.max() })?;
+        let io = |source| Error::Io { action: "allocate space", path: self.inner.path.clone(), source };
+        match &self.inner.backend {
+            Backend::Direct(direct) => direct.allocate(at, len)?,
+            Backend::File(file) => file.allocate(at, len)?,
+            Backend::Sim(recorder) => recorder.lock().allocate(at, len).map_err(io)?,
+        }
+        self.inner.mapping.raise_limit(end);
+        Ok(())
+    }
+
+    /// Returns the pages of `at..at+len` to the file system. The caller has settled that nobody needs them, and
+    /// [`Media::checkpointed`] holds for that settlement. The range then reads as zeros or as before.
+    pub fn punch(&self, at: u64, len: u64) {
+        match &self.inner.backend {
+            Backend::Direct(direct) => direct.punch(at, len),
+            Backend::File(file) => file.punch(at, len),
+            Backend::Sim(_) => {}
+        }
+    }
+
+    /// Brings everything that was flushed to its place and leaves an empty log. Dropping the last clone does the
+    /// same but cannot report an error.
+    ///
+    /// # Errors
+    /// As [`Media::barrier`].
+    pub fn close(&self) -> Result<()> {
+        match &self.inner.backend {
+            Backend::File(file) => file.close(),
+            Backend::Direct(_) | Backend::Sim(_) => Ok(()),
+        }
+    }
+
+    /// Moves what the log holds to its place now (the background does so when the log fills).
+    ///
+    /// # Errors
+    /// As [`Media::barrier`].
+    pub fn checkpoint(&self) -> Result<()> {
+        match &self.inner.backend {
+            Backend::File(file) => file.checkpoint(),
+            Backend::Direct(_) | Backend::Sim(_) => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Media {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Media({}, {}, {} bytes)", self.inner.path.display(), self.kind().name(), self.len())
+    }
+}

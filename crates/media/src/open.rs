@@ -1,0 +1,173 @@
+//! Creating and opening media: choose the backend, replay the log, map.
+
+use crate::direct::Direct;
+use crate::file::{self, Disk, FileBackend};
+use crate::head::{COPIES, HEAD_END, Head};
+use crate::mapping::{Mapping, Mode};
+use crate::media::{Backend, Inner, Media};
+use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Result, isa, lock};
+use crate::counters::Counters;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The sizes of new media. Everything below `start` belongs to the superblock, the heads and the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometry {
+    /// Declared maximum in bytes; a multiple of 4096, at most 64 TiB.
+    pub max: u64,
+    /// Bytes backed at first.
+    pub len: u64,
+    /// Where the `file` backend's log lies, at or above [`HEAD_END`]; multiples of 4096. Backed only when used.
+    pub log_at: u64,
+    /// Its size.
+    pub log_len: u64,
+}
+
+impl Media {
+    /// Creates the file and maps it. The file must not exist.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it exists or cannot be made; [`Error::Unsupported`] if the backend asked for is not to be had
+    /// there. Nothing is left behind.
+    pub fn create(path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
+        let file = File::options().read(true).write(true).create_new(true).open(path);
+        let file = file.map_err(|source| Error::Io { action: "create", path: path.into(), source })?;
+        Media::create_in(file, path, geometry, options).inspect_err(|_| {
+            let _ = std::fs::remove_file(path); // ours: `create_new` made it
+        })
+    }
+
+    fn create_in(file: File, path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
+        lock::lock(&file, path)?;
+        let Geometry { max, len, log_at, log_len } = geometry;
+        assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
+        assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
+        file.set_len(len).map_err(|source| Error::Io { action: "size", path: path.into(), source })?;
+        let mut head = Head::new(max, len, log_at, log_len);
+        for _ in COPIES {
+            let (at, bytes) = head.next();
+            Disk::write_at(&file, at, bytes).map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
+        }
+        Disk::sync(&file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
+        Media::map(file, path, head, options)
+    }
+
+    /// Opens what [`Media::create`] made: locks it, replays the log whatever the backend, and maps it.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::NotAStore`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Io`]. The file is
+    /// not changed before it has been recognised as a store.
+    pub fn open(path: &Path, options: &Options) -> Result<Media> {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
+        lock::lock(&file, path)?;
+        let head = read_head(&file, path)?;
+        let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+        if len < head.file_len {
+            let detail = format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
+            return Err(Error::Damaged { path: path.into(), at: len, detail });
+        }
+        let head = file::replay(&file, path, head)?;
+        Media::map(file, path, head, options)
+    }
+
+    fn map(file: File, path: &Path, head: Head, options: &Options) -> Result<Media> {
+        let kind = choose(&file, path, options.backend)?;
+        let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+        let mode = match kind {
+            BackendKind::Pmem => Mode::SharedSync,
+            BackendKind::File => Mode::Private,
+            BackendKind::Shm | BackendKind::Sim => Mode::Shared,
+        };
+        let mapping = Mapping::of_file(file.as_fd(), mode, head.max, len.min(head.max) & !4095);
+        let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
+        if kind == BackendKind::File {
+            return Media::on_disk_mapped(Arc::new(file), mapping, path, head, options);
+        }
+        let direct = Direct::new(kind, Some(file), path, options)?;
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into()))
+    }
+
+    /// The `file` backend over any [`Disk`]: how the crash explorer cuts its power and fails its writes.
+    ///
+    /// # Errors
+    /// As [`Media::open`].
+    pub fn open_disk(disk: Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Media> {
+        let head = read_head(&*disk, path)?;
+        let head = file::replay(&*disk, path, head)?;
+        let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+        let mapping = Mapping::of_file(disk.mappable(), Mode::Private, head.max, len.min(head.max) & !4095);
+        let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
+        Media::on_disk_mapped(disk, mapping, path, head, options)
+    }
+
+    fn on_disk_mapped(disk: Arc<dyn Disk>, mapping: Mapping, path: &Path, head: Head, options: &Options) -> Result<Media> {
+        let mapping = Arc::new(mapping);
+        let counters = Arc::new(Counters::new());
+        let backend = FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, options)?;
+        Ok(Media { inner: Arc::new(Inner { mapping, backend: Backend::File(backend), counters, path: path.into() }) })
+    }
+
+    /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.
+    ///
+    /// # Errors
+    /// The system is out of memory or the options ask for an instruction this CPU lacks.
+    pub fn anonymous(len: u64, options: &Options) -> Result<Media> {
+        let path = PathBuf::from("anonymous");
+        let mapping = Mapping::anonymous(len, len);
+        let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
+        let direct = Direct::new(BackendKind::Shm, None, &path, options)?;
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path))
+    }
+}
+
+impl Direct {
+    fn new(kind: BackendKind, file: Option<File>, path: &Path, options: &Options) -> Result<Direct> {
+        let flush = if options.flush_on_fail { FlushKind::None } else { options.flush.unwrap_or_else(isa::detect) };
+        if !isa::supported(flush) {
+            let detail = format!("this CPU has no {}; leave the flush instruction to be chosen", flush.name());
+            return Err(Error::Unsupported { path: path.into(), detail });
+        }
+        let profile = options.profile;
+        let slow = !profile.is_free();
+        if slow {
+            crate::profile::ticks_per_ns(); // calibrate now, not inside the first fence
+        }
+        Ok(Direct { kind, flush, profile, slow, file, path: path.into() })
+    }
+}
+
+fn read_head(disk: &dyn Disk, path: &Path) -> Result<Head> {
+    let mut copies = [[0; 512]; 2];
+    for (copy, at) in copies.iter_mut().zip(COPIES) {
+        // A file too short for a head is simply not a store.
+        if disk.read_at(at, copy).is_err() {
+            *copy = [0; 512];
+        }
+    }
+    Head::choose(path, [&copies[0], &copies[1]])
+}
+
+/// What a path can give: `MAP_SYNC` is tried, tmpfs is recognised, everything else is a disk.
+pub(crate) fn choose(file: &File, path: &Path, choice: BackendChoice) -> Result<BackendKind> {
+    const TMPFS: u64 = 0x0102_1994;
+    const HUGETLBFS: u64 = 0x9584_58f6;
+    let sync = || Mapping::of_file(file.as_fd(), Mode::SharedSync, 4096, 0).is_ok();
+    match choice {
+        BackendChoice::Pmem if !sync() => Err(Error::Unsupported {
+            path: path.into(),
+            detail: "no DAX file system here (MAP_SYNC is refused); mount one with -o dax, or use backend `file`".into(),
+        }),
+        BackendChoice::Pmem => Ok(BackendKind::Pmem),
+        BackendChoice::File => Ok(BackendKind::File),
+        BackendChoice::Shm => Ok(BackendKind::Shm),
+        BackendChoice::Auto if sync() => Ok(BackendKind::Pmem),
+        BackendChoice::Auto => {
+            let system = rustix::fs::fstatfs(file);
+            let system = system.map_err(|errno| Error::Io { action: "examine", path: path.into(), source: errno.into() })?;
+            Ok(if [TMPFS, HUGETLBFS].contains(&(system.f_type as u64)) { BackendKind::Shm } else { BackendKind::File })
+        }
+    }
+}

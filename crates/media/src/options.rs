@@ -1,0 +1,88 @@
+//! How a store is opened: backend, durability, flush instruction, device profile. All run-time choices.
+
+use crate::isa::FlushKind;
+use crate::profile::Profile;
+use std::time::Duration;
+
+/// Which mapping a store gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendChoice {
+    /// `pmem` where `MAP_SYNC` works, `shm` on tmpfs, else `file`.
+    #[default]
+    Auto,
+    /// Shared `MAP_SYNC` mapping of a DAX file; an error elsewhere.
+    Pmem,
+    /// Private mapping and a log, on any disk (tmpfs too).
+    File,
+    /// Shared mapping, real flush instructions, no power-loss promise.
+    Shm,
+}
+
+/// The backend a store got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackendKind {
+    /// Persistent memory.
+    Pmem,
+    /// A file on a disk, through a log.
+    File,
+    /// Shared memory.
+    Shm,
+    /// Recorded memory, for the crash explorer.
+    Sim,
+}
+
+impl BackendKind {
+    /// The name used in options, benches and `info`.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendKind::Pmem => "pmem",
+            BackendKind::File => "file",
+            BackendKind::Shm => "shm",
+            BackendKind::Sim => "sim",
+        }
+    }
+}
+
+/// What a barrier on the `file` backend waits for. The other backends settle at the fence in every mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Written and synced: survives power loss.
+    #[default]
+    Always,
+    /// Written (survives the process), synced at most this much later.
+    Interval(Duration),
+    /// Written (survives the process), synced at checkpoint and close.
+    Process,
+}
+
+/// Options of [`crate::Media::open`] and [`crate::Media::create`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which mapping to use.
+    pub backend: BackendChoice,
+    /// What a barrier on `file` waits for.
+    pub durability: Durability,
+    /// The flush instruction; `None` picks the best the CPU has.
+    pub flush: Option<FlushKind>,
+    /// Flush-on-fail: the platform flushes caches when power fails (eADR, battery), so flushes become nothing.
+    pub flush_on_fail: bool,
+    /// Slows `shm` down to a device.
+    pub profile: Profile,
+    /// Size of the `file` log of a store being created, in bytes; a multiple of 64 KiB.
+    pub log_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            backend: BackendChoice::Auto,
+            durability: Durability::Always,
+            flush: None,
+            flush_on_fail: false,
+            profile: Profile::DRAM,
+            log_bytes: 64 << 20,
+        }
+    }
+}
