@@ -1,8 +1,8 @@
 //! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device profile on request.
 
+use crate::file::Disk;
 use crate::mapping::Mapping;
 use crate::profile::{Profile, spin_since};
-use crate::file::Disk;
 use crate::{BackendKind, Error, FlushKind, Result, isa};
 use std::cell::Cell;
 use std::fs::File;
@@ -54,7 +54,11 @@ impl Direct {
 
     pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        Disk::allocate(file, at, len).map_err(|source| Error::Io { action: "allocate space", path: self.path.clone(), source })
+        Disk::allocate(file, at, len).map_err(|source| Error::Io {
+            action: "allocate space",
+            path: self.path.clone(),
+            source,
+        })
     }
 
     pub(crate) fn punch(&self, at: u64, len: u64) {

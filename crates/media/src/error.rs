@@ -19,7 +19,9 @@ pub enum Error {
         source: io::Error,
     },
     /// A write or sync failed, now or earlier: what reached the disk is unknown, and nothing is retried.
-    #[error("{path}: poisoned: a write or sync failed earlier ({cause}); close the store and open it again to learn what survived")]
+    #[error(
+        "{path}: poisoned: a write or sync failed earlier ({cause}); close the store and open it again to learn what survived"
+    )]
     Poisoned {
         /// The store file.
         path: PathBuf,

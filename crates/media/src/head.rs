@@ -75,7 +75,8 @@ impl Head {
     pub(crate) fn choose(path: &Path, copies: [&[u8]; 2]) -> Result<Head> {
         let parse = |bytes: &[u8]| Head::read_from_bytes(bytes).ok().filter(|head| head.magic == MAGIC);
         let found = copies.map(parse);
-        let whole = found.into_iter().flatten().filter(|head| head.checksum == head.sum()).max_by_key(|head| head.sequence);
+        let whole =
+            found.into_iter().flatten().filter(|head| head.checksum == head.sum()).max_by_key(|head| head.sequence);
         let Some(head) = whole else {
             return Err(match found.iter().flatten().next() {
                 Some(_) => Error::Damaged {
@@ -91,7 +92,12 @@ impl Head {
         }
         let damaged = |detail: &str| Error::Damaged { path: path.into(), at: COPIES[0], detail: detail.into() };
         let log_end = head.log_at.checked_add(head.log_len).ok_or_else(|| damaged("the log's end overflows"))?;
-        if head.max % 4096 != 0 || head.max > 1 << 46 || log_end > head.max || head.log_at < HEAD_END || head.file_len > head.max {
+        if head.max % 4096 != 0
+            || head.max > 1 << 46
+            || log_end > head.max
+            || head.log_at < HEAD_END
+            || head.file_len > head.max
+        {
             return Err(damaged("the media head's sizes contradict each other"));
         }
         if head.log_at % 4096 != 0 || head.log_len % 4096 != 0 || head.log_head > head.log_len {

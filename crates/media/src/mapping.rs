@@ -66,7 +66,12 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
         let base = unsafe {
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), reserve as usize, ProtFlags::READ | ProtFlags::WRITE, flags)
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                reserve as usize,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+            )
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         Ok(Mapping { base, reserve, limit: AtomicU64::new(limit) })
@@ -289,5 +294,7 @@ pub(crate) fn line_range(at: u64, len: u64) -> (u64, u64) {
 #[cold]
 #[inline(never)]
 fn out_of_range(at: u64, len: u64, limit: u64) -> ! {
-    panic!("MAP-2: {at:#x} + {len} lies outside the backed {limit:#x} bytes; offsets from media are validated before use")
+    panic!(
+        "MAP-2: {at:#x} + {len} lies outside the backed {limit:#x} bytes; offsets from media are validated before use"
+    )
 }

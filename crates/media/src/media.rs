@@ -90,7 +90,9 @@ impl Media {
     pub fn capabilities(&self) -> Capabilities {
         match &self.inner.backend {
             Backend::Direct(_) => Capabilities { shared: true, fence_settles: true, huge_pages: true },
-            Backend::File(_) | Backend::Sim(_) => Capabilities { shared: false, fence_settles: false, huge_pages: false },
+            Backend::File(_) | Backend::Sim(_) => {
+                Capabilities { shared: false, fence_settles: false, huge_pages: false }
+            }
         }
     }
 
@@ -192,10 +194,10 @@ impl Media {
         match &inner.backend {
             Backend::Direct(_) => Ok(()),
             Backend::File(file) => file.settle(mark),
-            Backend::Sim(recorder) => recorder.lock().barrier().map_err(|source| Error::Poisoned {
-                path: inner.path.clone(),
-                cause: source.to_string(),
-            }),
+            Backend::Sim(recorder) => recorder
+                .lock()
+                .barrier()
+                .map_err(|source| Error::Poisoned { path: inner.path.clone(), cause: source.to_string() }),
         }
     }
 

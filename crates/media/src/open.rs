@@ -1,12 +1,12 @@
 //! Creating and opening media: choose the backend, replay the log, map.
 
+use crate::counters::Counters;
 use crate::direct::Direct;
 use crate::file::{self, Disk, FileBackend};
 use crate::head::{COPIES, HEAD_END, Head};
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Inner, Media};
 use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Result, isa, lock};
-use crate::counters::Counters;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,11 @@ impl Media {
         let mut head = Head::new(max, len, log_at, log_len);
         for _ in COPIES {
             let (at, bytes) = head.next();
-            Disk::write_at(&file, at, bytes).map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
+            Disk::write_at(&file, at, bytes).map_err(|source| Error::Io {
+                action: "write",
+                path: path.into(),
+                source,
+            })?;
         }
         Disk::sync(&file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
         Media::map(file, path, head, options)
@@ -66,7 +70,8 @@ impl Media {
         let head = read_head(&file, path)?;
         let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         if len < head.file_len {
-            let detail = format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
+            let detail =
+                format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
             return Err(Error::Damaged { path: path.into(), at: len, detail });
         }
         let head = file::replay(&file, path, head)?;
@@ -103,7 +108,13 @@ impl Media {
         Media::on_disk_mapped(disk, mapping, path, head, options)
     }
 
-    fn on_disk_mapped(disk: Arc<dyn Disk>, mapping: Mapping, path: &Path, head: Head, options: &Options) -> Result<Media> {
+    fn on_disk_mapped(
+        disk: Arc<dyn Disk>,
+        mapping: Mapping,
+        path: &Path,
+        head: Head,
+        options: &Options,
+    ) -> Result<Media> {
         let mapping = Arc::new(mapping);
         let counters = Arc::new(Counters::new());
         let backend = FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, options)?;
@@ -158,7 +169,8 @@ pub(crate) fn choose(file: &File, path: &Path, choice: BackendChoice) -> Result<
     match choice {
         BackendChoice::Pmem if !sync() => Err(Error::Unsupported {
             path: path.into(),
-            detail: "no DAX file system here (MAP_SYNC is refused); mount one with -o dax, or use backend `file`".into(),
+            detail: "no DAX file system here (MAP_SYNC is refused); mount one with -o dax, or use backend `file`"
+                .into(),
         }),
         BackendChoice::Pmem => Ok(BackendKind::Pmem),
         BackendChoice::File => Ok(BackendKind::File),
@@ -166,7 +178,8 @@ pub(crate) fn choose(file: &File, path: &Path, choice: BackendChoice) -> Result<
         BackendChoice::Auto if sync() => Ok(BackendKind::Pmem),
         BackendChoice::Auto => {
             let system = rustix::fs::fstatfs(file);
-            let system = system.map_err(|errno| Error::Io { action: "examine", path: path.into(), source: errno.into() })?;
+            let system =
+                system.map_err(|errno| Error::Io { action: "examine", path: path.into(), source: errno.into() })?;
             Ok(if [TMPFS, HUGETLBFS].contains(&(system.f_type as u64)) { BackendKind::Shm } else { BackendKind::File })
         }
     }

@@ -3,8 +3,8 @@
 //! Offsets are absolute in the store. An offset outside the backed range is our own bug and panics: what comes from
 //! media is checked with [`Media::holds`] before it is followed.
 
-use crate::media::{Backend, Media};
 use crate::counters::Counter;
+use crate::media::{Backend, Media};
 use crate::{Error, Result};
 use std::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
