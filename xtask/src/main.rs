@@ -1,2 +1,51 @@
-//! Chores.
-fn main() {}
+//! `cargo xtask`: the chores of this repository, the same words on a laptop and in continuous integration.
+//!
+//! Light on purpose (it is compiled before everything else): whatever is heavy is a crate that this program runs.
+
+#![forbid(unsafe_code)]
+
+mod chores;
+mod ci;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask WORD
+
+  ci [STEP..]                    every test of continuous integration, or the steps named; `ci --list` names them
+  tidy [--bless]                 the rules of the house; --bless records the present byte layouts
+  museum [--json]                seeded bugs, each of which the crash explorer must find
+  bench CASE [--quick] [--json]  ours and rivals, interleaved and pinned; `bench --list` names the cases
+  rivals                         install what the rivals of the benches need
+  dax                            boot an emulated persistent-memory machine, test there, kill it, check on the host
+  fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
+  soak [--minutes N]             load, kill -9, reopen, compare, again and again
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["tidy", rest @ ..] => tidy::run(rest),
+        ["ci", rest @ ..] => ci::run(rest),
+        ["museum", rest @ ..] => chores::museum(rest),
+        ["bench", rest @ ..] => chores::bench(rest),
+        ["rivals", rest @ ..] => chores::rivals(rest),
+        ["fuzz", rest @ ..] => chores::fuzz(rest),
+        ["soak", rest @ ..] => chores::soak(rest),
+        [] | ["help" | "--help" | "-h", ..] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        [word, ..] => Err(format!("no chore is called `{word}`\n\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Chores that run a heavy crate: museum, bench, rivals, fuzz, soak.
+
+use crate::shell::{self, Result, as_root, cargo};
+
+/// Packages that the rivals of the benches need.
+const RIVALS: &[&str] = &[
+    "redis-server",
+    "redis-tools",
+    "libpmemobj-dev",
+    "librocksdb-dev",
+    "libclang-dev",
+    "liblmdb-dev",
+    "gcc",
+    "g++",
+    "make",
+];
+
+/// Runs a program of the workspace in the release profile.
+fn release(package: &str, words: &[&str]) -> Result {
+    if !shell::has_package(package)? {
+        return Err(format!("the crate `{package}` is not built yet"));
+    }
+    shell::run(cargo(&["run", "--release", "--quiet", "--locked", "--package", package, "--"]).args(words))
+}
+
+/// Each seeded bug must be found, and the canaries told apart.
+pub fn museum(words: &[&str]) -> Result {
+    shell::run(cargo(&["run", "--quiet", "--locked", "--package", "everbyte-cases", "--", "museum"]).args(words))
+}
+
+/// Runs one bench case.
+pub fn bench(words: &[&str]) -> Result {
+    release("everbyte-bench", words)
+}
+
+/// Each bench case in miniature: it runs, and prints what it should.
+pub fn bench_smoke() -> Result {
+    release("everbyte-bench", &["all", "--smoke"])
+}
+
+/// Installs what the rivals need.
+pub fn rivals(_words: &[&str]) -> Result {
+    println!("rivals: installing {}", RIVALS.join(" "));
+    shell::run(as_root("apt-get").args(["update", "-qq"]))?;
+    shell::run(as_root("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(RIVALS))
+}
+
+/// Fuzzes the parsers of outside bytes.
+pub fn fuzz(words: &[&str]) -> Result {
+    release("everbyte-fuzz", words)
+}
+
+/// Kill -9 loops on a real server, for as long as asked.
+pub fn soak(words: &[&str]) -> Result {
+    release("everbyte-suite", words)
+}

@@ -1,0 +1,106 @@
+//! Every test of continuous integration, step by step, with the time each took.
+//!
+//! Steps: formatting; lints as errors; tidy; all tests of the workspace (with the crash explorer, the museum and the
+//! fuzz corpora among them); the emulated persistent-memory machine; each bench in miniature.
+//! The first failure does not stop the steps after it, so one run tells everything.
+
+use crate::shell::{self, Result, cargo};
+use crate::{chores, tidy};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use std::time::Instant;
+
+type Step = (&'static str, fn(&mut Tally) -> Result);
+
+const STEPS: &[Step] = &[
+    ("format", |_| shell::run(&mut cargo(&["fmt", "--all", "--check"]))),
+    ("lint", |_| {
+        shell::run(&mut cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ]))
+    }),
+    ("tidy", |_| tidy::run(&[])),
+    ("test", test),
+    ("museum", |_| chores::museum(&[])),
+    ("bench", |_| chores::bench_smoke()),
+];
+
+/// Counts of all `test result:` lines.
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+}
+
+/// Runs the named steps, or all.
+pub fn run(words: &[&str]) -> Result {
+    if words == ["--list"] {
+        STEPS.iter().for_each(|(name, _)| println!("{name}"));
+        return Ok(());
+    }
+    if let Some(unknown) = words.iter().find(|word| !STEPS.iter().any(|(name, _)| name == *word)) {
+        return Err(format!("ci has no step `{unknown}`; `cargo xtask ci --list` names them"));
+    }
+    let mut tally = Tally::default();
+    let mut rows = Vec::new();
+    for (name, step) in STEPS.iter().filter(|(name, _)| words.is_empty() || words.contains(name)) {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let result = step(&mut tally);
+        if let Err(message) = &result {
+            println!("{name}: {message}");
+            if tally.failed == 0 || *name != "test" {
+                tally.failed += 1;
+            }
+        } else {
+            tally.passed += 1;
+        }
+        rows.push((*name, start.elapsed(), result));
+    }
+    println!();
+    for (name, took, result) in &rows {
+        println!("{name:8} {:7.1} s  {}", took.as_secs_f64(), if result.is_ok() { "ok" } else { "FAILED" });
+    }
+    println!("\nci: {} passed, {} failed", tally.passed, tally.failed);
+    let failed: Vec<&str> = rows.iter().filter(|(_, _, result)| result.is_err()).map(|(name, ..)| *name).collect();
+    if failed.is_empty() { Ok(()) } else { Err(format!("these steps failed: {}", failed.join(", "))) }
+}
+
+fn test(tally: &mut Tally) -> Result {
+    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo test: {error}"))?;
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    for line in lines.map_while(std::result::Result::ok) {
+        println!("{line}");
+        if line.starts_with("test result:") {
+            tally.passed += count(&line, "passed");
+            tally.failed += count(&line, "failed");
+        }
+    }
+    let _ = std::io::stdout().flush();
+    let status = child.wait().map_err(|error| format!("cargo test: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo test failed ({status})")) }
+}
+
+/// The number before `word` in a `test result:` line.
+fn count(line: &str, word: &str) -> u64 {
+    let words: Vec<&str> = line.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+    let at = words.iter().position(|found| *found == word);
+    at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn counts_are_read_from_a_result_line() {
+        let line = "test result: ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!((super::count(line, "passed"), super::count(line, "failed")), (12, 3));
+    }
+}

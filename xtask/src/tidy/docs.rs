@@ -1,0 +1,105 @@
+//! Documentation that is still true: links and pages that exist, and rows called done whose test exists.
+
+use super::{Text, Tree};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const ROWS: &str = "docs/rows.md";
+
+pub fn check(tree: &Tree) -> Vec<String> {
+    let mut findings = Vec::new();
+    for text in tree.texts(".md") {
+        findings.append(&mut links(tree, text));
+    }
+    for text in tree.texts(".rs").chain(tree.texts(".md")) {
+        findings.append(&mut pages(tree, text));
+    }
+    findings.append(&mut rows(tree));
+    findings
+}
+
+/// `](target)` with a relative target must exist.
+fn links(tree: &Tree, text: &Text) -> Vec<String> {
+    let folder = Path::new(&text.path).parent().unwrap_or(Path::new(""));
+    let targets = text.body.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let local = targets.filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(' '));
+    let plain = local.map(|target| target.split('#').next().unwrap_or_default());
+    let broken = plain.filter(|target| !tree.exists(&normal(&folder.join(target))));
+    broken.map(|target| format!("{}: links to {target}, which does not exist", text.path)).collect()
+}
+
+/// `docs/ROOM/NAME.md` written anywhere must exist.
+fn pages(tree: &Tree, text: &Text) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (at, _) in text.body.match_indices("docs/") {
+        let rest = &text.body[at..];
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "/-_.".contains(c))).unwrap_or(rest.len());
+        let page = rest[..end].trim_end_matches('.');
+        let whole = at == 0 || !text.body[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c));
+        if whole && page.ends_with(".md") && !page.contains("NAME") && !tree.exists(Path::new(page)) {
+            findings.push(format!("{}: names {page}, which does not exist", text.path));
+        }
+    }
+    findings
+}
+
+/// `| ROW | done | .. |` must name, in backticks, a test (or a chore) that exists.
+fn rows(tree: &Tree) -> Vec<String> {
+    let tests = tests(tree);
+    let mut findings = Vec::new();
+    for (number, line) in tree.text(ROWS).lines().enumerate() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let ["", row, state, rest @ ..] = cells.as_slice() else { continue };
+        if !state.starts_with("done") {
+            continue;
+        }
+        let rest = rest.join("|");
+        let named: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+        let real = |name: &&str| {
+            let last = name.trim_end_matches("()").rsplit("::").next().unwrap_or_default();
+            tests.contains(last)
+                || name.starts_with("cargo xtask ")
+                || (name.contains('/') && tree.exists(Path::new(name)))
+        };
+        if !named.iter().any(real) {
+            findings.push(format!("{ROWS}:{}: {row} is called done, and names no test that exists", number + 1));
+        }
+    }
+    findings
+}
+
+/// Names of functions in files that hold tests.
+fn tests(tree: &Tree) -> BTreeSet<&str> {
+    let holds = |text: &&Text| text.body.contains("#[test]") || text.body.contains("proptest!");
+    let mut tests = BTreeSet::new();
+    for text in tree.texts(".rs").filter(holds) {
+        for rest in text.body.split("fn ").skip(1) {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            tests.insert(&rest[..end]);
+        }
+    }
+    tests
+}
+
+/// The path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(normal.pop()),
+            std::path::Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_are_resolved() {
+        assert_eq!(normal(Path::new("docs/formats/../rows.md")), Path::new("docs/rows.md"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Source files: a header, a bearable length, no loose ends, instructions only in `media`, and invariant ids that exist.
+//!
+//! An invariant is defined in a file's header, as a line `//!   LOG-1  what holds`. Wherever a word of that shape with a
+//! defined prefix appears, that very id must be defined.
+
+use super::{Text, Tree};
+use std::collections::BTreeSet;
+
+const LINES_MAX: usize = 800;
+
+pub fn check(tree: &Tree) -> Vec<String> {
+    let mut findings: Vec<String> = tree.texts(".rs").flat_map(one).collect();
+    findings.append(&mut invariants(tree));
+    findings
+}
+
+fn one(text: &Text) -> Vec<String> {
+    let path = &text.path;
+    let mut findings = Vec::new();
+    if !text.body.starts_with("//!") && !text.body.starts_with("#![") {
+        findings.push(format!("{path}: does not open with a header (`//! what this file is for`)"));
+    }
+    let lines = text.body.lines().count();
+    if lines > LINES_MAX {
+        findings.push(format!("{path}: {lines} lines; over {LINES_MAX} it is probably two files"));
+    }
+    // Spelt apart, so that this file does not find itself.
+    let loose = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("#[ig", "nore"),
+        concat!("to", "do!("),
+        concat!("unimple", "mented!("),
+    ];
+    let low = [concat!("_mm_", "clwb"), concat!("_mm_", "sfence"), concat!("_mm_", "clflush"), concat!("asm", "!(")];
+    for (number, line) in text.body.lines().enumerate() {
+        if let Some(word) = loose.iter().find(|word| line.contains(**word)) {
+            findings.push(format!("{path}:{}: `{word}`: finish it, or say it in docs/rows.md", number + 1));
+        }
+        let trusted = ["crates/media/", "crates/sim/"].iter().any(|start| path.starts_with(start));
+        if let Some(word) = low.iter().find(|word| !trusted && line.contains(**word)) {
+            findings.push(format!("{path}:{}: `{word}`: nothing above `media` issues such instructions", number + 1));
+        }
+    }
+    findings
+}
+
+fn invariants(tree: &Tree) -> Vec<String> {
+    let mut defined: BTreeSet<&str> = BTreeSet::new();
+    for text in tree.texts(".rs").chain(tree.texts(".md")) {
+        for line in text.body.lines() {
+            let Some(rest) = line.trim_start().strip_prefix("//!") else { continue };
+            if let Some((id, more)) = rest.trim_start().split_once(' ')
+                && rest.starts_with("  ")
+                && more.starts_with(' ')
+                && is_id(id)
+            {
+                defined.insert(id);
+            }
+        }
+    }
+    let prefixes: BTreeSet<&str> =
+        defined.iter().filter_map(|id| id.rsplit_once('-')).map(|(prefix, _)| prefix).collect();
+    let mut findings = Vec::new();
+    for text in tree.texts(".rs") {
+        for (number, line) in text.body.lines().enumerate() {
+            for word in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| is_id(word)) {
+                let known = word.rsplit_once('-').is_some_and(|(prefix, _)| prefixes.contains(prefix));
+                if known && !defined.contains(word) {
+                    findings.push(format!("{}:{}: cites {word}, which no header defines", text.path, number + 1));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Two or more capitals or digits, a dash, a number: LOG-1.
+fn is_id(word: &str) -> bool {
+    let Some((prefix, number)) = word.rsplit_once('-') else { return false };
+    let capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+    prefix.len() >= 2
+        && prefix.starts_with(|c: char| c.is_ascii_uppercase())
+        && prefix.chars().all(capital)
+        && !number.is_empty()
+        && number.chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_are_told_from_words() {
+        assert!(super::is_id("LOG-1") && super::is_id("HEAP2-14"));
+        assert!(!super::is_id("log-1") && !super::is_id("LOG-a") && !super::is_id("-1") && !super::is_id("A-1"));
+    }
+}
