@@ -90,9 +90,8 @@ impl Media {
     pub fn capabilities(&self) -> Capabilities {
         match &self.inner.backend {
             Backend::Direct(_) => Capabilities { shared: true, fence_settles: true, huge_pages: true },
-            Backend::File(_) | Backend::Sim(_) => {
-                Capabilities { shared: false, fence_settles: false, huge_pages: false }
-            }
+            Backend::File(_) => Capabilities { shared: false, fence_settles: false, huge_pages: false },
+            Backend::Sim(recorder) => recorder.lock().capabilities(),
         }
     }
 
@@ -142,7 +141,9 @@ impl Media {
             Backend::File(file) => file.flush(at, len),
             Backend::Sim(recorder) => {
                 let (first, end) = crate::mapping::line_range(at, len);
-                recorder.lock().flush(first, end - first);
+                let mut recorder = recorder.lock();
+                recorder.scan(self);
+                recorder.flush(first, end - first);
                 (end - first) / crate::LINE
             }
         };
@@ -159,7 +160,11 @@ impl Media {
         match &inner.backend {
             Backend::Direct(direct) => direct.fence(),
             Backend::File(file) => file.fence(),
-            Backend::Sim(recorder) => recorder.lock().fence(),
+            Backend::Sim(recorder) => {
+                let mut recorder = recorder.lock();
+                recorder.scan(self);
+                recorder.fence();
+            }
         }
     }
 
@@ -179,7 +184,8 @@ impl Media {
     pub fn mark(&self) -> Mark {
         match &self.inner.backend {
             Backend::File(file) => file.mark(),
-            Backend::Direct(_) | Backend::Sim(_) => Mark(0),
+            Backend::Direct(_) => Mark(0),
+            Backend::Sim(recorder) => Mark(recorder.lock().mark()),
         }
     }
 
@@ -196,7 +202,7 @@ impl Media {
             Backend::File(file) => file.settle(mark),
             Backend::Sim(recorder) => recorder
                 .lock()
-                .barrier()
+                .barrier(mark.0)
                 .map_err(|source| Error::Poisoned { path: inner.path.clone(), cause: source.to_string() }),
         }
     }
@@ -205,7 +211,8 @@ impl Media {
     pub fn checkpointed(&self, mark: Mark) -> bool {
         match &self.inner.backend {
             Backend::File(file) => file.checkpointed(mark),
-            Backend::Direct(_) | Backend::Sim(_) => true,
+            Backend::Direct(_) => true,
+            Backend::Sim(recorder) => recorder.lock().settled(mark.0),
         }
     }
 
@@ -241,7 +248,7 @@ impl Media {
         match &self.inner.backend {
             Backend::Direct(direct) => direct.punch(at, len),
             Backend::File(file) => file.punch(at, len),
-            Backend::Sim(_) => {}
+            Backend::Sim(recorder) => recorder.lock().punch(at, len),
         }
     }
 

@@ -160,6 +160,7 @@ impl Media {
                 let mut recorder = recorder.lock();
                 self.inner.mapping.write(at, bytes);
                 recorder.store(at, bytes);
+                recorder.scan(self);
                 recorder.flush(at, bytes.len() as u64);
             }
         }

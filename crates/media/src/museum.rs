@@ -1,0 +1,59 @@
+//! Seeded bugs: the switch by which a test breaks a room on purpose, so that the crash explorer can prove it notices.
+//!
+//! A room places a bug with `if !seeded("log-no-fence") { media.fence() }`. Without the crate feature `museum`,
+//! [`seeded`] is a constant `false` and the right code is all that is compiled; release binaries never enable it.
+//! With the feature, a bug is on only inside [`museum::with`](with) and only for the thread that called it (a child
+//! process forked there inherits it, a spawned thread does not).
+
+/// Whether the seeded bug of that name is switched on for this thread. Always `false` without the feature `museum`.
+#[cfg(not(feature = "museum"))]
+#[inline(always)]
+pub const fn seeded(_bug: &'static str) -> bool {
+    false
+}
+
+/// Whether the seeded bug of that name is switched on for this thread.
+#[cfg(feature = "museum")]
+pub fn seeded(bug: &'static str) -> bool {
+    switch::SEEDED.with(|seeded| seeded.get() == Some(bug))
+}
+
+#[cfg(feature = "museum")]
+pub use switch::with;
+
+#[cfg(feature = "museum")]
+mod switch {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static SEEDED: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// Runs `body` with one seeded bug switched on for this thread; off again afterwards, a panic included.
+    pub fn with<T>(bug: &'static str, body: impl FnOnce() -> T) -> T {
+        struct Restore(Option<&'static str>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                SEEDED.with(|seeded| seeded.set(self.0));
+            }
+        }
+        let _restore = Restore(SEEDED.with(|seeded| seeded.replace(Some(bug))));
+        body()
+    }
+}
+
+#[cfg(all(test, feature = "museum"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_is_on_inside_with_and_nowhere_else() {
+        assert!(!seeded("a"));
+        with("a", || {
+            assert!(seeded("a") && !seeded("b"));
+            assert!(!std::thread::spawn(|| seeded("a")).join().unwrap());
+        });
+        let _ = std::panic::catch_unwind(|| with("a", || panic!("on purpose")));
+        assert!(!seeded("a"));
+    }
+}
