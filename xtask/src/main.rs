@@ -6,6 +6,7 @@
 
 mod chores;
 mod ci;
+mod dax;
 mod shell;
 mod tidy;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         ["museum", rest @ ..] => chores::museum(rest),
         ["bench", rest @ ..] => chores::bench(rest),
         ["rivals", rest @ ..] => chores::rivals(rest),
+        ["dax", rest @ ..] => dax::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
         ["soak", rest @ ..] => chores::soak(rest),
         [] | ["help" | "--help" | "-h", ..] => {

@@ -1,0 +1,88 @@
+//! `cargo xtask dax`: the store on real `MAP_SYNC` mappings, in an emulated machine with an NVDIMM.
+//!
+//! Steps
+//!   1. Debian's cloud kernel, and an archive with the tools and our test programs
+//!   2. first boot: fsdax namespace, ext4, `mount -o dax`; the rooms' tests run with their files there, on `pmem`
+//!   3. more boots: a writer acknowledges batches on the console until the host kills the machine at a random moment
+//!   4. after each kill the host takes the store out of the image and compares it with what was acknowledged
+//!
+//! Every boot has a time limit; a failure prints the console.
+
+mod cpio;
+mod guest;
+mod image;
+mod machine;
+
+use crate::shell::{self, Result, cargo, root};
+use guest::Kernel;
+use machine::Machine;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Packages whose tests run in the guest, when they exist: those whose tests open store files.
+const TESTED: &[&str] = &["everbyte-media", "everbyte-space", "everbyte-store", "everbyte-heap", "everbyte-kv"];
+const IMAGE_LEN: u64 = 512 << 20;
+/// The guest is emulated: generous, for a loaded machine.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs the story.
+pub fn run(words: &[&str]) -> Result {
+    if !words.is_empty() {
+        return Err(format!("dax takes no words, not {words:?}"));
+    }
+    let folder = root().join("target/dax");
+    let kernel = Kernel::get(&folder.join("kernel"))?;
+    let start = Instant::now();
+    let programs = programs()?;
+    let archive = folder.join("guest.cpio");
+    guest::pack(&archive, &kernel, &programs, include_str!("init.sh"))?;
+    println!("dax: {} programs packed in {:.1} s", programs.len(), start.elapsed().as_secs_f64());
+    let nvdimm = folder.join("nvdimm.img");
+    image::blank(&nvdimm, IMAGE_LEN)?;
+    tests(&kernel, &archive, &nvdimm)
+}
+
+/// First boot: the rooms' own tests on a DAX file system.
+fn tests(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
+    let start = Instant::now();
+    let mut machine = Machine::boot(kernel, archive, nvdimm, "format,tests", BOOT_LIMIT)?;
+    let release = machine.expect("READY")?;
+    println!("dax: Linux {release} with ext4 -o dax after {:.1} s", start.elapsed().as_secs_f64());
+    let mut passed = 0;
+    loop {
+        let Some(line) = machine.line()? else { return Err(machine.report("the machine went off during the tests")) };
+        if line.starts_with("FAILED") {
+            return Err(machine.report(&line));
+        }
+        if let Some(rest) = line.strip_prefix("test result: ok. ") {
+            passed += rest.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        }
+        if line.starts_with("DONE") {
+            break;
+        }
+    }
+    println!("dax: {passed} tests passed on the guest's pmem in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The test programs of the rooms, as cargo builds them for the ordinary tests.
+fn programs() -> Result<Vec<(String, PathBuf)>> {
+    let text = shell::output(&mut cargo(&["test", "--workspace", "--no-run", "--quiet", "--message-format=json"]))?;
+    let mut programs = Vec::new();
+    for line in text.lines() {
+        let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        let Some(path) = message["executable"].as_str() else { continue };
+        let package = message["package_id"].as_str().unwrap_or_default();
+        let crate_ = message["manifest_path"].as_str().map(|path| Path::new(path).parent().unwrap_or(Path::new("")));
+        let name = crate_.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let tested =
+            TESTED.iter().any(|tested| *tested == format!("everbyte-{name}") && package.contains(name.as_str()));
+        if tested && message["profile"]["test"] == true {
+            let target = message["target"]["name"].as_str().unwrap_or("test");
+            programs.push((format!("tests-{name}-{target}"), PathBuf::from(path)));
+        }
+    }
+    fs::create_dir_all(root().join("target/dax")).map_err(|error| error.to_string())?;
+    Ok(programs)
+}
