@@ -40,13 +40,17 @@ pub(crate) struct Head {
     pub log_ready: u64,
     /// Where the first record not yet checkpointed starts, relative to `log_at`.
     pub log_head: u64,
-    /// The sequence number that record carries.
+    /// The sequence number that record carries; the first is 1.
     pub log_sequence: u64,
     /// The checksum of the record before it, which it is chained to.
     pub log_chain: u64,
     /// Raised by each recovery of the log: records of an earlier life never join a later chain.
     pub incarnation: u64,
-    pub reserved: [u8; 416],
+    /// 1: the log is empty and stays so until a head says 0; opening need not look into it.
+    pub log_clean: u64,
+    /// All records below this sequence were on the medium when this head was written.
+    pub log_synced: u64,
+    pub reserved: [u8; 400],
 }
 const _: () = assert!(size_of::<Head>() == 512);
 
@@ -100,7 +104,12 @@ impl Head {
         {
             return Err(damaged("the media head's sizes contradict each other"));
         }
-        if head.log_at % 4096 != 0 || head.log_len % 4096 != 0 || head.log_head > head.log_len {
+        if head.log_at % 4096 != 0
+            || head.log_len % 4096 != 0
+            || head.log_head % 512 != 0
+            || head.log_head > head.log_len
+            || head.log_len < crate::file::LOG_MIN && head.log_ready != 0
+        {
             return Err(damaged("the media head's log position lies outside the log"));
         }
         Ok(head)

@@ -32,6 +32,8 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     reserve: u64,
     limit: AtomicU64,
+    /// The process whose mapping this is alone: a child of fork has nothing here, or something else by now.
+    owner: Option<u32>,
 }
 
 // SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic (MAP-3).
@@ -57,7 +59,8 @@ impl Mapping {
             // SAFETY: advice on our own fresh mapping; a child of fork then has no copy that could diverge.
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxDontFork) }?;
         }
-        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit) })
+        let owner = (mode == Mode::Private).then(std::process::id);
+        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner })
     }
 
     /// Zeroed private memory of `reserve` bytes.
@@ -74,7 +77,7 @@ impl Mapping {
             )
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
-        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit) })
+        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner: None })
     }
 
     pub(crate) fn reserve(&self) -> u64 {
@@ -173,6 +176,15 @@ impl Mapping {
         for byte in words.into_remainder() {
             *byte = self.byte(at).load(Ordering::Relaxed);
             at += 1;
+        }
+    }
+
+    /// Copies one line out of the mapping by eight loads; `at` is line-aligned and checked by the caller.
+    #[inline(always)]
+    pub(crate) fn load_line(&self, at: u64, into: &mut [u64; 8]) {
+        debug_assert!(at % isa::LINE == 0);
+        for (index, word) in into.iter_mut().enumerate() {
+            *word = self.word(at + index as u64 * WORD).load(Ordering::Relaxed);
         }
     }
 
@@ -279,6 +291,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.owner.is_some_and(|owner| owner != std::process::id()) {
+            return;
+        }
         // SAFETY: the mapping is ours, of exactly this size, and no reference into it outlives `self`.
         // An error would leave it mapped, which harms nobody.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserve as usize) };

@@ -264,6 +264,14 @@ impl Media {
         }
     }
 
+    /// For tests: lets a `file` store end as if its process had died: no checkpoint, nothing written.
+    #[doc(hidden)]
+    pub fn abandon(self) {
+        if let Backend::File(file) = &self.inner.backend {
+            file.abandon();
+        }
+    }
+
     /// Moves what the log holds to its place now (the background does so when the log fills).
     ///
     /// # Errors

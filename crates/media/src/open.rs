@@ -67,14 +67,7 @@ impl Media {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
         lock::lock(&file, path)?;
-        let head = read_head(&file, path)?;
-        let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-        if len < head.file_len {
-            let detail =
-                format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
-            return Err(Error::Damaged { path: path.into(), at: len, detail });
-        }
-        let head = file::replay(&file, path, head)?;
+        let head = recover(&file, path)?;
         Media::map(file, path, head, options)
     }
 
@@ -100,8 +93,7 @@ impl Media {
     /// # Errors
     /// As [`Media::open`].
     pub fn open_disk(disk: Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Media> {
-        let head = read_head(&*disk, path)?;
-        let head = file::replay(&*disk, path, head)?;
+        let head = recover(&*disk, path)?;
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mapping = Mapping::of_file(disk.mappable(), Mode::Private, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
@@ -148,6 +140,18 @@ impl Direct {
         }
         Ok(Direct { kind, flush, profile, slow, file, path: path.into() })
     }
+}
+
+/// Recognises a store, and brings its log to its place.
+fn recover(disk: &dyn Disk, path: &Path) -> Result<Head> {
+    let head = read_head(disk, path)?;
+    let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+    if len < head.file_len {
+        let detail =
+            format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
+        return Err(Error::Damaged { path: path.into(), at: len, detail });
+    }
+    file::replay(disk, path, head)
 }
 
 fn read_head(disk: &dyn Disk, path: &Path) -> Result<Head> {

@@ -72,6 +72,9 @@ pub struct Options {
     pub profile: Profile,
     /// Size of the `file` log of a store being created, in bytes; a multiple of 64 KiB.
     pub log_bytes: u64,
+    /// Whether `file` checkpoints in a thread of its own when the log is half full. Where not, the flush that finds
+    /// the log full does it.
+    pub background: bool,
 }
 
 impl Default for Options {
@@ -83,6 +86,7 @@ impl Default for Options {
             flush_on_fail: false,
             profile: Profile::DRAM,
             log_bytes: 64 << 20,
+            background: true,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 /// A file on a disk. Writes may reach the medium in any order, by 512-byte sectors, until a sync returns.
@@ -23,6 +23,10 @@ pub trait Disk: Send + Sync {
     }
     /// Backs a range, growing the file; what was there stays.
     fn allocate(&self, at: u64, len: u64) -> io::Result<()>;
+    /// A hint: writing these bytes back may begin.
+    fn start_write(&self, _at: u64, _len: u64) {}
+    /// A hint: later reads of the range should come from the medium. What was written has been synced.
+    fn forget(&self, _at: u64, _len: u64) {}
     /// Gives a range back; it then reads as zeros. Not being able to is not an error.
     fn punch(&self, at: u64, len: u64);
     /// What `mmap` maps.
@@ -76,6 +80,16 @@ impl Disk for File {
             }
             other => Ok(other?),
         }
+    }
+
+    fn start_write(&self, at: u64, len: u64) {
+        // SAFETY: the descriptor is open for as long as `self`; the call moves no memory. A hint may fail.
+        let _ = unsafe { libc::sync_file_range(self.as_raw_fd(), at as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
+    fn forget(&self, at: u64, len: u64) {
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(self, at, len, rustix::fs::Advice::DontNeed);
     }
 
     fn punch(&self, at: u64, len: u64) {

@@ -1,57 +1,216 @@
-//! The `file` backend: a private mapping over a file on any disk, a log, and a checkpoint.
+//! The `file` backend: what is right on persistent memory is right on any disk.
+//!
+//! The store is mapped privately. Flushed lines go to a log inside the store file (`log`), a checkpoint moves them to
+//! their place (`checkpoint`), recovery replays what the log holds (`replay`). Format: docs/formats/media.md; what
+//! survives what: docs/semantics/durability.md.
+//!
+//! Threads: any. Locks, in the order they may be taken: `checkpointing`, `head`, `log`.
 
+mod batch;
+mod checkpoint;
+mod dirty;
 mod disk;
+mod fork;
+mod keeper;
+mod layout;
+mod log;
+mod replay;
+
 pub use disk::Disk;
+pub(crate) use replay::replay;
 
 use crate::counters::Counters;
 use crate::head::Head;
 use crate::mapping::Mapping;
-use crate::{Mark, Options, Result, Section};
-use std::path::Path;
-use std::sync::Arc;
+use crate::{Durability, Error, Mark, Options, Result, Section};
+use fork::ForkMark;
+use keeper::Keeper;
+use log::Log;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
-pub(crate) struct FileBackend {}
+/// The smallest log that can be used.
+pub(crate) const LOG_MIN: u64 = 16 << 10;
 
-/// Brings the records of the log to their places, on any backend, before anything is mapped.
-pub(crate) fn replay(_disk: &dyn Disk, _path: &Path, head: Head) -> Result<Head> {
-    Ok(head)
+/// One open store; shared by all clones of its media, and by its keeper.
+pub(crate) struct FileBackend {
+    shared: ManuallyDrop<Arc<Shared>>,
+}
+
+struct Shared {
+    disk: Arc<dyn Disk>,
+    mapping: Arc<Mapping>,
+    counters: Arc<Counters>,
+    path: PathBuf,
+    durability: Durability,
+    /// Where the log lies, and its length.
+    log_place: (u64, u64),
+    head: Mutex<Head>,
+    log: Mutex<Log>,
+    /// A record has been written, or the store is poisoned.
+    turn: Condvar,
+    /// The sequence of the record that holds, or will hold, the newest flushed line.
+    appended: AtomicU64,
+    /// The newest record given to the disk.
+    written: AtomicU64,
+    /// The newest record known to be on the medium, and with it all before.
+    synced: AtomicU64,
+    /// The newest record that a head on the medium has passed.
+    passed: AtomicU64,
+    /// The first failure.
+    poison: OnceLock<String>,
+    checkpointing: Mutex<checkpoint::Room>,
+    /// Open sections read, giving pages back writes.
+    gate: RwLock<()>,
+    keeper: Keeper,
+    fork: ForkMark,
+    /// Set by tests: the end is not to be orderly.
+    abandoned: AtomicBool,
 }
 
 impl FileBackend {
+    /// Begins with a log that [`replay`] has emptied.
     pub(crate) fn start(
-        _disk: Arc<dyn Disk>,
-        _mapping: Arc<Mapping>,
-        _counters: Arc<Counters>,
-        _path: &Path,
-        _head: Head,
-        _options: &Options,
+        disk: Arc<dyn Disk>,
+        mapping: Arc<Mapping>,
+        counters: Arc<Counters>,
+        path: &Path,
+        mut head: Head,
+        options: &Options,
     ) -> Result<FileBackend> {
-        unreachable!()
+        prepare_log(&*disk, path, &mut head)?;
+        let fork = ForkMark::new().map_err(|source| Error::Io { action: "map memory", path: path.into(), source })?;
+        let interval = match options.durability {
+            Durability::Interval(interval) => Some(interval),
+            Durability::Always | Durability::Process => None,
+        };
+        let newest = head.log_sequence - 1;
+        let shared = Arc::new_cyclic(|shared| Shared {
+            disk,
+            mapping,
+            counters,
+            path: path.into(),
+            durability: options.durability,
+            log_place: (head.log_at, head.log_len),
+            log: Mutex::new(Log::new(&head)),
+            head: Mutex::new(head),
+            turn: Condvar::new(),
+            appended: newest.into(),
+            written: newest.into(),
+            synced: newest.into(),
+            passed: newest.into(),
+            poison: OnceLock::new(),
+            checkpointing: Mutex::default(),
+            gate: RwLock::new(()),
+            keeper: Keeper::new(shared.clone(), interval, options.background),
+            fork,
+            abandoned: AtomicBool::new(false),
+        });
+        Ok(FileBackend { shared: ManuallyDrop::new(shared) })
     }
-    pub(crate) fn flush(&self, _at: u64, _len: u64) -> u64 {
-        0
+
+    #[inline]
+    pub(crate) fn flush(&self, at: u64, len: u64) -> u64 {
+        self.shared.flush(at, len)
     }
-    pub(crate) fn fence(&self) {}
+
+    /// Order among flushes is that of the log's lock. What is left to do: whoever sees a store that comes after this
+    /// also sees, with an acquire fence, that the lock was held before.
+    #[inline(always)]
+    pub(crate) fn fence(&self) {
+        fence(Ordering::AcqRel);
+    }
+
+    #[inline]
     pub(crate) fn mark(&self) -> Mark {
-        Mark(0)
+        self.shared.mark()
     }
-    pub(crate) fn settle(&self, _mark: Mark) -> Result<()> {
-        Ok(())
+
+    #[inline]
+    pub(crate) fn settle(&self, mark: Mark) -> Result<()> {
+        self.shared.settle(mark)
     }
-    pub(crate) fn checkpointed(&self, _mark: Mark) -> bool {
-        true
+
+    pub(crate) fn checkpointed(&self, mark: Mark) -> bool {
+        self.shared.passed.load(Ordering::Acquire) >= mark.0
     }
+
+    #[inline]
     pub(crate) fn section(&self) -> Section<'_> {
-        Section { _gate: None }
+        Section { _gate: Some(self.shared.gate.read_recursive()) }
     }
-    pub(crate) fn allocate(&self, _at: u64, _len: u64) -> Result<()> {
-        Ok(())
+
+    /// Backs a range; the log notes it, so that after a crash it is backed again before anything that relies on it.
+    pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<()> {
+        self.shared.check_alive()?;
+        let full = |source| Error::Io { action: "allocate space", path: self.shared.path.clone(), source };
+        self.shared.disk.allocate(at, len).map_err(full)?;
+        self.shared.log_allocation(at, len);
+        self.shared.check_alive()
     }
-    pub(crate) fn punch(&self, _at: u64, _len: u64) {}
+
+    pub(crate) fn punch(&self, at: u64, len: u64) {
+        if self.shared.check_alive().is_ok() {
+            self.shared.disk.punch(at, len);
+        }
+    }
+
     pub(crate) fn close(&self) -> Result<()> {
-        Ok(())
+        self.shared.close()
     }
+
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        Ok(())
+        self.shared.checkpoint()
     }
+
+    /// For tests: the store ends as if the process had died.
+    pub(crate) fn abandon(&self) {
+        self.shared.abandoned.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for FileBackend {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, and `self` is not used afterwards.
+        let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
+        if shared.fork.is_child() {
+            // The parent's threads may have held locks at the fork, and its keeper is not here: touch nothing. The
+            // descriptor is closed, which writes nothing.
+            return std::mem::forget(shared.keeper.take_thread());
+        }
+        shared.keeper.stop();
+        if !shared.abandoned.load(Ordering::Acquire) {
+            let _ = shared.close(); // a failure poisons, and the next opening replays the log
+        }
+    }
+}
+
+/// Backs the log with blocks of zeros, once in the life of a store, so that a record overwrites blocks in place and
+/// its sync has no file system metadata to carry.
+fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
+    if head.log_ready == 1 {
+        return Ok(());
+    }
+    if head.log_len < LOG_MIN {
+        let detail = format!("its log of {} bytes is too small for backend `file`; use `shm` or `pmem`", head.log_len);
+        return Err(Error::Unsupported { path: path.into(), detail });
+    }
+    let io = |source| Error::Io { action: "allocate the log", path: path.into(), source };
+    disk.allocate(head.log_at, head.log_len).map_err(io)?;
+    let zeros = vec![0; head.log_len.min(1 << 20) as usize];
+    let mut done = 0;
+    while done < head.log_len {
+        let step = (head.log_len - done).min(zeros.len() as u64);
+        disk.write_at(head.log_at + done, &zeros[..step as usize]).map_err(io)?;
+        done += step;
+    }
+    disk.sync().map_err(io)?;
+    head.file_len = disk.len().map_err(io)?.min(head.max);
+    (head.log_ready, head.log_clean) = (1, 1);
+    (head.log_head, head.log_sequence, head.log_chain, head.log_synced) = (0, 1, 0, 1);
+    let (at, bytes) = head.next();
+    disk.write_sync_at(at, bytes).map_err(io)
 }

@@ -1,0 +1,121 @@
+//! Checkpoint: flushed lines move from the log to their place, and the log's space becomes free.
+//!
+//! 1. take the set of dirty pages, and note where the log ends: `target`
+//! 2. for each batch of pages: copy them from memory; sync the log as it stands; write them
+//! 3. sync the file
+//! 4. write and sync a head that says `target`
+//! 5. the log up to `target` is free
+//!
+//! A page is copied as memory holds it, with stores in it that were never flushed, or flushed after `target`. That is
+//! safe because of the sync in step 2: all that the law wants to survive together with such a store was flushed before
+//! it, so it is in the log by then, and recovery replays the log over the page.
+//!
+//! Invariants
+//!   CKPT-1  No page is written before the log holds, on the medium, all that was flushed before the page was copied.
+//!   CKPT-2  No head passes a record before every page that the record touched is on the medium.
+//!   CKPT-3  Log space is reused only after a head that passes it is on the medium.
+//!
+//! Threads: one checkpoint at a time, beside any number of writers. It waits for no section and no flush.
+
+use super::Shared;
+use super::dirty::PAGE;
+use super::log::Log;
+use crate::Result;
+use crate::counters::Counter;
+use std::sync::atomic::{Ordering::Acquire, Ordering::Release, fence};
+
+/// Pages copied and written between two syncs of the log.
+const BATCH_PAGES: usize = 256;
+
+/// Buffers that live from checkpoint to checkpoint.
+#[derive(Default)]
+pub(crate) struct Room {
+    pages: Vec<u64>,
+    copies: Vec<u8>,
+}
+
+impl Shared {
+    /// Checkpoints everything flushed before.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.sync_log()?;
+        self.checkpoint_when(|log| !log.is_idle())
+    }
+
+    /// Checkpoints, leaves an empty log, and says so in the head.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.checkpoint()?;
+        let mut head = self.head.lock();
+        {
+            let mut log = self.log.lock();
+            if log.clean || !log.is_idle() {
+                return Ok(()); // others are still storing, and will close
+            }
+            log.clean = true; // from here on the next record waits for the head's lock and rewrites it
+        }
+        head.log_clean = 1;
+        self.put_head(&mut head)
+    }
+
+    /// Checkpoints if `wanted` says so once the turn has come.
+    pub(crate) fn checkpoint_when(&self, wanted: impl Fn(&Log) -> bool) -> Result<()> {
+        let mut room = self.checkpointing.lock();
+        let Room { pages, copies } = &mut *room;
+        self.check_alive()?;
+        let target = {
+            let mut log = self.log.lock();
+            while log.is_writing() {
+                self.turn.wait(&mut log);
+            }
+            if !wanted(&log) {
+                return Ok(());
+            }
+            log.dirty.take(pages);
+            (log.tail, log.sequence, log.chain)
+        };
+        let done = self.write_pages(pages, copies).and_then(|()| self.pass(target));
+        pages.clear();
+        done
+    }
+
+    /// Step 2 and 3.
+    fn write_pages(&self, pages: &mut [u64], copies: &mut Vec<u8>) -> Result<()> {
+        pages.sort_unstable();
+        for batch in pages.chunks(BATCH_PAGES) {
+            copies.clear();
+            copies.resize(batch.len() * PAGE as usize, 0);
+            for (page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE as usize)) {
+                self.mapping.read(page * PAGE, copy);
+            }
+            // Pairs with the fence of whoever stored what was just read: its earlier flushes are seen below.
+            fence(Acquire);
+            self.sync_log()?; // CKPT-1
+            for run in batch.chunk_by(|page, next| page + 1 == *next) {
+                let bytes = &copies[..run.len() * PAGE as usize];
+                self.try_io("write pages", |shared| shared.disk.write_at(run[0] * PAGE, bytes))?;
+                self.disk.start_write(run[0] * PAGE, bytes.len() as u64);
+                copies.drain(..run.len() * PAGE as usize);
+            }
+        }
+        self.try_io("sync pages", |shared| shared.disk.sync())?; // CKPT-2
+        self.counters.add(Counter::Syncs, 1);
+        Ok(())
+    }
+
+    /// Step 4 and 5.
+    fn pass(&self, (tail, sequence, chain): (u64, u64, u64)) -> Result<()> {
+        let mut file_len = 0;
+        self.try_io("measure the file", |shared| shared.disk.len().map(|len| file_len = len))?;
+        let file_len = file_len.min(self.mapping.reserve());
+        let synced = self.synced.load(Acquire) + 1;
+        self.write_head(|head| {
+            head.file_len = file_len;
+            (head.log_head, head.log_sequence, head.log_chain) = (tail % self.log_place.1, sequence, chain);
+            head.log_synced = synced.max(sequence);
+        })?;
+        let mut log = self.log.lock();
+        log.start = tail; // CKPT-3
+        log.limit(self.log_place.1);
+        self.passed.store(sequence - 1, Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! The log: flush, fence and barrier of the `file` backend, with group commit.
+//!
+//! A flush copies its lines into the open batch under one lock. A barrier seals the batch and writes it as one
+//! record; threads that wait meanwhile fill the next batch, and one of them writes it for all.
+//!
+//! The order of flushes under the lock is the order of the log, and any beginning of it is a state the rule allows:
+//! an epoch may be cut anywhere, and epochs may share a record, which replays whole.
+//!
+//! Invariants
+//!   FILE-1  Lines are copied and appended in one locked step, so no older copy of a line follows a newer one.
+//!   FILE-2  The open batch always fits into the free part of the log: only a flush waits for space, a barrier and a
+//!           checkpoint never do.
+//!   FILE-3  One record is written at a time; in `always` mode the next is not begun before it is on the medium.
+//!   FILE-4  After a failed write or sync nothing is written any more.
+//!
+//! Threads: any. Elsewhere: the bytes (`layout`), making room (`checkpoint`), reading it back (`replay`).
+
+use super::Shared;
+use super::batch::Batch;
+use super::dirty::{DirtyPages, LINES_PER_PAGE};
+use super::layout::{LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR};
+use crate::counters::Counter;
+use crate::head::Head;
+use crate::{Durability, Error, Mark, Result};
+use parking_lot::MutexGuard;
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// What the log's lock guards.
+pub(crate) struct Log {
+    open: Batch,
+    /// The other buffer, while no record is being written.
+    spare: Option<Batch>,
+    /// How many words `open` may come to, by its buffer and by the free part of the log (FILE-2).
+    words_max: usize,
+    /// A record is being written (FILE-3).
+    writing: bool,
+    /// The sequence that the open batch will carry.
+    pub sequence: u64,
+    /// Where it will be written. Positions count on; modulo the log's length they are places.
+    pub tail: u64,
+    /// The checksum of the newest written record.
+    pub chain: u64,
+    /// Everything before this position has been checkpointed, by a head that is on the medium.
+    pub start: u64,
+    incarnation: u64,
+    /// The head on the medium says that the log is empty, so it must be rewritten before the first record.
+    pub clean: bool,
+    pub dirty: DirtyPages,
+}
+
+impl Log {
+    pub(crate) fn new(head: &Head) -> Log {
+        let bytes = (head.log_len / 4).clamp(4096, 1 << 20) & !4095;
+        let mut log = Log {
+            open: Batch::new(bytes as usize),
+            spare: Some(Batch::new(bytes as usize)),
+            words_max: 0,
+            writing: false,
+            sequence: head.log_sequence,
+            tail: head.log_head,
+            chain: head.log_chain,
+            start: head.log_head,
+            incarnation: head.incarnation,
+            clean: head.log_clean == 1,
+            dirty: DirtyPages::new(head.max),
+        };
+        log.limit(head.log_len);
+        log
+    }
+
+    /// Recomputes what the open batch may come to, after the log's ends have moved.
+    pub(crate) fn limit(&mut self, log_len: u64) {
+        let free = self.start + log_len - self.tail;
+        self.words_max = self.open.capacity().min((free / 8) as usize);
+    }
+
+    /// Whether one more line (and the word that begins its run) fits.
+    #[inline(always)]
+    pub(crate) fn admits_line(&self) -> bool {
+        self.open.used() + 1 + LINE_WORDS <= self.words_max
+    }
+
+    /// Whether the log holds nothing at all and nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && !self.writing && self.tail == self.start && self.dirty.is_empty()
+    }
+
+    /// Whether half of the log waits for a checkpoint.
+    pub(crate) fn is_crowded(&self, log_len: u64) -> bool {
+        self.tail - self.start > log_len / 2
+    }
+
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing
+    }
+}
+
+impl Shared {
+    /// Copies the lines of `at..at+len` into the open epoch; returns how many. Waits only for space in the log.
+    #[inline]
+    pub(crate) fn flush(&self, at: u64, len: u64) -> u64 {
+        let (first, end) = crate::mapping::line_range(at, len);
+        self.mapping.check_len(first, end - first);
+        assert!(self.may_log(first, end), "FILE: flush of {at:#x} + {len}, which belongs to the media itself");
+        if self.fork.is_child() {
+            return 0;
+        }
+        let (first, end) = (first / crate::LINE, end / crate::LINE);
+        let mut log = self.log.lock();
+        for line in first..end {
+            while !log.admits_line() {
+                match self.make_room(log) {
+                    Some(guard) => log = guard,
+                    None => return end - first,
+                }
+            }
+            log.open.put_line(line, &self.mapping);
+            log.dirty.insert(line / LINES_PER_PAGE);
+        }
+        if first < end {
+            self.note_appended(&log);
+        }
+        end - first
+    }
+
+    /// Notes in the log that a range was backed, before anything flushed later.
+    pub(crate) fn log_allocation(&self, at: u64, len: u64) {
+        let mut log = self.log.lock();
+        while !log.admits_line() {
+            match self.make_room(log) {
+                Some(guard) => log = guard,
+                None => return,
+            }
+        }
+        log.open.put_allocation(at, len);
+        self.note_appended(&log);
+    }
+
+    #[inline(always)]
+    fn note_appended(&self, log: &Log) {
+        if self.appended.load(Acquire) != log.sequence {
+            self.appended.store(log.sequence, Release);
+        }
+    }
+
+    /// Whether a range lies outside the heads and the log, which no flush may touch.
+    #[inline(always)]
+    pub(crate) fn may_log(&self, first: u64, end: u64) -> bool {
+        let (log_at, log_len) = self.log_place;
+        (first >= log_at + log_len || end <= log_at) && (first >= crate::HEAD_END || end <= crate::head::COPIES[0])
+    }
+
+    /// Makes room for one more line: writes a full batch, or checkpoints a full log. `None` once poisoned.
+    #[cold]
+    fn make_room<'a>(&'a self, mut log: MutexGuard<'a, Log>) -> Option<MutexGuard<'a, Log>> {
+        if self.poison.get().is_some() {
+            return None;
+        }
+        if log.writing {
+            self.turn.wait(&mut log);
+            return Some(log);
+        }
+        if log.words_max == log.open.capacity() {
+            let (log, written) = self.write_open(log);
+            return written.is_ok().then_some(log);
+        }
+        drop(log);
+        self.checkpoint_when(|log| !log.admits_line() && log.words_max < log.open.capacity()).ok()?;
+        Some(self.log.lock())
+    }
+
+    /// The newest point that a fence has ordered.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.appended.load(Acquire))
+    }
+
+    /// Waits until everything before `mark` is settled in the sense of the durability mode.
+    pub(crate) fn settle(&self, mark: Mark) -> Result<()> {
+        self.check_alive()?;
+        let reached = match self.durability {
+            Durability::Always => &self.synced,
+            Durability::Interval(_) | Durability::Process => &self.written,
+        };
+        if reached.load(Acquire) >= mark.0 {
+            return Ok(());
+        }
+        let mut log = self.log.lock();
+        loop {
+            self.check_alive()?;
+            if reached.load(Acquire) >= mark.0 {
+                return Ok(());
+            }
+            if log.writing {
+                self.turn.wait(&mut log);
+                continue;
+            }
+            let written;
+            (log, written) = self.write_open(log);
+            written?;
+        }
+    }
+
+    /// Brings the log, as it stands, to the medium, in every durability mode.
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        let mark = self.mark();
+        self.settle(mark)?;
+        if self.synced.load(Acquire) < mark.0 {
+            self.sync_written()?;
+        }
+        Ok(())
+    }
+
+    /// Syncs what was written to the log without a sync of its own.
+    pub(crate) fn sync_written(&self) -> Result<()> {
+        let written = self.written.load(Acquire);
+        self.try_io("sync the log", |shared| shared.disk.sync())?;
+        self.counters.add(Counter::Syncs, 1);
+        self.synced.fetch_max(written, Release);
+        Ok(())
+    }
+
+    /// Seals the open batch and writes it as one record; the caller holds the lock and no record is being written.
+    fn write_open<'a>(&'a self, mut log: MutexGuard<'a, Log>) -> (MutexGuard<'a, Log>, Result<()>) {
+        assert!(!log.writing, "FILE-3");
+        if log.open.is_empty() {
+            return (log, Ok(()));
+        }
+        let spare = log.spare.take().expect("FILE-3: a spare buffer while no record is being written");
+        let mut batch = std::mem::replace(&mut log.open, spare);
+        let header = RecordHeader {
+            checksum: 0,
+            magic: RECORD_MAGIC,
+            sequence: log.sequence,
+            incarnation: log.incarnation,
+            chain: log.chain,
+            synced: self.synced.load(Acquire) + 1,
+            payload_len: 0,
+            reserved: [0; 2],
+        };
+        let (position, len) = (log.tail, batch.padded());
+        log.writing = true;
+        log.sequence += 1;
+        log.tail += len;
+        log.limit(self.log_place.1);
+        let was_clean = std::mem::take(&mut log.clean);
+        let crowded = log.is_crowded(self.log_place.1);
+        drop(log);
+
+        if crowded {
+            self.keeper.want_checkpoint();
+        }
+        let (chain, bytes) = batch.seal(header);
+        let written = self.write_record(was_clean, position, bytes);
+        batch.reset();
+
+        let mut log = self.log.lock();
+        if written.is_ok() {
+            log.chain = chain;
+            self.written.store(header.sequence, Release);
+            if self.durability == Durability::Always {
+                self.synced.fetch_max(header.sequence, Release);
+            }
+        }
+        log.spare = Some(batch);
+        log.writing = false;
+        self.turn.notify_all();
+        (log, written)
+    }
+
+    fn write_record(&self, was_clean: bool, position: u64, bytes: &[u8]) -> Result<()> {
+        if was_clean {
+            self.write_head(|head| head.log_clean = 0)?;
+        }
+        let (log_at, log_len) = self.log_place;
+        let place = position % log_len;
+        let first = bytes.len().min((log_len - place) as usize);
+        let sync = self.durability == Durability::Always;
+        debug_assert!(place % SECTOR == 0 && bytes.len() as u64 % SECTOR == 0);
+        for (at, part) in [(log_at + place, &bytes[..first]), (log_at, &bytes[first..])] {
+            if part.is_empty() {
+                continue;
+            }
+            self.try_io("write the log", |shared| {
+                if sync { shared.disk.write_sync_at(at, part) } else { shared.disk.write_at(at, part) }
+            })?;
+            self.counters.add(Counter::Syncs, sync.into());
+        }
+        self.counters.add(Counter::LogBytes, bytes.len() as u64);
+        if let (Durability::Interval(_), false) = (self.durability, sync) {
+            self.keeper.want_sync();
+        }
+        Ok(())
+    }
+
+    /// Changes the head and brings it to the medium.
+    pub(crate) fn write_head(&self, change: impl FnOnce(&mut Head)) -> Result<()> {
+        let mut head = self.head.lock();
+        change(&mut head);
+        self.put_head(&mut head)
+    }
+
+    /// As [`Shared::write_head`], for callers that hold the head.
+    pub(crate) fn put_head(&self, head: &mut Head) -> Result<()> {
+        let (at, bytes) = head.next();
+        self.try_io("write the media head", |shared| shared.disk.write_sync_at(at, bytes))?;
+        self.counters.add(Counter::Syncs, 1);
+        Ok(())
+    }
+
+    /// Writes or syncs; a failure poisons (FILE-4).
+    pub(crate) fn try_io(&self, action: &str, io: impl FnOnce(&Shared) -> io::Result<()>) -> Result<()> {
+        self.check_alive()?;
+        io(self).map_err(|source| {
+            let _ = self.poison.set(format!("could not {action}: {source}"));
+            let _log = self.log.lock(); // nobody may miss it between its check and its wait
+            self.turn.notify_all();
+            self.poisoned()
+        })
+    }
+
+    /// Refuses after a failure and in a forked child.
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if self.fork.is_child() {
+            return Err(Error::Forked { owner: self.fork.owner() });
+        }
+        if self.poison.get().is_some() { Err(self.poisoned()) } else { Ok(()) }
+    }
+
+    fn poisoned(&self) -> Error {
+        let cause = self.poison.get().cloned().unwrap_or_default();
+        Error::Poisoned { path: self.path.clone(), cause }
+    }
+}
