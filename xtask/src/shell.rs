@@ -1,6 +1,6 @@
 //! Running other programs: where the repository is, cargo, and whether a command succeeded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What every chore returns; the text says what failed.
@@ -66,4 +66,12 @@ pub fn as_root(program: &str) -> Command {
     }
     command.stdin(Stdio::null());
     command
+}
+
+/// Finds a program on the path or where administrators' programs lie.
+pub fn which(name: &str) -> Result<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/bin"]);
+    let found = folders.map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
+    found.ok_or_else(|| format!("`{name}` is not installed; `ci/setup test` installs it"))
 }

@@ -42,7 +42,7 @@ impl<W: Write> Archive<W> {
             return Ok(());
         }
         if let Some((parent, _)) = path.rsplit_once('/') {
-            self.folder(&parent.to_string())?;
+            self.folder(parent)?;
         }
         self.record(&path, mode, body)?;
         self.made.insert(path);

@@ -3,7 +3,7 @@
 //! Nothing is installed: the kernel package is downloaded and unpacked under target/dax, once.
 
 use super::cpio::Archive;
-use crate::shell::{self, Result, as_root};
+use crate::shell::{self, Result, as_root, which};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -126,12 +126,4 @@ impl Guest {
         }
         Ok(())
     }
-}
-
-/// Finds a program on the path or where administrators' programs lie.
-fn which(name: &str) -> Result<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/bin"]);
-    let found = folders.map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
-    found.ok_or_else(|| format!("`{name}` is not installed; `ci/setup test` installs it"))
 }

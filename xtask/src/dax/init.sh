@@ -24,6 +24,7 @@ esac
 mount -t ext4 -o dax /dev/pmem0 /mnt || off "FAILED mount -o dax"
 ip link set lo up
 ulimit -c 0
+uname -r >/mnt/kernel
 echo "READY $(uname -r)"
 case $task in
 *tests)

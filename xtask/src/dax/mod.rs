@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 /// Packages whose tests run in the guest, when they exist: those whose tests open store files.
 const TESTED: &[&str] = &["everbyte-media", "everbyte-space", "everbyte-store", "everbyte-heap", "everbyte-kv"];
 const IMAGE_LEN: u64 = 512 << 20;
+/// The stream of batches that the writer follows.
+const SEED: &str = "20260517";
+/// Each kill: after this many more batches, and so many milliseconds.
+const KILLS: &[(u64, u64)] = &[(25, 0), (60, 7), (120, 31), (5, 3), (200, 1)];
 /// The guest is emulated: generous, for a loaded machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
@@ -40,7 +44,8 @@ pub fn run(words: &[&str]) -> Result {
     println!("dax: {} programs packed in {:.1} s", programs.len(), start.elapsed().as_secs_f64());
     let nvdimm = folder.join("nvdimm.img");
     image::blank(&nvdimm, IMAGE_LEN)?;
-    tests(&kernel, &archive, &nvdimm)
+    tests(&kernel, &archive, &nvdimm)?;
+    kills(&kernel, &archive, &nvdimm)
 }
 
 /// First boot: the rooms' own tests on a DAX file system.
@@ -64,6 +69,58 @@ fn tests(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
     }
     println!("dax: {passed} tests passed on the guest's pmem in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// More boots: a writer acknowledges batches until the machine is killed, and the host compares.
+fn kills(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
+    let mut acked = 0;
+    for (round, (batches, then_ms)) in KILLS.iter().enumerate() {
+        let start = Instant::now();
+        let mut machine = Machine::boot(kernel, archive, nvdimm, &format!("write,{SEED}"), BOOT_LIMIT)?;
+        machine.expect("READY")?;
+        let enough = acked + batches;
+        while acked < enough {
+            acked = number(&machine.expect("ACK")?)?;
+        }
+        std::thread::sleep(Duration::from_millis(*then_ms));
+        for line in machine.kill() {
+            // The last line may be cut anywhere, so only a line with another after it counts; here all that parse do,
+            // for a cut number is a smaller number.
+            acked = line.strip_prefix("ACK ").and_then(|n| n.trim().parse().ok()).unwrap_or(acked).max(acked);
+        }
+        let Some(store) = image::take(nvdimm, "acked.store")? else {
+            return Err(machine.report(&format!("round {round}: {acked} batches acknowledged, and the store is gone")));
+        };
+        for backend in ["file", "shm"] {
+            let mut verify = cargo(&["run", "--quiet", "--package", "everbyte-suite", "--", "verify"]);
+            verify.arg(copy(&store, backend)?).args([
+                "--backend",
+                backend,
+                "--seed",
+                SEED,
+                "--acked",
+                &acked.to_string(),
+            ]);
+            let said = shell::output(&mut verify).map_err(|error| machine.report(&error))?;
+            println!(
+                "dax: killed after {acked} acknowledged batches, {} on `{backend}` ({:.1} s)",
+                said.trim().to_lowercase(),
+                start.elapsed().as_secs_f64()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A copy, so that each check sees what the kill left.
+fn copy(store: &Path, backend: &str) -> Result<PathBuf> {
+    let to = store.with_extension(backend);
+    fs::copy(store, &to).map_err(|error| format!("{}: {error}", to.display()))?;
+    Ok(to)
+}
+
+fn number(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| format!("the console said `{text}` where a number was expected"))
 }
 
 /// The test programs of the rooms, as cargo builds them for the ordinary tests.
