@@ -1,0 +1,73 @@
+//! What can go wrong with a log: the media, its space, or what was found in it.
+
+/// An error of the log floor. Each says what happened, where, and what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The media refused; see its own words.
+    #[error(transparent)]
+    Media(#[from] everbyte_media::Error),
+    /// No room for an append. A journal takes another segment, see [`crate::Journal::extend`]; a ring is truncated.
+    #[error("the log at {at:#x} is full: {needed} bytes more are needed; extend or truncate it")]
+    Full {
+        /// Where the log lies.
+        at: u64,
+        /// Bytes that the append needs.
+        needed: u64,
+    },
+    /// An append that could never fit, however empty the ring.
+    #[error(
+        "an append of {words} words cannot fit the ring at {at:#x}, which takes {most}; split it or use a larger ring"
+    )]
+    TooLarge {
+        /// Where the log lies.
+        at: u64,
+        /// Words asked for.
+        words: u64,
+        /// The longest append this ring takes.
+        most: u64,
+    },
+    /// The range given for a log is no good.
+    #[error("{start:#x}..{end:#x} cannot hold a log: {detail}")]
+    BadRange {
+        /// Start of the range.
+        start: u64,
+        /// End of the range.
+        end: u64,
+        /// What is wrong with it.
+        detail: &'static str,
+    },
+    /// The range carries no log of this kind.
+    #[error("no {what} at {at:#x}: it was never formatted, or something wrote over it")]
+    NotALog {
+        /// `undo journal` or `word log`.
+        what: &'static str,
+        /// Where.
+        at: u64,
+    },
+    /// The log was written by a newer Everbyte.
+    #[error(
+        "the {what} at {at:#x} has format {found}, newer than {known}, the newest this program knows; use a newer Everbyte"
+    )]
+    NewerFormat {
+        /// `undo journal` or `word log`.
+        what: &'static str,
+        /// Where.
+        at: u64,
+        /// The format on media.
+        found: u32,
+        /// The newest format this program reads.
+        known: u32,
+    },
+    /// Bytes on media contradict themselves in a way that no crash explains.
+    #[error("log damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        detail: &'static str,
+    },
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,161 @@
+//! The bytes of an undo journal and nothing else. Format: docs/formats/undo-journal.md.
+//!
+//! A lane is a header line, a line that holds the lane word and 56 bytes of its owner's, and lines of entries; its last
+//! line is kept for the link to a further segment. A further segment is entry lines alone, the last kept likewise.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What the first bytes of a lane say.
+pub(crate) const MAGIC: [u8; 8] = *b"EVRBUNDO";
+/// The newest journal format this program reads and writes.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Bytes of an entry, of a header, and of everything's alignment.
+pub(crate) const LINE: u64 = 64;
+/// Where the lane word lies, from the lane's start.
+pub(crate) const WORD_AT: u64 = 64;
+/// Where the owner's bytes lie, from the lane's start. The journal never looks at them.
+pub(crate) const OWNER_AT: u64 = 72;
+/// How many bytes the owner has.
+pub(crate) const OWNER_BYTES: u64 = 56;
+/// Where the lane's entries start.
+pub(crate) const ENTRIES_AT: u64 = 128;
+/// Old bytes that one entry holds.
+pub(crate) const INLINE: u64 = 48;
+/// Old bytes that the header line of a bulk entry holds; the rest follows in lines of its own.
+pub(crate) const BULK_INLINE: u64 = 32;
+
+/// The first line of a lane.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct LaneHeader {
+    pub magic: [u8; 8],
+    /// Covers the line with this field zero.
+    pub checksum: u32,
+    pub format: u32,
+    /// Mixed into every checksum of the lane, so entries of another lane or an earlier life never count.
+    pub salt: u64,
+    /// Bytes of the lane, this line included.
+    pub len: u64,
+    pub reserved: [u8; 32],
+}
+const _: () = assert!(size_of::<LaneHeader>() == LINE as usize);
+
+/// One line of the journal.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Entry {
+    /// The generation's low 32 bits; above them a checksum that covers `place` and `data`, all 64 bits of the
+    /// generation, the lane's salt and this line's own position.
+    pub proof: u64,
+    /// Target offset in bits 0..48, bytes of `data` used in 48..56, kind in 56..64.
+    pub place: u64,
+    pub data: [u8; INLINE as usize],
+}
+const _: () = assert!(size_of::<Entry>() == LINE as usize);
+
+/// `data` of a bulk entry.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct BulkData {
+    /// Old bytes in all, those in `first` included.
+    pub len: u64,
+    /// Checksum of the old bytes after the first 32.
+    pub rest_sum: u32,
+    pub reserved: u32,
+    pub first: [u8; BULK_INLINE as usize],
+}
+const _: () = assert!(size_of::<BulkData>() == INLINE as usize);
+
+/// What an entry is; the top byte of `place`. Zero is no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// 1..=48 old bytes of `place`'s target.
+    Range = 1,
+    /// A long range: [`BulkData`], then whole lines of old bytes, the last padded with zeros.
+    Bulk = 2,
+    /// Up to three pairs of an offset and the old word found there.
+    Words = 3,
+    /// Up to six operations, opaque here.
+    Ops = 4,
+    /// The chain goes on in the segment at `place`'s target, whose length is the first word of `data`.
+    Link = 5,
+}
+
+impl Kind {
+    pub(crate) fn of(place: u64) -> Option<Kind> {
+        match (place >> 56) as u8 {
+            1 => Some(Kind::Range),
+            2 => Some(Kind::Bulk),
+            3 => Some(Kind::Words),
+            4 => Some(Kind::Ops),
+            5 => Some(Kind::Link),
+            _ => None,
+        }
+    }
+}
+
+/// Packs what an entry is about into one word.
+#[inline(always)]
+pub(crate) fn place(kind: Kind, target: u64, len: u64) -> u64 {
+    debug_assert!(target < 1 << 48 && len <= INLINE);
+    target | len << 48 | (kind as u64) << 56
+}
+
+/// Target offset of an entry.
+#[inline(always)]
+pub(crate) fn target(place: u64) -> u64 {
+    place & ((1 << 48) - 1)
+}
+
+/// Bytes of `data` in use.
+#[inline(always)]
+pub(crate) fn used(place: u64) -> u64 {
+    place >> 48 & 0xff
+}
+
+/// Generations count in 48 bits: nine years at a million transactions a second and lane.
+pub(crate) const GENERATION: u64 = (1 << 48) - 1;
+/// Set in the lane word from commit to retirement.
+pub(crate) const COMMITTED: u64 = 1 << 63;
+
+/// The lane word: committed or not, 15 check bits, the generation. `digest` stands for the operations that the commit
+/// makes valid and is 0 while nothing is committed.
+#[inline]
+pub(crate) fn lane_word(salt: u64, generation: u64, committed: bool, digest: u32) -> u64 {
+    let state = generation & GENERATION | if committed { COMMITTED } else { 0 };
+    let mut bytes = [0; 20];
+    bytes[..8].copy_from_slice(&salt.to_le_bytes());
+    bytes[8..16].copy_from_slice(&state.to_le_bytes());
+    bytes[16..].copy_from_slice(&digest.to_le_bytes());
+    state | u64::from(crc32c::crc32c(&bytes) & 0x7fff) << 48
+}
+
+/// What the checksums of one generation start from.
+#[inline]
+pub(crate) fn seed(salt: u64, generation: u64) -> u32 {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&salt.to_le_bytes());
+    bytes[8..].copy_from_slice(&generation.to_le_bytes());
+    crc32c::crc32c(&bytes)
+}
+
+impl Entry {
+    /// The proof that an entry at `at` deserves. A checksum that starts elsewhere ends elsewhere, so equal entries at
+    /// two positions never prove each other.
+    #[inline]
+    pub(crate) fn proof(&self, seed: u32, generation: u64, at: u64) -> u64 {
+        let start = seed ^ (at / LINE) as u32;
+        let sum = crc32c::crc32c_append(start, &self.as_bytes()[8..]);
+        u64::from(generation as u32) | u64::from(sum) << 32
+    }
+}
+
+impl LaneHeader {
+    pub(crate) fn sum(&self) -> u32 {
+        let mut plain = *self;
+        plain.checksum = 0;
+        crc32c::crc32c(plain.as_bytes())
+    }
+}

@@ -1,0 +1,135 @@
+//! After a crash: what a lane's transaction left, and the way back to an empty lane.
+//!
+//! Steps, each idempotent:
+//!   1. [`Journal::recover`] reads header, lane word and entries; nothing is changed
+//!   2. by [`Outcome`]: `Undo` -> [`Recovery::undo`]; `Redo` -> the owner checks and applies [`Recovery::ops`]
+//!   3. [`Recovery::finish`] fences that, retires the lane, fences, and hands out the [`Journal`]
+
+use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC, WORD_AT, lane_word};
+use super::walk::{Walk, walk};
+use super::{Journal, check_lane};
+use crate::{Error, Result};
+use everbyte_media::{Media, seeded};
+use std::ops::Range;
+
+/// What became of a lane's last transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing was under way.
+    Idle,
+    /// It did not reach its end: the old bytes go back.
+    Undo,
+    /// It committed: its operations are to be applied, as often as it takes.
+    Redo,
+}
+
+/// One range that undoing will restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undo {
+    /// Where the bytes belong.
+    pub at: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// A lane as a crash left it.
+#[must_use = "a lane that is not finished may bring dead entries to life"]
+pub struct Recovery {
+    media: Media,
+    range: Range<u64>,
+    salt: u64,
+    generation: u64,
+    committed: bool,
+    walk: Walk,
+}
+
+impl Journal {
+    /// Reads the lane at `range` and changes nothing. Entries must target `allowed`, and further segments lie in it.
+    ///
+    /// # Errors
+    /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the lane contradicts itself
+    /// in a way that no crash explains.
+    pub fn recover(media: &Media, range: Range<u64>, allowed: Range<u64>) -> Result<Recovery> {
+        check_lane(media, &range)?;
+        let at = range.start;
+        let header: LaneHeader = media.get(at);
+        if header.magic != MAGIC {
+            return Err(Error::NotALog { what: "undo journal", at });
+        }
+        if header.checksum != header.sum() {
+            return Err(Error::Damaged { at, detail: "the lane's header fails its checksum" });
+        }
+        if header.format > FORMAT {
+            let (found, known) = (header.format, FORMAT);
+            return Err(Error::NewerFormat { what: "undo journal", at, found, known });
+        }
+        if header.len != range.end - range.start {
+            return Err(Error::Damaged { at, detail: "the lane has another length than its owner says" });
+        }
+        let word = media.load(at + WORD_AT);
+        let (committed, generation, salt) = (word & COMMITTED != 0, word & GENERATION, header.salt);
+        if !committed && word != lane_word(salt, generation, false, 0) {
+            return Err(Error::Damaged { at: at + WORD_AT, detail: "the lane word fails its check bits" });
+        }
+        let walk = walk(media, at + ENTRIES_AT..range.end, salt, generation, allowed)?;
+        if committed && word != lane_word(salt, generation, true, walk.digest) && !seeded("log-journal-no-digest") {
+            return Err(Error::Damaged {
+                at: at + WORD_AT,
+                detail: "the commit word does not prove the operations found",
+            });
+        }
+        Ok(Recovery { media: media.clone(), range, salt, generation, committed, walk })
+    }
+}
+
+impl Recovery {
+    /// What is to be done.
+    pub fn outcome(&self) -> Outcome {
+        match (self.committed, self.walk.entries) {
+            (true, _) => Outcome::Redo,
+            (false, 0) => Outcome::Idle,
+            (false, _) => Outcome::Undo,
+        }
+    }
+
+    /// The operations of a committed transaction, in the order they were appended; empty otherwise. The owner validates
+    /// each before it applies any.
+    pub fn ops(&self) -> &[u64] {
+        if self.committed { &self.walk.ops } else { &[] }
+    }
+
+    /// What [`Recovery::undo`] will restore, newest first; empty unless the outcome is `Undo`.
+    pub fn undo_entries(&self) -> impl Iterator<Item = Undo> + '_ {
+        let pieces = if self.committed { &[] } else { &self.walk.pieces[..] };
+        pieces.iter().rev().map(|piece| Undo { at: piece.target, len: piece.len })
+    }
+
+    /// Puts the old bytes back and flushes them, unless the transaction committed. Not fenced; may be repeated.
+    pub fn undo(&self) {
+        if !self.committed {
+            self.walk.undo(&self.media);
+        }
+    }
+
+    /// Fences what was undone or applied, retires the lane and fences that. Ordered on return.
+    ///
+    /// The caller has called [`Recovery::undo`], or applied and flushed the operations.
+    pub fn finish(self) -> Journal {
+        let idle = self.outcome() == Outcome::Idle;
+        let mut journal = Journal::assemble(self.media, self.range, self.salt, self.generation);
+        if !idle && !seeded("log-journal-finish-unfenced") {
+            journal.media.fence();
+        }
+        if !(idle && seeded("log-journal-idle-unretired")) {
+            journal.retire(); // UNDO-4
+        }
+        journal.fence();
+        journal
+    }
+}
+
+impl std::fmt::Debug for Recovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recovery(lane {:#x}, {:?}, {} entries)", self.range.start, self.outcome(), self.walk.entries)
+    }
+}

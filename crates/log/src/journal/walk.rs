@@ -1,0 +1,157 @@
+//! Reading a lane back: entry after entry until one does not prove itself. Recovery and rollback both walk.
+//!
+//! Whatever the bytes say, a walk ends: every step moves forward inside a segment, and the segments of a chain may not
+//! have more bytes in all than the range they must lie in.
+
+use super::SEGMENT_BYTES_MIN;
+use super::append::digest;
+use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, seed, target, used};
+use crate::{Error, Result};
+use everbyte_media::{Media, seeded};
+use std::ops::Range;
+use zerocopy::FromBytes;
+
+/// Old bytes and where they belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub target: u64,
+    pub len: u64,
+    /// Where in the journal the old bytes are.
+    pub source: u64,
+}
+
+/// What a lane holds.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    /// Oldest first.
+    pub pieces: Vec<Piece>,
+    pub ops: Vec<u64>,
+    pub digest: u32,
+    /// Entries, links left out.
+    pub entries: u64,
+    /// Where the first line lies that proves nothing.
+    pub end: u64,
+}
+
+/// Reads the entries of `generation`, starting in `own`. Targets and links must lie in `allowed`.
+pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, allowed: Range<u64>) -> Result<Walk> {
+    let seed = seed(salt, generation);
+    let mut walk = Walk::default();
+    let mut segment = own;
+    let mut budget = allowed.end.saturating_sub(allowed.start);
+    let mut at = segment.start;
+    loop {
+        walk.end = at;
+        if at >= segment.end {
+            return Ok(walk);
+        }
+        let entry: Entry = media.get(at);
+        let Some(kind) = Kind::of(entry.place) else { return Ok(walk) };
+        let proven = entry.proof == entry.proof(seed, generation, at);
+        if !proven && !(seeded("log-journal-no-checksum") && entry.proof as u32 == generation as u32) {
+            return Ok(walk);
+        }
+        let bad = |detail| Err(Error::Damaged { at, detail });
+        let len = used(entry.place);
+        if len > INLINE {
+            return bad("an entry claims more bytes than it has");
+        }
+        let mut step = LINE;
+        match kind {
+            Kind::Range => {
+                walk.pieces.push(Piece { target: target(entry.place), len, source: at + LINE - INLINE });
+            }
+            Kind::Bulk => {
+                let data = BulkData::read_from_bytes(&entry.data[..]).expect("a bulk header fills the data");
+                let first = data.len.min(BULK_INLINE);
+                let rest = data.len - first;
+                let end = rest.checked_next_multiple_of(LINE).and_then(|lines| (at + LINE).checked_add(lines));
+                let Some(end) = end.filter(|&end| end <= segment.end) else {
+                    return bad("a long entry reaches beyond its segment");
+                };
+                if !sums_to(media, at + LINE, rest, data.rest_sum) {
+                    return Ok(walk); // torn: the header survived, some of the bytes did not
+                }
+                let to = target(entry.place);
+                walk.pieces.push(Piece { target: to, len: first, source: at + LINE - BULK_INLINE });
+                if rest > 0 {
+                    let piece = to.checked_add(first).map(|target| Piece { target, len: rest, source: at + LINE });
+                    walk.pieces.push(piece.expect("48-bit offsets do not overflow"));
+                }
+                step = end - at;
+            }
+            Kind::Words => {
+                for (index, pair) in entry.data[..len as usize].chunks_exact(16).enumerate() {
+                    let target = u64::from_le_bytes(pair[..8].try_into().expect("eight bytes"));
+                    walk.pieces.push(Piece { target, len: 8, source: at + LINE - INLINE + 16 * index as u64 + 8 });
+                }
+            }
+            Kind::Ops => {
+                let words = entry.data[..len as usize].chunks_exact(8);
+                walk.ops.extend(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
+                walk.digest = digest(walk.digest, entry.proof);
+            }
+            Kind::Link => {
+                let start = target(entry.place);
+                let len = u64::from_le_bytes(entry.data[..8].try_into().expect("eight bytes"));
+                let end = start.checked_add(len);
+                let inside = end.is_some_and(|end| allowed.start <= start && end <= allowed.end);
+                if !inside
+                    || start % LINE != 0
+                    || len % LINE != 0
+                    || len < SEGMENT_BYTES_MIN
+                    || !media.holds(start, len)
+                {
+                    return bad("a link leads outside what the lane may use");
+                }
+                let Some(left) = budget.checked_sub(len) else { return bad("the chain of segments goes in a circle") };
+                budget = left;
+                segment = start..start + len;
+                at = start;
+                continue;
+            }
+        }
+        let allowed = |piece: &Piece| {
+            let end = piece.target.checked_add(piece.len);
+            end.is_some_and(|end| allowed.start <= piece.target && end <= allowed.end)
+                && media.holds(piece.target, piece.len)
+        };
+        if !walk.pieces.iter().rev().take(3).all(allowed) {
+            return bad("an entry's target lies outside what the lane may change");
+        }
+        walk.entries += 1;
+        at += step;
+    }
+}
+
+fn sums_to(media: &Media, at: u64, len: u64, sum: u32) -> bool {
+    let mut chunk = [0; 4096];
+    let (mut done, mut found) = (0, 0);
+    while done < len {
+        let step = (len - done).min(chunk.len() as u64) as usize;
+        media.read(at + done, &mut chunk[..step]);
+        found = crc32c::crc32c_append(found, &chunk[..step]);
+        done += step as u64;
+    }
+    found == sum
+}
+
+impl Walk {
+    /// Puts all old bytes back, newest first, and flushes them. Not fenced; doing it twice is doing it once.
+    pub(super) fn undo(&self, media: &Media) {
+        let order: &mut dyn Iterator<Item = &Piece> =
+            if seeded("log-journal-undo-forward") { &mut self.pieces.iter() } else { &mut self.pieces.iter().rev() };
+        let mut chunk = [0; 4096];
+        for piece in order {
+            let _section = media.section();
+            let mut done = 0;
+            while done < piece.len {
+                let step = (piece.len - done).min(chunk.len() as u64) as usize;
+                media.read(piece.source + done, &mut chunk[..step]);
+                media.write(piece.target + done, &chunk[..step]);
+                done += step as u64;
+            }
+            media.flush(piece.target, piece.len);
+        }
+    }
+}
