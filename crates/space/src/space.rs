@@ -1,0 +1,259 @@
+//! [`Space`]: backing clusters, and giving them back.
+//!
+//! To back a range, with the owner's fences between the lines:
+//!   1. `reserve`: the file system gives room for the range and for the bitmaps' own pages; may fail, changes nothing
+//!   2. `prepare`: what was used before is zeroed by stores, the range is noted as used
+//!   3. `mark`: the bits say that it is backed
+//!
+//! To release one: `release` clears the bits and fences; `punch` makes holes of what a checkpoint has passed.
+//!
+//! Invariants
+//!   SPACE-2  The file system has given room before a bit says so: a full disk is an error at `reserve` and never a
+//!            signal at a store.
+//!   SPACE-3  A cluster whose `used` bit is clear and which is outside the suspect range reads as zeros; all others
+//!            are zeroed by flushed stores before they are handed out again.
+//!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never once it was reserved again.
+//!
+//! Threads: any; bitmap words are changed under one lock. Elsewhere: which order of owner words makes it atomic.
+
+use crate::holes::Holes;
+use crate::{Bitmap, CLUSTER, Error, Result};
+use everbyte_media::Media;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Where the two bitmaps lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceLayout {
+    /// The bitmap of backed clusters.
+    pub bitmap_at: u64,
+    /// The bitmap of clusters that were ever handed out.
+    pub used_at: u64,
+    /// Bytes of each.
+    pub bitmap_len: u64,
+}
+
+/// The backing of one store.
+pub struct Space {
+    media: Media,
+    backed: Bitmap,
+    used: Bitmap,
+    /// Bytes that came from outside: not known to be zero though never used.
+    suspect: RwLock<Range<u64>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    holes: Holes,
+    /// Pages of the bitmaps that are known to be backed in this session.
+    pages: BTreeSet<u64>,
+}
+
+impl Space {
+    /// The space described by `layout`. Reads nothing.
+    pub fn new(media: Media, layout: SpaceLayout) -> Space {
+        Space {
+            media,
+            backed: Bitmap::new(layout.bitmap_at, layout.bitmap_len),
+            used: Bitmap::new(layout.used_at, layout.bitmap_len),
+            suspect: RwLock::new(0..0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The media it lies on.
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// The bitmap of backed clusters, for walks.
+    pub fn bitmap(&self) -> &Bitmap {
+        &self.backed
+    }
+
+    /// The bitmap of clusters ever handed out, for walks.
+    pub fn used(&self) -> &Bitmap {
+        &self.used
+    }
+
+    /// Declares that nobody knows what `range` of the file holds, though the store never used it.
+    pub fn suspect(&self, range: Range<u64>) {
+        *self.suspect.write() = range;
+    }
+
+    /// Asks the file system for room for whole clusters (SPACE-2). Nothing says so yet.
+    ///
+    /// # Errors
+    /// [`Error::OutOfSpace`]: nothing has changed.
+    ///
+    /// # Panics
+    /// If `range` is not whole clusters.
+    pub fn reserve(&self, range: &Range<u64>) -> Result<()> {
+        assert!(
+            range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER),
+            "clusters are backed whole: {range:x?}"
+        );
+        self.state.lock().holes.remove(range); // SPACE-4: before anything else
+        for bitmap in [&self.backed, &self.used] {
+            for page in bitmap.pages(range) {
+                let known = self.state.lock().pages.contains(&page);
+                if !known {
+                    bitmap.back(&self.media, page)?;
+                    self.state.lock().pages.insert(page);
+                }
+            }
+        }
+        let len = range.end - range.start;
+        self.media.extend(range.start, len).map_err(|source| Error::of_extend(range.start, len, source))
+    }
+
+    /// Makes a reserved range read as zeros, durably so once the caller has fenced (SPACE-3).
+    pub fn prepare(&self, range: &Range<u64>) {
+        let suspect = self.suspect.read().clone();
+        for run in self.used.runs(&self.media, range.clone(), true) {
+            self.zero(run);
+        }
+        for run in self.used.runs(&self.media, range.clone(), false) {
+            let foreign = run.start.max(suspect.start) & !(CLUSTER - 1)..run.end.min(suspect.end);
+            if foreign.start < foreign.end {
+                self.zero(foreign.start..foreign.end.next_multiple_of(CLUSTER).min(run.end));
+            }
+        }
+        let _section = self.media.section();
+        let _state = self.state.lock();
+        self.used.change(&self.media, range, true);
+    }
+
+    /// Zeroes by flushed stores, one section for each cluster so that checkpoints are not held up.
+    fn zero(&self, range: Range<u64>) {
+        for at in range.step_by(CLUSTER as usize) {
+            let _section = self.media.section();
+            self.media.zero(at, CLUSTER);
+            self.media.flush(at, CLUSTER);
+        }
+    }
+
+    /// Says that a reserved range is backed: stored and flushed, not fenced.
+    pub fn mark(&self, range: &Range<u64>) {
+        let _section = self.media.section();
+        let _state = self.state.lock();
+        self.backed.change(&self.media, range, true);
+    }
+
+    /// Takes [`Space::mark`] back, for a change that did not come to count: stored and flushed, not fenced.
+    pub fn unmark(&self, range: &Range<u64>) {
+        let _section = self.media.section();
+        let _state = self.state.lock();
+        self.backed.change(&self.media, range, false);
+    }
+
+    /// Releases whole clusters: their bits are cleared and fenced on return; room is given back later by
+    /// [`Space::punch`].
+    pub fn release(&self, range: &Range<u64>) {
+        self.unmark(range);
+        self.media.fence();
+        let mark = self.media.mark();
+        self.state.lock().holes.add(range.clone(), mark);
+    }
+
+    /// Makes holes of what was released and has been passed by a checkpoint (SPACE-4). Returns the bytes given back.
+    pub fn punch(&self) -> u64 {
+        // The lock is held over the punching: a range that is reserved meanwhile waits here, or is not punched.
+        let mut state = self.state.lock();
+        let ready = state.holes.take(|mark| self.media.checkpointed(mark));
+        ready.into_iter().fold(0, |sum, range| {
+            self.media.punch(range.start, range.end - range.start);
+            sum + (range.end - range.start)
+        })
+    }
+
+    /// Settles and checkpoints all releases, and makes holes of them. Returns the bytes given back.
+    ///
+    /// # Errors
+    /// As `Media::barrier`.
+    pub fn trim(&self) -> Result<u64> {
+        if self.waiting() == 0 {
+            return Ok(0);
+        }
+        self.media.barrier()?;
+        self.media.checkpoint()?;
+        Ok(self.punch())
+    }
+
+    /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody remembers them.
+    pub fn forget(&self, range: Range<u64>) {
+        let mark = self.media.mark();
+        self.state.lock().holes.add(range, mark);
+    }
+
+    /// Bytes released and not yet given back to the file system.
+    pub fn waiting(&self) -> u64 {
+        self.state.lock().holes.bytes()
+    }
+
+    /// Whether the cluster that holds `at` is backed.
+    pub fn is_backed(&self, at: u64) -> bool {
+        self.backed.test(&self.media, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_media::Options;
+
+    fn space() -> Space {
+        let media = Media::anonymous(4 << 20, &Options::default()).unwrap();
+        Space::new(media, SpaceLayout { bitmap_at: 16 << 10, used_at: 20 << 10, bitmap_len: 4096 })
+    }
+
+    fn back(space: &Space, range: Range<u64>) {
+        space.reserve(&range).unwrap();
+        space.prepare(&range);
+        space.media().fence();
+        space.mark(&range);
+        space.media().fence();
+    }
+
+    #[test]
+    fn a_reused_cluster_reads_as_zeros() {
+        let space = space();
+        let range = CLUSTER..3 * CLUSTER;
+        back(&space, range.clone());
+        space.media().write(2 * CLUSTER + 5, b"secret");
+        space.release(&range);
+        assert!(!space.is_backed(CLUSTER));
+        back(&space, range);
+        assert_eq!(space.media().read_vec(2 * CLUSTER, 64), [0; 64]);
+        assert_eq!(space.waiting(), 0, "SPACE-4: reserved again, so no longer waiting for a hole");
+    }
+
+    #[test]
+    fn a_fresh_cluster_costs_no_zeroing_and_a_suspect_one_does() {
+        let space = space();
+        let lines = || space.media().counts().lines;
+        let before = lines();
+        back(&space, CLUSTER..2 * CLUSTER);
+        assert!(lines() - before <= 2, "two bitmap words");
+        space.suspect(5 * CLUSTER - 100..5 * CLUSTER + 1);
+        space.media().write(5 * CLUSTER, b"x");
+        space.media().write(5 * CLUSTER - 1, b"y");
+        back(&space, 2 * CLUSTER..8 * CLUSTER);
+        assert_eq!(space.media().read_vec(5 * CLUSTER - 8, 16), [0; 16]);
+    }
+
+    #[test]
+    fn punching_gives_back_what_was_released_once() {
+        let space = space();
+        back(&space, CLUSTER..8 * CLUSTER);
+        space.release(&(2 * CLUSTER..4 * CLUSTER));
+        space.release(&(6 * CLUSTER..7 * CLUSTER));
+        assert_eq!(space.waiting(), 3 * CLUSTER);
+        assert_eq!(space.trim().unwrap(), 3 * CLUSTER);
+        assert_eq!(space.trim().unwrap(), 0);
+        let backed = space.bitmap().runs(space.media(), 0..10 * CLUSTER, true);
+        assert_eq!(backed, [CLUSTER..2 * CLUSTER, 4 * CLUSTER..6 * CLUSTER, 7 * CLUSTER..8 * CLUSTER]);
+    }
+}

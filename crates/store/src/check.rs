@@ -1,0 +1,187 @@
+//! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit. Changes nothing.
+
+use crate::catalogue::{self, Entry, Slot};
+use crate::layout::{Record, SUPERBLOCKS};
+use crate::superblock::{self, Copy, Words};
+use crate::{Store, object};
+use everbyte_space::CLUSTER;
+use std::ops::Range;
+
+/// What kind of fault a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// Bytes contradict themselves or each other.
+    Damage,
+    /// Space is taken and nobody owns it.
+    Leak,
+    /// Space has two owners.
+    DoubleUse,
+    /// Worth knowing, not wrong.
+    Note,
+}
+
+/// One thing that `check` found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The room that found it.
+    pub room: &'static str,
+    /// What kind of fault.
+    pub kind: FindingKind,
+    /// Where in the store.
+    pub at: u64,
+    /// In which object.
+    pub object: Option<String>,
+    /// What is wrong.
+    pub detail: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.kind {
+            FindingKind::Damage => "damage",
+            FindingKind::Leak => "leak",
+            FindingKind::DoubleUse => "double use",
+            FindingKind::Note => "note",
+        };
+        write!(f, "{}: {kind} at {:#x}", self.room, self.at)?;
+        if let Some(object) = &self.object {
+            write!(f, " in `{object}`")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl Store {
+    /// Checks everything this room keeps. An empty list: all is well. What engines keep they check themselves.
+    /// Nobody may change objects meanwhile. Cost: one bit for each 64 KiB of the file.
+    pub fn check(&self) -> Vec<Finding> {
+        let mut findings = Findings::default();
+        self.check_superblock(&mut findings);
+        // Read again from media: what this process remembers is not what is to be checked.
+        let slots = catalogue::read(self.media(), &self.inner.superblock);
+        self.check_records(&slots, &mut findings);
+        let owned = self.check_headers(&slots, &mut findings);
+        self.check_bitmap(&owned, &mut findings);
+        findings.all
+    }
+
+    fn check_superblock(&self, findings: &mut Findings) {
+        let current = self.inner.superblock;
+        for (at, copy) in SUPERBLOCKS.into_iter().zip(superblock::copies(self.media())) {
+            let detail = match copy {
+                Copy::Whole(found) if found == current => continue,
+                Copy::Whole(_) => "this copy of the superblock differs from the one in use",
+                Copy::Torn => "this copy of the superblock fails its checksum; opening the store repairs it",
+                Copy::Blank | Copy::Foreign => "this copy of the superblock is gone; opening the store repairs it",
+            };
+            findings.add(FindingKind::Damage, at, None, detail.into());
+        }
+        for at in Words::bad(self.media()) {
+            let detail = "a word beside the superblock fails its check bits; opening the store repairs it";
+            findings.add(FindingKind::Damage, at, None, detail.into());
+        }
+    }
+
+    fn check_records(&self, slots: &[Slot], findings: &mut Findings) {
+        for (index, slot) in slots.iter().enumerate() {
+            let at = catalogue::record_at(&self.inner.superblock, index);
+            match slot {
+                Slot::Damaged(detail) => {
+                    findings.add(
+                        FindingKind::Damage,
+                        at,
+                        None,
+                        format!("record {index} of the object table: {detail}"),
+                    );
+                }
+                Slot::Creating(entry) | Slot::Removing(entry) => {
+                    let detail = "is being created or removed; opening the store finishes that";
+                    findings.add(FindingKind::Note, at, Some(&entry.name), detail.into());
+                }
+                Slot::Live(_) | Slot::Free => {}
+            }
+            let record: Record = self.media().get(at);
+            if *slot != Slot::Free && record.reserved.iter().any(|&byte| byte != 0) {
+                findings.add(FindingKind::Note, at, None, format!("record {index} uses reserved bytes"));
+            }
+        }
+    }
+
+    /// Checks every header; returns what each object owns, and `None` where that is unknown.
+    fn check_headers(&self, slots: &[Slot], findings: &mut Findings) -> Vec<(Entry, Option<Range<u64>>)> {
+        let media = self.media();
+        let mut owned = Vec::new();
+        for slot in slots {
+            let Some(entry) = slot.entry() else { continue };
+            if !matches!(slot, Slot::Live(_)) {
+                owned.push((entry.clone(), None));
+                continue;
+            }
+            match object::read_header(media, entry) {
+                Err((at, detail)) => {
+                    findings.add(FindingKind::Damage, at, Some(&entry.name), detail);
+                    owned.push((entry.clone(), None));
+                }
+                Ok(extent) => {
+                    if extent.backed > media.len() {
+                        let detail = format!("backed to {:#x} in a file of {:#x} bytes", extent.backed, media.len());
+                        findings.add(FindingKind::Damage, entry.span.at(), Some(&entry.name), detail);
+                    }
+                    if !self.space().is_backed(entry.span.at()) {
+                        let detail = "its first cluster is not marked in the bitmap".to_string();
+                        findings.add(FindingKind::Damage, entry.span.at(), Some(&entry.name), detail);
+                    }
+                    owned.push((entry.clone(), Some(entry.span.at()..extent.backed)));
+                }
+            }
+        }
+        owned
+    }
+
+    /// Every set bit must belong to an object, and every bit of a bitmap that is set must have been used.
+    fn check_bitmap(&self, owned: &[(Entry, Option<Range<u64>>)], findings: &mut Findings) {
+        let media = self.media();
+        let bitmap = self.space().bitmap();
+        let end = bitmap.capacity();
+        for run in bitmap.runs(media, 0..end, true) {
+            // The parts of the run that no object owns.
+            let mut loose = vec![run.clone()];
+            for (entry, extent) in owned {
+                // What an unreadable object owns is unknown: anything in its span may be its.
+                let mine = extent.clone().unwrap_or(entry.span.range());
+                loose = loose.into_iter().flat_map(|part| without(part, &mine)).collect();
+            }
+            for part in loose {
+                let owner = owned.iter().find(|(entry, _)| entry.span.holds(part.start, CLUSTER));
+                let detail =
+                    format!("{} clusters are marked and no object has them", (part.end - part.start) / CLUSTER);
+                findings.add(FindingKind::Leak, part.start, owner.map(|(entry, _)| &*entry.name), detail);
+            }
+            for part in self.space().used().runs(media, run, false) {
+                let detail = format!("{} clusters are marked and not noted as used", (part.end - part.start) / CLUSTER);
+                findings.add(FindingKind::Damage, part.start, None, detail);
+            }
+        }
+    }
+}
+
+/// `part` without `hole`.
+fn without(part: Range<u64>, hole: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let below = part.start..part.end.min(hole.start);
+    let above = part.start.max(hole.end)..part.end;
+    let apart = hole.end <= part.start || part.end <= hole.start;
+    let pieces = if apart { [part, 0..0] } else { [below, above] };
+    pieces.into_iter().filter(|piece| piece.start < piece.end)
+}
+
+#[derive(Default)]
+struct Findings {
+    all: Vec<Finding>,
+}
+
+impl Findings {
+    fn add(&mut self, kind: FindingKind, at: u64, object: Option<&str>, detail: String) {
+        self.all.push(Finding { room: "store", kind, at, object: object.map(str::to_owned), detail });
+    }
+}

@@ -1,0 +1,159 @@
+//! Making and removing objects, so that a crash leaves an object whole or absent and no cluster lost.
+//!
+//! Creation, a fence between the lines:
+//!   1. record body; 2. record state `creating`
+//!   3. first cluster: room, header with `reach`, bit
+//!   4. `init` runs: the engine formats its part of the prime page, grows, and so on
+//!   5. record state `live`, then a barrier: the name is there, with everything behind it
+//!
+//! Removal: record state `removing` and a barrier (the name is gone); bits cleared; record state `free`.
+//! Recovery finishes what it finds in `creating` or `removing` by the second half of a removal.
+//!
+//! Invariants
+//!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of its clusters is.
+
+use crate::catalogue::{self, Entry, Slot};
+use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REMOVING};
+use crate::store::{Inner, Table};
+use crate::{Engine, Error, Object, Result, Store, names, object};
+use everbyte_space::{CLUSTER, Span, choose_largest, choose_span};
+use std::sync::Arc;
+
+/// What an object is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectOptions {
+    /// The one engine that may change it.
+    pub engine: Engine,
+    /// What its engine calls the type of its content; checked by [`Object::require_fingerprint`].
+    pub fingerprint: u64,
+    /// Addresses to reserve: a power of two of at least 64 KiB. They cost nothing until used. `None`: the largest
+    /// free span, half of the store for its first object.
+    pub span: Option<u64>,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> ObjectOptions {
+        ObjectOptions { engine: Engine::None, fingerprint: 0, span: None }
+    }
+}
+
+impl Store {
+    /// Makes an object. `init` formats it before its name is published: a crash, an error or a panic leaves the
+    /// object whole or absent. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`], [`Error::NoSpan`], [`Error::BadOption`] for a span that
+    /// is none, [`Error::OutOfSpace`], [`Error::Damaged`] while a record is damaged; whatever `init` returns. The
+    /// store is as before then.
+    pub fn create_object<E: From<Error>>(
+        &self,
+        name: &str,
+        options: ObjectOptions,
+        init: impl FnOnce(&Object) -> Result<(), E>,
+    ) -> Result<Object, E> {
+        let (index, entry) = self.claim(name, &options)?;
+        let mut undo = Undo { store: &self.inner, index: Some(index) };
+        object::make(&self.inner, &entry)?;
+        let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER);
+        init(&object)?;
+        let media = self.media();
+        media.fence(); // STORE-7
+        catalogue::set_state(media, catalogue::record_at(&self.inner.superblock, index), STATE_LIVE);
+        undo.index = None; // after a failed barrier the outcome is unknown: only opening again tells
+        media.barrier().map_err(Error::from)?;
+        let mut table = self.inner.table.lock();
+        table.slots[index] = Slot::Live(entry);
+        table.open.insert(index, Arc::downgrade(&object.inner));
+        Ok(object)
+    }
+
+    /// Chooses a record and a span, and writes the record as `creating`.
+    fn claim(&self, name: &str, options: &ObjectOptions) -> Result<(usize, Entry)> {
+        names::validate(name)?;
+        let inner = &*self.inner;
+        let mut table = inner.table.lock();
+        inner.refuse_if_damaged(&table)?;
+        if table.slots.iter().filter_map(Slot::entry).any(|entry| entry.name == name) {
+            return Err(Error::Exists { name: name.into() });
+        }
+        let index = table.slots.iter().position(|slot| *slot == Slot::Free);
+        let index = index.ok_or(Error::Full { slots: inner.superblock.table_slots })?;
+        let span = inner.choose(&table, options.span)?;
+        let (engine, fingerprint) = (options.engine, options.fingerprint);
+        let entry = Entry { id: inner.next_id(), name: name.into(), engine, fingerprint, span };
+        catalogue::claim(&inner.media, catalogue::record_at(&inner.superblock, index), &entry);
+        table.slots[index] = Slot::Creating(entry.clone());
+        Ok((index, entry))
+    }
+
+    /// Removes an object and releases its clusters. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open; [`Error::Damaged`].
+    pub fn remove_object(&self, name: &str) -> Result<()> {
+        let inner = &*self.inner;
+        let mut table = inner.table.lock();
+        let index = table.find(name).ok_or_else(|| Error::NotFound { name: name.into() })?;
+        if table.open.get(&index).is_some_and(|object| object.strong_count() > 0) {
+            return Err(Error::Open { object: name.into() });
+        }
+        let Slot::Live(entry) = table.slots[index].clone() else { unreachable!("`find` finds live records") };
+        // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
+        inner.extent(&entry)?;
+        catalogue::set_state(&inner.media, catalogue::record_at(&inner.superblock, index), STATE_REMOVING);
+        table.slots[index] = Slot::Removing(entry);
+        inner.media.barrier()?; // STORE-7
+        inner.release_slot(&mut table, index);
+        inner.media.barrier()?;
+        inner.space.punch();
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// A span of the size asked for, or the largest.
+    fn choose(&self, table: &Table, size: Option<u64>) -> Result<Span> {
+        let taken: Vec<Span> = table.slots.iter().filter_map(Slot::entry).map(|entry| entry.span).collect();
+        let within = self.superblock.spans_at..self.superblock.max;
+        let span = match size {
+            None => choose_largest(within, &taken),
+            Some(size) if size.is_power_of_two() && size >= CLUSTER => choose_span(within, &taken, size),
+            Some(size) => {
+                let detail = format!("a span of {size} bytes is not a power of two of at least {CLUSTER}");
+                return Err(Error::BadOption { detail });
+            }
+        };
+        span.ok_or(Error::NoSpan { size: size.unwrap_or(0), max: self.superblock.max })
+    }
+
+    /// The second half of a removal, for a record in `creating` or `removing`: clears the bits of its span and frees
+    /// the record. Idempotent; fenced on return. Recovery and failed creations use it too.
+    pub(crate) fn release_slot(&self, table: &mut Table, index: usize) {
+        let Some(entry) = table.slots[index].entry().cloned() else { return };
+        match object::read_header(&self.media, &entry) {
+            Ok(extent) => self.space.release(&(entry.span.at()..extent.reach)),
+            // A header is fenced before the first bit is set (STORE-5), so this one was damaged later: look everywhere.
+            Err(_) if self.space.is_backed(entry.span.at()) => self.space.release(&entry.span.range()),
+            Err(_) => {}
+        }
+        catalogue::set_state(&self.media, catalogue::record_at(&self.superblock, index), STATE_FREE);
+        self.media.fence();
+        table.slots[index] = Slot::Free;
+        table.open.remove(&index);
+    }
+}
+
+/// Takes a creation back that did not come to its end, on an error and on a panic.
+struct Undo<'s> {
+    store: &'s Inner,
+    index: Option<usize>,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        if let Some(index) = self.index {
+            let mut table = self.store.table.lock();
+            self.store.release_slot(&mut table, index);
+        }
+    }
+}

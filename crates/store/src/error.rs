@@ -1,0 +1,201 @@
+//! What can go wrong with a store. Each error says what happened, where, and what to do next.
+
+use crate::Engine;
+use everbyte_media as media;
+use everbyte_space as space;
+use std::path::PathBuf;
+
+/// An error of the store floor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The media failed or refused.
+    #[error(transparent)]
+    Media(media::Error),
+    /// The disk is full. Nothing has changed.
+    #[error("no room on the disk for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
+    OutOfSpace {
+        /// Where room was wanted.
+        at: u64,
+        /// How much.
+        bytes: u64,
+        /// The system's answer.
+        #[source]
+        source: media::Error,
+    },
+    /// The file is not a store.
+    #[error("{path}: not an Everbyte store ({detail}); create one with `everbyte create`")]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        detail: String,
+    },
+    /// The file was being made into a store when that was interrupted; it never held anything.
+    #[error("{path}: its creation was interrupted, so it holds nothing; remove the file and create it again")]
+    Unfinished {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The store was written by a newer Everbyte.
+    #[error("{path}: store format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// The format on media, or the feature bits it asks for.
+        found: u64,
+        /// The newest this program reads.
+        known: u64,
+    },
+    /// Bytes on media contradict themselves.
+    #[error("{path}: {what} is damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Which structure.
+        what: &'static str,
+        /// Where.
+        at: u64,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The file is shorter than what the store has in it.
+    #[error(
+        "{path}: the file has {len} bytes and the store needs {needed}: it was truncated from outside; restore it from a copy"
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the file.
+        len: u64,
+        /// Bytes the store has backed.
+        needed: u64,
+    },
+    /// The store needs what this program cannot give it yet.
+    #[error("{path}: {detail}")]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What is needed.
+        detail: &'static str,
+    },
+    /// A store of these sizes cannot be made.
+    #[error("{detail}")]
+    BadOption {
+        /// What is wrong, and what would do.
+        detail: String,
+    },
+    /// The media given to `format` is not empty.
+    #[error("{path}: holds a store already, or something else; only empty media is formatted")]
+    NotEmpty {
+        /// The media.
+        path: PathBuf,
+    },
+    /// No object has this name.
+    #[error("no object is named `{name}` in this store")]
+    NotFound {
+        /// The name.
+        name: String,
+    },
+    /// An object has this name already.
+    #[error("an object named `{name}` exists already in this store")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// Not a name.
+    #[error("`{name}` cannot name an object: {why}")]
+    BadName {
+        /// What was given, shortened.
+        name: String,
+        /// Which rule it breaks.
+        why: &'static str,
+    },
+    /// The object table has no free record.
+    #[error("the store holds {slots} objects, as many as it can; remove one first")]
+    Full {
+        /// Records of the table.
+        slots: u64,
+    },
+    /// No free span of this size is left.
+    #[error("no free span of {size} bytes is left in a store of {max} bytes; ask for a smaller one, or grow the store")]
+    NoSpan {
+        /// The span asked for; 0: any.
+        size: u64,
+        /// The store's maximum.
+        max: u64,
+    },
+    /// The object's span is used up.
+    #[error(
+        "object `{object}` needs {asked} more bytes and its span of {span} bytes has {left} left; create it with a larger span and copy it"
+    )]
+    SpanFull {
+        /// The object.
+        object: String,
+        /// Bytes of its span.
+        span: u64,
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes left.
+        left: u64,
+    },
+    /// The object belongs to another engine.
+    #[error("object `{object}` belongs to the engine `{found}` and cannot be opened as `{wanted}`")]
+    WrongEngine {
+        /// The object.
+        object: String,
+        /// Its engine.
+        found: Engine,
+        /// The one that asked.
+        wanted: Engine,
+    },
+    /// The object holds another type.
+    #[error(
+        "object `{object}` holds type {found:#018x} and not {wanted:#018x}: the program's types have changed since it was made"
+    )]
+    WrongFingerprint {
+        /// The object.
+        object: String,
+        /// Its fingerprint.
+        found: u64,
+        /// The one that asked.
+        wanted: u64,
+    },
+    /// The object is in use and cannot be removed.
+    #[error("object `{object}` is open and cannot be removed; close it first")]
+    Open {
+        /// The object.
+        object: String,
+    },
+    /// A range that the object cannot release or back.
+    #[error(
+        "object `{object}`: {at:#x} + {len} is not a range of whole clusters behind its first one and below its end"
+    )]
+    BadRange {
+        /// The object.
+        object: String,
+        /// Start.
+        at: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+impl From<media::Error> for Error {
+    fn from(error: media::Error) -> Error {
+        Error::Media(error)
+    }
+}
+
+impl From<space::Error> for Error {
+    fn from(error: space::Error) -> Error {
+        match error {
+            space::Error::OutOfSpace { at, bytes, source } => Error::OutOfSpace { at, bytes, source },
+            space::Error::Media(error) => Error::Media(error),
+            other => unreachable!("an error of `space` that `store` does not know: {other}"),
+        }
+    }
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

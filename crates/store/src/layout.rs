@@ -1,0 +1,224 @@
+//! The bytes of a store: superblock, object records, object headers. Format: docs/formats/store.md.
+//!
+//! Everything is little-endian. A record is checked by a checksum, or is a single word that proves itself
+//! (`everbyte_space::seal`, or one of the `STATE_` words), so that no change needs more than the rule gives.
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Where the two copies of the superblock lie; each has a page of its own.
+pub const SUPERBLOCKS: [u64; 2] = [0, 4096];
+/// Where, relative to each superblock, the words lie that change at every open.
+pub const WORDS: u64 = 1024;
+/// `b"EVRBSTOR"`.
+pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"EVRBSTOR";
+/// The newest store format this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// One copy of the superblock. Section 2 of the format page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Superblock {
+    /// [`SUPERBLOCK_MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of these 512 bytes with this field zero.
+    pub checksum: u32,
+    /// [`FORMAT`]; magic, checksum and this field keep their place in every format.
+    pub format: u32,
+    /// Raised by every change of the superblock.
+    pub sequence: u64,
+    /// Random; a clone gets another.
+    pub identity: [u8; 16],
+    /// Declared maximum of the store in bytes.
+    pub max: u64,
+    /// Bytes in a cluster: 65536.
+    pub cluster: u64,
+    /// Where the object table starts.
+    pub table_at: u64,
+    /// Records in it.
+    pub table_slots: u64,
+    /// Where the bitmap of backed clusters starts.
+    pub bitmap_at: u64,
+    /// Where the bitmap of clusters ever used starts.
+    pub used_at: u64,
+    /// Bytes of each bitmap.
+    pub bitmap_len: u64,
+    /// Where the log of the `file` backend starts; the media head says it too and is what recovery trusts.
+    pub log_at: u64,
+    /// Its size.
+    pub log_len: u64,
+    /// The lowest address a span may have.
+    pub spans_at: u64,
+    /// The address the store is bound to; 0 for an unbound store.
+    pub binding: u64,
+    /// Reserved: root of the burst trie that will index the object table.
+    pub names_root: u64,
+    /// Reserved: root of the access lists.
+    pub access_root: u64,
+    /// Reserved: list of domain files.
+    pub domains_root: u64,
+    /// Reserved: the swap file's description.
+    pub swap_root: u64,
+    /// Features that a reader must know to touch the store; 0 in format 1.
+    pub features: u64,
+    /// Zeros.
+    pub reserved: [u8; 344],
+}
+const _: () = assert!(size_of::<Superblock>() == 512);
+
+/// Offsets of the words after each superblock, relative to [`WORDS`]; all sealed.
+pub mod words {
+    /// How often the store was opened; the generation of the volatile shared areas.
+    pub const OPENED: u64 = 0;
+    /// The value of `OPENED` at the last clean close.
+    pub const CLOSED: u64 = 8;
+    /// Start of the bytes that came from outside; see `Space::suspect`.
+    pub const SUSPECT_START: u64 = 16;
+    /// Their end.
+    pub const SUSPECT_END: u64 = 24;
+    /// Bytes of the file that were accounted for when it was opened last; a file longer than this and than all its
+    /// objects has grown from outside.
+    pub const ACCOUNTED: u64 = 32;
+    /// Bytes of all words.
+    pub const LEN: u64 = 40;
+}
+
+/// One record of the object table. Section 3 of the format page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Record {
+    /// One of the `STATE_` words; changes alone, by one 8-byte store, and is not under the checksum.
+    pub state: u64,
+    /// CRC-32C of the 256 bytes with this field and `state` zero.
+    pub checksum: u32,
+    /// See [`crate::Engine`].
+    pub engine: u32,
+    /// Never given to two objects of a store.
+    pub id: u64,
+    /// Where the span starts.
+    pub span_at: u64,
+    /// Its size.
+    pub span_len: u64,
+    /// The type fingerprint its engine gave it.
+    pub fingerprint: u64,
+    /// Bytes of the name in use.
+    pub name_len: u64,
+    /// Zeros.
+    pub reserved: [u8; 72],
+    /// UTF-8; zeros after `name_len`.
+    pub name: [u8; 128],
+}
+const _: () = assert!(size_of::<Record>() == 256);
+
+/// Nothing here.
+pub const STATE_FREE: u64 = 0;
+/// An object is being made: its span is taken, its name is not there yet. Recovery frees it.
+pub const STATE_CREATING: u64 = u64::from_le_bytes(*b"creating");
+/// An object.
+pub const STATE_LIVE: u64 = u64::from_le_bytes(*b"live obj");
+/// An object whose name is gone and whose clusters are being released. Recovery finishes that.
+pub const STATE_REMOVING: u64 = u64::from_le_bytes(*b"removing");
+
+/// The first 512 bytes of a prime page. Section 4 of the format page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Header {
+    /// [`HEADER_MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of the first 128 bytes with this field zero.
+    pub checksum: u32,
+    /// As in the record.
+    pub engine: u32,
+    /// As in the record.
+    pub id: u64,
+    /// As in the record.
+    pub span_at: u64,
+    /// As in the record.
+    pub span_len: u64,
+    /// As in the record.
+    pub fingerprint: u64,
+    /// Zeros.
+    pub reserved: [u8; 80],
+    /// The engine's own word: where its data starts. Not under the checksum.
+    pub root: u64,
+    /// Zeros; the root word has a line of its own.
+    pub reserved_root: [u8; 56],
+    /// One past the last cluster that was ever handed out; sealed.
+    pub backed: u64,
+    /// A growth in flight may have set bits up to here; equal to `backed` otherwise; sealed.
+    pub reach: u64,
+    /// Where the volatile shared area starts; sealed; 0: there is none. Reserved in format 1.
+    pub shared_at: u64,
+    /// Its size; sealed.
+    pub shared_len: u64,
+    /// Zeros.
+    pub reserved_words: [u8; 288],
+}
+const _: () = assert!(size_of::<Header>() == 512);
+
+/// `b"EVRBOBJT"`.
+pub const HEADER_MAGIC: [u8; 8] = *b"EVRBOBJT";
+/// Bytes of the header that its checksum covers.
+pub const HEADER_FIXED: usize = 128;
+
+/// Offsets of the header's words.
+pub mod header {
+    /// [`super::Header::root`].
+    pub const ROOT: u64 = 128;
+    /// [`super::Header::backed`].
+    pub const BACKED: u64 = 192;
+    /// [`super::Header::reach`].
+    pub const REACH: u64 = 200;
+    /// [`super::Header::shared_at`].
+    pub const SHARED_AT: u64 = 208;
+}
+const _: () = assert!(std::mem::offset_of!(Header, root) == header::ROOT as usize);
+const _: () = assert!(std::mem::offset_of!(Header, backed) == header::BACKED as usize);
+const _: () = assert!(std::mem::offset_of!(Header, reach) == header::REACH as usize);
+const _: () = assert!(std::mem::offset_of!(Header, shared_at) == header::SHARED_AT as usize);
+
+impl Superblock {
+    /// A superblock of zeros with its magic and format.
+    pub fn new() -> Superblock {
+        Superblock { magic: SUPERBLOCK_MAGIC, format: FORMAT, ..Superblock::new_zeroed() }
+    }
+
+    /// The checksum its fields ask for.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(Superblock { checksum: 0, ..*self }.as_bytes())
+    }
+
+    /// With its checksum set.
+    pub fn sealed(self) -> Superblock {
+        Superblock { checksum: self.sum(), ..self }
+    }
+}
+
+impl Default for Superblock {
+    fn default() -> Superblock {
+        Superblock::new()
+    }
+}
+
+impl Record {
+    /// The checksum its fields ask for.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(Record { state: 0, checksum: 0, ..*self }.as_bytes())
+    }
+
+    /// With its checksum set.
+    pub fn sealed(self) -> Record {
+        Record { checksum: self.sum(), ..self }
+    }
+}
+
+impl Header {
+    /// The checksum its fixed fields ask for.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(&Header { checksum: 0, ..*self }.as_bytes()[..HEADER_FIXED])
+    }
+
+    /// With its checksum set.
+    pub fn sealed(self) -> Header {
+        Header { checksum: self.sum(), ..self }
+    }
+}

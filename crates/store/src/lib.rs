@@ -1,0 +1,52 @@
+//! # everbyte-store: one file, many named persistent objects
+//!
+//! A [`Store`] is a sparse file that survives crashes. It holds named [`Object`]s; each owns a span of addresses,
+//! grows in it by clusters of 64 KiB, and belongs to one [`Engine`].
+//!
+//! ```
+//! use everbyte_media::{Media, Options};
+//! use everbyte_store::{Engine, Error, FormatOptions, ObjectOptions, Store};
+//! let store = Store::format(Media::anonymous(4 << 20, &Options::default())?, &FormatOptions::default())?;
+//! let options = ObjectOptions { engine: Engine::None, fingerprint: 7, span: Some(1 << 20) };
+//! let notes = store.create_object("notes/2024", options, |object| {
+//!     let room = object.grow(100)?;          // whole clusters, zeroed
+//!     object.set_root(room.start);
+//!     Ok::<(), Error>(())
+//! })?;                                       // settled: a crash before left no object at all
+//! let media = notes.media();
+//! media.write(notes.root(), b"remember");
+//! media.flush(notes.root(), 8);
+//! media.barrier()?;
+//! drop(notes);
+//! assert_eq!(store.object("notes/2024")?.media().read_vec(store.object("notes/2024")?.root(), 8), b"remember");
+//! assert!(store.check().is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Format: docs/formats/store.md. Promises: docs/semantics/store.md.
+
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod check;
+mod create;
+mod engine;
+mod error;
+pub mod layout;
+mod names;
+mod object;
+mod plan;
+mod recover;
+mod store;
+mod superblock;
+
+pub use check::{Finding, FindingKind};
+pub use create::ObjectOptions;
+pub use engine::Engine;
+pub use error::{Error, Result};
+pub use everbyte_space::CLUSTER;
+pub use names::NAME_MAX;
+pub use object::{HEADER_LEN, Object, PRIME_LEN};
+pub use plan::Plan;
+pub use recover::Recovery;
+pub use store::{CreateOptions, FormatOptions, Info, ObjectInfo, Store};

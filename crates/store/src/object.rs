@@ -1,0 +1,336 @@
+//! [`Object`]: a named span of the store that grows, and the header on its prime page.
+//!
+//! One growth, a fence between the lines:
+//!   1. room is asked of the file system for the clusters and the bitmaps' pages (may fail: nothing has changed)
+//!   2. `reach` says how far bits may be set
+//!   3. bits set, what was used before zeroed
+//!   4. `backed` says that the clusters are there
+//!
+//! A crash before 4 leaves `reach` above `backed`; recovery clears the bits in between and lowers `reach`.
+//!
+//! Invariants
+//!   STORE-5  No bit of an object's span is set at or above its `reach`.
+//!   STORE-6  A cluster below `backed` is backed by the file system, or was released since; it read as zeros when
+//!            it was handed out.
+//!
+//! Threads: any. Growth, release and backing of one object take turns.
+
+use crate::layout::{HEADER_MAGIC, Header, header};
+use crate::store::Inner as StoreInner;
+use crate::{Engine, Error, Result, Store};
+use everbyte_media::Media;
+use everbyte_space::{CLUSTER, Span, clusters_up, seal, unseal};
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zerocopy::FromZeros;
+
+use crate::catalogue::Entry;
+
+/// Bytes of the prime page that belong to this room; what follows is the engine's.
+pub const HEADER_LEN: u64 = 512;
+/// Bytes of the prime page.
+pub const PRIME_LEN: u64 = 4096;
+
+/// An open object of a store. Cheap to clone; all clones are one object.
+#[derive(Clone)]
+pub struct Object {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    store: Store,
+    entry: Entry,
+    backed: AtomicU64,
+    growth: Mutex<()>,
+}
+
+impl Object {
+    pub(crate) fn new(store: Store, entry: Entry, backed: u64) -> Object {
+        Object { inner: Arc::new(Inner { store, entry, backed: AtomicU64::new(backed), growth: Mutex::new(()) }) }
+    }
+
+    /// The media it lies on.
+    pub fn media(&self) -> &Media {
+        self.inner.store.media()
+    }
+
+    /// The store it belongs to.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.entry.name
+    }
+
+    /// A number that no other object of this store ever had.
+    pub fn id(&self) -> u64 {
+        self.inner.entry.id
+    }
+
+    /// The one engine that may change it.
+    pub fn engine(&self) -> Engine {
+        self.inner.entry.engine
+    }
+
+    /// The type fingerprint its engine gave it.
+    pub fn fingerprint(&self) -> u64 {
+        self.inner.entry.fingerprint
+    }
+
+    /// The addresses it may ever use.
+    pub fn span(&self) -> Range<u64> {
+        self.inner.entry.span.range()
+    }
+
+    /// Where its prime page lies: the first 4 KiB of its span, of which the first [`HEADER_LEN`] belong to this room.
+    pub fn prime(&self) -> u64 {
+        self.inner.entry.span.at()
+    }
+
+    /// One past its last cluster. Clusters from the start of the span up to here are backed, except released ones.
+    pub fn backed(&self) -> u64 {
+        self.inner.backed.load(Ordering::Acquire)
+    }
+
+    /// Refuses any engine but the object's own.
+    ///
+    /// # Errors
+    /// [`Error::WrongEngine`].
+    pub fn require_engine(&self, wanted: Engine) -> Result<()> {
+        let found = self.engine();
+        if found == wanted {
+            return Ok(());
+        }
+        Err(Error::WrongEngine { object: self.name().into(), found, wanted })
+    }
+
+    /// Refuses any fingerprint but the object's own.
+    ///
+    /// # Errors
+    /// [`Error::WrongFingerprint`].
+    pub fn require_fingerprint(&self, wanted: u64) -> Result<()> {
+        let found = self.fingerprint();
+        if found == wanted {
+            return Ok(());
+        }
+        Err(Error::WrongFingerprint { object: self.name().into(), found, wanted })
+    }
+
+    /// The engine's root word; 0 in a new object. What it means, and whether it is sound, is the engine's business.
+    pub fn root(&self) -> u64 {
+        self.media().load(self.root_at())
+    }
+
+    /// Where the root word lies, for engines that change it as part of something larger.
+    pub fn root_at(&self) -> u64 {
+        self.prime() + header::ROOT
+    }
+
+    /// Stores the root word and flushes it; the caller fences and settles.
+    pub fn set_root(&self, root: u64) {
+        let _section = self.media().section();
+        self.media().store(self.root_at(), root);
+        self.media().flush(self.root_at(), 8);
+    }
+
+    /// Whether the cluster that holds `at` is backed: inside the span, below [`Object::backed`] and not released.
+    pub fn is_backed(&self, at: u64) -> bool {
+        (self.prime()..self.backed()).contains(&at) && self.store().space().is_backed(at)
+    }
+
+    /// The released clusters below [`Object::backed`], as ranges in order.
+    pub fn holes(&self) -> Vec<Range<u64>> {
+        self.store().space().bitmap().runs(self.media(), self.prime()..self.backed(), false)
+    }
+
+    /// Backs at least `bytes` more at the end, in whole clusters of 64 KiB, and returns their range. They read as
+    /// zeros. The growth is fenced on return: a crash leaves it whole or absent, and nothing stored later survives
+    /// without it.
+    ///
+    /// # Errors
+    /// [`Error::SpanFull`], [`Error::OutOfSpace`] (a full disk): nothing has changed.
+    pub fn grow(&self, bytes: u64) -> Result<Range<u64>> {
+        let inner = &*self.inner;
+        let _turn = inner.growth.lock();
+        let from = self.backed();
+        let left = inner.entry.span.end() - from;
+        let grown = clusters_up(bytes).filter(|&bytes| bytes <= left);
+        let Some(grown) = grown else {
+            let (object, span) = (self.name().to_string(), inner.entry.span.len());
+            return Err(Error::SpanFull { object, span, asked: bytes, left });
+        };
+        let range = from..from + grown;
+        if grown == 0 {
+            return Ok(range);
+        }
+        let space = self.store().space();
+        let _gate = self.store().backing_gate();
+        space.reserve(&range)?; // 1
+        self.set_word(header::REACH, range.end); // 2
+        self.media().fence();
+        space.prepare(&range); // 3
+        space.mark(&range);
+        self.media().fence();
+        self.set_word(header::BACKED, range.end); // 4
+        self.media().fence();
+        inner.backed.store(range.end, Ordering::Release);
+        space.punch(); // of earlier releases, if a checkpoint has passed them meanwhile
+        Ok(range)
+    }
+
+    /// Gives whole clusters back that nobody needs any more, in any crash: the caller has settled that. They may be
+    /// backed again with [`Object::back`]. The file system gets them after the next checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of clusters.
+    pub fn release(&self, range: Range<u64>) -> Result<()> {
+        let _turn = self.inner.growth.lock();
+        self.check_range(&range)?;
+        self.store().space().release(&range);
+        self.store().space().punch();
+        Ok(())
+    }
+
+    /// Backs again what was released of `range`; those clusters read as zeros, the others stay as they are. Fenced on
+    /// return. A crash meanwhile may leave some of them backed: [`Object::holes`] tells.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`], [`Error::OutOfSpace`]: nothing has changed.
+    pub fn back(&self, range: Range<u64>) -> Result<()> {
+        let _turn = self.inner.growth.lock();
+        self.check_range(&range)?;
+        let space = self.store().space();
+        let _gate = self.store().backing_gate();
+        let holes = space.bitmap().runs(self.media(), range, false);
+        for hole in &holes {
+            space.reserve(hole)?;
+        }
+        holes.iter().for_each(|hole| space.prepare(hole));
+        self.media().fence(); // zeros before the bits that hand them out (STORE-6)
+        holes.iter().for_each(|hole| space.mark(hole));
+        self.media().fence();
+        Ok(())
+    }
+
+    fn check_range(&self, range: &Range<u64>) -> Result<()> {
+        let whole =
+            range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER) && range.start <= range.end;
+        if whole && range.start >= self.prime() + CLUSTER && range.end <= self.backed() {
+            return Ok(());
+        }
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
+        Err(Error::BadRange { object: self.name().into(), at, len })
+    }
+
+    fn set_word(&self, offset: u64, value: u64) {
+        set_word(self.media(), self.prime() + offset, value);
+    }
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Range { start, end } = self.span();
+        write!(f, "Object({}, {}, {start:#x}..{end:#x}, backed to {:#x})", self.name(), self.engine(), self.backed())
+    }
+}
+
+/// Stores a sealed word and flushes it; no fence.
+pub(crate) fn set_word(media: &Media, at: u64, value: u64) {
+    let _section = media.section();
+    media.store(at, seal(value));
+    media.flush(at, 8);
+}
+
+/// Backs the first cluster of a new object and writes its header; fenced on return. Nothing of it counts before the
+/// record does.
+///
+/// # Errors
+/// [`Error::OutOfSpace`].
+pub(crate) fn make(store: &StoreInner, entry: &Entry) -> Result<()> {
+    let at = entry.span.at();
+    let first = at..at + CLUSTER;
+    let media = &store.media;
+    let _gate = store.gate.read();
+    store.space.reserve(&first)?;
+    store.space.prepare(&first);
+    media.fence();
+    {
+        let _section = media.section();
+        media.put(at, &header_of(entry, first.end));
+        media.flush(at, HEADER_LEN);
+    }
+    media.fence(); // `reach` before the bit (STORE-5)
+    store.space.mark(&first);
+    media.fence();
+    Ok(())
+}
+
+fn header_of(entry: &Entry, backed: u64) -> Header {
+    Header {
+        magic: HEADER_MAGIC,
+        engine: entry.engine.code(),
+        id: entry.id,
+        span_at: entry.span.at(),
+        span_len: entry.span.len(),
+        fingerprint: entry.fingerprint,
+        backed: seal(backed),
+        reach: seal(backed),
+        shared_at: seal(0),
+        shared_len: seal(0),
+        ..Header::new_zeroed()
+    }
+    .sealed()
+}
+
+/// The header's words as found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub backed: u64,
+    pub reach: u64,
+}
+
+/// Reads the header of `entry` and checks it against the record. Never panics, changes nothing.
+///
+/// # Errors
+/// What is wrong, and at which offset.
+pub(crate) fn read_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, String)> {
+    let at = entry.span.at();
+    let wrong = |offset: u64, detail: String| Err((at + offset, detail));
+    if !media.holds(at, HEADER_LEN) {
+        return wrong(0, format!("it lies beyond the file's {} bytes", media.len()));
+    }
+    let found: Header = media.get(at);
+    if found.magic != HEADER_MAGIC {
+        return wrong(0, "it has no header".into());
+    }
+    if found.checksum != found.sum() {
+        return wrong(8, "its header's checksum is wrong".into());
+    }
+    let expected = header_of(entry, 0);
+    if found.checksum != expected.checksum {
+        return wrong(16, "its header and its record differ".into());
+    }
+    let word = |offset: u64, value: u64| {
+        unseal(value).filter(|&end| holds_end(entry.span, end)).ok_or((at + offset, format!("the word {value:#018x}")))
+    };
+    let backed = word(header::BACKED, found.backed)?;
+    let reach = word(header::REACH, found.reach)?;
+    if reach < backed {
+        return wrong(header::REACH, format!("reach {reach:#x} lies below backed {backed:#x}"));
+    }
+    let shared = (unseal(found.shared_at), unseal(found.shared_len));
+    match shared {
+        (Some(0), Some(0)) => {}
+        (Some(shared_at), Some(len)) if entry.span.holds(shared_at, len) => {}
+        _ => return wrong(header::SHARED_AT, "its shared area lies outside its span".into()),
+    }
+    Ok(Extent { backed, reach })
+}
+
+fn holds_end(span: Span, end: u64) -> bool {
+    end > span.at() && end <= span.end() && end.is_multiple_of(CLUSTER)
+}

@@ -1,0 +1,110 @@
+//! Where everything of a new store goes: all positions follow from its declared maximum and its log.
+
+use crate::layout::{Record, Superblock};
+use crate::{Error, Result};
+use everbyte_media::{Geometry, HEAD_END};
+use everbyte_space::{CLUSTER, SpaceLayout};
+
+const PAGE: u64 = 4096;
+/// Objects a store can hold.
+pub const SLOTS: u64 = 256;
+/// The largest store: what the media head can declare.
+const MAX_MAX: u64 = 1 << 46;
+/// A page of bitmap speaks for this much, so no store has room for less.
+const PAGE_COVERS: u64 = PAGE * 8 * CLUSTER;
+
+/// The positions of a new store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Declared maximum in bytes.
+    pub max: u64,
+    /// The object table.
+    pub table_at: u64,
+    /// The bitmaps, with room for four times the maximum so that a store can be grown.
+    pub space: SpaceLayout,
+    /// The log of the `file` backend.
+    pub log_at: u64,
+    /// Its size.
+    pub log_len: u64,
+    /// The lowest address of a span.
+    pub spans_at: u64,
+}
+
+impl Plan {
+    /// Plans a store of at most `max` bytes with a log of `log_len` bytes (0: none; the media will never be `file`).
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if `max` is too small for what every store needs and one cluster, or too large.
+    pub fn new(max: u64, log_len: u64) -> Result<Plan> {
+        if max > MAX_MAX {
+            let detail = format!("a maximum of {max} bytes is beyond the largest, 64 TiB");
+            return Err(Error::BadOption { detail });
+        }
+        let max = max / CLUSTER * CLUSTER;
+        let log_len = log_len.checked_next_multiple_of(PAGE).filter(|&len| len <= MAX_MAX);
+        let log_len = log_len.ok_or_else(|| Error::BadOption { detail: "the log is larger than any store".into() })?;
+        let capacity = max.saturating_mul(4).clamp(PAGE_COVERS, MAX_MAX);
+        let bitmap_len = capacity.div_ceil(PAGE_COVERS) * PAGE;
+        let table_at = HEAD_END;
+        let bitmap_at = (table_at + SLOTS * size_of::<Record>() as u64).next_multiple_of(PAGE);
+        let used_at = bitmap_at + bitmap_len;
+        let log_at = used_at + bitmap_len;
+        let spans_at = (log_at + log_len).next_multiple_of(CLUSTER);
+        if spans_at + CLUSTER > max {
+            let detail = format!(
+                "a maximum of {max} bytes is too small: superblock, bitmaps and log take {spans_at}; ask for at least {}",
+                (spans_at + CLUSTER).next_power_of_two()
+            );
+            return Err(Error::BadOption { detail });
+        }
+        let space = SpaceLayout { bitmap_at, used_at, bitmap_len };
+        Ok(Plan { max, table_at, space, log_at, log_len, spans_at })
+    }
+
+    /// What `Media::create` needs: the file is sparse up to the first span.
+    pub fn geometry(&self) -> Geometry {
+        Geometry { max: self.max, len: self.spans_at, log_at: self.log_at, log_len: self.log_len }
+    }
+
+    /// The superblock that records these positions.
+    pub(crate) fn superblock(&self, identity: [u8; 16]) -> Superblock {
+        Superblock {
+            sequence: 1,
+            identity,
+            max: self.max,
+            cluster: CLUSTER,
+            table_at: self.table_at,
+            table_slots: SLOTS,
+            bitmap_at: self.space.bitmap_at,
+            used_at: self.space.used_at,
+            bitmap_len: self.space.bitmap_len,
+            log_at: self.log_at,
+            log_len: self.log_len,
+            spans_at: self.spans_at,
+            ..Superblock::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tiny_store_and_the_default_one() {
+        let tiny = Plan::new(1 << 20, 64 << 10).unwrap();
+        assert_eq!((tiny.space.bitmap_at, tiny.log_at, tiny.spans_at), (80 << 10, 88 << 10, 192 << 10));
+        let usual = Plan::new(4 << 40, 64 << 20).unwrap();
+        assert_eq!(usual.space.bitmap_len, 32 << 20, "room to grow to 16 TiB");
+        assert_eq!(usual.spans_at, (128 << 20) + (128 << 10));
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused_with_what_would_do() {
+        for (max, log) in [(0, 0), (128 << 10, 0), (1 << 20, 1 << 20), (u64::MAX, 0), (1 << 40, u64::MAX)] {
+            let error = Plan::new(max, log).unwrap_err();
+            assert!(matches!(error, Error::BadOption { .. }), "{error}");
+        }
+        assert!(Plan::new(192 << 10, 0).is_ok());
+    }
+}

@@ -1,0 +1,151 @@
+//! Attaching a store: validate, then repair what a crash left. Every step can be crashed and taken again.
+//!
+//!   1. choose a whole superblock, read words and table; nothing is changed before all of this was good (STORE-2)
+//!   2. write a torn or stale superblock copy again
+//!   3. count the opening: the generation of volatile areas and of object ids
+//!   4. release what is `creating` or `removing`
+//!   5. take growths back that were in flight
+//!
+//! Cost: two superblocks, the table and one page for each object, whatever the data.
+
+use crate::catalogue::{self, Slot};
+use crate::layout::header;
+use crate::store::{Inner, Table};
+use crate::superblock::{self, Words};
+use crate::{Error, Result, Store, object};
+use everbyte_media::Media;
+use everbyte_space::{CLUSTER, Space, SpaceLayout};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// What opening a store found and put right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Whether the last process closed the store.
+    pub clean: bool,
+    /// Copies of the superblock that were written again, by offset.
+    pub superblocks: Vec<u64>,
+    /// Creations that were interrupted, by name; nothing is left of them.
+    pub creations: Vec<String>,
+    /// Removals that were interrupted and have been finished, by name.
+    pub removals: Vec<String>,
+    /// Objects that had a growth in flight, which was taken back.
+    pub growths: Vec<String>,
+    /// Bytes at the end of the file that the store does not know.
+    pub unknown: u64,
+}
+
+impl Store {
+    /// The store on media that is already open, recovered.
+    ///
+    /// # Errors
+    /// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`],
+    /// [`Error::Unsupported`] for a bound store: nothing has been changed then. [`Error::Media`].
+    pub fn attach(media: Media) -> Result<Store> {
+        let (superblock, stale) = superblock::choose(&media)?;
+        let mut words = Words::read(&media)?;
+        let slots = catalogue::read(&media, &superblock);
+
+        let mut recovery = Recovery { clean: words.closed == words.opened, ..Recovery::default() };
+        if !stale.is_empty() {
+            superblock::write(&media, superblock, &stale)?;
+            recovery.superblocks = stale;
+        }
+        let space = Space::new(
+            media.clone(),
+            SpaceLayout {
+                bitmap_at: superblock.bitmap_at,
+                used_at: superblock.used_at,
+                bitmap_len: superblock.bitmap_len,
+            },
+        );
+        let known = known_end(&media, superblock.spans_at, &slots).max(words.accounted);
+        let len = media.len().min(superblock.max).next_multiple_of(CLUSTER);
+        if known < len {
+            // Bytes that nobody accounts for: an extension that did not come to count, or somebody's doing.
+            recovery.unknown = len - known;
+            let start = if words.suspect.is_empty() { known } else { words.suspect.start.min(known) };
+            words.suspect = start & !(CLUSTER - 1)..words.suspect.end.max(len);
+        }
+        words.accounted = known.max(len);
+        words.opened = words.opened.max(words.closed) + 1;
+        words.write(&media);
+        media.fence();
+        space.suspect(words.suspect.clone());
+
+        let inner = Inner {
+            media,
+            superblock,
+            space,
+            gate: RwLock::new(()),
+            table: Mutex::new(Table::new(slots)),
+            generation: words.opened,
+            created: AtomicU64::new(0),
+            words: Mutex::new(words),
+            recovery: Recovery::default(),
+        };
+        inner.settle_slots(&mut recovery);
+        inner.settle_growths(&mut recovery);
+        inner.media.barrier()?;
+        Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
+    }
+}
+
+/// One past the last byte that the store accounts for.
+fn known_end(media: &Media, spans_at: u64, slots: &[Slot]) -> u64 {
+    let reach = |slot: &Slot| object::read_header(media, slot.entry()?).ok().map(|extent| extent.reach);
+    slots.iter().filter_map(reach).max().unwrap_or(0).max(spans_at)
+}
+
+impl Inner {
+    /// Step 4.
+    fn settle_slots(&self, recovery: &mut Recovery) {
+        let mut table = self.table.lock();
+        for index in 0..table.slots.len() {
+            match &table.slots[index] {
+                Slot::Creating(entry) => recovery.creations.push(entry.name.clone()),
+                Slot::Removing(entry) => recovery.removals.push(entry.name.clone()),
+                Slot::Free | Slot::Live(_) | Slot::Damaged(_) => continue,
+            }
+            self.release_slot(&mut table, index);
+        }
+    }
+
+    /// Step 5. A header that is damaged is left alone: opening its object reports it.
+    fn settle_growths(&self, recovery: &mut Recovery) {
+        let table = self.table.lock();
+        for slot in &table.slots {
+            let Slot::Live(entry) = slot else { continue };
+            let Ok(extent) = object::read_header(&self.media, entry) else { continue };
+            if extent.reach == extent.backed {
+                continue;
+            }
+            let flight = extent.backed..extent.reach;
+            self.space.unmark(&flight);
+            self.media.fence(); // the bits before the word that speaks for them (STORE-5)
+            object::set_word(&self.media, entry.span.at() + header::REACH, extent.backed);
+            self.media.fence();
+            self.space.forget(flight);
+            recovery.growths.push(entry.name.clone());
+        }
+    }
+
+    /// The extent of a live object, as an error that says where it is damaged.
+    pub(crate) fn extent(&self, entry: &catalogue::Entry) -> Result<object::Extent> {
+        let extent = object::read_header(&self.media, entry).map_err(|(at, detail)| Error::Damaged {
+            path: self.media.path().into(),
+            what: "an object",
+            at,
+            detail: format!("`{}`: {detail}", entry.name),
+        })?;
+        if extent.backed > self.media.len() {
+            return Err(Error::Truncated {
+                path: self.media.path().into(),
+                len: self.media.len(),
+                needed: extent.backed,
+            });
+        }
+        Ok(extent)
+    }
+}

@@ -1,0 +1,357 @@
+//! [`Store`]: making, opening, closing, and asking what is in it.
+
+use crate::catalogue::{self, Slot};
+use crate::layout::{FORMAT, SUPERBLOCKS, Superblock};
+use crate::plan::Plan;
+use crate::superblock::{self, Copy, Words};
+use crate::{Engine, Error, Object, Recovery, Result, object};
+use everbyte_media::{BackendKind, Media, Options};
+use everbyte_space::Space;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Options of [`Store::create`].
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// How the store is opened once it is made; the log's size is fixed here.
+    pub media: Options,
+    /// Declared maximum in bytes; 4 TiB by default. The file is sparse: only what is used takes room.
+    pub max: u64,
+}
+
+impl Default for CreateOptions {
+    fn default() -> CreateOptions {
+        CreateOptions { media: Options::default(), max: 4 << 40 }
+    }
+}
+
+/// Options of [`Store::format`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FormatOptions {
+    /// Bytes set aside for the log of the `file` backend; 0 on media that will never be opened as a file.
+    pub log_len: u64,
+    /// The identity; `None`: random. Tests that compare bytes give one.
+    pub identity: Option<[u8; 16]>,
+}
+
+/// One open store. Cheap to clone; all clones are one store.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub media: Media,
+    pub superblock: Superblock,
+    pub space: Space,
+    /// Read: clusters are being backed. Write: nobody is between asking for room and setting bits.
+    pub gate: RwLock<()>,
+    pub table: Mutex<Table>,
+    /// How often the store was opened.
+    pub generation: u64,
+    /// Objects made in this session.
+    pub created: AtomicU64,
+    pub words: Mutex<Words>,
+    pub recovery: Recovery,
+}
+
+/// The object table as this process knows it; one process at a time has the store open.
+pub(crate) struct Table {
+    pub slots: Vec<Slot>,
+    /// Objects that are open, by slot.
+    pub open: HashMap<usize, Weak<object::Inner>>,
+}
+
+impl Table {
+    pub(crate) fn new(slots: Vec<Slot>) -> Table {
+        Table { slots, open: HashMap::new() }
+    }
+
+    /// The slot of the live object of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| matches!(slot, Slot::Live(entry) if entry.name == name))
+    }
+}
+
+/// What a store is; see [`Store::info`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Random 16 bytes, unlike any other store's.
+    pub identity: [u8; 16],
+    /// Format of the store.
+    pub format: u32,
+    /// The backend it is open on.
+    pub backend: BackendKind,
+    /// Declared maximum in bytes.
+    pub max: u64,
+    /// The largest maximum it can be grown to.
+    pub max_max: u64,
+    /// Bytes of the (sparse) file.
+    pub len: u64,
+    /// Bytes of the log of the `file` backend.
+    pub log_len: u64,
+    /// Bytes of clusters that objects have.
+    pub backed: u64,
+    /// Bytes released and not yet given back to the file system.
+    pub waiting: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Objects it can hold.
+    pub slots: u64,
+    /// How often it was opened.
+    pub opened: u64,
+}
+
+/// What an object is; see [`Store::objects`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Its name.
+    pub name: String,
+    /// A number that no other object of this store ever had.
+    pub id: u64,
+    /// The one engine that may change it.
+    pub engine: Engine,
+    /// The type fingerprint its engine gave it.
+    pub fingerprint: u64,
+    /// The addresses it may ever use.
+    pub span: Range<u64>,
+    /// One past its last cluster; `None` if its header is damaged.
+    pub backed: Option<u64>,
+}
+
+impl Store {
+    /// Creates the store file, formats and opens it. Settled on return, directory entry included.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made. No file is left behind.
+    pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
+        let plan = Plan::new(options.max, options.media.log_bytes)?;
+        let media = Media::create(path, plan.geometry(), &options.media)?;
+        Store::format_as(media, &plan, random_identity).and_then(|store| sync_parent(path).map(|()| store)).inspect_err(
+            |_| {
+                let _ = std::fs::remove_file(path); // ours: `Media::create` made it
+            },
+        )
+    }
+
+    /// Opens a store: takes its lock, brings its log in, recovers its metadata. Costs nothing proportional to the
+    /// data. Objects recover when they are opened.
+    ///
+    /// # Errors
+    /// [`Error::Media`]: in use, not there, not a store, poisoned. Otherwise as [`Store::attach`].
+    pub fn open(path: &Path, options: &Options) -> Result<Store> {
+        Store::attach(Media::open(path, options)?)
+    }
+
+    /// Formats empty media, all zeros, and opens the store on it.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`], [`Error::BadOption`], [`Error::Media`].
+    pub fn format(media: Media, options: &FormatOptions) -> Result<Store> {
+        let plan = Plan::new(media.max(), options.log_len)?;
+        let identity = options.identity;
+        Store::format_as(media, &plan, || identity.map_or_else(random_identity, Ok))
+    }
+
+    fn format_as(media: Media, plan: &Plan, identity: impl FnOnce() -> Result<[u8; 16]>) -> Result<Store> {
+        if superblock::copies(&media) != [Copy::Blank; 2] {
+            return Err(Error::NotEmpty { path: media.path().into() });
+        }
+        let out_of_space = |bytes| {
+            move |source| match source {
+                source @ everbyte_media::Error::Io { .. } => Error::OutOfSpace { at: 0, bytes, source },
+                source => Error::Media(source),
+            }
+        };
+        media.extend(0, plan.space.bitmap_at).map_err(out_of_space(plan.space.bitmap_at))?;
+        // Empty media is zeros as far as it reaches.
+        let accounted = media.len().next_multiple_of(everbyte_space::CLUSTER);
+        Words { accounted, ..Words::default() }.write(&media);
+        media.barrier()?; // the words are there before a superblock says that this is a store
+        superblock::write(&media, plan.superblock(identity()?), &SUPERBLOCKS)?;
+        Store::attach(media)
+    }
+
+    /// The media it lies on.
+    pub fn media(&self) -> &Media {
+        &self.inner.media
+    }
+
+    /// Random 16 bytes, unlike any other store's.
+    pub fn identity(&self) -> [u8; 16] {
+        self.inner.superblock.identity
+    }
+
+    /// How often the store was opened: volatile areas stamped with another number are of an earlier life.
+    pub fn generation(&self) -> u64 {
+        self.inner.generation
+    }
+
+    /// What opening found and put right.
+    pub fn recovery(&self) -> &Recovery {
+        &self.inner.recovery
+    }
+
+    /// Sizes and counts. Costs one look at each object.
+    pub fn info(&self) -> Info {
+        let inner = &*self.inner;
+        let table = inner.table.lock();
+        let live = || table.slots.iter().filter(|slot| matches!(slot, Slot::Live(_))).filter_map(Slot::entry);
+        let backed = live().map(|entry| {
+            let end = object::read_header(&inner.media, entry).map_or(entry.span.at(), |extent| extent.backed);
+            let runs = inner.space.bitmap().runs(&inner.media, entry.span.at()..end, true);
+            runs.iter().map(|run| run.end - run.start).sum::<u64>()
+        });
+        Info {
+            identity: inner.superblock.identity,
+            format: FORMAT,
+            backend: inner.media.kind(),
+            max: inner.superblock.max,
+            max_max: inner.space.bitmap().capacity(),
+            len: inner.media.len(),
+            log_len: inner.superblock.log_len,
+            backed: backed.sum(),
+            waiting: inner.space.waiting(),
+            objects: live().count() as u64,
+            slots: inner.superblock.table_slots,
+            opened: inner.generation,
+        }
+    }
+
+    /// Opens an object; opening it twice gives the same one.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Damaged`], [`Error::Truncated`].
+    pub fn object(&self, name: &str) -> Result<Object> {
+        let inner = &*self.inner;
+        let mut table = inner.table.lock();
+        let index = table.find(name).ok_or_else(|| Error::NotFound { name: name.into() })?;
+        if let Some(open) = table.open.get(&index).and_then(Weak::upgrade) {
+            return Ok(Object { inner: open });
+        }
+        let Slot::Live(entry) = &table.slots[index] else { unreachable!("`find` finds live records") };
+        let extent = inner.extent(entry)?;
+        let object = Object::new(self.clone(), entry.clone(), extent.backed);
+        table.open.insert(index, Arc::downgrade(&object.inner));
+        Ok(object)
+    }
+
+    /// All objects, ordered by name.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a record is damaged: the list would not be whole.
+    pub fn objects(&self) -> Result<Vec<ObjectInfo>> {
+        let inner = &*self.inner;
+        let table = inner.table.lock();
+        inner.refuse_if_damaged(&table)?;
+        let live = table.slots.iter().filter(|slot| matches!(slot, Slot::Live(_))).filter_map(Slot::entry);
+        let mut all: Vec<ObjectInfo> = live
+            .map(|entry| ObjectInfo {
+                name: entry.name.clone(),
+                id: entry.id,
+                engine: entry.engine,
+                fingerprint: entry.fingerprint,
+                span: entry.span.range(),
+                backed: object::read_header(&inner.media, entry).ok().map(|extent| extent.backed),
+            })
+            .collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
+    /// Gives all released clusters back to the file system, those included that a crash made nobody's. Settles and
+    /// checkpoints. Returns the bytes given back.
+    ///
+    /// # Errors
+    /// [`Error::Media`].
+    pub fn trim(&self) -> Result<u64> {
+        let inner = &*self.inner;
+        {
+            let _nobody_backs = inner.gate.write();
+            let end = inner.media.len().min(inner.superblock.max) / everbyte_space::CLUSTER * everbyte_space::CLUSTER;
+            for used in inner.space.used().runs(&inner.media, inner.superblock.spans_at..end, true) {
+                for hole in inner.space.bitmap().runs(&inner.media, used, false) {
+                    inner.space.forget(hole);
+                }
+            }
+        }
+        Ok(inner.space.trim()?)
+    }
+
+    /// Gives released clusters back, notes that the store was closed, and brings everything flushed to its place.
+    /// Nothing that was never flushed is rescued. Other clones must not be used afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Media`].
+    pub fn close(&self) -> Result<()> {
+        let inner = &*self.inner;
+        inner.space.trim()?;
+        inner.media.barrier()?; // nothing counts as closed before everything else is settled
+        {
+            let mut words = inner.words.lock();
+            words.closed = words.opened;
+            words.write(&inner.media);
+        }
+        inner.media.barrier()?;
+        Ok(inner.media.close()?)
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.inner.space
+    }
+
+    /// Held from asking for room until the bits are set, against [`Store::trim`].
+    pub(crate) fn backing_gate(&self) -> RwLockReadGuard<'_, ()> {
+        self.inner.gate.read()
+    }
+}
+
+impl Inner {
+    /// A number for an object: openings above, creations below.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.generation << 24 | self.created.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// While a record is damaged its span and its name are unknown.
+    pub(crate) fn refuse_if_damaged(&self, table: &Table) -> Result<()> {
+        let damaged = table.slots.iter().enumerate().find_map(|(index, slot)| match slot {
+            Slot::Damaged(detail) => Some(Error::Damaged {
+                path: self.media.path().into(),
+                what: "a record of the object table",
+                at: catalogue::record_at(&self.superblock, index),
+                detail: detail.clone(),
+            }),
+            _ => None,
+        });
+        damaged.map_or(Ok(()), Err)
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({:?})", self.inner.media)
+    }
+}
+
+fn random_identity() -> Result<[u8; 16]> {
+    let mut identity = [0; 16];
+    let source = Path::new("/dev/urandom");
+    File::open(source).and_then(|mut file| file.read_exact(&mut identity)).map_err(|error| {
+        Error::Media(everbyte_media::Error::Io { action: "read random bytes", path: source.into(), source: error })
+    })?;
+    Ok(identity)
+}
+
+/// Makes the directory entry of a new file durable.
+fn sync_parent(path: &Path) -> Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(|source| {
+        Error::Media(everbyte_media::Error::Io { action: "sync the directory", path: parent.into(), source })
+    })
+}

@@ -1,0 +1,199 @@
+//! The superblock: two copies and the words beside them.
+//!
+//! A change is written to copy A, settled by a barrier, and only then written to copy B. So whatever a crash leaves,
+//! one copy is whole, and the two tell which of them a change had reached.
+//!
+//! Invariants
+//!   STORE-1  The two copies are never in flight together.
+//!   STORE-2  Nothing is changed before a whole copy was found and its positions were checked against the media.
+
+use crate::layout::{FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
+use crate::{Error, Result};
+use everbyte_media::Media;
+use everbyte_space::{CLUSTER, seal, unseal};
+use std::ops::Range;
+
+/// What one copy looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)] // two of them exist, for a moment
+pub(crate) enum Copy {
+    /// All zeros: never written.
+    Blank,
+    /// Another magic.
+    Foreign,
+    /// Our magic and a wrong checksum.
+    Torn,
+    /// Good by its own checksum.
+    Whole(Superblock),
+}
+
+/// Both copies, in order. Never panics and changes nothing.
+pub(crate) fn copies(media: &Media) -> [Copy; 2] {
+    SUPERBLOCKS.map(|at| {
+        if !media.holds(at, 4096) {
+            return Copy::Blank;
+        }
+        let superblock: Superblock = media.get(at);
+        if superblock.magic == SUPERBLOCK_MAGIC {
+            if superblock.checksum == superblock.sum() { Copy::Whole(superblock) } else { Copy::Torn }
+        } else if media.read_vec(at, 4096).iter().all(|&byte| byte == 0) {
+            Copy::Blank
+        } else {
+            Copy::Foreign
+        }
+    })
+}
+
+/// The superblock that counts (STORE-2), and the copies that are to be written again from it.
+///
+/// # Errors
+/// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`].
+pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
+    let path = || media.path().to_path_buf();
+    let found = copies(media);
+    let whole = found.iter().filter_map(|copy| match copy {
+        Copy::Whole(superblock) => Some(*superblock),
+        _ => None,
+    });
+    // Of equals the first: B is only ever behind A.
+    let Some(best) = whole.reduce(|best, next| if next.sequence > best.sequence { next } else { best }) else {
+        return Err(match found {
+            // The very first copy was in flight: nothing was ever told that this is a store.
+            [Copy::Blank | Copy::Torn, Copy::Blank] => Error::Unfinished { path: path() },
+            [Copy::Foreign | Copy::Blank, Copy::Foreign | Copy::Blank] => {
+                Error::NotAStore { path: path(), detail: "no superblock at 0 or 4 KiB".into() }
+            }
+            _ => {
+                let detail = "neither copy of the superblock is whole".into();
+                Error::Damaged { path: path(), what: "the superblock", at: SUPERBLOCKS[0], detail }
+            }
+        });
+    };
+    validate(media, &best)?;
+    let stale = SUPERBLOCKS.into_iter().zip(found).filter(|(_, copy)| *copy != Copy::Whole(best));
+    Ok((best, stale.map(|(at, _)| at).collect()))
+}
+
+/// Checks what the superblock says against itself and the media.
+fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
+    let path = media.path().to_path_buf();
+    if superblock.format > FORMAT {
+        return Err(Error::NewerFormat { path, found: superblock.format.into(), known: FORMAT.into() });
+    }
+    if superblock.features != 0 {
+        return Err(Error::NewerFormat { path, found: superblock.features, known: FORMAT.into() });
+    }
+    if superblock.binding != 0 {
+        let detail = "the store is bound to one address, which this version cannot map yet; use a newer Everbyte";
+        return Err(Error::Unsupported { path, detail });
+    }
+    let damaged =
+        |detail: String| Err(Error::Damaged { path: path.clone(), what: "the superblock", at: SUPERBLOCKS[0], detail });
+    if superblock.cluster != CLUSTER {
+        return damaged(format!("clusters of {} bytes", superblock.cluster));
+    }
+    if superblock.max > media.max() {
+        return damaged(format!("a maximum of {} bytes, and the media head says {}", superblock.max, media.max()));
+    }
+    let Superblock { table_at, bitmap_at, used_at, bitmap_len, log_at, log_len, spans_at, max, .. } = *superblock;
+    let table_len = superblock.table_slots.saturating_mul(size_of::<Record>() as u64);
+    // Each part starts at or after the end of the one before.
+    let parts = [
+        ("the heads", 0, everbyte_media::HEAD_END),
+        ("the object table", table_at, table_len),
+        ("the bitmap", bitmap_at, bitmap_len),
+        ("the used bitmap", used_at, bitmap_len),
+        ("the log", log_at, log_len),
+        ("the spans", spans_at, CLUSTER),
+    ];
+    for pair in parts.windows(2) {
+        let [(before, at, len), (name, next, _)] = [pair[0], pair[1]];
+        if at.checked_add(len).is_none_or(|end| end > next) || next % 4096 != 0 {
+            return damaged(format!("{name} at {next:#x} runs into {before} at {at:#x} + {len:#x}"));
+        }
+    }
+    let speaks_for = bitmap_len.saturating_mul(8 * CLUSTER);
+    if spans_at % CLUSTER != 0 || max % CLUSTER != 0 || spans_at >= max || max > speaks_for {
+        return damaged(format!("spans from {spans_at:#x} to {max:#x} and bitmaps for {speaks_for:#x} bytes"));
+    }
+    if superblock.table_slots == 0 || superblock.table_slots > 1 << 20 || bitmap_len % 4096 != 0 {
+        return damaged(format!("an object table of {} records", superblock.table_slots));
+    }
+    let needed = table_at + table_len;
+    if media.len() < needed {
+        return Err(Error::Truncated { path, len: media.len(), needed });
+    }
+    Ok(())
+}
+
+/// Writes `superblock` over the copies at `places`, each settled before the next (STORE-1).
+pub(crate) fn write(media: &Media, superblock: Superblock, places: &[u64]) -> Result<()> {
+    let superblock = superblock.sealed();
+    for &at in places {
+        {
+            let _section = media.section();
+            media.put(at, &superblock);
+            media.flush(at, size_of::<Superblock>() as u64);
+        }
+        media.barrier()?;
+    }
+    Ok(())
+}
+
+/// The words beside the superblocks, as one value.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Words {
+    /// How often the store was opened.
+    pub opened: u64,
+    /// The value of `opened` at the last clean close.
+    pub closed: u64,
+    /// Bytes of the file that came from outside.
+    pub suspect: Range<u64>,
+    /// Bytes of the file that need no explanation.
+    pub accounted: u64,
+}
+
+impl Words {
+    /// The words, each from the copy that is good; what is good in both counts as the later.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a word is bad in both copies.
+    pub(crate) fn read(media: &Media) -> Result<Words> {
+        let both = |offset: u64| SUPERBLOCKS.map(|page| unseal(media.load(page + WORDS + offset)));
+        let good = |offset: u64| {
+            both(offset).into_iter().flatten().max().ok_or_else(|| Error::Damaged {
+                path: media.path().into(),
+                what: "a word of the superblock",
+                at: SUPERBLOCKS[0] + WORDS + offset,
+                detail: "its check bits are wrong in both copies".into(),
+            })
+        };
+        let start = both(words::SUSPECT_START).into_iter().flatten().min().unwrap_or(0);
+        Ok(Words {
+            opened: good(words::OPENED)? >> 16,
+            closed: good(words::CLOSED)? >> 16,
+            suspect: start..good(words::SUSPECT_END)?,
+            accounted: good(words::ACCOUNTED)?,
+        })
+    }
+
+    /// The offsets of words that are bad, for `check`.
+    pub(crate) fn bad(media: &Media) -> Vec<u64> {
+        let places = SUPERBLOCKS.iter().flat_map(|page| (0..words::LEN / 8).map(move |word| page + WORDS + word * 8));
+        places.filter(|&at| media.holds(at, 8) && unseal(media.load(at)).is_none()).collect()
+    }
+
+    /// Stores the words beside both superblocks and flushes; no fence.
+    pub(crate) fn write(&self, media: &Media) {
+        let _section = media.section();
+        for page in SUPERBLOCKS {
+            let at = page + WORDS;
+            media.store(at + words::OPENED, seal(self.opened << 16));
+            media.store(at + words::CLOSED, seal(self.closed << 16));
+            media.store(at + words::SUSPECT_START, seal(self.suspect.start));
+            media.store(at + words::SUSPECT_END, seal(self.suspect.end));
+            media.store(at + words::ACCOUNTED, seal(self.accounted));
+            media.flush(at, words::LEN);
+        }
+    }
+}
