@@ -127,7 +127,8 @@ fn released_clusters_come_back_as_zeros() {
     let made = store.create_object("x", object(Engine::None, 1 << 20), |_| Ok::<(), Error>(())).unwrap();
     let room = made.grow(4 * CLUSTER).unwrap();
     store.media().write(room.start + 7, b"old");
-    for bad in [made.prime()..room.start, room.start + 1..room.end, room.start..room.end + CLUSTER, room.end..room.start]
+    for bad in
+        [made.prime()..room.start, room.start + 1..room.end, room.start..room.end + CLUSTER, room.end..room.start]
     {
         assert!(matches!(made.release(bad), Err(Error::BadRange { .. })));
     }
