@@ -1,7 +1,7 @@
 //! Appending: old bytes, old words, operations, links. Each entry is one whole line written past the cache.
 
 use super::Journal;
-use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, place};
+use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, fold, place};
 use crate::{Error, Result};
 use everbyte_media::seeded;
 use zerocopy::{FromZeros, IntoBytes};
@@ -28,7 +28,11 @@ impl Journal {
         }
         let mut entry = Entry::new_zeroed();
         entry.place = place(Kind::Range, at, len);
-        self.media.read(at, &mut entry.data[..len as usize]);
+        if len == 8 && at.is_multiple_of(8) {
+            entry.data[..8].copy_from_slice(&self.media.load(at).to_le_bytes());
+        } else {
+            self.media.read(at, &mut entry.data[..len as usize]);
+        }
         self.append(entry)?;
         Ok(())
     }
@@ -190,6 +194,6 @@ impl Journal {
 
 /// Folds one operation line's proof into what the commit word will prove.
 #[inline]
-pub(super) fn digest(before: u32, proof: u64) -> u32 {
-    crc32c::crc32c_append(before, &proof.to_le_bytes())
+pub(super) fn digest(before: u64, proof: u64) -> u64 {
+    fold(before.rotate_left(7) ^ proof, proof.rotate_left(32))
 }

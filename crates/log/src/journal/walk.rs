@@ -26,7 +26,7 @@ pub(super) struct Walk {
     /// Oldest first.
     pub pieces: Vec<Piece>,
     pub ops: Vec<u64>,
-    pub digest: u32,
+    pub digest: u64,
     /// Entries, links left out.
     pub entries: u64,
     /// Where the first line lies that proves nothing.
@@ -48,7 +48,7 @@ pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, a
         let entry: Entry = media.get(at);
         let Some(kind) = Kind::of(entry.place) else { return Ok(walk) };
         let proven = entry.proof == entry.proof(seed, generation, at);
-        if !proven && !(seeded("log-journal-no-checksum") && entry.proof as u32 == generation as u32) {
+        if !proven && !(seeded("log-journal-no-checksum") && entry.proof as u16 == generation as u16) {
             return Ok(walk);
         }
         let bad = |detail| Err(Error::Damaged { at, detail });
@@ -97,8 +97,8 @@ pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, a
                 let end = start.checked_add(len);
                 let inside = end.is_some_and(|end| allowed.start <= start && end <= allowed.end);
                 if !inside
-                    || start % LINE != 0
-                    || len % LINE != 0
+                    || !start.is_multiple_of(LINE)
+                    || !len.is_multiple_of(LINE)
                     || len < SEGMENT_BYTES_MIN
                     || !media.holds(start, len)
                 {
