@@ -1,0 +1,271 @@
+//! The words of the command line. `everbyte --help` is the map of what users can do; it is made from this file.
+
+use crate::config::{Backend, Durability};
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+const AFTER: &str = "\
+A store is one file. Commands use ./everbyte.store unless told otherwise (or EVERBYTE_STORE).
+Exit codes: 0 done; 1 the answer is no: key absent, or check found something; 2 the words make no sense;
+3 not a store, from a newer version, or damaged; 4 in use by another process; 5 the system refused.";
+
+/// Memory that survives: a store that outlives any crash, and an ordered key-value store in it.
+#[derive(Parser)]
+#[command(name = "everbyte", version, after_help = AFTER)]
+pub struct Args {
+    /// Prints JSON: one object, or one object a line where there are many
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// One variant a command.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Creates an empty store
+    Create(CreateArgs),
+    /// Tells what a store is and holds
+    Info(StoreArgs),
+    /// Walks everything in a store, reports damage, double use and leaks with offsets, changes nothing
+    Check(CheckArgs),
+    /// Backs more of a store's file in advance, so that later growth cannot fail for want of space
+    Grow(GrowArgs),
+    /// Prints a completion script for a shell
+    Completion(CompletionArgs),
+}
+
+/// How to open a store.
+#[derive(ClapArgs, Clone, Default)]
+pub struct OpenArgs {
+    /// Mapping: auto takes `pmem` where MAP_SYNC works, `shm` on tmpfs, else `file`
+    #[arg(long, value_enum, env = "EVERBYTE_BACKEND")]
+    pub backend: Option<Backend>,
+    /// What an acknowledged write survives: `always` power loss; `interval:MS` and `process` the process's death
+    #[arg(long, env = "EVERBYTE_DURABILITY")]
+    pub durability: Option<Durability>,
+}
+
+/// A store named by position.
+#[derive(ClapArgs)]
+pub struct StoreArgs {
+    /// The store file
+    #[arg(env = "EVERBYTE_STORE", default_value = "./everbyte.store")]
+    pub store: PathBuf,
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// `everbyte create`.
+#[derive(ClapArgs)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Declared maximum, such as 4TiB; costs nothing until used
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub max: Option<u64>,
+    /// Size of the log of backend `file`, such as 64MiB
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub log: Option<u64>,
+}
+
+/// `everbyte check`.
+#[derive(ClapArgs)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// `everbyte grow`.
+#[derive(ClapArgs)]
+pub struct GrowArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// How much more to back, such as 1GiB
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub by: u64,
+    /// The object to back it for
+    #[arg(long, default_value = "kv")]
+    pub object: String,
+}
+
+/// `everbyte kv ..`.
+#[derive(ClapArgs)]
+pub struct KvArgs {
+    /// The store file
+    #[arg(long, global = true, env = "EVERBYTE_STORE", default_value = "./everbyte.store")]
+    pub store: PathBuf,
+    /// The name of the key-value store inside it
+    #[arg(long, global = true, default_value = "kv")]
+    pub table: String,
+    /// Mapping to use
+    #[arg(long, global = true, value_enum, env = "EVERBYTE_BACKEND")]
+    pub backend: Option<Backend>,
+    /// What an acknowledged write survives
+    #[arg(long, global = true, env = "EVERBYTE_DURABILITY")]
+    pub durability: Option<Durability>,
+    /// What to do
+    #[command(subcommand)]
+    pub command: KvCommand,
+}
+
+/// One variant a `kv` command.
+#[derive(Subcommand)]
+pub enum KvCommand {
+    /// Prints the value of a key; exit code 1 if there is none
+    Get {
+        /// Escapes: \n \t \\ \xNN
+        key: String,
+    },
+    /// Stores a value under a key; durable when the command returns
+    Put {
+        /// Escapes: \n \t \\ \xNN
+        key: String,
+        /// The same escapes; absent: standard input is the value
+        value: Option<String>,
+    },
+    /// Deletes keys; exit code 1 if one was absent
+    Del {
+        /// Escapes: \n \t \\ \xNN
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Prints entries in the order of their keys
+    Scan(ScanArgs),
+    /// Loads entries from a file, in batches, each of which is whole or absent after a crash
+    Import(ImportArgs),
+    /// Writes entries to a file
+    Export(ExportArgs),
+}
+
+/// Which entries.
+#[derive(ClapArgs)]
+pub struct ScanArgs {
+    /// First key
+    #[arg(long)]
+    pub start: Option<String>,
+    /// The key to stop before
+    #[arg(long)]
+    pub end: Option<String>,
+    /// Only keys that start with this
+    #[arg(long, conflicts_with_all = ["start", "end"])]
+    pub prefix: Option<String>,
+    /// At most this many
+    #[arg(long)]
+    pub limit: Option<usize>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub reverse: bool,
+    /// Keys without values
+    #[arg(long)]
+    pub keys: bool,
+}
+
+/// How entries stand in a file. docs/formats/exchange.md describes both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// JSON lines: {"key":"..","value":".."}, or key_b64/value_b64 for what is not UTF-8
+    Jsonl,
+    /// Key, tab, value; escapes \n \t \r \\ \xNN
+    Tsv,
+}
+
+/// `everbyte kv import`.
+#[derive(ClapArgs)]
+pub struct ImportArgs {
+    /// The file; `-` is standard input
+    pub file: PathBuf,
+    /// How entries stand in it; by default what the file's name says, else jsonl
+    #[arg(long, value_enum)]
+    pub format: Option<Form>,
+    /// Entries in one batch
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: u32,
+    /// Creates the store if it is absent
+    #[arg(long)]
+    pub create: bool,
+}
+
+/// `everbyte kv export`.
+#[derive(ClapArgs)]
+pub struct ExportArgs {
+    /// The file, which must not exist; `-` is standard output
+    pub file: PathBuf,
+    /// How entries stand in it; by default what the file's name says, else jsonl
+    #[arg(long, value_enum)]
+    pub format: Option<Form>,
+}
+
+/// `everbyte serve`. What is absent here comes from the environment, then from the file, then from the defaults.
+#[derive(ClapArgs)]
+pub struct ServeArgs {
+    /// The store file [default: ./everbyte.store]
+    #[arg(env = "EVERBYTE_STORE")]
+    pub store: Option<PathBuf>,
+    /// Address and port to listen on [default: 127.0.0.1:6380]
+    #[arg(long, env = "EVERBYTE_LISTEN")]
+    pub listen: Option<String>,
+    /// The name of the key-value store to serve [default: kv]
+    #[arg(long, env = "EVERBYTE_TABLE")]
+    pub table: Option<String>,
+    /// Creates the store if it is absent
+    #[arg(long)]
+    pub create: bool,
+    /// Declared maximum of a store that is created
+    #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
+    pub max: Option<u64>,
+    /// A TOML file with the same settings
+    #[arg(long, env = "EVERBYTE_CONFIG")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// `everbyte media ..`.
+#[derive(ClapArgs)]
+pub struct MediaArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub command: MediaCommand,
+}
+
+/// One variant a `media` command.
+#[derive(Subcommand)]
+pub enum MediaCommand {
+    /// Which backend a path gives, what it survives, which instructions are used, what they cost there
+    Probe {
+        /// A directory, or a file whose directory counts
+        path: PathBuf,
+    },
+}
+
+/// `everbyte crash`.
+#[derive(ClapArgs)]
+pub struct CrashArgs {
+    /// The case; absent: all of them
+    pub case: Option<String>,
+    /// The seed of the samples, as a failure prints it
+    #[arg(long, value_parser = crate::text::number, default_value = "1")]
+    pub seed: u64,
+    /// Names the cases
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// `everbyte completion`.
+#[derive(ClapArgs)]
+pub struct CompletionArgs {
+    /// Your shell
+    pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_words_do_not_contradict_each_other() {
+        super::Args::command().debug_assert();
+    }
+}

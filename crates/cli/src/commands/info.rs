@@ -1,0 +1,64 @@
+//! `everbyte info`: what a store is and holds.
+
+use crate::args::StoreArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{open, text};
+use everbyte_store::Recovery;
+use serde_json::{Value, json};
+
+pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
+    let store = open::store(&args.store, &args.open)?;
+    let info = store.info();
+    let objects = store.objects()?;
+    if output.is_json() {
+        let objects: Vec<Value> = objects.iter().map(object).collect();
+        let recovery = recovery(store.recovery());
+        output.say(
+            "",
+            json!({
+                "store": args.store, "identity": hex(&info.identity), "format": info.format, "backend": info.backend.name(),
+                "max": info.max, "max_max": info.max_max, "len": info.len, "log_len": info.log_len, "backed": info.backed,
+                "opened": info.opened, "slots": info.slots, "recovery": recovery, "objects": objects,
+            }),
+        )?;
+        return Ok(store.close()?);
+    }
+    output.table(&json!({
+        "store": args.store,
+        "identity": hex(&info.identity),
+        "format": info.format,
+        "backend": info.backend.name(),
+        "maximum": text::bytes(info.max),
+        "file length": format!("{} (sparse)", text::bytes(info.len)),
+        "log": text::bytes(info.log_len),
+        "used by objects": text::bytes(info.backed),
+        "opened": format!("{} times", info.opened),
+        "last close": if store.recovery().clean { "in good order" } else { "none: recovered" },
+        "objects": format!("{} of at most {}", info.objects, info.slots),
+    }))?;
+    for object in &objects {
+        let used = object.backed.map_or("damaged".into(), |end| text::bytes(end - object.span.start));
+        let at = format!("{:#x}..{:#x}", object.span.start, object.span.end);
+        output.say(format!("  {}  engine {}, span {at}, {used} used", object.name, object.engine), Value::Null)?;
+    }
+    Ok(store.close()?)
+}
+
+fn object(object: &everbyte_store::ObjectInfo) -> Value {
+    json!({
+        "name": object.name, "id": object.id, "engine": object.engine.name(), "fingerprint": object.fingerprint,
+        "start": object.span.start, "end": object.span.end, "backed": object.backed,
+    })
+}
+
+fn recovery(recovery: &Recovery) -> Value {
+    json!({
+        "clean": recovery.clean, "superblocks": recovery.superblocks, "creations": recovery.creations,
+        "removals": recovery.removals, "growths": recovery.growths, "unknown": recovery.unknown,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,7 @@
+//! One file a command.
+
+pub mod check;
+pub mod completion;
+pub mod create;
+pub mod grow;
+pub mod info;

@@ -1,0 +1,159 @@
+//! The settings of `everbyte serve`, one typed value: file < environment < flag. Printed when the server starts.
+//!
+//! What shapes the format (the declared maximum, the log) is kept in the store and only asked for when one is created.
+
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Which mapping a store gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// `pmem` where MAP_SYNC works, `shm` on tmpfs, else `file`
+    #[default]
+    Auto,
+    /// A DAX file: persistent memory
+    Pmem,
+    /// Any disk, through a log
+    File,
+    /// Shared memory: survives the process, not power loss
+    Shm,
+}
+
+impl From<Backend> for everbyte_media::BackendChoice {
+    fn from(backend: Backend) -> everbyte_media::BackendChoice {
+        match backend {
+            Backend::Auto => everbyte_media::BackendChoice::Auto,
+            Backend::Pmem => everbyte_media::BackendChoice::Pmem,
+            Backend::File => everbyte_media::BackendChoice::File,
+            Backend::Shm => everbyte_media::BackendChoice::Shm,
+        }
+    }
+}
+
+/// What a barrier waits for, as users write it: `always`, `interval:MS`, `process`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Durability(pub everbyte_media::Durability);
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Durability, String> {
+        use everbyte_media::Durability::{Always, Interval, Process};
+        let bad = || format!("`{text}` is none of always, interval:MILLISECONDS, process");
+        Ok(Durability(match text {
+            "always" => Always,
+            "process" => Process,
+            other => {
+                let ms: u64 = other.strip_prefix("interval:").and_then(|ms| ms.parse().ok()).ok_or_else(bad)?;
+                Interval(Duration::from_millis(ms))
+            }
+        }))
+    }
+}
+
+impl TryFrom<String> for Durability {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Durability, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            everbyte_media::Durability::Always => f.write_str("always"),
+            everbyte_media::Durability::Interval(every) => write!(f, "interval:{}", every.as_millis()),
+            everbyte_media::Durability::Process => f.write_str("process"),
+        }
+    }
+}
+
+impl From<Durability> for String {
+    fn from(durability: Durability) -> String {
+        durability.to_string()
+    }
+}
+
+/// Everything `serve` can be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The store file.
+    pub store: PathBuf,
+    /// Address and port.
+    pub listen: String,
+    /// The key-value store inside it.
+    pub table: String,
+    /// Create the store if it is absent.
+    pub create: bool,
+    /// Which mapping.
+    pub backend: Backend,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Declared maximum of a store that is created, in bytes.
+    pub max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            store: "./everbyte.store".into(),
+            listen: "127.0.0.1:6380".into(),
+            table: "kv".into(),
+            create: false,
+            backend: Backend::Auto,
+            durability: Durability::default(),
+            max: crate::open::MAX_DEFAULT,
+        }
+    }
+}
+
+impl Config {
+    /// Defaults, then the file, then what the words and the environment say.
+    pub fn of(args: &ServeArgs) -> Result<Config, Failure> {
+        let base = match &args.config {
+            None => Config::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| Failure::system("read", path, error))?;
+                toml::from_str(&text).map_err(|error| Failure::Words(format!("{}: {error}", path.display())))?
+            }
+        };
+        Ok(Config {
+            store: args.store.clone().unwrap_or(base.store),
+            listen: args.listen.clone().unwrap_or(base.listen),
+            table: args.table.clone().unwrap_or(base.table),
+            create: args.create || base.create,
+            backend: args.open.backend.unwrap_or(base.backend),
+            durability: args.open.durability.unwrap_or(base.durability),
+            max: args.max.unwrap_or(base.max),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durability_is_written_as_it_is_read() {
+        for text in ["always", "interval:250", "process"] {
+            assert_eq!(text.parse::<Durability>().unwrap().to_string(), text);
+        }
+        assert!("interval".parse::<Durability>().unwrap_err().contains("interval:MILLISECONDS"));
+    }
+
+    #[test]
+    fn a_printed_config_is_a_config_file() {
+        let config = Config { durability: "interval:20".parse().unwrap(), ..Config::default() };
+        assert_eq!(toml::from_str::<Config>(&toml::to_string(&config).unwrap()).unwrap(), config);
+        assert!(toml::from_str::<Config>("listne = 'x'").unwrap_err().to_string().contains("listne"));
+    }
+}

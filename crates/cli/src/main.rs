@@ -1,0 +1,45 @@
+//! `everbyte`: the one binary. What users can do with a store, one small file a command.
+//!
+//! A command returns a [`failure::Failure`] or nothing; `main` alone prints failures and turns them into exit codes:
+//! 0 done, 1 the answer is no (key absent, `check` found something), 2 the words make no sense, 3 not a store or
+//! damaged, 4 in use elsewhere, 5 the system refused. docs/manual/cli.md lists them for users.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod config;
+mod failure;
+mod open;
+mod output;
+mod progress;
+mod text;
+
+use args::{Args, Command};
+use clap::Parser;
+use failure::Failure;
+use output::Output;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let output = Output::new(args.json);
+    match run(args.command, &output).and_then(|()| output.finish()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Closed) => ExitCode::SUCCESS, // the reader of our output has had enough
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(command: Command, output: &Output) -> Result<(), Failure> {
+    match command {
+        Command::Create(args) => commands::create::run(&args, output),
+        Command::Info(args) => commands::info::run(&args, output),
+        Command::Check(args) => commands::check::run(&args, output),
+        Command::Grow(args) => commands::grow::run(&args, output),
+        Command::Completion(args) => commands::completion::run(&args),
+    }
+}

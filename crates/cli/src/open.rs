@@ -1,0 +1,36 @@
+//! Opening and creating stores as the options say.
+
+use crate::args::OpenArgs;
+use crate::failure::Failure;
+use everbyte_media::Options;
+use everbyte_store::{CreateOptions, Store};
+use std::path::Path;
+
+/// Declared maximum of new stores: sparse, so it costs nothing.
+pub const MAX_DEFAULT: u64 = 4 << 40;
+
+/// The media options of the words.
+pub fn options(open: &OpenArgs) -> Options {
+    let default = Options::default();
+    Options {
+        backend: open.backend.map_or(default.backend, Into::into),
+        durability: open.durability.map_or(default.durability, |durability| durability.0),
+        ..default
+    }
+}
+
+/// Opens a store, which recovers it.
+pub fn store(path: &Path, open: &OpenArgs) -> Result<Store, Failure> {
+    if !path.exists() {
+        let text = format!("{}: no such store; create it with `everbyte create {0}`", path.display());
+        return Err(Failure::System(text));
+    }
+    Ok(Store::open(path, &options(open))?)
+}
+
+/// Creates a store, which must not exist.
+pub fn create(path: &Path, open: &OpenArgs, max: Option<u64>, log: Option<u64>) -> Result<Store, Failure> {
+    let mut media = options(open);
+    media.log_bytes = log.unwrap_or(media.log_bytes);
+    Ok(Store::create(path, &CreateOptions { media, max: max.unwrap_or(MAX_DEFAULT) })?)
+}

@@ -1,0 +1,162 @@
+//! Bytes, sizes and numbers as people write them.
+//!
+//! Bytes in text: UTF-8 stands for itself, except `\` and control characters; `\n \t \r \\ \xNN` stand for bytes. So every
+//! byte string has a text, and every text that reads back gives the same bytes.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use std::fmt::Write;
+
+/// The text of some bytes.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                '\r' => text.push_str("\\r"),
+                c if c.is_ascii_control() => drop(write!(text, "\\x{:02x}", c as u32)),
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| drop(write!(text, "\\x{byte:02x}")));
+    }
+    text
+}
+
+/// The bytes of a text.
+///
+/// # Errors
+/// An escape that does not exist; the message shows it.
+pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
+        let after = &rest[at + 1..];
+        let (byte, used) = match after.as_bytes().first() {
+            Some(b'n') => (b'\n', 1),
+            Some(b't') => (b'\t', 1),
+            Some(b'r') => (b'\r', 1),
+            Some(b'\\') => (b'\\', 1),
+            Some(b'x') => match after.get(1..3).and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+                Some(byte) => (byte, 3),
+                None => {
+                    return Err(format!(
+                        "`\\{}`: two hexadecimal digits must follow \\x",
+                        after.chars().take(3).collect::<String>()
+                    ));
+                }
+            },
+            _ => {
+                return Err(format!(
+                    "`\\{}` is no escape; there are \\n \\t \\r \\\\ \\xNN",
+                    after.chars().take(1).collect::<String>()
+                ));
+            }
+        };
+        bytes.push(byte);
+        rest = &after[used..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Ok(bytes)
+}
+
+/// Sets `name` (UTF-8) or `name_b64` (anything else).
+pub fn set_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.into(), text.into()),
+        Err(_) => object.insert(format!("{name}_b64"), STANDARD.encode(bytes).into()),
+    };
+}
+
+/// Reads what [`set_json`] wrote.
+///
+/// # Errors
+/// Neither field is there, or it holds something else.
+pub fn get_json(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
+    if let Some(text) = object.get(name) {
+        return text.as_str().map(|text| text.as_bytes().to_vec()).ok_or_else(|| format!("`{name}` is not a string"));
+    }
+    let text = object.get(&format!("{name}_b64")).and_then(Value::as_str);
+    let text = text.ok_or_else(|| format!("lacks `{name}` or `{name}_b64`"))?;
+    STANDARD.decode(text).map_err(|error| format!("`{name}_b64`: {error}"))
+}
+
+/// A size such as 4096, 64KiB, 1GiB, 4TiB.
+///
+/// # Errors
+/// Something else.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return Err(format!("`{text}`: a size is a number and KiB, MiB, GiB or TiB")),
+    };
+    let number: u64 = text[..digits].parse().map_err(|_| format!("`{text}`: a size starts with a number"))?;
+    number.checked_mul(1 << unit).ok_or_else(|| format!("`{text}`: larger than any store"))
+}
+
+/// A number, decimal or 0x.
+///
+/// # Errors
+/// Something else.
+pub fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| format!("`{text}`: {error}"))
+}
+
+/// A number of bytes for people.
+pub fn bytes(n: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let power = (0..4).rev().find(|power| n >= 1 << (10 * (power + 1))).map_or(0, |power| power + 1);
+    if n == 0 || power == 0 {
+        return format!("{n} bytes");
+    }
+    let scaled = n as f64 / (1u64 << (10 * power)) as f64;
+    let text = if scaled.fract() == 0.0 { format!("{scaled}") } else { format!("{scaled:.1}") };
+    format!("{text} {}", units[power as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_string_has_a_text_that_reads_back() {
+        let all: Vec<u8> = (0..=255).chain("grüße\t\\n".bytes()).collect();
+        for bytes in [&b""[..], b"plain", b"\xff\\\n\r\t\x00", &all] {
+            assert_eq!(unescape(&escape(bytes)).unwrap(), bytes);
+            assert!(!escape(bytes).contains(['\n', '\t', '\r']), "one line, one column");
+            let mut object = Map::new();
+            set_json(&mut object, "key", bytes);
+            assert_eq!(get_json(&object, "key").unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn wrong_escapes_are_shown() {
+        for (text, shown) in [("a\\q", "\\q"), ("\\x1", "\\x1"), ("\\", "`\\`"), ("\\xü0", "two hexadecimal")] {
+            assert!(unescape(text).unwrap_err().contains(shown), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_and_said() {
+        assert_eq!(size("64KiB"), Ok(64 << 10));
+        assert_eq!(size("4TiB").map(bytes), Ok("4 TiB".into()));
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert!(size("lots").is_err() && size("99999999999TiB").is_err() && size("3 apples").is_err());
+    }
+}

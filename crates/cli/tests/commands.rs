@@ -1,0 +1,68 @@
+//! Each command as a person or a script meets it.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+#[test]
+fn help_is_the_map() {
+    let help = Place::new().good(&["--help"]);
+    for command in ["create", "info", "check", "grow", "completion"] {
+        assert!(help.contains(command), "{help}");
+    }
+    assert!(help.contains("Exit codes"), "{help}");
+}
+
+#[test]
+fn create_info_and_check_speak_to_people_and_to_programs() {
+    let place = Place::new();
+    let created = place.good(&["create", "a.store", "--max", "1GiB", "--log", "1MiB"]);
+    assert!(created.contains("a.store") && created.contains("1 GiB"), "{created}");
+    let info = place.good(&["info", "a.store"]);
+    assert!(info.contains("1 GiB") && info.contains("identity"), "{info}");
+    assert!(place.good(&["check", "a.store"]).contains("no damage"), "a new store is whole");
+
+    let created: Value = serde_json::from_str(&place.good(&["create", "b.store", "--max", "1GiB", "--json"])).unwrap();
+    assert_eq!(created["max"], 1 << 30);
+    let info: Value = serde_json::from_str(&place.good(&["--json", "info", "b.store"])).unwrap();
+    assert_eq!((info["max"].as_u64(), info["objects"].as_array().map(Vec::len)), (Some(1 << 30), Some(0)));
+    let checked: Value = serde_json::from_str(&place.good(&["check", "b.store", "--json"])).unwrap();
+    assert_eq!(checked["wrong"], 0);
+}
+
+#[test]
+fn failures_are_json_too_where_that_is_asked() {
+    let said = Place::new().bad(&["info", "--json"], 5, &["everbyte create"]);
+    let error: Value = serde_json::from_str(&said.err).unwrap();
+    assert_eq!(error["code"], 5);
+    assert_eq!(said.out, "", "nothing on standard output");
+}
+
+#[test]
+fn the_environment_names_the_store() {
+    let place = Place::new();
+    let out = place.command(&["create", "--max", "1GiB"]).env("EVERBYTE_STORE", "env.store").output().unwrap();
+    assert!(out.status.success());
+    assert!(place.path("env.store").exists());
+}
+
+#[test]
+fn every_shell_gets_a_completion_script() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = place.good(&["completion", shell]);
+        assert!(script.contains("everbyte") && script.contains("create"), "{shell}");
+    }
+    place.bad(&["completion", "cobol"], 2, &["possible values"]);
+}
+
+#[test]
+fn a_closed_pipe_is_not_an_error() {
+    let place = Place::with_store();
+    let mut child = place.command(&["info"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}

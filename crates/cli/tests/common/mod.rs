@@ -1,0 +1,87 @@
+//! Running the binary in a directory of its own, and reading what it said.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A directory that goes away, with the binary at hand.
+pub struct Place {
+    pub folder: TempDir,
+}
+
+/// What a run said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// With a small store in ./everbyte.store.
+    pub fn with_store() -> Place {
+        let place = Place::new();
+        place.good(&["create", "--max", "1GiB", "--log", "1MiB"]);
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everbyte"));
+        command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("EVERBYTE_")) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) -> Said {
+        said(self.command(words).output().unwrap())
+    }
+
+    /// Runs what must succeed, and returns standard output.
+    #[track_caller]
+    pub fn good(&self, words: &[&str]) -> String {
+        let said = self.run(words);
+        assert_eq!(said.code, 0, "everbyte {words:?}: {said:?}");
+        said.out
+    }
+
+    /// Runs what must fail with this code and these words on standard error.
+    #[track_caller]
+    pub fn bad(&self, words: &[&str], code: i32, why: &[&str]) -> Said {
+        let said = self.run(words);
+        assert_eq!(said.code, code, "everbyte {words:?}: {said:?}");
+        for why in why {
+            assert!(said.err.contains(why), "everbyte {words:?} should say `{why}`: {said:?}");
+        }
+        assert!(!said.err.contains("panicked"), "everbyte {words:?}: {said:?}");
+        said
+    }
+}
+
+pub fn said(output: Output) -> Said {
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Changes one byte of a file.
+pub fn flip(path: &Path, at: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x55], at).unwrap();
+}
