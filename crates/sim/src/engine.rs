@@ -1,0 +1,362 @@
+//! The engine: walks the crash points of a recording, tries images in children, confirms and shrinks what fails.
+//!
+//! Steps for one recording
+//!   1. walk its crash points; the stage shows the settled image of each
+//!   2. choose images, leave out those seen before, hand the rest to children in batches
+//!   3. in the child: make the image, run the check, undo; where recovery changed media, explore that recording too
+//!   4. on failure: walk again to that point, try the image alone, shrink it, tell the story
+//!
+//! A batch of images shares one child, each undone before the next: a fork costs more than a recovery. An image that
+//! fails is confirmed in a child of its own; where that passes, or where a check leaves threads running, images get a
+//! child each from then on, and what was tried together is tried again.
+
+use crate::child::{Child, Death, Outcome, wait_any};
+use crate::failure::{Deviation, Found};
+use crate::points::{Point, Tear, walk};
+use crate::recipes::{Choice, Recipe, menu};
+use crate::stage::{Check, Stage, Trial, describe};
+use crate::tape::{Event, Recording, Settling};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How much to try.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    /// Images per crash point where not all are tried.
+    pub images: usize,
+    /// All images of a point are tried up to this many.
+    pub exhaustive: u64,
+    /// Images per crash point inside recovery.
+    pub recovery_images: usize,
+    /// One in so many images has its recovery explored; the settled image and everything always.
+    pub recovery_every: u64,
+    /// Crashes on the way to a checked state: 1 is the program's, 2 adds one inside recovery.
+    pub depth: u32,
+    /// Images of one recording, about; points share it where they are many.
+    pub total: u64,
+    pub batch: usize,
+    pub jobs: usize,
+    pub timeout: Duration,
+    pub seed: u64,
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Tried {
+    pub points: u64,
+    /// Points of which every image was tried.
+    pub whole: u64,
+    pub images: u64,
+    /// Left out because the same image with the same promises was tried before.
+    pub repeated: u64,
+    pub possible: f64,
+    /// Images of crashes inside recovery.
+    pub recoveries: u64,
+}
+
+struct Batch {
+    point: Rc<Point>,
+    trials: Vec<Trial>,
+}
+
+pub(crate) struct Engine<'e> {
+    pub recording: &'e Recording,
+    pub settling: Settling,
+    pub tear: Tear,
+    pub budget: &'e Budget,
+    pub check: Check<'e>,
+    pub stage: Stage,
+    pub tried: Tried,
+    running: Vec<(Child, Batch)>,
+    known: HashSet<u64>,
+    isolate: bool,
+}
+
+impl<'e> Engine<'e> {
+    pub(crate) fn new(
+        recording: &'e Recording,
+        (settling, tear): (Settling, Tear),
+        budget: &'e Budget,
+        check: Check<'e>,
+        stage: Stage,
+    ) -> Engine<'e> {
+        let isolate = budget.batch <= 1;
+        let (tried, running, known) = (Tried::default(), Vec::new(), HashSet::new());
+        Engine { recording, settling, tear, budget, check, stage, tried, running, known, isolate }
+    }
+
+    /// Tries images of all points; the failure found, if any, is confirmed and shrunk.
+    pub(crate) fn explore(&mut self) -> Option<Found> {
+        let budget = self.share();
+        let flow = self.walk(|engine, point| {
+            let found = engine.point(Rc::new(point), &budget);
+            found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+        });
+        let (point, trial) = match flow {
+            ControlFlow::Break(found) => found,
+            ControlFlow::Continue(()) => return None,
+        };
+        self.running.drain(..).for_each(|(child, _)| child.cancel());
+        Some(self.explain(point.event, trial))
+    }
+
+    /// Tries one image again: `Err` says why the words lead nowhere.
+    pub(crate) fn replay(&mut self, chain: &[Deviation]) -> Result<Option<Found>, String> {
+        let Some((first, rest)) = chain.split_first() else { return Err("an empty image id".into()) };
+        let mut answer = None;
+        let _ = self.at(first.event, |engine, point| {
+            answer =
+                Some(first.trial(point).map(|trial| engine.alone(point, &trial, rest).map(|(m, i)| (trial, m, i))));
+        });
+        let answer = answer.ok_or("the program took another path: no such crash point")?;
+        Ok(answer?.map(|(trial, message, inner)| self.tell(first.event, &trial, message, inner)))
+    }
+
+    fn share(&self) -> Budget {
+        let mut points = 0;
+        let _ = walk::<(), ()>(
+            self.recording,
+            self.settling,
+            self.tear,
+            &mut (),
+            |_, _, _| {},
+            |_, _| 0,
+            |_, _| {
+                points += 1;
+                ControlFlow::Continue(())
+            },
+        );
+        let fair = (self.budget.total / points.max(1)) as usize;
+        let images = self.budget.images.min(fair.max(24));
+        let exhaustive = self.budget.exhaustive.min((fair as u64 * 4).max(images as u64));
+        Budget { images, exhaustive, ..self.budget.clone() }
+    }
+
+    fn walk<B>(&mut self, mut visit: impl FnMut(&mut Self, Point) -> ControlFlow<B>) -> ControlFlow<B> {
+        self.stage.reset();
+        let (recording, settling, tear) = (self.recording, self.settling, self.tear);
+        let settle = |engine: &mut Self, word, value| engine.stage.settle(word, value);
+        let read = |engine: &Self, word| engine.stage.read(word);
+        walk(recording, settling, tear, self, settle, read, &mut visit)
+    }
+
+    /// Calls `body` at the point before `event`, with the stage as it is there.
+    fn at(&mut self, event: usize, mut body: impl FnMut(&mut Self, &Point)) -> ControlFlow<()> {
+        self.walk(|engine, point| {
+            if point.event != event {
+                return ControlFlow::Continue(());
+            }
+            body(engine, &point);
+            ControlFlow::Break(())
+        })
+    }
+
+    fn point(&mut self, point: Rc<Point>, budget: &Budget) -> Option<(Rc<Point>, Trial)> {
+        let menu = menu(&point, budget.exhaustive, budget.images, budget.seed);
+        self.tried.points += 1;
+        self.tried.whole += u64::from(menu.all);
+        self.tried.possible += menu.possible;
+        let mut trials = Vec::new();
+        for (index, recipe) in menu.recipes.into_iter().enumerate() {
+            let choice = recipe.choice(&point.units);
+            if !point.later_holes.is_empty() && index < 32 {
+                self.admit(&point, Trial { choice: choice.clone(), holes: true }, &mut trials);
+            }
+            self.admit(&point, Trial { choice, holes: false }, &mut trials);
+        }
+        while !trials.is_empty() {
+            let size = if self.isolate { 1 } else { self.budget.batch };
+            let rest = trials.split_off(trials.len().min(size));
+            let batch = Batch { point: Rc::clone(&point), trials: std::mem::replace(&mut trials, rest) };
+            self.start(batch);
+            if let Some(found) = self.drain(self.budget.jobs.saturating_sub(1)) {
+                return Some(found);
+            }
+        }
+        self.drain(0) // children hold this point's settled image; the stage moves on now
+    }
+
+    fn admit(&mut self, point: &Point, trial: Trial, trials: &mut Vec<Trial>) {
+        let promises = (point.begun as u64) << 32 | point.acked as u64;
+        let name = self.stage.hash_of(point, &trial) ^ crate::random::mix(promises + 1);
+        if self.known.insert(name) {
+            self.tried.images += 1;
+            trials.push(trial);
+        } else {
+            self.tried.repeated += 1;
+        }
+    }
+
+    fn start(&mut self, batch: Batch) {
+        let seen = self.stage.seen(&batch.point, self.recording);
+        let job = |index: usize| {
+            let trial = &batch.trials[index];
+            self.try_here(&batch.point, trial, &seen, &[]).map(|inner| inner.to_le_bytes().to_vec())
+        };
+        let child = Child::spawn(batch.trials.len(), &job).expect("fork a child for a crash image");
+        self.running.push((child, batch));
+    }
+
+    /// Waits until at most `keep` children run.
+    fn drain(&mut self, keep: usize) -> Option<(Rc<Point>, Trial)> {
+        while self.running.len() > keep {
+            let (outcome, batch) = wait_any(&mut self.running, self.budget.timeout);
+            self.isolate |= outcome.threads;
+            self.tried.recoveries += inner_images(&outcome);
+            if outcome.failure.is_none() && !(outcome.threads && batch.trials.len() > 1) {
+                continue;
+            }
+            // Tried together is not tried alone: state of the process may have leaked from one image to the next.
+            let (before, rest) = batch.trials.split_at(outcome.passed.len().min(batch.trials.len()));
+            let suspects = rest.iter().take(1).filter(|_| outcome.failure.is_some());
+            if let Some(trial) = suspects.into_iter().find(|trial| self.alone(&batch.point, trial, &[]).is_some()) {
+                return Some((batch.point, trial.clone()));
+            }
+            self.isolate = true;
+            let again = before.iter().chain(rest).find(|trial| self.alone(&batch.point, trial, &[]).is_some());
+            if let Some(trial) = again {
+                return Some((Rc::clone(&batch.point), trial.clone()));
+            }
+        }
+        None
+    }
+
+    /// Tries one image in its own child, twice where it hangs: what failed and, inside recovery, where.
+    fn alone(&mut self, point: &Point, trial: &Trial, chain: &[Deviation]) -> Option<(String, Vec<Deviation>)> {
+        let seen = self.stage.seen(point, self.recording);
+        let mut children = Vec::new();
+        for _ in 0..2 {
+            let job = |_| self.try_here(point, trial, &seen, chain).map(|inner| inner.to_le_bytes().to_vec());
+            children.push((Child::spawn(1, &job).expect("fork a child for a crash image"), ()));
+            match wait_any(&mut children, self.budget.timeout).0.failure? {
+                Death::Said(bytes) => {
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    let (inner, message) = text.split_once('\0').unwrap_or(("", &text));
+                    return Some((message.into(), Deviation::parse_chain(inner).unwrap_or_default()));
+                }
+                Death::Died(how) => return Some((how, Vec::new())),
+                Death::Hung => {}
+            }
+        }
+        Some((format!("recovery or check was silent for {:?} and was killed", self.budget.timeout), Vec::new()))
+    }
+
+    /// In a child: one image, and the crashes inside its recovery. Answers with the number of inner images.
+    fn try_here(&self, point: &Point, trial: &Trial, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
+        self.stage.with(point, trial, || {
+            let (result, recovery) = self.stage.check(self.check, seen);
+            if chain.is_empty() {
+                result.map_err(|message| format!("\0{message}").into_bytes())?;
+            }
+            let wanted = !chain.is_empty() || self.explores_recovery(point, trial);
+            if self.budget.depth < 2 || recovery.words.is_empty() || !wanted {
+                return Ok(0);
+            }
+            let recovery = Recording { ops: Vec::new(), ..recovery };
+            let budget = Budget {
+                depth: self.budget.depth - 1,
+                images: self.budget.recovery_images,
+                exhaustive: self.budget.recovery_images as u64,
+                jobs: 1,
+                ..self.budget.clone()
+            };
+            let check = |media, _: &crate::Seen| (self.check)(media, seen);
+            let profile = (self.settling, self.tear);
+            let mut inner = Engine::new(&recovery, profile, &budget, &check, self.stage.inner());
+            let found = if chain.is_empty() {
+                inner.explore()
+            } else {
+                inner.replay(chain).map_err(|text| format!("\0{text}").into_bytes())?
+            };
+            let tried = inner.tried.images + inner.tried.recoveries;
+            inner.stage.reset();
+            found.map_or(Ok(tried), |found| Err(found.wire()))
+        })
+    }
+
+    fn explores_recovery(&self, point: &Point, trial: &Trial) -> bool {
+        let all = point.units.iter().map(|unit| unit.stores.len() as u32);
+        let whole = trial.choice.iter().all(|&count| count == 0) || trial.choice.iter().copied().eq(all);
+        whole || self.stage.hash_of(point, trial).is_multiple_of(self.budget.recovery_every.max(1))
+    }
+
+    /// Shrinks a failing trial towards the settled image or towards everything, and tells its story.
+    fn explain(&mut self, event: usize, trial: Trial) -> Found {
+        let mut best: Option<(Trial, String, Vec<Deviation>)> = None;
+        let _ = self.at(event, |engine, point| best = engine.shrink(point, trial.clone()));
+        let (trial, message, inner) = best.unwrap_or_else(|| {
+            (trial, "failed once and passed when tried again: the check is not deterministic".into(), Vec::new())
+        });
+        self.tell(event, &trial, message, inner)
+    }
+
+    fn shrink(&mut self, point: &Point, trial: Trial) -> Option<(Trial, String, Vec<Deviation>)> {
+        let (message, inner) = self.alone(point, &trial, &[])?;
+        let mut best = (trial, message, inner);
+        let mut tries = if best.2.is_empty() { 160 } else { 12 };
+        let mut attempt = |engine: &mut Self, choice: Choice, best: &mut (Trial, String, Vec<Deviation>)| {
+            let trial = Trial { choice, holes: best.0.holes };
+            if tries == 0 || trial == best.0 {
+                return trial == best.0;
+            }
+            tries -= 1;
+            let failure = engine.alone(point, &trial, &[]);
+            failure.map(|(message, inner)| *best = (trial, message, inner)).is_some()
+        };
+        let settled = Recipe::Settled.choice(&point.units);
+        let everything = Recipe::Everything.choice(&point.units);
+        for whole in [&settled, &everything] {
+            if attempt(self, whole.clone(), &mut best) {
+                return Some(best);
+            }
+        }
+        let distance = |from: &Choice, to: &Choice| from.iter().zip(to).filter(|(a, b)| a != b).count();
+        let near_settled = distance(&best.0.choice, &settled) < distance(&best.0.choice, &everything);
+        let goal = if near_settled { settled } else { everything };
+        let mut step = distance(&best.0.choice, &goal).div_ceil(2);
+        while step > 0 {
+            let mut deviating: Vec<usize> =
+                (0..goal.len()).filter(|&index| best.0.choice[index] != goal[index]).collect();
+            while !deviating.is_empty() {
+                let rest = deviating.split_off(deviating.len().min(step));
+                let mut choice = best.0.choice.clone();
+                deviating.iter().for_each(|&index| choice[index] = goal[index]);
+                attempt(self, choice, &mut best);
+                deviating = rest;
+            }
+            step /= 2;
+        }
+        Some(best)
+    }
+
+    fn tell(&mut self, event: usize, trial: &Trial, message: String, inner: Vec<Deviation>) -> Found {
+        let mut story = String::new();
+        let mut chain = Vec::new();
+        let _ = self.at(event, |engine, point| {
+            let recording = engine.recording;
+            let fate = |store: usize, word: u64| recording.fate(store, word, point.event);
+            let seen = engine.stage.seen(point, recording);
+            story = format!(
+                "power failed before event {} of {} ({}), after {} fence(s); {seen:?}\n{}",
+                point.event,
+                recording.events.len(),
+                recording.events.get(point.event).map_or("the end of the run".into(), Event::to_string),
+                point.epoch,
+                describe(&point.units, &trial.choice, engine.tear, &fate),
+            );
+            if trial.holes {
+                story += "\nholes punched later show already";
+            }
+            chain = vec![Deviation::of(point, trial)];
+        });
+        chain.extend(inner);
+        Found { message, story, chain }
+    }
+}
+
+fn inner_images(outcome: &Outcome) -> u64 {
+    let counts = outcome.passed.iter().filter_map(|bytes| bytes.as_slice().try_into().ok());
+    counts.map(u64::from_le_bytes).sum()
+}

@@ -1,0 +1,367 @@
+//! [`Explorer`]: records a program, tries its crash images, reports. See the crate's page for an example.
+
+use crate::engine::{Budget, Engine, Tried};
+use crate::failure::{Deviation, Failure, Found};
+use crate::points::Tear;
+use crate::stage::{Check, Stage};
+use crate::tape::{Recording, Settling};
+use crate::{Image, Oracle, Seen};
+use everbyte_media::Media;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Which images exist: what settles, and how stores tear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Profile {
+    /// What settles.
+    pub settling: Settling,
+    /// What survives independently.
+    pub tear: Tear,
+}
+
+impl Profile {
+    /// `pmem` and `shm`: a fence settles, words tear.
+    pub const PMEM: Profile = Profile { settling: Settling::Fence, tear: Tear::Words };
+    /// `file`: a fence only orders, words tear.
+    pub const FILE: Profile = Profile { settling: Settling::Barrier, tear: Tear::Words };
+    /// `pmem` on CPUs that keep stores to one line in order: for formats that say they rely on it.
+    pub const PMEM_LINES: Profile = Profile { settling: Settling::Fence, tear: Tear::Lines };
+    /// `file` under the same assumption.
+    pub const FILE_LINES: Profile = Profile { settling: Settling::Barrier, tear: Tear::Lines };
+    /// Caches inside the persistence domain: stores survive in order, flushed or not.
+    pub const EADR: Profile = Profile { settling: Settling::Fence, tear: Tear::Stores };
+    /// The two profiles all code must be right under.
+    pub const BOTH: [Profile; 2] = [Profile::PMEM, Profile::FILE];
+
+    /// Every profile with its name.
+    pub const ALL: [(&'static str, Profile); 5] = [
+        ("pmem", Profile::PMEM),
+        ("file", Profile::FILE),
+        ("pmem-lines", Profile::PMEM_LINES),
+        ("file-lines", Profile::FILE_LINES),
+        ("eadr", Profile::EADR),
+    ];
+
+    /// The name used in reports and image ids.
+    pub fn name(self) -> &'static str {
+        Profile::ALL.iter().find(|(_, profile)| *profile == self).map_or("other", |(name, _)| name)
+    }
+}
+
+/// Tries the crash images of a program. A builder: set what differs, then [`Explorer::run`].
+#[derive(Clone, Debug)]
+pub struct Explorer {
+    name: String,
+    profiles: Vec<Profile>,
+    scanning: bool,
+    budget: Budget,
+    replay: Option<String>,
+    command: Option<String>,
+}
+
+impl Explorer {
+    /// An explorer with the house's budget: both settling profiles, all images up to 12 undecided words, else 200 per
+    /// crash point, recovery crashed too. `EVERBYTE_CRASH_SEED` and, for the explorer of the name in
+    /// `EVERBYTE_CRASH_CASE`, `EVERBYTE_CRASH_IMAGE` are honoured: that is how a failure replays.
+    pub fn new(name: impl Into<String>) -> Explorer {
+        let name = name.into();
+        let variable = |name: &str| std::env::var(name).ok();
+        let number = |text: String| match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        };
+        let ours = variable("EVERBYTE_CRASH_CASE").is_none_or(|case| case == name);
+        let replay = variable("EVERBYTE_CRASH_IMAGE").filter(|_| ours);
+        let budget = Budget {
+            images: 200,
+            exhaustive: 1 << 12,
+            recovery_images: 12,
+            recovery_every: 24,
+            depth: 2,
+            total: 24_000,
+            batch: 48,
+            jobs: 2,
+            timeout: Duration::from_secs(20),
+            seed: variable("EVERBYTE_CRASH_SEED").and_then(number).unwrap_or(1),
+        };
+        Explorer { name, profiles: Profile::BOTH.to_vec(), scanning: false, budget, replay, command: None }
+    }
+
+    /// The seed of the samples.
+    pub fn seed(mut self, seed: u64) -> Explorer {
+        self.budget.seed = seed;
+        self
+    }
+
+    /// Images per crash point where not all are tried; 200 unless set.
+    pub fn images(mut self, images: usize) -> Explorer {
+        self.budget.images = images;
+        self
+    }
+
+    /// All images are tried where at most so many words are undecided; 12 unless set.
+    pub fn exhaustive_words(mut self, words: u32) -> Explorer {
+        self.budget.exhaustive = 1 << words.min(30);
+        self
+    }
+
+    /// About how many images one profile may cost; crash points share them, and each gets 24 at least.
+    pub fn total(mut self, images: u64) -> Explorer {
+        self.budget.total = images;
+        self
+    }
+
+    /// The profiles to explore, instead of [`Profile::BOTH`].
+    pub fn profiles(mut self, profiles: &[Profile]) -> Explorer {
+        self.profiles = profiles.to_vec();
+        self
+    }
+
+    /// Crashes on the way to a checked state: 1 leaves recovery uncrashed, 2 (the default) crashes it once.
+    pub fn depth(mut self, crashes: u32) -> Explorer {
+        self.budget.depth = crashes;
+        self
+    }
+
+    /// Recoveries explored: one in `every` images (settled and everything always), `images` per point inside.
+    pub fn recovery(mut self, every: u64, images: usize) -> Explorer {
+        (self.budget.recovery_every, self.budget.recovery_images) = (every, images);
+        self
+    }
+
+    /// How long recovery and check of one image may be silent before they count as hung.
+    pub fn timeout(mut self, timeout: Duration) -> Explorer {
+        self.budget.timeout = timeout;
+        self
+    }
+
+    /// A process of its own for every image from the start, instead of batches that undo each image.
+    pub fn isolated(mut self) -> Explorer {
+        self.budget.batch = 1;
+        self
+    }
+
+    /// Finds stores by comparing memory at each flush, fence and barrier, for code that does not tell its stores.
+    /// Order and intermediate values between two such points are not seen; the report says so.
+    pub fn page_scan(mut self) -> Explorer {
+        (self.scanning, self.budget.batch) = (true, 1);
+        self
+    }
+
+    /// Tries this one image only, as a failure named it.
+    pub fn replay(mut self, image: impl Into<String>) -> Explorer {
+        self.replay = Some(image.into());
+        self
+    }
+
+    /// How a person runs this explorer again, for the failure's replay line; `cargo test ...` unless set. The image
+    /// id and the seed are put in place of `{image}` and `{seed}`.
+    pub fn command(mut self, command: impl Into<String>) -> Explorer {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// [`Explorer::explore`], printing what was explored.
+    ///
+    /// # Panics
+    /// With the failure's text, if an image fails.
+    pub fn run<P, C>(&self, image: &Image, program: P, check: C) -> Report
+    where
+        P: Fn(Media, &Oracle),
+        C: Fn(Media, &Seen) -> Result<(), String>,
+    {
+        match self.explore(image, program, check) {
+            Ok(report) => {
+                println!("{report}");
+                report
+            }
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+
+    /// Records `program` on media with `image` once per settling profile, then tries crash images: each is handed to
+    /// `check`, which recovers and says whether what is there keeps what was acknowledged.
+    ///
+    /// The program should do the same each time, or a failure may not replay. It must not leave threads behind.
+    ///
+    /// # Errors
+    /// The failing image, shrunk.
+    pub fn explore<P, C>(&self, image: &Image, program: P, check: C) -> Result<Report, Box<Failure>>
+    where
+        P: Fn(Media, &Oracle),
+        C: Fn(Media, &Seen) -> Result<(), String>,
+    {
+        let start = Instant::now();
+        let mut report = Report {
+            name: self.name.clone(),
+            seed: self.budget.seed,
+            scanned: self.scanning,
+            profiles: Vec::new(),
+            elapsed: Duration::ZERO,
+        };
+        let replayed = self.replay.as_ref().map(|id| self.parse(id)).transpose()?;
+        for settling in [Settling::Fence, Settling::Barrier] {
+            let wanted = |profile: &Profile| match &replayed {
+                Some((only, _)) => profile == only,
+                None => self.profiles.contains(profile),
+            };
+            let profiles = Profile::ALL.map(|(_, profile)| profile);
+            let profiles = profiles.iter().filter(|profile| profile.settling == settling && wanted(profile));
+            let mut recording = None;
+            for &profile in profiles {
+                let recording = recording.get_or_insert_with(|| self.record(image, settling, &program));
+                let chain = replayed.as_ref().map(|(_, chain)| chain.as_slice());
+                let tried = self.profile(image, recording, profile, &check, chain)?;
+                report.profiles.push(ProfileReport::new(profile, &tried, recording));
+            }
+        }
+        report.elapsed = start.elapsed();
+        Ok(report)
+    }
+
+    fn record(&self, image: &Image, settling: Settling, program: &dyn Fn(Media, &Oracle)) -> Recording {
+        let (media, tape) = image.open(settling);
+        tape.scan(self.scanning);
+        tape.start();
+        program(media.clone(), &Oracle { tape: tape.clone() });
+        tape.catch_up(&media);
+        tape.take()
+    }
+
+    fn profile(
+        &self,
+        image: &Image,
+        recording: &Recording,
+        profile: Profile,
+        check: Check<'_>,
+        chain: Option<&[Deviation]>,
+    ) -> Result<Tried, Box<Failure>> {
+        let stage = Stage::new(image, profile.settling, self.scanning);
+        let mut engine = Engine::new(recording, (profile.settling, profile.tear), &self.budget, check, stage);
+        let found = match chain {
+            None => engine.explore(),
+            Some(chain) => engine.replay(chain).map_err(|text| self.failure(profile, self.no_image(text)))?,
+        };
+        found.map_or(Ok(engine.tried), |found| Err(self.failure(profile, found)))
+    }
+
+    fn parse(&self, id: &str) -> Result<(Profile, Vec<Deviation>), Box<Failure>> {
+        let parts = id.split_once('@').and_then(|(name, chain)| {
+            let profile = Profile::ALL.iter().find(|(known, _)| *known == name)?.1;
+            Some((profile, Deviation::parse_chain(chain)?))
+        });
+        parts.ok_or_else(|| self.failure(Profile::FILE, self.no_image(format!("`{id}` is not an image id"))))
+    }
+
+    fn no_image(&self, text: String) -> Found {
+        Found { message: text, story: "explore without an image id to find what fails now".into(), chain: vec![] }
+    }
+
+    fn failure(&self, profile: Profile, found: Found) -> Box<Failure> {
+        let image = format!("{}@{}", profile.name(), found.id());
+        let command = match &self.command {
+            Some(command) => command.clone(),
+            None => format!("EVERBYTE_CRASH_CASE='{}' {}", self.name, test_command()),
+        };
+        let command = command.replace("{image}", &image).replace("{seed}", &self.budget.seed.to_string());
+        Box::new(Failure {
+            name: self.name.clone(),
+            profile: profile.name().into(),
+            seed: self.budget.seed,
+            image,
+            message: found.message,
+            story: found.story,
+            command,
+        })
+    }
+}
+
+/// Runs the test of this thread again, as cargo names it.
+fn test_command() -> String {
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "PACKAGE".into());
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").unwrap_or("TEST");
+    format!("EVERBYTE_CRASH_SEED={{seed}} EVERBYTE_CRASH_IMAGE='{{image}}' cargo test -p {package} {test}")
+}
+
+/// What was explored, and that nothing failed.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The explorer's name.
+    pub name: String,
+    /// The seed of the samples.
+    pub seed: u64,
+    /// Stores were found by page scan: orders within an interval are not among the images.
+    pub scanned: bool,
+    /// One entry per profile.
+    pub profiles: Vec<ProfileReport>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// What was explored under one profile.
+#[derive(Clone, Debug)]
+pub struct ProfileReport {
+    /// The profile's name.
+    pub profile: &'static str,
+    /// Crash points of the program.
+    pub points: u64,
+    /// Crash points of which every image was tried.
+    pub whole_points: u64,
+    /// Different images tried.
+    pub images: u64,
+    /// Choices that gave an image already tried with the same promises.
+    pub repeated: u64,
+    /// Images the rule permits, all points together; may be astronomic.
+    pub possible: f64,
+    /// Images of crashes inside recovery.
+    pub recovery_images: u64,
+    /// Words the program stored.
+    pub stores: u64,
+    /// Fences it issued.
+    pub fences: u64,
+}
+
+impl ProfileReport {
+    fn new(profile: Profile, tried: &Tried, recording: &Recording) -> ProfileReport {
+        ProfileReport {
+            profile: profile.name(),
+            points: tried.points,
+            whole_points: tried.whole,
+            images: tried.images,
+            repeated: tried.repeated,
+            possible: tried.possible,
+            recovery_images: tried.recoveries,
+            stores: recording.words.len() as u64,
+            fences: recording.fences,
+        }
+    }
+
+    /// Tried choices as a share of all that the rule permits, 0 to 1.
+    pub fn share(&self) -> f64 {
+        ((self.images + self.repeated) as f64 / self.possible.max(1.0)).min(1.0)
+    }
+}
+
+impl Report {
+    /// Images tried, those of crashes inside recovery included.
+    pub fn images(&self) -> u64 {
+        self.profiles.iter().map(|profile| profile.images + profile.recovery_images).sum()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "crash images of `{}`, seed {}, {:.1?}:", self.name, self.seed, self.elapsed)?;
+        for profile in &self.profiles {
+            let ProfileReport { profile: name, points, whole_points, images, recovery_images, .. } = profile;
+            let share = profile.share() * 100.0;
+            write!(f, "\n  {name}: {images} images at {points} points ({whole_points} in full), ")?;
+            write!(f, "{share:.3} % of {:.3e}; {recovery_images} inside recovery", profile.possible)?;
+        }
+        if self.scanned {
+            write!(f, "\n  stores found by page scan: orders between two flushes or fences are not among these")?;
+        }
+        Ok(())
+    }
+}

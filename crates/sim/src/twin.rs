@@ -1,0 +1,148 @@
+//! Model twins: the program changes a plain model beside the real thing, and every crash image must equal the model
+//! after some of the operations.
+//!
+//! Invariants
+//!   TWIN-1  Operation `n` of the oracle is change `n` of the list: both are numbered under one lock.
+
+use crate::oracle::{Op, Oracle, Seen};
+use crate::{Explorer, Failure, Image, Report};
+use everbyte_media::Media;
+use parking_lot::Mutex;
+use std::fmt::Debug;
+
+/// What may be missing after a crash besides what had not been acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Nothing: the state is that after the first k operations, k at least the number acknowledged.
+    InOrder,
+    /// Each unacknowledged operation is there or not, whatever the others: operations of several threads. At most
+    /// 12 may be in flight at once.
+    Free,
+}
+
+type Change<M> = Box<dyn Fn(&mut M) + Send + Sync>;
+
+/// The recorded program's voice where a model listens: each operation comes with what it does to the model.
+pub struct Twin<'t, M> {
+    oracle: &'t Oracle,
+    changes: &'t Mutex<Vec<Change<M>>>,
+}
+
+impl<M> Twin<'_, M> {
+    /// An operation begins that does `change` to the model.
+    pub fn begin(&self, name: impl Into<String>, change: impl Fn(&mut M) + Send + Sync + 'static) -> Op {
+        let mut changes = self.changes.lock(); // TWIN-1
+        changes.push(Box::new(change));
+        self.oracle.begin(name)
+    }
+
+    /// The operation has been acknowledged.
+    pub fn acked(&self, op: Op) {
+        self.oracle.acked(op);
+    }
+
+    /// One operation from begin to acknowledgement.
+    pub fn step<T>(
+        &self,
+        name: impl Into<String>,
+        change: impl Fn(&mut M) + Send + Sync + 'static,
+        body: impl FnOnce() -> T,
+    ) -> T {
+        let op = self.begin(name, change);
+        let result = body();
+        self.acked(op);
+        result
+    }
+}
+
+impl Explorer {
+    /// [`Explorer::explore_twin`], printing what was explored.
+    ///
+    /// # Panics
+    /// With the failure's text, if an image fails.
+    pub fn twin<M, P, R>(&self, image: &Image, initial: &M, order: Order, program: P, observe: R) -> Report
+    where
+        M: Clone + PartialEq + Debug,
+        P: Fn(Media, &Twin<'_, M>),
+        R: Fn(Media, &Seen) -> Result<M, String>,
+    {
+        match self.explore_twin(image, initial, order, program, observe) {
+            Ok(report) => {
+                println!("{report}");
+                report
+            }
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+
+    /// Explores a program against its model: `observe` recovers an image and reads out what it holds, as a model.
+    ///
+    /// # Errors
+    /// The failing image, shrunk.
+    pub fn explore_twin<M, P, R>(
+        &self,
+        image: &Image,
+        initial: &M,
+        order: Order,
+        program: P,
+        observe: R,
+    ) -> Result<Report, Box<Failure>>
+    where
+        M: Clone + PartialEq + Debug,
+        P: Fn(Media, &Twin<'_, M>),
+        R: Fn(Media, &Seen) -> Result<M, String>,
+    {
+        let changes: Mutex<Vec<Change<M>>> = Mutex::new(Vec::new());
+        let recorded = |media: Media, oracle: &Oracle| {
+            changes.lock().clear();
+            program(media, &Twin { oracle, changes: &changes });
+        };
+        self.explore(image, recorded, |media, seen| {
+            let found = observe(media, seen)?;
+            judge(&found, initial, &changes.lock(), order, seen)
+        })
+    }
+}
+
+/// Whether `found` is a state that a crash may leave.
+fn judge<M>(found: &M, initial: &M, changes: &[Change<M>], order: Order, seen: &Seen) -> Result<(), String>
+where
+    M: Clone + PartialEq + Debug,
+{
+    let begun = seen.begun_count();
+    let mut nearest = initial.clone();
+    let fits = match order {
+        Order::InOrder => {
+            let acked = (0..begun).rev().find(|&op| seen.acked(Op(op))).map_or(0, |last| last + 1);
+            changes[..acked].iter().for_each(|change| change(&mut nearest));
+            let mut state = nearest.clone();
+            state == *found
+                || changes[acked..begun].iter().any(|change| {
+                    change(&mut state);
+                    state == *found
+                })
+        }
+        Order::Free => {
+            let flying: Vec<usize> = (0..begun).filter(|&op| !seen.acked(Op(op))).collect();
+            assert!(flying.len() <= 12, "{} operations in flight at once; at most 12 can be judged", flying.len());
+            (0..1_u32 << flying.len()).any(|kept| {
+                let mut state = initial.clone();
+                for (op, change) in changes[..begun].iter().enumerate() {
+                    let place = flying.iter().position(|&flying| flying == op);
+                    if place.is_none_or(|place| kept >> place & 1 == 1) {
+                        change(&mut state);
+                    }
+                }
+                let fits = state == *found;
+                if kept == 0 {
+                    nearest = state;
+                }
+                fits
+            })
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(format!("found {found:?}, which is no state of the model with {seen:?}; acknowledged: {nearest:?}"))
+}
