@@ -3,6 +3,7 @@
 use super::*;
 use crate::Error;
 use everbyte_media::{Media, Options};
+use proptest::prelude::*;
 
 const LANE: Range<u64> = 4096..8192;
 const HOME: u64 = 16384;
@@ -185,7 +186,7 @@ fn an_append_right_after_retirement_fences_itself() {
 #[test]
 fn odd_ranges_and_foreign_bytes_are_told() {
     let media = media();
-    for bad in [4096..4096 + 192, 4097..8192, 0..2 << 20, 8192..4096] {
+    for bad in [4096..4096 + 192, 4097..8192, 0..2 << 20, Range { start: 8192, end: 4096 }] {
         assert!(matches!(Journal::format(&media, bad, 1), Err(Error::BadRange { .. })));
     }
     assert!(matches!(Journal::recover(&media, LANE, 0..1 << 20), Err(Error::NotALog { .. })));
@@ -197,4 +198,116 @@ fn odd_ranges_and_foreign_bytes_are_told() {
     assert!(matches!(Journal::recover(&media, LANE, 0..HOME), Err(Error::Damaged { .. })));
     media.store(LANE.start + 64, 12345);
     assert!(matches!(Journal::recover(&media, LANE, 0..1 << 20), Err(Error::Damaged { .. })));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Change(u64, u64),
+    Words(u64),
+    Ops(u64),
+    Commit,
+    Rollback,
+    Reopen,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        8 => (0u64..2000, 0u64..300).prop_map(|(at, len)| Op::Change(at, len)),
+        3 => (0u64..200).prop_map(Op::Words),
+        3 => (1u64..20).prop_map(Op::Ops),
+        2 => Just(Op::Commit),
+        1 => Just(Op::Rollback),
+        1 => Just(Op::Reopen),
+    ];
+    proptest::collection::vec(op, 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// A journal does what a copy of the bytes does: going back restores them all, committing keeps them.
+    #[test]
+    fn a_journal_is_a_copy(ops in ops()) {
+        let media = media();
+        let mut journal = fresh(&media);
+        let home = |media: &Media| media.read_vec(HOME, 4096);
+        let (mut copy, mut noted, mut value) = (home(&media), Vec::new(), 0u8);
+        for op in ops {
+            value = value.wrapping_add(1);
+            while journal.extra_count() < 8 {
+                let at = (64 << 10) + 1024 * journal.extra_count() as u64;
+                journal.extend(at..at + 1024).unwrap();
+            }
+            match op {
+                Op::Change(at, len) => {
+                    if journal.log(HOME + at, len).is_ok() {
+                        journal.fence();
+                        media.write(HOME + at, &vec![value; len as usize]);
+                    }
+                }
+                Op::Words(at) => {
+                    let places: Vec<u64> = (0..at % 7).map(|i| HOME + (at + i * 3) * 8).collect();
+                    if journal.log_words(&places).is_ok() {
+                        journal.fence();
+                        places.iter().for_each(|&place| media.store(place, u64::from(value)));
+                    }
+                }
+                Op::Ops(count) => {
+                    let new: Vec<u64> = (0..count).map(|i| i * 1000 + u64::from(value)).collect();
+                    if journal.log_ops(&new).is_ok() {
+                        noted.extend(new);
+                    }
+                }
+                Op::Commit => {
+                    journal.fence();
+                    journal.commit();
+                    let found = reopen(&media);
+                    prop_assert_eq!((found.outcome(), found.ops()), (Outcome::Redo, &noted[..]));
+                    journal.fence();
+                    journal.retire();
+                    journal.fence();
+                    (copy, noted) = (home(&media), Vec::new());
+                }
+                Op::Rollback => {
+                    journal.rollback().unwrap();
+                    prop_assert_eq!(&home(&media), &copy);
+                    noted.clear();
+                }
+                Op::Reopen => {
+                    let found = reopen(&media);
+                    found.undo();
+                    prop_assert_eq!(&home(&media), &copy);
+                    noted.clear();
+                    journal = found.finish();
+                }
+            }
+        }
+    }
+
+    /// Recovery of any bytes ends, and never panics: random lines, and whole entries of the right lane that lie.
+    #[test]
+    fn recovery_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 4096), places in proptest::collection::vec((1u8..7, any::<u64>(), 0u64..60, any::<u64>()), 0..40), from in 0usize..64) {
+        let media = media();
+        let mut journal = fresh(&media);
+        journal.log(HOME, 40).unwrap();
+        let (seed, generation) = (journal.seed, journal.generation);
+        for (line, (kind, target, used, first)) in places.into_iter().enumerate() {
+            let at = LANE.start + ENTRIES_AT + LINE * (1 + line as u64);
+            let mut entry = layout::Entry::new_zeroed();
+            entry.place = (target & ((1 << 48) - 1)) >> (first % 48) | used << 48 | u64::from(kind) << 56;
+            entry.data[..8].copy_from_slice(&(first >> (target % 64)).to_le_bytes());
+            entry.proof = entry.proof(seed, generation, at);
+            media.put(at, &entry);
+        }
+        if let Ok(found) = Journal::recover(&media, LANE, 0..media.len()) {
+            found.undo();
+            found.finish();
+        }
+        let from = 64 * from;
+        media.write(LANE.start + from as u64, &bytes[from..]);
+        if let Ok(found) = Journal::recover(&media, LANE, 0..media.len()) {
+            found.undo();
+            found.finish();
+        }
+    }
 }

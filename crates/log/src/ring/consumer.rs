@@ -1,0 +1,66 @@
+//! The consumer's end: reads flushed records in order and frees their space.
+
+use super::layout::{HEAD_AT, position_word};
+use super::{Position, Ring, Shared};
+use crate::{Error, Result};
+use everbyte_media::seeded;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Reads and truncates. One per log.
+#[derive(Debug)]
+pub struct Consumer {
+    pub(super) ring: Ring,
+    pub(super) shared: Arc<Shared>,
+    /// Where the durable head stands.
+    pub(super) head: u64,
+    /// Where the next record to read starts.
+    pub(super) read: u64,
+}
+
+impl Consumer {
+    /// Reads the next flushed record into `into` and returns where it ends; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a flushed record does not read back: the memory under it was changed by somebody else.
+    pub fn next(&mut self, into: &mut Vec<u64>) -> Result<Option<Position>> {
+        let tail = self.shared.tail.load(Acquire);
+        if self.read == tail {
+            into.clear();
+            return Ok(None);
+        }
+        let at = self.ring.offset(self.read);
+        let end = self.ring.read(self.read, tail, into);
+        let end = end.ok_or(Error::Damaged { at, detail: "a flushed record of the word log does not prove itself" })?;
+        self.read = end;
+        Ok(Some(Position(end)))
+    }
+
+    /// Drops the records before `to`. What they asked for has been flushed and fenced before, by this thread or by one
+    /// whose fence happened before this call. Ordered on return; one fence.
+    ///
+    /// # Panics
+    /// If `to` lies before the head or beyond what is flushed.
+    pub fn truncate(&mut self, to: Position) {
+        let tail = self.shared.tail.load(Acquire);
+        assert!(self.head <= to.0 && to.0 <= tail, "RING-1: {to:?} lies outside {}..{tail}", self.head);
+        if to.0 == self.head {
+            return;
+        }
+        let media = &self.ring.media;
+        let section = media.section();
+        media.copy_nt(self.ring.at + HEAD_AT, &position_word(self.ring.salt, to.0).to_le_bytes());
+        drop(section);
+        if !seeded("log-ring-head-unfenced") {
+            media.fence();
+        }
+        self.head = to.0;
+        self.read = self.read.max(to.0);
+        self.shared.head.store(to.0, Release);
+    }
+
+    /// Up to where records have been read.
+    pub fn position(&self) -> Position {
+        Position(self.read)
+    }
+}

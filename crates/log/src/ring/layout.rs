@@ -1,0 +1,71 @@
+//! The bytes of a word log and nothing else. Format: docs/formats/word-log.md.
+//!
+//! A header line, a line for the head word, a line for the tail word (base form), then the ring of words.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What the first bytes of a word log say.
+pub(crate) const MAGIC: [u8; 8] = *b"EVRBWORD";
+/// The newest word-log format this program reads and writes.
+pub(crate) const FORMAT: u32 = 1;
+/// Where the head word lies, from the log's start: the consumer's line.
+pub(crate) const HEAD_AT: u64 = 64;
+/// Where the tail word lies, from the log's start: the producer's line. Base form only.
+pub(crate) const TAIL_AT: u64 = 128;
+/// Where the ring starts.
+pub(crate) const RING_AT: u64 = 192;
+/// Bit 63 of a ring word in the torn-bit form.
+pub(crate) const TORN: u64 = 1 << 63;
+
+/// The first line of a word log.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct RingHeader {
+    pub magic: [u8; 8],
+    /// Covers the line with this field zero.
+    pub checksum: u32,
+    pub format: u32,
+    /// Mixed into every checksum of the log.
+    pub salt: u64,
+    /// Words of the ring.
+    pub words: u64,
+    /// 1 torn-bit form, 2 base form.
+    pub form: u64,
+    pub reserved: [u8; 24],
+}
+const _: () = assert!(size_of::<RingHeader>() == 64);
+
+impl RingHeader {
+    pub(crate) fn sum(&self) -> u32 {
+        let mut plain = *self;
+        plain.checksum = 0;
+        crc32c::crc32c(plain.as_bytes())
+    }
+}
+
+/// Positions count words since creation, in 56 bits: eighteen years at a gigabyte a second. The place in the ring is
+/// the remainder by its size, the pass the quotient: position and pass in one durable word.
+pub(crate) const POSITION: u64 = (1 << 56) - 1;
+
+/// Head and tail words: a position under 8 check bits.
+pub(crate) fn position_word(salt: u64, position: u64) -> u64 {
+    position | crate::journal::layout::fold(salt ^ 0x9e37_79b9_7f4a_7c15, position ^ 0x1319_8a2e_0370_7345) << 56
+}
+
+/// The words that follow a record's first one, in a record's first one.
+pub(crate) const LENGTH: u64 = (1 << 31) - 1;
+
+/// A record's first word, without its torn bit: payload words in bits 0..31, a hash of payload and position in 31..63.
+pub(crate) fn record_word(salt: u64, position: u64, payload: &[u64]) -> u64 {
+    use crate::journal::layout::fold;
+    let mut hash = fold(salt ^ 0x243f_6a88_85a3_08d3, position ^ (payload.len() as u64) << 32 ^ 0xa409_3822_299f_31d1);
+    let pairs = payload.chunks_exact(2);
+    let last = pairs.remainder();
+    for pair in pairs {
+        hash = fold(hash ^ pair[0], pair[1] ^ 0x082e_fa98_ec4e_6c89);
+    }
+    for word in last {
+        hash = fold(hash ^ word, 0x4528_21e6_38d0_1377);
+    }
+    payload.len() as u64 | (hash >> 13 & 0xffff_ffff) << 31
+}

@@ -1,0 +1,174 @@
+//! The producer's end: records are encoded straight into the ring, past the cache, and made recoverable by a flush.
+
+use super::layout::{TAIL_AT, position_word, record_word};
+use super::{Form, Full, Position, Ring, Shared, codec};
+use crate::{Error, Result};
+use crossbeam_utils::Backoff;
+use everbyte_media::seeded;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+/// Words gathered before they are written to the ring in one go.
+const GATHER: usize = 64;
+
+/// Appends records and makes them recoverable. One per log.
+#[derive(Debug)]
+pub struct Producer {
+    pub(super) ring: Ring,
+    pub(super) shared: Arc<Shared>,
+    pub(super) full: Full,
+    /// Where the next record starts; records up to `shared.tail` are flushed.
+    pub(super) tail: u64,
+    /// `shared.head` as last seen, so that it is read only when space seems short.
+    pub(super) head: u64,
+}
+
+impl Producer {
+    /// Appends one record. It is recoverable only after [`Producer::flush`], and comes back whole or not at all.
+    ///
+    /// # Errors
+    /// [`Error::Full`] or [`Error::TooLarge`]; nothing has been appended then.
+    pub fn append(&mut self, words: &[u64]) -> Result<()> {
+        let count = words.len() as u64;
+        let most = self.ring.payload_max();
+        if count > most {
+            return Err(Error::TooLarge { at: self.ring.at, words: count, most });
+        }
+        self.make_room(self.ring.record_len(count))?;
+        let first = record_word(self.ring.salt, self.tail, words);
+        let mut out = Gather { ring: &self.ring, tail: self.tail, words: [0; GATHER], count: 0 };
+        let _section = self.ring.media.section();
+        out.push(first);
+        match self.ring.form {
+            Form::Torn => codec::encode(words, |piece| out.push(piece)),
+            Form::Base => words.iter().for_each(|&word| out.push(word)),
+        }
+        out.write();
+        self.tail = out.tail;
+        Ok(())
+    }
+
+    /// Orders every record appended so far: whatever this thread stores later survives only with them. The consumer
+    /// sees them from now on. One fence in the torn-bit form, two in the base form, none if nothing was appended.
+    ///
+    /// Ordered is not settled: where somebody is told, call [`Producer::barrier`], or settle a mark taken now.
+    pub fn flush(&mut self) -> Position {
+        if self.tail != self.shared.tail.load(Acquire) {
+            self.before_publish();
+            if !seeded("log-ring-no-fence") {
+                self.ring.media.fence();
+            }
+            self.shared.tail.store(self.tail, Release);
+        }
+        Position(self.tail)
+    }
+
+    /// Settles every record appended so far, and lets the consumer see them. Costs what [`Producer::flush`] costs, and
+    /// the wait where a fence does not settle.
+    ///
+    /// # Errors
+    /// The media's: the outcome is unknown until the store is opened again.
+    pub fn barrier(&mut self) -> Result<Position> {
+        if self.tail != self.shared.tail.load(Acquire) {
+            self.before_publish();
+        }
+        self.ring.media.barrier()?;
+        self.shared.tail.store(self.tail, Release);
+        Ok(Position(self.tail))
+    }
+
+    /// Base form: the tail word, after the fence that orders what it covers (RING-4).
+    fn before_publish(&mut self) {
+        if self.ring.form == Form::Base {
+            let media = &self.ring.media;
+            if !seeded("log-ring-tail-unfenced") {
+                media.fence();
+            }
+            let _section = media.section();
+            media.copy_nt(self.ring.at + TAIL_AT, &position_word(self.ring.salt, self.tail).to_le_bytes());
+        }
+    }
+
+    /// Up to where records are flushed.
+    pub fn flushed(&self) -> Position {
+        Position(self.shared.tail.load(Acquire))
+    }
+
+    /// Payload words of the longest record this log takes.
+    pub fn payload_max(&self) -> u64 {
+        self.ring.payload_max()
+    }
+
+    /// The form the log was created with.
+    pub fn form(&self) -> Form {
+        self.ring.form
+    }
+
+    /// Makes sure that `needed` words fit and one stays free (RING-3).
+    #[inline]
+    fn make_room(&mut self, needed: u64) -> Result<()> {
+        if self.tail + needed - self.head < self.ring.words {
+            return Ok(());
+        }
+        self.wait_for_room(needed)
+    }
+
+    #[cold]
+    fn wait_for_room(&mut self, needed: u64) -> Result<()> {
+        let backoff = Backoff::new();
+        loop {
+            self.head = self.shared.head.load(Acquire);
+            let end = self.tail + needed - self.head;
+            if end < self.ring.words {
+                return Ok(());
+            }
+            let full = Error::Full { at: self.ring.at, needed: (end + 1 - self.ring.words) * 8 };
+            if self.full == Full::Error || Arc::strong_count(&self.shared) == 1 {
+                return Err(full);
+            }
+            self.flush(); // what nobody sees, nobody can truncate
+            if backoff.is_completed() {
+                std::thread::yield_now();
+            } else {
+                backoff.snooze();
+            }
+        }
+    }
+}
+
+/// Gives words their torn bit and writes them to the ring in runs.
+struct Gather<'r> {
+    ring: &'r Ring,
+    /// Where the first gathered word goes.
+    tail: u64,
+    words: [u64; GATHER],
+    count: usize,
+}
+
+impl Gather<'_> {
+    #[inline]
+    fn push(&mut self, word: u64) {
+        self.words[self.count] = word;
+        self.count += 1;
+        if self.count == GATHER {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        let mut done = 0;
+        while done < self.count {
+            let left = (self.ring.words - self.tail % self.ring.words) as usize;
+            let run = left.min(self.count - done);
+            let sense = self.ring.sense(self.tail); // one pass, one sense
+            let mut bytes = [0; GATHER * 8];
+            for (word, bytes) in self.words[done..done + run].iter().zip(bytes.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&(word | sense).to_le_bytes());
+            }
+            self.ring.media.copy_nt(self.ring.offset(self.tail), &bytes[..run * 8]);
+            self.tail += run as u64;
+            done += run;
+        }
+        self.count = 0;
+    }
+}

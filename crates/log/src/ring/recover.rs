@@ -1,0 +1,150 @@
+//! After a crash: the whole records from the durable head on, and a ring in which nothing stale can come back.
+//!
+//! Steps, each idempotent:
+//!   1. header, head word, and in the base form the tail word are read and checked
+//!   2. records are read from the head until one is not whole; each goes to the caller
+//!   3. torn-bit form: free words that carry the sense of the pass to come are turned over (RING-2)
+//!   4. what was found is flushed again and a fence orders it: a process that died, rather than a machine, leaves words
+//!      in memory that it never fenced, and later records must not survive without them
+
+use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
+use super::{Consumer, Form, Full, Producer, Ring, Shared, WordLog, check_range, parse_position};
+use crate::{Error, Result};
+use crossbeam_utils::CachePadded;
+use everbyte_media::{Media, seeded};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Why a scan of the ring ended where it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// At a word that nobody had written in this pass.
+    Clean,
+    /// At a record of which some words were missing or wrong; it and all after it are discarded.
+    Torn {
+        /// Media offset of the record's first word.
+        at: u64,
+    },
+}
+
+/// A recovered log and what was found in it.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Ready for appends; the records found are still in it until truncated.
+    pub log: WordLog,
+    /// Whole records found.
+    pub records: u64,
+    /// Where and why the scan ended.
+    pub stop: Stop,
+    /// Words of torn records that were turned over.
+    pub neutralised: u64,
+}
+
+impl WordLog {
+    /// Opens the log at `range` and hands every whole record since the durable head to `consume`, oldest first.
+    ///
+    /// The records stay until [`Consumer::truncate`]; a log truncated only here (start-up truncation) calls
+    /// [`WordLog::truncate_all`] once what they asked for is flushed and fenced.
+    ///
+    /// # Errors
+    /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the log contradicts itself
+    /// in a way that no crash explains.
+    pub fn recover(media: &Media, range: Range<u64>, full: Full, mut consume: impl FnMut(&[u64])) -> Result<Recovered> {
+        let ring = open(media, &range)?;
+        let damaged = |at, detail| Error::Damaged { at, detail };
+        let head = parse_position(ring.salt, media.load(ring.at + HEAD_AT));
+        let head = head.ok_or(damaged(ring.at + HEAD_AT, "the head word fails its check bits"))?;
+        let full_at = head + ring.words - 1;
+        let limit = match ring.form {
+            Form::Torn => full_at,
+            Form::Base => {
+                let tail = parse_position(ring.salt, media.load(ring.at + TAIL_AT));
+                let tail = tail.filter(|tail| (head..=full_at).contains(tail));
+                tail.ok_or(damaged(ring.at + TAIL_AT, "the tail word contradicts the head"))?
+            }
+        };
+        let (mut tail, mut records, mut words) = (head, 0, Vec::new());
+        while let Some(end) = ring.read(tail, limit, &mut words) {
+            consume(&words);
+            (tail, records) = (end, records + 1);
+        }
+        let at = ring.offset(tail);
+        let (mut stop, mut neutralised) = (Stop::Clean, 0);
+        match ring.form {
+            Form::Base if tail != limit => {
+                return Err(damaged(at, "a record before the tail of the word log does not prove itself"));
+            }
+            Form::Base => {}
+            Form::Torn => {
+                if media.load(at) & TORN == ring.sense(tail) {
+                    stop = Stop::Torn { at };
+                }
+                neutralised = neutralise(&ring, tail, head + ring.words);
+            }
+        }
+        settle_found(&ring, head, tail);
+        let shared = Arc::new(Shared {
+            head: CachePadded::new(AtomicU64::new(head)),
+            tail: CachePadded::new(AtomicU64::new(tail)),
+        });
+        let producer = Producer { ring: ring.clone(), shared: Arc::clone(&shared), full, tail, head };
+        let consumer = Consumer { ring, shared, head, read: head };
+        Ok(Recovered { log: WordLog { producer, consumer }, records, stop, neutralised })
+    }
+}
+
+fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
+    check_range(media, range)?;
+    let at = range.start;
+    let header: RingHeader = media.get(at);
+    if header.magic != MAGIC {
+        return Err(Error::NotALog { what: "word log", at });
+    }
+    if header.checksum != header.sum() {
+        return Err(Error::Damaged { at, detail: "the word log's header fails its checksum" });
+    }
+    if header.format > FORMAT {
+        return Err(Error::NewerFormat { what: "word log", at, found: header.format, known: FORMAT });
+    }
+    let form = match header.form {
+        1 => Form::Torn,
+        2 => Form::Base,
+        _ => return Err(Error::Damaged { at, detail: "the word log's form is neither torn-bit nor base" }),
+    };
+    if header.words != (range.end - range.start - RING_AT) / 8 {
+        return Err(Error::Damaged { at, detail: "the word log has another length than its owner says" });
+    }
+    Ok(Ring { media: media.clone(), at, words: header.words, salt: header.salt, form })
+}
+
+/// Turns over every word of `from..to` that carries the sense of the pass to come.
+///
+/// Without this, a whole record behind a torn one would be found again once new records reach its start.
+fn neutralise(ring: &Ring, from: u64, to: u64) -> u64 {
+    let media = &ring.media;
+    let mut turned = 0;
+    for position in from..to {
+        let at = ring.offset(position);
+        if media.load(at) & TORN == ring.sense(position) && !seeded("log-ring-no-neutralise") {
+            let _section = media.section();
+            media.copy_nt(at, &(ring.sense(position) ^ TORN).to_le_bytes());
+            turned += 1;
+        }
+    }
+    turned
+}
+
+fn settle_found(ring: &Ring, head: u64, tail: u64) {
+    let _section = ring.media.section();
+    ring.media.flush(ring.at, RING_AT);
+    let start = ring.offset(head);
+    let whole = ring.at + RING_AT + ring.words * 8;
+    let len = (tail - head) * 8;
+    let first = len.min(whole - start);
+    ring.media.flush(start, first);
+    ring.media.flush(ring.at + RING_AT, len - first);
+    if !seeded("log-ring-recovery-unfenced") {
+        ring.media.fence();
+    }
+}
