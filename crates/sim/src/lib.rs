@@ -45,6 +45,8 @@ mod failure;
 mod faults;
 mod golden;
 mod image;
+#[cfg(test)]
+mod naive;
 mod oracle;
 mod points;
 mod random;

@@ -98,7 +98,8 @@ pub(crate) fn walk<S, B>(
                 }
             }
             Event::Flush { thread, at, len } => {
-                open.flushed.entry(*thread).or_default().push((*at, at + len, index));
+                let flush = Flush { at: *at, end: at + len, when: index };
+                open.flushed.entry(*thread).or_default().push(flush);
             }
             Event::Fence { thread } => {
                 epoch += 1;
@@ -127,8 +128,25 @@ pub(crate) fn walk<S, B>(
 struct Undecided {
     tear: Tear,
     units: BTreeMap<u64, Vec<WordStore>>,
-    /// Per thread: ranges flushed since its last fence, and when.
-    flushed: HashMap<u32, Vec<(u64, u64, usize)>>,
+    /// Per thread: what it flushed since its last fence.
+    flushed: HashMap<u32, Vec<Flush>>,
+}
+
+/// The bytes `at..end` as they were before event `when`.
+struct Flush {
+    at: u64,
+    end: u64,
+    when: usize,
+}
+
+impl Flush {
+    /// How many of a unit's stores it takes along: all up to the last one that it covers.
+    fn covers(&self, stores: &[WordStore]) -> usize {
+        let last = stores
+            .iter()
+            .rposition(|store| store.event < self.when && store.word < self.end && store.word + 8 > self.at);
+        last.map_or(0, |last| last + 1)
+    }
 }
 
 impl Undecided {
@@ -149,20 +167,20 @@ impl Undecided {
         if self.tear == Tear::Stores {
             return !self.units.is_empty();
         }
-        let flushed = self.flushed.get(&thread).into_iter().flatten();
-        flushed
+        self.flushed
+            .get(&thread)
             .into_iter()
-            .any(|&(at, end, when)| self.units.range(self.key(at)..end).any(|(_, stores)| stores[0].event <= when))
+            .flatten()
+            .any(|flush| self.units.range(self.key(flush.at)..flush.end).any(|(_, stores)| flush.covers(stores) > 0))
     }
 
     fn fence(&mut self, thread: u32, settle: &mut dyn FnMut(u64, u64)) {
         self.all_if_ordered(settle);
-        for (at, end, when) in self.flushed.remove(&thread).unwrap_or_default() {
-            let first = self.key(at);
+        for flush in self.flushed.remove(&thread).unwrap_or_default() {
+            let first = self.key(flush.at);
             let mut empty = Vec::new();
-            for (&key, stores) in self.units.range_mut(first..end) {
-                let count = stores.partition_point(|store| store.event <= when);
-                for store in stores.drain(..count) {
+            for (&key, stores) in self.units.range_mut(first..flush.end) {
+                for store in stores.drain(..flush.covers(stores)) {
                     settle(store.word, store.value);
                 }
                 if stores.is_empty() {

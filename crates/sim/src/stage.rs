@@ -172,7 +172,7 @@ pub(crate) fn describe(
     let everything = |index: usize| units[index].stores.len() as u32;
     let lost: usize = (0..units.len()).filter(|&index| choice[index] < everything(index)).count();
     let kept: usize = (0..units.len()).filter(|&index| choice[index] > 0).count();
-    let show_lost = lost <= kept;
+    let show_lost = lost <= kept.max(8) || kept == 0;
     let name = match tear {
         Tear::Words => "word",
         Tear::Lines => "line",
@@ -180,8 +180,8 @@ pub(crate) fn describe(
     };
     lines.push(match (show_lost, lost, kept) {
         (true, 0, _) => "everything stored so far survived".into(),
+        (true, _, 0) => format!("only what was settled survived; of {lost} {name}(s) nothing newer did:"),
         (true, ..) => format!("everything survived, except of {lost} {name}(s):"),
-        (false, _, 0) => "only what was settled survived".into(),
         (false, ..) => format!("only what was settled survived, and of {kept} {name}(s):"),
     });
     for (unit, &count) in units.iter().zip(choice) {

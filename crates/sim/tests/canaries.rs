@@ -1,0 +1,411 @@
+//! Canaries: one right program that must pass and one wrong that must fail, under every profile. And the classes of
+//! bug the explorer exists for, each as the smallest program that has it.
+
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Image, Oracle, Profile, Report, Seen};
+
+type Outcome = Result<Report, Box<Failure>>;
+
+fn found(outcome: Outcome) -> Box<Failure> {
+    match outcome {
+        Err(failure) => failure,
+        Ok(report) => panic!("not found: {report}"),
+    }
+}
+
+fn persist(media: &Media, at: u64, value: u64) {
+    media.store(at, value);
+    media.flush(at, 8);
+}
+
+/// Two words on different lines; the second says that the first is there.
+fn publish(media: &Media, oracle: &Oracle, between: impl Fn(&Media), at_end: impl Fn(&Media)) {
+    for round in 1..4 {
+        let op = oracle.begin(format!("round {round}"));
+        persist(media, 0, round * 10);
+        between(media);
+        persist(media, 64, round);
+        at_end(media);
+        oracle.acked(op);
+    }
+}
+
+fn published(media: Media, seen: &Seen) -> Result<(), String> {
+    let (data, tail) = (media.load(0), media.load(64));
+    if data < tail * 10 {
+        return Err(format!("tail {tail} over data {data}"));
+    }
+    if (tail as usize) < seen.acked_count() {
+        return Err(format!("round {} was acknowledged and is lost, tail {tail}", seen.acked_count()));
+    }
+    Ok(())
+}
+
+const ALL: [Profile; 5] = [Profile::PMEM, Profile::FILE, Profile::PMEM_LINES, Profile::FILE_LINES, Profile::EADR];
+
+fn explore(profile: Profile, between: impl Fn(&Media), at_end: impl Fn(&Media)) -> Outcome {
+    Explorer::new("publish").profiles(&[profile]).explore(
+        &Image::zeroed(4096),
+        |media, oracle| publish(&media, oracle, &between, &at_end),
+        published,
+    )
+}
+
+#[test]
+fn the_right_program_passes_under_every_profile() {
+    for profile in ALL {
+        let report = explore(profile, |media| media.fence(), |media| media.barrier().unwrap()).unwrap();
+        assert_eq!(report.profiles[0].share(), 1.0, "{report}");
+        assert!(report.images() >= 7, "{report}");
+    }
+}
+
+/// Acknowledged before anything was stored: wrong under every profile, eADR too.
+#[test]
+fn the_wrong_program_fails_under_every_profile() {
+    for profile in ALL {
+        let outcome = Explorer::new("too-early").profiles(&[profile]).explore(
+            &Image::zeroed(4096),
+            |media, oracle| {
+                let op = oracle.begin("round 1");
+                oracle.acked(op);
+                persist(&media, 0, 10);
+                media.fence();
+                persist(&media, 64, 1);
+                media.barrier().unwrap();
+            },
+            published,
+        );
+        assert!(found(outcome).message.contains("acknowledged"));
+    }
+}
+
+#[test]
+fn a_missing_fence_is_found_on_media_that_tears() {
+    for profile in [Profile::PMEM, Profile::FILE, Profile::PMEM_LINES, Profile::FILE_LINES] {
+        let failure = found(explore(profile, |_| {}, |media| media.barrier().unwrap()));
+        assert!(failure.message.contains("over data"), "{failure}");
+        assert!(failure.story.contains("flushed, not fenced"), "{failure}");
+    }
+    explore(Profile::EADR, |_| {}, |media| media.barrier().unwrap()).unwrap(); // stores stay in order there
+}
+
+/// The value that made this room: on `pmem` the program is right, on `file` it tells its caller too early.
+#[test]
+fn a_fence_taken_for_a_barrier_is_found_on_file_and_only_there() {
+    explore(Profile::PMEM, |media| media.fence(), |media| media.fence()).unwrap();
+    let failure = found(explore(Profile::FILE, |media| media.fence(), |media| media.fence()));
+    assert!(failure.message.contains("was acknowledged and is lost"), "{failure}");
+    assert_eq!(failure.profile, "file");
+}
+
+#[test]
+fn a_dropped_flush_is_found() {
+    let outcome = Explorer::new("dropped-flush").explore(
+        &Image::zeroed(4096),
+        |media, oracle| {
+            oracle.step("put", || {
+                media.store(0, 10);
+                media.fence();
+                persist(&media, 64, 1);
+                media.barrier().unwrap();
+            });
+        },
+        published,
+    );
+    let failure = found(outcome);
+    assert!(failure.story.contains("never flushed"), "{failure}");
+}
+
+/// Corundum's flush helper left a line of the range unflushed: here the second line of a record.
+#[test]
+fn a_flush_range_one_line_short_is_found() {
+    let outcome = Explorer::new("short-flush").explore(
+        &Image::zeroed(4096),
+        |media, _| {
+            media.write(0x30, &[7; 32]);
+            media.flush(0x30, 16);
+            media.fence();
+            persist(&media, 0x100, 1);
+            media.barrier().unwrap();
+        },
+        |media, _| match media.load(0x100) == 0 || media.read_vec(0x30, 32) == [7; 32] {
+            true => Ok(()),
+            false => Err("published over a torn record".into()),
+        },
+    );
+    assert!(found(outcome).story.contains("0x40"));
+}
+
+/// The final values are right at every fence; a value that was there for a moment is not.
+#[test]
+fn a_value_overwritten_between_fences_is_found() {
+    let outcome = Explorer::new("overwritten").explore(
+        &Image::zeroed(4096),
+        |media, _| {
+            media.store(0, 99); // a draft
+            media.store(0, 1);
+            media.flush(0, 8);
+            media.barrier().unwrap();
+        },
+        |media, _| if media.load(0) == 99 { Err("the draft survived".into()) } else { Ok(()) },
+    );
+    assert!(found(outcome).story.contains("1 of 2 stores survived"));
+}
+
+#[test]
+fn a_swapped_publish_is_found() {
+    let outcome = Explorer::new("swapped").explore(
+        &Image::zeroed(4096),
+        |media, _| {
+            persist(&media, 64, 1);
+            media.fence();
+            persist(&media, 0, 10);
+            media.barrier().unwrap();
+        },
+        published,
+    );
+    let failure = found(outcome);
+    assert!(failure.message.contains("tail 1 over data 0"), "{failure}");
+}
+
+/// A record whose length and bytes share a fence: the length may survive alone.
+#[test]
+fn a_torn_length_is_found_unless_lines_stay_in_order() {
+    let program = |media: Media, _: &Oracle| {
+        media.write(8, &[5; 24]);
+        media.store(0, 24);
+        media.flush(0, 32);
+        media.barrier().unwrap();
+    };
+    let check = |media: Media, _: &Seen| {
+        let len = media.load(0) as usize;
+        if media.read_vec(8, len) == vec![5; len] { Ok(()) } else { Err(format!("{len} bytes, torn")) }
+    };
+    let explorer = |profile| Explorer::new("torn-length").profiles(&[profile]);
+    found(explorer(Profile::PMEM).explore(&Image::zeroed(4096), program, check));
+    explorer(Profile::PMEM_LINES).explore(&Image::zeroed(4096), program, check).unwrap();
+}
+
+/// Right as long as stores to one line stay in order, and wrong as soon as the record crosses into the next line.
+#[test]
+fn an_order_assumed_across_lines_is_found_where_lines_stay_in_order() {
+    let outcome = |at: u64| {
+        Explorer::new("cross-line").profiles(&[Profile::PMEM_LINES, Profile::FILE_LINES]).explore(
+            &Image::zeroed(4096),
+            move |media, _| {
+                media.store(at, 7);
+                media.store(at + 8, 1);
+                media.flush(at, 16);
+                media.barrier().unwrap();
+            },
+            move |media, _| match media.load(at + 8) == 1 && media.load(at) != 7 {
+                true => Err("valid, and torn".into()),
+                false => Ok(()),
+            },
+        )
+    };
+    outcome(0).unwrap();
+    found(outcome(56));
+}
+
+/// Replaying "add 5" twice adds 10: a crash between the replay and the end of the log shows it.
+#[test]
+fn a_replay_that_is_not_idempotent_is_found_by_crashing_recovery() {
+    let format = |media: Media| {
+        media.store(0, 5); // the log: one entry, not yet applied
+    };
+    let recover = |media: &Media, idempotent: bool| {
+        let entry = media.load(0);
+        if entry != 0 {
+            let total = if idempotent { entry } else { media.load(64) + entry };
+            persist(media, 64, total);
+            media.fence();
+            persist(media, 0, 0);
+            media.barrier().unwrap();
+        }
+    };
+    let outcome = |idempotent: bool| {
+        Explorer::new("replay-twice").explore(
+            &Image::build(4096, format),
+            |_, _| {},
+            move |media, _| {
+                recover(&media, idempotent);
+                let total = media.load(64);
+                if total == 5 { Ok(()) } else { Err(format!("the total is {total}")) }
+            },
+        )
+    };
+    let report = outcome(true).unwrap();
+    assert!(report.profiles.iter().all(|profile| profile.recovery_images >= 3), "{report}");
+    let failure = found(outcome(false));
+    assert!(failure.message.contains("inside recovery") && failure.image.contains('+'), "{failure}");
+}
+
+/// What the check stores after `recovered` is not part of recovery: the crash inside it is not explored.
+#[test]
+fn use_after_recovery_is_not_crashed() {
+    let check = |over: bool| {
+        move |media: Media, seen: &Seen| {
+            if over {
+                seen.recovered();
+            }
+            let total = media.load(0);
+            persist(&media, 0, total + 1);
+            media.barrier().unwrap();
+            if total == 0 { Ok(()) } else { Err("used before".into()) }
+        }
+    };
+    let explore = |over| Explorer::new("use").explore(&Image::zeroed(4096), |_, _| {}, check(over));
+    explore(true).unwrap();
+    found(explore(false));
+}
+
+/// A thread's fence says nothing about what another thread flushed.
+#[test]
+fn a_fence_orders_only_its_own_threads_flushes() {
+    let outcome = |fence_in_thread: bool| {
+        Explorer::new("two-threads").explore(
+            &Image::zeroed(4096),
+            move |media, _| {
+                std::thread::scope(|scope| {
+                    let writer = scope.spawn(|| {
+                        persist(&media, 0, 10);
+                        if fence_in_thread {
+                            media.fence();
+                        }
+                    });
+                    writer.join().unwrap();
+                });
+                media.fence();
+                persist(&media, 64, 1);
+                media.barrier().unwrap();
+            },
+            published,
+        )
+    };
+    outcome(true).unwrap();
+    found(outcome(false));
+}
+
+/// Group commit: the mark of one thread, settled by another, settles the first one's stores and no later ones.
+#[test]
+fn a_mark_settles_what_was_fenced_before_it() {
+    let outcome = |late: bool| {
+        Explorer::new("marks").explore(
+            &Image::zeroed(4096),
+            move |media, oracle| {
+                let early = media.mark();
+                let op = oracle.begin("round 1");
+                persist(&media, 0, 10);
+                media.fence();
+                persist(&media, 64, 1);
+                media.fence();
+                media.settle(if late { media.mark() } else { early }).unwrap();
+                oracle.acked(op);
+            },
+            published,
+        )
+    };
+    outcome(true).unwrap();
+    assert_eq!(found(outcome(false)).profile, "file");
+}
+
+/// A hole punched before its free is settled shows zeros under a structure that still points there.
+#[test]
+fn a_hole_punched_too_early_is_found() {
+    let image = Image::build(3 * 4096, |media| {
+        media.store(0, 8192);
+        media.store(8192, 77);
+    });
+    let outcome = |settle: bool| {
+        Explorer::new("early-hole").explore(
+            &image,
+            move |media, _| {
+                persist(&media, 0, 0);
+                media.fence();
+                if settle {
+                    media.barrier().unwrap();
+                }
+                media.punch(8192, 4096);
+                media.barrier().unwrap();
+            },
+            |media, _| match media.load(0) {
+                0 => Ok(()),
+                at if media.load(at) == 77 => Ok(()),
+                at => Err(format!("{at:#x} is named and holds {}", media.load(at))),
+            },
+        )
+    };
+    outcome(true).unwrap();
+    let failure = found(outcome(false));
+    assert_eq!(failure.profile, "file");
+    assert!(failure.story.contains("holes punched later"), "{failure}");
+}
+
+/// A check that aborts the process or never returns fails its image with what is known about it.
+#[test]
+fn a_recovery_that_dies_or_hangs_is_a_failure() {
+    let explore = |check: fn(Media, &Seen) -> Result<(), String>| {
+        let explorer = Explorer::new("dies").timeout(std::time::Duration::from_millis(300));
+        let image = Image::zeroed(4096);
+        found(explorer.explore(&image, |media, _| media.store(0, 1), check)).message
+    };
+    let panics = explore(|media, _| {
+        assert_eq!(media.load(0), 0, "LOG-1");
+        Ok(())
+    });
+    assert!(panics.contains("LOG-1"), "{panics}");
+    let aborts = explore(|media, _| if media.load(0) == 1 { std::process::abort() } else { Ok(()) });
+    assert!(aborts.contains("signal 6"), "{aborts}");
+    let hangs = explore(|media, _| {
+        while media.load(0) == 1 {
+            std::thread::yield_now();
+        }
+        Ok(())
+    });
+    assert!(hangs.contains("silent"), "{hangs}");
+}
+
+/// Found by comparing memory, the bug is the same; the report says what it cannot see.
+#[test]
+fn page_scan_finds_untold_stores() {
+    let outcome = |fence: bool| {
+        Explorer::new("scan").page_scan().explore(
+            &Image::zeroed(4096),
+            move |media, oracle| {
+                publish(
+                    &media,
+                    oracle,
+                    |media| {
+                        if fence {
+                            media.fence()
+                        }
+                    },
+                    |media| media.barrier().unwrap(),
+                );
+            },
+            published,
+        )
+    };
+    let report = outcome(true).unwrap();
+    assert!(report.to_string().contains("page scan"));
+    found(outcome(false));
+}
+
+/// The image id a failure prints brings the same failure back, and the right program passes the same image.
+#[test]
+fn a_failure_replays_by_its_image_id() {
+    let explore = |image: Option<&str>| {
+        let explorer = Explorer::new("publish").command("everbyte crash publish --seed {seed} --image {image}");
+        let explorer = image.map_or(explorer.clone(), |id| explorer.replay(id));
+        let program = |media: Media, oracle: &Oracle| publish(&media, oracle, |_| {}, |media| media.barrier().unwrap());
+        explorer.explore(&Image::zeroed(4096), program, published)
+    };
+    let first = found(explore(None));
+    assert_eq!(first.command, format!("everbyte crash publish --seed 1 --image {}", first.image));
+    let again = found(explore(Some(&first.image)));
+    assert_eq!((&again.image, &again.message), (&first.image, &first.message));
+    assert!(found(explore(Some("pmem@1.s-99:1"))).message.contains("another path"));
+    assert!(found(explore(Some("rubbish"))).message.contains("not an image id"));
+}
