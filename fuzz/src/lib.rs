@@ -1,0 +1,74 @@
+//! Fuzzers for every parser of outside bytes: what media, a network or a file may hold must never panic or hang us.
+//!
+//! A target takes any bytes and returns the *class* of what happened (an error without its numbers, or what was read).
+//! An input that makes a new class joins the corpus: no instrumentation, and yet the search goes where behaviour is.
+//!
+//! Targets over media take a list of patches to a good image; checksums can be put right afterwards (first byte), so that
+//! the search gets behind them.
+//!
+//! Invariant FUZZ-1: no input makes a target panic, abort or run for longer than [`HANG`].
+
+#![forbid(unsafe_code)]
+
+pub mod mutate;
+pub mod patch;
+mod targets;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// An input that takes longer is a finding.
+pub const HANG: Duration = Duration::from_secs(20);
+
+/// One parser of outside bytes.
+pub struct Target {
+    /// Its name on the command line, and of its folder in the corpus.
+    pub name: &'static str,
+    /// What it covers.
+    pub what: &'static str,
+    /// Takes anything; returns the class of what happened.
+    pub run: fn(&[u8]) -> String,
+    /// Inputs to start from when the corpus is empty.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "store",
+        what: "superblock, words, object table and headers of a store",
+        run: targets::store::run,
+        seeds: patch::seeds,
+    },
+    Target {
+        name: "file",
+        what: "media head and log records of the `file` backend",
+        run: targets::file::run,
+        seeds: patch::seeds,
+    },
+    Target { name: "journal", what: "a lane of the undo journal", run: targets::journal::run, seeds: patch::seeds },
+];
+
+/// The corpus of a target, kept in the repository.
+pub fn corpus(target: &Target) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name)
+}
+
+/// Reads a corpus in the order of its names.
+pub fn inputs(target: &Target) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(corpus(target)).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+}
+
+/// A text without what varies: numbers, and what stands in quotes.
+pub fn class(text: &str) -> String {
+    let mut class = String::new();
+    for word in text.split_whitespace() {
+        let varies = word.contains(|c: char| c.is_ascii_digit() || c == '/' || c == '`');
+        class.push_str(if varies { "#" } else { word });
+        class.push(' ');
+    }
+    class
+}

@@ -1,0 +1,5 @@
+//! One file a target.
+
+pub mod file;
+pub mod journal;
+pub mod store;
