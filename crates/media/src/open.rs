@@ -71,6 +71,28 @@ impl Media {
         Media::map(file, path, head, options)
     }
 
+    /// Raises the declared maximum of a store that nobody has open; a smaller one changes nothing. Durable on return.
+    ///
+    /// # Errors
+    /// As [`Media::open`]; [`Error::Unsupported`] beyond 64 TiB.
+    pub fn raise_max(path: &Path, max: u64) -> Result<()> {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
+        lock::lock(&file, path)?;
+        let mut head = recover(&file, path)?;
+        if max > 1 << 46 || !max.is_multiple_of(4096) {
+            let detail = format!("a maximum of {max} bytes is beyond 64 TiB, or not whole pages");
+            return Err(Error::Unsupported { path: path.into(), detail });
+        }
+        if max > head.max {
+            head.max = max;
+            let (at, bytes) = head.next();
+            let written = Disk::write_sync_at(&file, at, bytes);
+            written.map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
+        }
+        Ok(())
+    }
+
     fn map(file: File, path: &Path, head: Head, options: &Options) -> Result<Media> {
         let kind = choose(&file, path, options.backend)?;
         let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;

@@ -59,7 +59,7 @@ impl Store {
         let mut findings = Findings::default();
         self.check_superblock(&mut findings);
         // Read again from media: what this process remembers is not what is to be checked.
-        let slots = catalogue::read(self.media(), &self.inner.superblock);
+        let slots = catalogue::read(self.media(), &self.inner.superblock());
         self.check_records(&slots, &mut findings);
         let owned = self.check_headers(&slots, &mut findings);
         self.check_bitmap(&owned, &mut findings);
@@ -67,7 +67,7 @@ impl Store {
     }
 
     fn check_superblock(&self, findings: &mut Findings) {
-        let current = self.inner.superblock;
+        let current = self.inner.superblock();
         for (at, copy) in SUPERBLOCKS.into_iter().zip(superblock::copies(self.media())) {
             let detail = match copy {
                 Copy::Whole(found) if found == current => continue,
@@ -85,7 +85,7 @@ impl Store {
 
     fn check_records(&self, slots: &[Slot], findings: &mut Findings) {
         for (index, slot) in slots.iter().enumerate() {
-            let at = catalogue::record_at(&self.inner.superblock, index);
+            let at = catalogue::record_at(&self.inner.superblock(), index);
             match slot {
                 Slot::Damaged(detail) => {
                     findings.add(

@@ -13,9 +13,10 @@
 //!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of its clusters is.
 
 use crate::catalogue::{self, Entry, Slot};
-use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REMOVING};
+use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
 use crate::store::{Inner, Table};
 use crate::{Engine, Error, Object, Result, Store, names, object};
+use everbyte_media::seeded;
 use everbyte_space::{CLUSTER, Span, choose_largest, choose_span};
 use std::sync::Arc;
 
@@ -55,10 +56,13 @@ impl Store {
         let mut undo = Undo { store: &self.inner, index: Some(index) };
         object::make(&self.inner, &entry)?;
         let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER);
+        if seeded("store-publish-early") {
+            catalogue::set_state(self.media(), catalogue::record_at(&self.inner.superblock(), index), STATE_LIVE);
+        }
         init(&object)?;
         let media = self.media();
         media.fence(); // STORE-7
-        catalogue::set_state(media, catalogue::record_at(&self.inner.superblock, index), STATE_LIVE);
+        catalogue::set_state(media, catalogue::record_at(&self.inner.superblock(), index), STATE_LIVE);
         undo.index = None; // after a failed barrier the outcome is unknown: only opening again tells
         media.barrier().map_err(Error::from)?;
         let mut table = self.inner.table.lock();
@@ -77,11 +81,11 @@ impl Store {
             return Err(Error::Exists { name: name.into() });
         }
         let index = table.slots.iter().position(|slot| *slot == Slot::Free);
-        let index = index.ok_or(Error::Full { slots: inner.superblock.table_slots })?;
+        let index = index.ok_or(Error::Full { slots: inner.superblock().table_slots })?;
         let span = inner.choose(&table, options.span)?;
         let (engine, fingerprint) = (options.engine, options.fingerprint);
         let entry = Entry { id: inner.next_id(), name: name.into(), engine, fingerprint, span };
-        catalogue::claim(&inner.media, catalogue::record_at(&inner.superblock, index), &entry);
+        catalogue::claim(&inner.media, catalogue::record_at(&inner.superblock(), index), &entry);
         table.slots[index] = Slot::Creating(entry.clone());
         Ok((index, entry))
     }
@@ -100,7 +104,7 @@ impl Store {
         let Slot::Live(entry) = table.slots[index].clone() else { unreachable!("`find` finds live records") };
         // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
         inner.extent(&entry)?;
-        catalogue::set_state(&inner.media, catalogue::record_at(&inner.superblock, index), STATE_REMOVING);
+        catalogue::set_state(&inner.media, catalogue::record_at(&inner.superblock(), index), STATE_REMOVING);
         table.slots[index] = Slot::Removing(entry);
         inner.media.barrier()?; // STORE-7
         inner.release_slot(&mut table, index);
@@ -114,7 +118,8 @@ impl Inner {
     /// A span of the size asked for, or the largest.
     fn choose(&self, table: &Table, size: Option<u64>) -> Result<Span> {
         let taken: Vec<Span> = table.slots.iter().filter_map(Slot::entry).map(|entry| entry.span).collect();
-        let within = self.superblock.spans_at..self.superblock.max;
+        let Superblock { spans_at, max, .. } = self.superblock();
+        let within = spans_at..max;
         let span = match size {
             None => choose_largest(within, &taken),
             Some(size) if size.is_power_of_two() && size >= CLUSTER => choose_span(within, &taken, size),
@@ -123,7 +128,7 @@ impl Inner {
                 return Err(Error::BadOption { detail });
             }
         };
-        span.ok_or(Error::NoSpan { size: size.unwrap_or(0), max: self.superblock.max })
+        span.ok_or(Error::NoSpan { size: size.unwrap_or(0), max })
     }
 
     /// The second half of a removal, for a record in `creating` or `removing`: clears the bits of its span and frees
@@ -136,7 +141,7 @@ impl Inner {
             Err(_) if self.space.is_backed(entry.span.at()) => self.space.release(&entry.span.range()),
             Err(_) => {}
         }
-        catalogue::set_state(&self.media, catalogue::record_at(&self.superblock, index), STATE_FREE);
+        catalogue::set_state(&self.media, catalogue::record_at(&self.superblock(), index), STATE_FREE);
         self.media.fence();
         table.slots[index] = Slot::Free;
         table.open.remove(&index);

@@ -18,7 +18,7 @@
 use crate::layout::{HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;
 use crate::{Engine, Error, Result, Store};
-use everbyte_media::Media;
+use everbyte_media::{Media, seeded};
 use everbyte_space::{CLUSTER, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -171,12 +171,20 @@ impl Object {
         let _gate = self.store().backing_gate();
         space.reserve(&range)?; // 1
         self.set_word(header::REACH, range.end); // 2
-        self.media().fence();
+        if !seeded("store-reach-unordered") {
+            self.media().fence();
+        }
         space.prepare(&range); // 3
-        space.mark(&range);
+        if !seeded("store-bit-late") {
+            space.mark(&range);
+        }
         self.media().fence();
         self.set_word(header::BACKED, range.end); // 4
         self.media().fence();
+        if seeded("store-bit-late") {
+            space.mark(&range);
+            self.media().fence();
+        }
         inner.backed.store(range.end, Ordering::Release);
         space.punch(); // of earlier releases, if a checkpoint has passed them meanwhile
         Ok(range)

@@ -76,7 +76,7 @@ impl Store {
 
         let inner = Inner {
             media,
-            superblock,
+            current: RwLock::new(superblock),
             space,
             gate: RwLock::new(()),
             table: Mutex::new(Table::new(slots)),
@@ -133,6 +133,10 @@ impl Inner {
 
     /// The extent of a live object, as an error that says where it is damaged.
     pub(crate) fn extent(&self, entry: &catalogue::Entry) -> Result<object::Extent> {
+        let truncated = |needed| Error::Truncated { path: self.media.path().into(), len: self.media.len(), needed };
+        if !self.media.holds(entry.span.at(), CLUSTER) {
+            return Err(truncated(entry.span.at() + CLUSTER));
+        }
         let extent = object::read_header(&self.media, entry).map_err(|(at, detail)| Error::Damaged {
             path: self.media.path().into(),
             what: "an object",
@@ -140,11 +144,7 @@ impl Inner {
             detail: format!("`{}`: {detail}", entry.name),
         })?;
         if extent.backed > self.media.len() {
-            return Err(Error::Truncated {
-                path: self.media.path().into(),
-                len: self.media.len(),
-                needed: extent.backed,
-            });
+            return Err(truncated(extent.backed));
         }
         Ok(extent)
     }

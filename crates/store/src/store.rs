@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::superblock::{self, Copy, Words};
 use crate::{Engine, Error, Object, Recovery, Result, object};
 use everbyte_media::{BackendKind, Media, Options};
-use everbyte_space::Space;
+use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::collections::HashMap;
 use std::fs::File;
@@ -48,7 +48,8 @@ pub struct Store {
 
 pub(crate) struct Inner {
     pub media: Media,
-    pub superblock: Superblock,
+    /// Changes only in [`Store::grow`].
+    pub current: RwLock<Superblock>,
     pub space: Space,
     /// Read: clusters are being backed. Write: nobody is between asking for room and setting bits.
     pub gate: RwLock<()>,
@@ -171,7 +172,7 @@ impl Store {
         };
         media.extend(0, plan.space.bitmap_at).map_err(out_of_space(plan.space.bitmap_at))?;
         // Empty media is zeros as far as it reaches.
-        let accounted = media.len().next_multiple_of(everbyte_space::CLUSTER);
+        let accounted = media.len().next_multiple_of(CLUSTER);
         Words { accounted, ..Words::default() }.write(&media);
         media.barrier()?; // the words are there before a superblock says that this is a store
         superblock::write(&media, plan.superblock(identity()?), &SUPERBLOCKS)?;
@@ -185,7 +186,7 @@ impl Store {
 
     /// Random 16 bytes, unlike any other store's.
     pub fn identity(&self) -> [u8; 16] {
-        self.inner.superblock.identity
+        self.inner.superblock().identity
     }
 
     /// How often the store was opened: volatile areas stamped with another number are of an earlier life.
@@ -209,17 +210,17 @@ impl Store {
             runs.iter().map(|run| run.end - run.start).sum::<u64>()
         });
         Info {
-            identity: inner.superblock.identity,
+            identity: inner.superblock().identity,
             format: FORMAT,
             backend: inner.media.kind(),
-            max: inner.superblock.max,
+            max: inner.superblock().max,
             max_max: inner.space.bitmap().capacity(),
             len: inner.media.len(),
-            log_len: inner.superblock.log_len,
+            log_len: inner.superblock().log_len,
             backed: backed.sum(),
             waiting: inner.space.waiting(),
             objects: live().count() as u64,
-            slots: inner.superblock.table_slots,
+            slots: inner.superblock().table_slots,
             opened: inner.generation,
         }
     }
@@ -265,6 +266,53 @@ impl Store {
         Ok(all)
     }
 
+    /// Raises the declared maximum, within what the media was mapped for and the bitmaps speak for; new objects may
+    /// have spans up there. Settled on return; a crash leaves the old maximum or the new one.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if `max` is smaller than now, or more than [`Info::max_max`] or the media's maximum (use
+    /// [`Store::open_grown`]); [`Error::Media`].
+    pub fn grow(&self, max: u64) -> Result<()> {
+        let inner = &*self.inner;
+        let max = max / CLUSTER * CLUSTER;
+        let mut current = inner.current.write();
+        let (capacity, mapped) = (inner.space.bitmap().capacity(), inner.media.max());
+        let detail = if max < current.max {
+            format!("a store does not shrink: its maximum is {} bytes", current.max)
+        } else if max > capacity {
+            format!("the bitmaps of this store speak for {capacity} bytes; make a larger store and copy")
+        } else if max > mapped {
+            format!("this process has mapped {mapped} bytes of the store; close it and use `everbyte grow`")
+        } else {
+            let grown = Superblock { max, sequence: current.sequence + 1, ..*current };
+            superblock::write(&inner.media, grown, &SUPERBLOCKS)?;
+            *current = grown.sealed();
+            return Ok(());
+        };
+        Err(Error::BadOption { detail })
+    }
+
+    /// Raises the maximum of a store that is closed, and opens it. A crash leaves the old maximum or the new one.
+    ///
+    /// # Errors
+    /// As [`Store::open`] and [`Store::grow`].
+    pub fn open_grown(path: &Path, options: &Options, max: u64) -> Result<Store> {
+        let max = max / CLUSTER * CLUSTER;
+        {
+            // Everything that could refuse is asked before anything changes.
+            let store = Store::open(path, options)?;
+            let Info { max: now, max_max, .. } = store.info();
+            if max < now || max > max_max {
+                store.grow(max)?;
+            }
+            store.close()?;
+        }
+        Media::raise_max(path, max)?;
+        let store = Store::open(path, options)?;
+        store.grow(max)?;
+        Ok(store)
+    }
+
     /// Gives all released clusters back to the file system, those included that a crash made nobody's. Settles and
     /// checkpoints. Returns the bytes given back.
     ///
@@ -274,8 +322,9 @@ impl Store {
         let inner = &*self.inner;
         {
             let _nobody_backs = inner.gate.write();
-            let end = inner.media.len().min(inner.superblock.max) / everbyte_space::CLUSTER * everbyte_space::CLUSTER;
-            for used in inner.space.used().runs(&inner.media, inner.superblock.spans_at..end, true) {
+            let Superblock { spans_at, max, .. } = inner.superblock();
+            let end = inner.media.len().min(max) / CLUSTER * CLUSTER;
+            for used in inner.space.used().runs(&inner.media, spans_at..end, true) {
                 for hole in inner.space.bitmap().runs(&inner.media, used, false) {
                     inner.space.forget(hole);
                 }
@@ -313,6 +362,11 @@ impl Store {
 }
 
 impl Inner {
+    /// The superblock in use.
+    pub(crate) fn superblock(&self) -> Superblock {
+        *self.current.read()
+    }
+
     /// A number for an object: openings above, creations below.
     pub(crate) fn next_id(&self) -> u64 {
         self.generation << 24 | self.created.fetch_add(1, Ordering::Relaxed)
@@ -324,7 +378,7 @@ impl Inner {
             Slot::Damaged(detail) => Some(Error::Damaged {
                 path: self.media.path().into(),
                 what: "a record of the object table",
-                at: catalogue::record_at(&self.superblock, index),
+                at: catalogue::record_at(&self.superblock(), index),
                 detail: detail.clone(),
             }),
             _ => None,

@@ -9,7 +9,7 @@
 
 use crate::layout::{FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
 use crate::{Error, Result};
-use everbyte_media::Media;
+use everbyte_media::{Media, seeded};
 use everbyte_space::{CLUSTER, seal, unseal};
 use std::ops::Range;
 
@@ -129,15 +129,15 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
 /// Writes `superblock` over the copies at `places`, each settled before the next (STORE-1).
 pub(crate) fn write(media: &Media, superblock: Superblock, places: &[u64]) -> Result<()> {
     let superblock = superblock.sealed();
-    for &at in places {
-        {
-            let _section = media.section();
-            media.put(at, &superblock);
-            media.flush(at, size_of::<Superblock>() as u64);
+    for (index, &at) in places.iter().enumerate() {
+        if index > 0 && !seeded("store-superblocks-together") {
+            media.barrier()?; // STORE-1
         }
-        media.barrier()?;
+        let _section = media.section();
+        media.put(at, &superblock);
+        media.flush(at, size_of::<Superblock>() as u64);
     }
-    Ok(())
+    Ok(media.barrier()?)
 }
 
 /// The words beside the superblocks, as one value.

@@ -1,0 +1,37 @@
+//! Raising the declared maximum of a store.
+
+use everbyte_media::{BackendChoice, Options};
+use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
+
+#[test]
+fn a_grown_store_has_room_for_larger_spans_and_keeps_what_it_had() {
+    for backend in [BackendChoice::File, BackendChoice::Shm] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.store");
+        let media = Options { backend, log_bytes: 256 << 10, ..Options::default() };
+        let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 4 << 20 }).unwrap();
+        store.create_object("a", ObjectOptions::default(), |object| Ok::<(), Error>(object.set_root(7))).unwrap();
+        let wish = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
+        let refused = store.create_object("b", wish, |_| Ok::<(), Error>(()));
+        assert!(matches!(refused, Err(Error::NoSpan { .. })));
+        assert_eq!(store.info().max_max, 2 << 30);
+        let refused = store.grow(64 << 20).unwrap_err();
+        assert!(refused.to_string().contains("everbyte grow"), "{refused}");
+        assert!(matches!(store.grow(1 << 20), Err(Error::BadOption { .. })));
+        store.close().unwrap();
+        drop(store);
+
+        let refused = Store::open_grown(&path, &media, 4 << 30).unwrap_err();
+        assert!(matches!(refused, Error::BadOption { .. }), "{refused}");
+        let store = Store::open_grown(&path, &media, 64 << 20).unwrap();
+        assert_eq!(store.info().max, 64 << 20);
+        assert_eq!(store.object("a").unwrap().root(), 7);
+        let made = store.create_object("b", wish, |_| Ok::<(), Error>(())).unwrap();
+        assert_eq!(made.prime(), 16 << 20);
+        assert_eq!(store.check(), []);
+        drop((made, store));
+        let store = Store::open(&path, &media).unwrap();
+        assert_eq!(store.info().max, 64 << 20);
+        assert_eq!(store.objects().unwrap().len(), 2);
+    }
+}
