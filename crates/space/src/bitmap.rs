@@ -1,22 +1,27 @@
-//! A bitmap on media: one bit for each cluster of the store, from offset 0.
+//! A bitmap on media: one bit for each cluster of the store, from offset 0, in sealed words.
 //!
-//! Its pages are part of the sparse file: a page is backed the first time one of its bits is to be set, and one that
-//! was never backed reads as clear. It is never scanned at open.
+//! A word carries 48 bits and their check, so that a change is one 8-byte store and a flipped bit is found before it
+//! is believed: a bit lost would be room handed out twice. A word of zeros has no bit set. The bitmap's pages are
+//! part of the sparse file: a page is backed the first time one of its bits is to be set, and one that was never
+//! backed reads as clear. It is never scanned at open.
 //!
 //! Invariants
-//!   SPACE-1  A page of the bitmap is backed before a bit in it is stored, so that storing cannot fail.
+//!   SPACE-1  A page of the bitmap is backed, and its words are found good, before a bit in it is set.
 //!
 //! Threads: changes are made under the lock of [`crate::Space`]; tests may run at any time, word by word.
 
-use crate::{CLUSTER, Result, error::Error};
+use crate::{CLUSTER, Result, error::Error, seal, unseal};
 use everbyte_media::Media;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
+/// Bits in a word; the other 16 check them.
+const BITS: u64 = 48;
 /// Bytes of the store that one word of the bitmap speaks for.
-const WORD_COVERS: u64 = 64 * CLUSTER;
-/// Bytes of the store that one page of the bitmap speaks for.
-const PAGE_COVERS: u64 = PAGE * 8 * CLUSTER;
+const WORD_COVERS: u64 = BITS * CLUSTER;
+/// Bytes of the store that one page of the bitmap speaks for: 1.5 GiB.
+pub(crate) const PAGE_COVERS: u64 = PAGE / 8 * WORD_COVERS;
+const FULL: u64 = (1 << BITS) - 1;
 
 /// A bitmap of clusters at a fixed place of the store.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +37,14 @@ impl Bitmap {
         Bitmap { at, len }
     }
 
+    /// Bytes of a bitmap that speaks for at least `capacity` bytes of store.
+    pub fn len_for(capacity: u64) -> u64 {
+        capacity.div_ceil(PAGE_COVERS) * PAGE
+    }
+
     /// Bytes of store that it can speak for.
     pub fn capacity(&self) -> u64 {
-        self.len * 8 * CLUSTER
+        (self.len / 8).saturating_mul(WORD_COVERS)
     }
 
     /// The pages of the bitmap itself that speak for `range`, as offsets in the store.
@@ -54,41 +64,54 @@ impl Bitmap {
         self.at + index * 8
     }
 
-    /// The word that speaks for `index * 4 MiB` onwards; clear where the bitmap was never backed.
-    fn word(&self, media: &Media, index: u64) -> u64 {
+    /// The bits of a word; clear where the bitmap was never backed, `None` if the word is damaged.
+    fn bits(&self, media: &Media, index: u64) -> Option<u64> {
         let at = self.word_at(index);
-        if index * 8 < self.len && media.holds(at, 8) { media.load(at) } else { 0 }
+        let word = if index * 8 < self.len && media.holds(at, 8) { media.load(at) } else { 0 };
+        if word == 0 { Some(0) } else { unseal(word).map(|value| value >> 16) }
     }
 
-    /// Whether the cluster that holds `at` is set.
+    /// Whether the cluster that holds `at` is set; a damaged word counts as set, so that nothing is handed out.
     pub fn test(&self, media: &Media, at: u64) -> bool {
         let bit = at / CLUSTER;
-        self.word(media, bit / 64) >> (bit % 64) & 1 == 1
+        self.bits(media, bit / BITS).is_none_or(|bits| bits >> (bit % BITS) & 1 == 1)
     }
 
-    /// Sets or clears the clusters of `range` and flushes; no fence.
+    /// The offsets of damaged words among those that speak for `range`.
+    pub fn damaged(&self, media: &Media, range: Range<u64>) -> Vec<u64> {
+        let bad = words(&range).filter(|(index, _)| self.bits(media, *index).is_none());
+        bad.map(|(index, _)| self.word_at(index)).collect()
+    }
+
+    /// Refuses a range that a damaged word speaks for.
+    pub(crate) fn require_good(&self, media: &Media, range: &Range<u64>) -> Result<()> {
+        match self.damaged(media, range.clone()).first() {
+            None => Ok(()),
+            Some(&at) => Err(Error::Damaged { path: media.path().into(), at }),
+        }
+    }
+
+    /// Sets or clears the clusters of `range` and flushes; no fence. Damaged words are left for `check` to report.
     pub(crate) fn change(&self, media: &Media, range: &Range<u64>, set: bool) {
         assert!(range.end <= self.capacity(), "SPACE-1: {range:x?} is beyond what the bitmap speaks for");
         for (index, mask) in words(range) {
-            let at = self.word_at(index);
-            if !set && !media.holds(at, 8) {
-                continue; // never backed: clear already
-            }
-            let old = media.load(at);
+            let Some(old) = self.bits(media, index) else { continue };
             let new = if set { old | mask } else { old & !mask };
             if new != old {
-                media.store(at, new);
+                let at = self.word_at(index);
+                media.store(at, seal(new << 16));
                 media.flush(at, 8);
             }
         }
     }
 
-    /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store offsets.
+    /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store offsets. Clusters of a
+    /// damaged word count as set.
     pub fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for (index, mask) in words(&range) {
-            let word = self.word(media, index);
-            let mut hits = mask & if set { word } else { !word };
+            let bits = self.bits(media, index).unwrap_or(FULL);
+            let mut hits = mask & if set { bits } else { !bits };
             while hits != 0 {
                 let first = hits.trailing_zeros();
                 let count = (hits >> first).trailing_ones();
@@ -98,8 +121,7 @@ impl Bitmap {
                     Some(last) if last.end == start => last.end = end,
                     _ => runs.push(start..end),
                 }
-                let done = first + count;
-                hits = if done == 64 { 0 } else { hits & (u64::MAX << done) };
+                hits &= u64::MAX << (first + count); // at most bit 48: the upper 16 are never hit
             }
         }
         runs
@@ -108,16 +130,14 @@ impl Bitmap {
 
 /// The words that speak for `range`, each with the bits that lie in it.
 fn words(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
-    assert!(
-        range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER),
-        "bits speak for whole clusters: {range:x?}"
-    );
+    let whole = range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER);
+    assert!(whole, "bits speak for whole clusters: {range:x?}");
     let (first, end) = (range.start / CLUSTER, range.end / CLUSTER);
-    let last_word = if first < end { end.div_ceil(64) } else { first / 64 };
-    (first / 64..last_word).map(move |index| {
-        let low = first.max(index * 64) - index * 64;
-        let high = end.min(index * 64 + 64) - index * 64;
-        let mask = (u64::MAX << low) & (u64::MAX >> (64 - high));
+    let last_word = if first < end { end.div_ceil(BITS) } else { first / BITS };
+    (first / BITS..last_word).map(move |index| {
+        let low = first.max(index * BITS) - index * BITS;
+        let high = end.min(index * BITS + BITS) - index * BITS;
+        let mask = (FULL << low) & (FULL >> (BITS - high));
         (index, mask)
     })
 }
@@ -128,12 +148,17 @@ mod tests {
     use everbyte_media::Options;
     use proptest::prelude::*;
 
+    const AT: u64 = 64 << 10;
+
+    fn bitmap() -> (Media, Bitmap) {
+        (Media::anonymous(1 << 20, &Options::default()).unwrap(), Bitmap::new(AT, 4096))
+    }
+
     proptest! {
         /// The bitmap agrees with a plain set of clusters after every change.
         #[test]
         fn agrees_with_a_set(changes in prop::collection::vec((0u64..300, 0u64..140, any::<bool>()), 1..40)) {
-            let media = Media::anonymous(1 << 20, &Options::default()).unwrap();
-            let bitmap = Bitmap::new(64 << 10, 4096);
+            let (media, bitmap) = bitmap();
             let mut plain = [false; 512];
             for (first, count, set) in changes {
                 bitmap.change(&media, &(first * CLUSTER..(first + count) * CLUSTER), set);
@@ -152,5 +177,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found_and_its_clusters_count_as_taken() {
+        let (media, bitmap) = bitmap();
+        bitmap.change(&media, &(3 * CLUSTER..5 * CLUSTER), true);
+        for (index, bit) in (0..64).flat_map(|bit| [(0, bit), (1, bit)]) {
+            let at = AT + index * 8;
+            let good = media.load(at);
+            media.store(at, good ^ 1 << bit);
+            assert_eq!(bitmap.damaged(&media, 0..bitmap.capacity()), [at], "bit {bit} of word {index}");
+            let first = index * WORD_COVERS;
+            assert!(bitmap.test(&media, first) && bitmap.test(&media, first + WORD_COVERS - 1));
+            assert!(bitmap.require_good(&media, &(first..first + CLUSTER)).is_err());
+            assert!(bitmap.runs(&media, first..first + WORD_COVERS, false).is_empty());
+            media.store(at, good);
+        }
+        assert!(bitmap.damaged(&media, 0..bitmap.capacity()).is_empty());
     }
 }

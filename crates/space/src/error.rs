@@ -1,6 +1,7 @@
 //! What can go wrong when a store asks for room.
 
 use everbyte_media as media;
+use std::path::PathBuf;
 
 /// An error of the space floor.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,14 @@ pub enum Error {
         /// The system's answer.
         #[source]
         source: media::Error,
+    },
+    /// A word of a bitmap fails its check bits: what it says about its clusters cannot be believed.
+    #[error("{path}: the bitmap of clusters is damaged at offset {at:#x}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The store.
+        path: PathBuf,
+        /// Where the word lies.
+        at: u64,
     },
     /// The media failed.
     #[error(transparent)]

@@ -86,7 +86,7 @@ impl Space {
     /// Asks the file system for room for whole clusters (SPACE-2). Nothing says so yet.
     ///
     /// # Errors
-    /// [`Error::OutOfSpace`]: nothing has changed.
+    /// [`Error::OutOfSpace`], [`Error::Damaged`]: nothing has changed.
     ///
     /// # Panics
     /// If `range` is not whole clusters.
@@ -97,6 +97,7 @@ impl Space {
         );
         self.state.lock().holes.remove(range); // SPACE-4: before anything else
         for bitmap in [&self.backed, &self.used] {
+            bitmap.require_good(&self.media, range)?;
             for page in bitmap.pages(range) {
                 let known = self.state.lock().pages.contains(&page);
                 if !known {
@@ -151,8 +152,16 @@ impl Space {
         self.backed.change(&self.media, range, false);
     }
 
+    /// Refuses a range whose bits cannot be believed.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn require_good(&self, range: &Range<u64>) -> Result<()> {
+        self.backed.require_good(&self.media, range)
+    }
+
     /// Releases whole clusters: their bits are cleared and fenced on return; room is given back later by
-    /// [`Space::punch`].
+    /// [`Space::punch`]. A damaged word of the bitmap stays as it is, for `check` to report.
     pub fn release(&self, range: &Range<u64>) {
         self.unmark(range);
         self.media.fence();

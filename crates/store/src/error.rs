@@ -191,6 +191,9 @@ impl From<space::Error> for Error {
     fn from(error: space::Error) -> Error {
         match error {
             space::Error::OutOfSpace { at, bytes, source } => Error::OutOfSpace { at, bytes, source },
+            space::Error::Damaged { path, at } => {
+                Error::Damaged { path, what: "the bitmap of clusters", at, detail: "its check bits are wrong".into() }
+            }
             space::Error::Media(error) => Error::Media(error),
             other => unreachable!("an error of `space` that `store` does not know: {other}"),
         }

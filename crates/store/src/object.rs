@@ -194,10 +194,12 @@ impl Object {
     /// backed again with [`Object::back`]. The file system gets them after the next checkpoint.
     ///
     /// # Errors
-    /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of clusters.
+    /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of clusters;
+    /// [`Error::Damaged`] if the bitmap there is.
     pub fn release(&self, range: Range<u64>) -> Result<()> {
         let _turn = self.inner.growth.lock();
         self.check_range(&range)?;
+        self.store().space().require_good(&range)?;
         self.store().space().release(&range);
         self.store().space().punch();
         Ok(())

@@ -10,7 +10,7 @@
 use crate::layout::{FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
 use crate::{Error, Result};
 use everbyte_media::{Media, seeded};
-use everbyte_space::{CLUSTER, seal, unseal};
+use everbyte_space::{Bitmap, CLUSTER, seal, unseal};
 use std::ops::Range;
 
 /// What one copy looks like.
@@ -112,11 +112,11 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
             return damaged(format!("{name} at {next:#x} runs into {before} at {at:#x} + {len:#x}"));
         }
     }
-    let speaks_for = bitmap_len.saturating_mul(8 * CLUSTER);
+    let speaks_for = if bitmap_len % 4096 == 0 { Bitmap::new(bitmap_at, bitmap_len).capacity() } else { 0 };
     if spans_at % CLUSTER != 0 || max % CLUSTER != 0 || spans_at >= max || max > speaks_for {
         return damaged(format!("spans from {spans_at:#x} to {max:#x} and bitmaps for {speaks_for:#x} bytes"));
     }
-    if superblock.table_slots == 0 || superblock.table_slots > 1 << 20 || bitmap_len % 4096 != 0 {
+    if superblock.table_slots == 0 || superblock.table_slots > 1 << 20 {
         return damaged(format!("an object table of {} records", superblock.table_slots));
     }
     let needed = table_at + table_len;

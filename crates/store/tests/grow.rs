@@ -10,11 +10,16 @@ fn a_grown_store_has_room_for_larger_spans_and_keeps_what_it_had() {
         let path = dir.path().join("a.store");
         let media = Options { backend, log_bytes: 256 << 10, ..Options::default() };
         let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 4 << 20 }).unwrap();
-        store.create_object("a", ObjectOptions::default(), |object| Ok::<(), Error>(object.set_root(7))).unwrap();
+        store
+            .create_object("a", ObjectOptions::default(), |object| {
+                object.set_root(7);
+                Ok::<(), Error>(())
+            })
+            .unwrap();
         let wish = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
         let refused = store.create_object("b", wish, |_| Ok::<(), Error>(()));
         assert!(matches!(refused, Err(Error::NoSpan { .. })));
-        assert_eq!(store.info().max_max, 2 << 30);
+        assert_eq!(store.info().max_max, 3 << 29);
         let refused = store.grow(64 << 20).unwrap_err();
         assert!(refused.to_string().contains("everbyte grow"), "{refused}");
         assert!(matches!(store.grow(1 << 20), Err(Error::BadOption { .. })));
