@@ -173,7 +173,7 @@ impl Space {
     pub fn punch(&self) -> u64 {
         // The lock is held over the punching: a range that is reserved meanwhile waits here, or is not punched.
         let mut state = self.state.lock();
-        let ready = state.holes.take(|mark| self.media.checkpointed(mark));
+        let ready = state.holes.take(|mark| self.media.checkpointed(mark) || seeded("space-punch-early"));
         ready.into_iter().fold(0, |sum, range| {
             self.media.punch(range.start, range.end - range.start);
             sum + (range.end - range.start)

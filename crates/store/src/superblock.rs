@@ -12,6 +12,7 @@ use crate::{Error, Result};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, seal, unseal};
 use std::ops::Range;
+use zerocopy::IntoBytes;
 
 /// What one copy looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +31,13 @@ pub(crate) enum Copy {
 /// Both copies, in order. Never panics and changes nothing.
 pub(crate) fn copies(media: &Media) -> [Copy; 2] {
     SUPERBLOCKS.map(|at| {
-        if !media.holds(at, 4096) {
-            return Copy::Blank;
+        if !media.holds(at, size_of::<Superblock>() as u64) {
+            return Copy::Blank; // media that is yet to be formatted
         }
         let superblock: Superblock = media.get(at);
         if superblock.magic == SUPERBLOCK_MAGIC {
             if superblock.checksum == superblock.sum() { Copy::Whole(superblock) } else { Copy::Torn }
-        } else if media.read_vec(at, 4096).iter().all(|&byte| byte == 0) {
+        } else if superblock.as_bytes().iter().all(|&byte| byte == 0) {
             Copy::Blank
         } else {
             Copy::Foreign
@@ -50,6 +51,9 @@ pub(crate) fn copies(media: &Media) -> [Copy; 2] {
 /// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`].
 pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
     let path = || media.path().to_path_buf();
+    if !media.holds(0, everbyte_media::HEAD_END) {
+        return Err(Error::NotAStore { path: path(), detail: format!("only {} bytes long", media.len()) });
+    }
     let found = copies(media);
     let whole = found.iter().filter_map(|copy| match copy {
         Copy::Whole(superblock) => Some(*superblock),
@@ -58,8 +62,10 @@ pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
     // Of equals the first: B is only ever behind A.
     let Some(best) = whole.reduce(|best, next| if next.sequence > best.sequence { next } else { best }) else {
         return Err(match found {
-            // The very first copy was in flight: nothing was ever told that this is a store.
-            [Copy::Blank | Copy::Torn, Copy::Blank] => Error::Unfinished { path: path() },
+            // Formatting was cut before its first copy was settled: nobody was ever told that this is a store. The
+            // words beside the copies are settled before; they tell a torn copy from somebody else's bytes.
+            [Copy::Blank, Copy::Blank] => Error::Unfinished { path: path() },
+            [_, Copy::Blank] if Words::read(media).is_ok() => Error::Unfinished { path: path() },
             [Copy::Foreign | Copy::Blank, Copy::Foreign | Copy::Blank] => {
                 Error::NotAStore { path: path(), detail: "no superblock at 0 or 4 KiB".into() }
             }
