@@ -158,8 +158,7 @@ impl Journal {
     pub fn commit(&mut self) {
         assert!(!self.unfenced, "UNDO-3: the operations must be fenced before the commit word");
         assert!(!self.committed, "a lane commits once a generation");
-        let digest = if seeded("log-journal-no-digest") { 0 } else { self.digest };
-        self.put_word(lane_word(self.salt, self.generation, true, digest));
+        self.put_word(lane_word(self.salt, self.generation, true, self.digest));
         self.committed = true;
     }
 

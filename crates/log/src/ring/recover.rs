@@ -144,7 +144,5 @@ fn settle_found(ring: &Ring, head: u64, tail: u64) {
     let first = len.min(whole - start);
     ring.media.flush(start, first);
     ring.media.flush(ring.at + RING_AT, len - first);
-    if !seeded("log-ring-recovery-unfenced") {
-        ring.media.fence();
-    }
+    ring.media.fence();
 }
