@@ -30,7 +30,7 @@ pub enum Command {
     Info(StoreArgs),
     /// Walks everything in a store, reports damage, double use and leaks with offsets, changes nothing
     Check(CheckArgs),
-    /// Backs more of a store's file in advance, so that later growth cannot fail for want of space
+    /// Raises a store's declared maximum
     Grow(GrowArgs),
     /// Prints a completion script for a shell
     Completion(CompletionArgs),
@@ -82,12 +82,9 @@ pub struct CheckArgs {
 pub struct GrowArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// How much more to back, such as 1GiB
+    /// The new maximum, such as 8TiB; a store can grow to four times what it was created for
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
-    pub by: u64,
-    /// The object to back it for
-    #[arg(long, default_value = "kv")]
-    pub object: String,
+    pub max: u64,
 }
 
 /// `everbyte kv ..`.

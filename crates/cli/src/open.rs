@@ -21,11 +21,16 @@ pub fn options(open: &OpenArgs) -> Options {
 
 /// Opens a store, which recovers it.
 pub fn store(path: &Path, open: &OpenArgs) -> Result<Store, Failure> {
-    if !path.exists() {
-        let text = format!("{}: no such store; create it with `everbyte create {0}`", path.display());
-        return Err(Failure::System(text));
-    }
+    exists(path)?;
     Ok(Store::open(path, &options(open))?)
+}
+
+/// An absent store is the commonest mistake, and has a way out.
+pub fn exists(path: &Path) -> Result<(), Failure> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(Failure::System(format!("{}: no such store; create it with `everbyte create {0}`", path.display())))
 }
 
 /// Creates a store, which must not exist.

@@ -66,3 +66,15 @@ fn a_closed_pipe_is_not_an_error() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn a_store_grows_to_four_times_its_maximum_and_never_shrinks() {
+    let place = Place::with_store();
+    assert!(place.good(&["grow", "--max", "4GiB"]).contains("4 GiB"));
+    let info: Value = serde_json::from_str(&place.good(&["info", "--json"])).unwrap();
+    assert_eq!(info["max"], 4u64 << 30);
+    place.bad(&["grow", "--max", "1GiB"], 2, &["does not shrink"]);
+    place.bad(&["grow", "--max", "1TiB"], 2, &["make a larger store"]);
+    assert!(place.good(&["check"]).contains("no damage"));
+    place.bad(&["grow", "absent.store", "--max", "1TiB"], 5, &["everbyte create"]);
+}
