@@ -297,7 +297,7 @@ impl Recorder for Ear {
         let mut inner = self.0.0.lock();
         inner.allocations += 1;
         if inner.faults.allocate == Some(inner.allocations) {
-            return Err(io::Error::other("injected: no space left on device"));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "injected: no space left on device"));
         }
         inner.note(|_| Event::Allocate { at, len });
         Ok(())
