@@ -38,6 +38,7 @@ pub(crate) struct Inner {
     pub backend: Backend,
     pub counters: Arc<Counters>,
     pub path: PathBuf,
+    pub found_len: u64,
 }
 
 pub(crate) enum Backend {
@@ -69,12 +70,12 @@ impl Media {
             source,
         })?;
         mapping.write(0, image);
-        Ok(Media::assemble(mapping, Backend::Sim(Mutex::new(recorder)), "sim".into()))
+        Ok(Media::assemble(mapping, Backend::Sim(Mutex::new(recorder)), "sim".into(), image.len() as u64))
     }
 
-    pub(crate) fn assemble(mapping: Mapping, backend: Backend, path: PathBuf) -> Media {
-        let counters = Arc::new(Counters::new());
-        Media { inner: Arc::new(Inner { mapping: Arc::new(mapping), backend, counters, path }) }
+    pub(crate) fn assemble(mapping: Mapping, backend: Backend, path: PathBuf, found_len: u64) -> Media {
+        let (mapping, counters) = (Arc::new(mapping), Arc::new(Counters::new()));
+        Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len }) }
     }
 
     /// The backend this media got. For people and benches; code asks for [`Media::capabilities`].
@@ -112,6 +113,12 @@ impl Media {
     #[inline(always)]
     pub fn len(&self) -> u64 {
         self.inner.mapping.limit()
+    }
+
+    /// Bytes of the file when it was opened. More than [`Media::len`] was then if the file did not end on a page:
+    /// somebody else has changed it, and what lies behind the last whole page is not ours.
+    pub fn found_len(&self) -> u64 {
+        self.inner.found_len
     }
 
     /// Whether nothing is backed.

@@ -104,10 +104,10 @@ impl Media {
         let mapping = Mapping::of_file(file.as_fd(), mode, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
         if kind == BackendKind::File {
-            return Media::on_disk_mapped(Arc::new(file), mapping, path, head, options);
+            return Media::on_disk_mapped(Arc::new(file), mapping, path, (head, len), options);
         }
         let direct = Direct::new(kind, Some(file), path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into()))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len))
     }
 
     /// The `file` backend over any [`Disk`]: how the crash explorer cuts its power and fails its writes.
@@ -119,20 +119,21 @@ impl Media {
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mapping = Mapping::of_file(disk.mappable(), Mode::Private, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
-        Media::on_disk_mapped(disk, mapping, path, head, options)
+        Media::on_disk_mapped(disk, mapping, path, (head, len), options)
     }
 
     fn on_disk_mapped(
         disk: Arc<dyn Disk>,
         mapping: Mapping,
         path: &Path,
-        head: Head,
+        (head, found_len): (Head, u64),
         options: &Options,
     ) -> Result<Media> {
         let mapping = Arc::new(mapping);
         let counters = Arc::new(Counters::new());
         let backend = FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, options)?;
-        Ok(Media { inner: Arc::new(Inner { mapping, backend: Backend::File(backend), counters, path: path.into() }) })
+        let (backend, path) = (Backend::File(backend), path.into());
+        Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len }) })
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.
@@ -144,7 +145,7 @@ impl Media {
         let mapping = Mapping::anonymous(len, len);
         let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
         let direct = Direct::new(BackendKind::Shm, None, &path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path, len))
     }
 }
 
