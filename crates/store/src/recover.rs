@@ -61,7 +61,7 @@ impl Store {
             },
         );
         let known = known_end(&media, superblock.spans_at, &slots).max(words.accounted);
-        let len = media.len().min(superblock.max).next_multiple_of(CLUSTER);
+        let len = media.len().max(media.found_len()).min(superblock.max).next_multiple_of(CLUSTER);
         if known < len {
             // Bytes that nobody accounts for: an extension that did not come to count, or somebody's doing.
             recovery.unknown = len - known;

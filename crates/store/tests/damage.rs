@@ -106,7 +106,8 @@ fn every_flipped_bit_of_the_metadata_is_detected_or_harmless() {
         places.push((prime + header::ROOT + 8, prime + size_of::<Header>() as u64));
     }
     for at in places.into_iter().flat_map(|(from, to)| from..to) {
-        for mask in [1u8 << (at % 8), 0xff] {
+        // One bit of every byte, and all bits of every fifth.
+        for mask in [1u8 << (at % 8), 0xff].into_iter().take(if at % 5 == 0 { 2 } else { 1 }) {
             let mut changed = image.clone();
             changed[at as usize] ^= mask;
             detected_or_harmless(&changed, &good, &format!("{at:#x} ^ {mask:#x}"));
