@@ -25,7 +25,10 @@ fn release(package: &str, words: &[&str]) -> Result {
 
 /// Each seeded bug must be found, and the canaries told apart.
 pub fn museum(words: &[&str]) -> Result {
-    shell::run(cargo(&["run", "--quiet", "--locked", "--package", "everbyte-cases", "--", "museum"]).args(words))
+    shell::run(
+        cargo(&["run", "--quiet", "--locked", "--package", "everbyte-cases", "--features", "museum", "--", "museum"])
+            .args(words),
+    )
 }
 
 /// Runs one bench case.

@@ -11,7 +11,7 @@
 
 use crate::layout::{Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
 use crate::{Engine, names};
-use everbyte_media::Media;
+use everbyte_media::{Media, seeded};
 use everbyte_space::Span;
 use zerocopy::FromZeros;
 
@@ -128,6 +128,9 @@ pub(crate) fn claim(media: &Media, at: u64, entry: &Entry) {
 /// One 8-byte store of the state word, flushed; no fence.
 pub(crate) fn set_state(media: &Media, at: u64, state: u64) {
     let _section = media.section();
+    if seeded("store-state-draft") {
+        media.store(at, STATE_FREE);
+    }
     media.store(at, state);
     media.flush(at, 8);
 }

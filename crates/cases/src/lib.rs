@@ -1,0 +1,59 @@
+//! # everbyte-cases: programs of every room for the crash explorer, and the museum
+//!
+//! A [`Case`] is a small program of one room with a check of what a crash may leave. `everbyte crash CASE` explores
+//! one, the tests explore all, and the museum breaks the rooms on purpose, one seeded bug at a time, and demands that
+//! the case named for it fails.
+//!
+//! ```
+//! use everbyte_cases::{Settings, cases, find};
+//! assert!(cases().len() > 5);
+//! let report = find("media-publish").unwrap().explore(&Settings::default());
+//! assert!(report.passed() && report.images > 10);
+//! ```
+//!
+//! With the feature `museum` (tests, `cargo xtask museum`) seeded bugs are compiled in; see `museum::run`.
+
+#![forbid(unsafe_code)]
+
+mod log;
+mod media;
+#[cfg(feature = "museum")]
+pub mod museum;
+mod report;
+mod store;
+
+pub use report::{FailureReport, ProfileShare, Report, Settings};
+
+use everbyte_sim::{Explorer, Failure, Report as Explored};
+
+/// One explorable program.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The crate it is about.
+    pub room: &'static str,
+    /// One sentence: what the program does and what must hold.
+    pub about: &'static str,
+    /// Explores it with the explorer given.
+    program: fn(Explorer) -> Result<Explored, Box<Failure>>,
+}
+
+/// Every case, floor by floor.
+pub fn cases() -> Vec<Case> {
+    [media::CASES, log::CASES, store::CASES].concat()
+}
+
+/// The case of that name.
+pub fn find(name: &str) -> Option<Case> {
+    cases().into_iter().find(|case| case.name == name)
+}
+
+impl Case {
+    /// Records the program and tries its crash images.
+    pub fn explore(&self, settings: &Settings) -> Report {
+        let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
+        let explorer = settings.apply(Explorer::new(self.name).command(command));
+        Report::new(self.name, self.room, (self.program)(explorer))
+    }
+}

@@ -1,0 +1,175 @@
+//! The museum: seeded bugs of every room, and the case that must find each.
+//!
+//! Each exhibit is a mistake somebody made or could make: a line of a room is left out, moved or doubled while the
+//! bug's switch is on (`everbyte_media::seeded`). A museum visit explores the named case with the bug on, and the
+//! explorer must find a failing image. That the same case passes with the bug off is what the tests of the cases show.
+
+use crate::{Report, Settings, find};
+use everbyte_media::museum::with;
+use serde::Serialize;
+
+/// One seeded bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Exhibit {
+    /// The name of its switch.
+    pub name: &'static str,
+    /// The crate it breaks.
+    pub room: &'static str,
+    /// What the broken room does, and what that costs.
+    pub story: &'static str,
+    /// The case that must find it.
+    pub case: &'static str,
+}
+
+const fn exhibit(name: &'static str, room: &'static str, case: &'static str, story: &'static str) -> Exhibit {
+    Exhibit { name, room, story, case }
+}
+
+/// All exhibits, floor by floor.
+pub const EXHIBITS: &[Exhibit] = &[
+    exhibit(
+        "media-flush-short",
+        "media",
+        "media-publish",
+        "a flush stops after 64 bytes and leaves the record's other lines in the cache",
+    ),
+    exhibit(
+        "media-barrier-is-a-fence",
+        "media",
+        "media-publish",
+        "a fence taken for a barrier: ordered, acknowledged, and gone on media where only a barrier settles",
+    ),
+    exhibit(
+        "log-journal-no-fence",
+        "log",
+        "log-journal",
+        "data changes before the old bytes are in the journal: nothing to undo with",
+    ),
+    exhibit(
+        "log-journal-no-checksum",
+        "log",
+        "log-journal",
+        "an entry with the right generation counts though its bytes are torn: undo restores garbage",
+    ),
+    exhibit(
+        "log-journal-undo-forward",
+        "log",
+        "log-journal-twice",
+        "a range logged twice is undone oldest first, so the middle value stays",
+    ),
+    exhibit(
+        "log-journal-finish-unfenced",
+        "log",
+        "log-journal",
+        "recovery retires the lane before what it undid is ordered: a second crash finds neither",
+    ),
+    exhibit(
+        "log-ring-no-fence",
+        "log",
+        "log-ring-lazy",
+        "the word log's flush does not fence: what is stored after it survives without the record",
+    ),
+    exhibit(
+        "log-ring-tail-unfenced",
+        "log",
+        "log-ring-base",
+        "tail word and record share one fence: the tail may point past a torn record",
+    ),
+    exhibit(
+        "log-ring-no-neutralise",
+        "log",
+        "log-ring-torn",
+        "words of a torn record keep the sense of the pass to come and join a later record",
+    ),
+    exhibit(
+        "space-zero-unflushed",
+        "space",
+        "store-growth",
+        "a cluster is zeroed and not flushed before it is handed out again: its former life shows after a crash",
+    ),
+    exhibit(
+        "space-punch-early",
+        "space",
+        "store-growth",
+        "a hole is punched before the release is settled: a crash brings back the cluster, and zeros in it",
+    ),
+    exhibit(
+        "store-state-draft",
+        "store",
+        "store-objects",
+        "a value overwritten between fences: the state word is `free` for a moment, and that moment may survive",
+    ),
+    exhibit(
+        "store-publish-early",
+        "store",
+        "store-objects",
+        "the name is published before what `init` wrote: the publish is swapped",
+    ),
+    exhibit(
+        "store-fence-for-barrier",
+        "store",
+        "store-objects",
+        "create returns after a fence: on `file` the acknowledged object may vanish",
+    ),
+    exhibit(
+        "store-reach-unordered",
+        "store",
+        "store-growth",
+        "a cluster's bit may survive without the word by which recovery finds it: the cluster leaks",
+    ),
+    exhibit(
+        "store-bit-late",
+        "store",
+        "store-growth",
+        "the word that says a cluster is backed is stored before the cluster's bit",
+    ),
+    exhibit(
+        "store-superblocks-together",
+        "store",
+        "store-raise",
+        "both copies of the superblock are in flight at once: neither may be whole",
+    ),
+];
+
+/// What a visit to one exhibit brought.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The bug.
+    pub name: &'static str,
+    /// The crate it breaks.
+    pub room: &'static str,
+    /// The case explored.
+    pub case: &'static str,
+    /// What the bug is.
+    pub story: &'static str,
+    /// Whether the explorer found it.
+    pub found: bool,
+    /// What it found, or what it explored in vain.
+    pub report: Report,
+}
+
+/// Visits every exhibit.
+pub fn run() -> Vec<Outcome> {
+    EXHIBITS.iter().map(Exhibit::visit).collect()
+}
+
+impl Exhibit {
+    /// Explores the case with the bug switched on.
+    ///
+    /// # Panics
+    /// If no case has the name.
+    pub fn visit(&self) -> Outcome {
+        let Exhibit { name, room, story, case } = *self;
+        let program = find(case).unwrap_or_else(|| panic!("{name}: no case is called {case}"));
+        // A bug may break the program itself, before any crash: that counts as found by its first ordinary run.
+        let explore = std::panic::AssertUnwindSafe(|| with(name, || program.explore(&Settings::default())));
+        let report = match std::panic::catch_unwind(explore) {
+            Ok(report) => report,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "panicked".into());
+                Report::broken(case, room, format!("the program itself fails: {text}"))
+            }
+        };
+        Outcome { name, room, case, story, found: !report.passed(), report }
+    }
+}

@@ -1,0 +1,199 @@
+//! Cases of the store: objects made, grown, released, backed again and removed.
+
+use crate::Case;
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_store::{CLUSTER, Engine, Error, FindingKind, FormatOptions, ObjectOptions, Store};
+use std::collections::BTreeMap;
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "store-objects",
+        room: "store",
+        about: "objects made and removed: each name whole or absent, the acknowledged ones there, no cluster lost",
+        program: objects,
+    },
+    Case {
+        name: "store-growth",
+        room: "store",
+        about: "an object grows, releases clusters and backs them again: growths whole or absent, handed-out space zeroed",
+        program: growth,
+    },
+    Case {
+        name: "store-format",
+        room: "store",
+        about: "formatting empty media: a store, or recognisably none",
+        program: format,
+    },
+    Case {
+        name: "store-raise",
+        room: "store",
+        about: "the declared maximum is raised twice: the old one or the new one, and the store opens in between",
+        program: raise,
+    },
+];
+
+const MAX: u64 = 2 << 20;
+
+fn options() -> FormatOptions {
+    FormatOptions { log_len: 0, identity: Some([7; 16]) }
+}
+
+fn image() -> Image {
+    let empty = Image::zeroed(CLUSTER).with_max(MAX);
+    empty.then(|media| drop(Store::format(media, &options()).expect("a small store")))
+}
+
+/// Recovers and checks everything the store can check about itself.
+fn attach(media: &Media, seen: &Seen) -> Result<Store, String> {
+    let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+    seen.recovered();
+    let findings: Vec<_> = store.check().into_iter().filter(|finding| finding.kind != FindingKind::Note).collect();
+    if findings.is_empty() { Ok(store) } else { Err(format!("check: {findings:?}")) }
+}
+
+/// The model: names, and the word their `init` wrote.
+type Names = BTreeMap<String, u64>;
+
+fn objects(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let make = |store: &Store, name: &str, word: u64| {
+        let options = ObjectOptions { engine: Engine::None, fingerprint: word, span: Some(128 << 10) };
+        let made = store.create_object(name, options, |object| {
+            let at = object.prime() + 1024;
+            object.media().store(at, word);
+            object.media().flush(at, 8);
+            object.set_root(at);
+            Ok::<(), Error>(())
+        });
+        made.map(drop).expect("room for an object");
+    };
+    explorer.explore_twin(
+        &image(),
+        &Names::new(),
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            let added = |name: &'static str, word: u64| {
+                move |names: &mut Names| {
+                    names.insert(name.into(), word);
+                }
+            };
+            twin.step("make a", added("a", 1), || make(&store, "a", 1));
+            twin.step("make b", added("b", 2), || make(&store, "b", 2));
+            let removed = |names: &mut Names| {
+                names.remove("a");
+            };
+            twin.step("remove a", removed, || store.remove_object("a").expect("nobody has it open"));
+            twin.step("make a again", added("a", 3), || make(&store, "a", 3));
+        },
+        |media, seen| {
+            let store = attach(&media, seen)?;
+            let mut names = Names::new();
+            for info in store.objects().map_err(|error| error.to_string())? {
+                let object = store.object(&info.name).map_err(|error| error.to_string())?;
+                names.insert(info.name, media.load(object.root()));
+            }
+            Ok(names)
+        },
+    )
+}
+
+fn growth(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let span = ObjectOptions { span: Some(512 << 10), ..ObjectOptions::default() };
+    let image = image().then(|media| {
+        let store = Store::attach(media).expect("a whole store");
+        store.create_object("grows", span, |_| Ok::<(), Error>(())).expect("room for an object");
+        store.close().expect("sim barriers do not fail");
+    });
+    // The model: clusters backed from the start of the span, of which some are holes.
+    explorer.explore(
+        &image,
+        |media, oracle| {
+            let store = Store::attach(media.clone()).expect("a whole store");
+            let object = store.object("grows").expect("it is there");
+            let grow = |name: &str| {
+                oracle.step(name, || {
+                    let range = object.grow(1).expect("room in the span");
+                    media.store(range.start, 99);
+                    media.flush(range.start, 8);
+                    media.barrier().expect("sim barriers do not fail");
+                    range
+                })
+            };
+            grow("grow to 2");
+            let second = grow("grow to 3");
+            oracle.step("release the second", || {
+                object.release(second.clone()).expect("it was backed");
+                media.barrier().expect("sim barriers do not fail");
+            });
+            oracle.step("back it again", || {
+                object.back(second.clone()).expect("room on the media");
+                media.barrier().expect("sim barriers do not fail");
+            });
+        },
+        |media, seen| {
+            let store = attach(&media, seen)?;
+            let object = store.object("grows").map_err(|error| error.to_string())?;
+            let clusters = ((object.backed() - object.span().start) / CLUSTER) as usize;
+            let holes = object.holes().len();
+            let (acked, begun) = (seen.acked_count(), seen.begun_count());
+            let grown = 1 + acked.min(2)..=1 + begun.min(2);
+            let holes_fit = match (acked, begun) {
+                (_, ..=2) => holes == 0,
+                (..=2, 3) => holes <= 1,
+                (3, 3) => holes == 1,
+                (4, _) => holes == 0,
+                _ => holes <= 1,
+            };
+            if !grown.contains(&clusters) || !holes_fit {
+                return Err(format!("{clusters} clusters with {holes} holes, {seen:?}"));
+            }
+            let second = object.span().start + 2 * CLUSTER;
+            if acked == 2 && holes == 0 && media.load(second) != 99 {
+                return Err(format!("the cluster at {second:#x} lost its content before its release was settled"));
+            }
+            if acked == 4 && media.load(second) != 0 {
+                return Err(format!("the cluster at {second:#x}, backed again, holds what it held before (STORE-6)"));
+            }
+            // What grows from here reads as zeros.
+            let range = object.grow(1).map_err(|error| error.to_string())?;
+            let dirty = media.read_vec(range.start, CLUSTER as usize).iter().any(|&byte| byte != 0);
+            if dirty { Err(format!("the cluster at {:#x} is not zeroed", range.start)) } else { Ok(()) }
+        },
+    )
+}
+
+fn format(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore(
+        &Image::zeroed(CLUSTER).with_max(MAX),
+        |media, oracle| {
+            oracle.step("format", || Store::format(media, &options()).map(drop).expect("a small store"));
+        },
+        |media, seen| match Store::attach(media.clone()) {
+            Ok(store) => {
+                seen.recovered();
+                let findings = store.check();
+                if findings.is_empty() { Ok(()) } else { Err(format!("check: {findings:?}")) }
+            }
+            Err(Error::NotAStore { .. } | Error::Unfinished { .. }) if seen.acked_count() == 0 => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
+    )
+}
+
+fn raise(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore(
+        &image().with_max(3 * MAX),
+        |media, oracle| {
+            let store = Store::attach(media).expect("a whole store");
+            for times in [2, 3] {
+                oracle.step(format!("raise to {}", times * MAX), || store.grow(times * MAX).expect("the media can"));
+            }
+        },
+        |media, seen| {
+            let max = attach(&media, seen)?.info().max / MAX;
+            let fits = (seen.acked_count() as u64 + 1..=seen.begun_count() as u64 + 1).contains(&max);
+            if fits { Ok(()) } else { Err(format!("the maximum is {max} times the first, {seen:?}")) }
+        },
+    )
+}
