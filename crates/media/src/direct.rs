@@ -1,9 +1,11 @@
 //! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device profile on request.
 
 use crate::file::Disk;
+use crate::head::Head;
 use crate::mapping::Mapping;
 use crate::profile::{Profile, spin_since};
 use crate::{BackendKind, Error, FlushKind, Result, isa};
+use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fs::File;
 use std::path::PathBuf;
@@ -13,10 +15,16 @@ pub(crate) struct Direct {
     pub flush: FlushKind,
     pub profile: Profile,
     /// `None` for memory without a file.
-    pub file: Option<File>,
+    pub file: Option<Backing>,
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,
+}
+
+/// The file of a direct mapping, and its head, which says how long the file should be.
+pub(crate) struct Backing {
+    pub file: File,
+    pub head: Mutex<Head>,
 }
 
 thread_local! {
@@ -53,17 +61,23 @@ impl Direct {
     }
 
     pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
-        Disk::allocate(file, at, len).map_err(|source| Error::Io {
-            action: "allocate space",
-            path: self.path.clone(),
-            source,
-        })
+        let Some(Backing { file, head }) = &self.file else { return Ok(()) };
+        let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
+        let mut head = head.lock();
+        Disk::allocate(file, at, len).map_err(io("allocate space"))?;
+        if at + len > head.file_len {
+            // The growth first: a head must never promise bytes that a power loss can take back.
+            Disk::sync(file).map_err(io("sync the growth of"))?;
+            head.file_len = at + len;
+            let (place, bytes) = head.next();
+            Disk::write_sync_at(file, place, bytes).map_err(io("write the media head of"))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn punch(&self, at: u64, len: u64) {
-        if let Some(file) = &self.file {
-            Disk::punch(file, at, len);
+        if let Some(backing) = &self.file {
+            Disk::punch(&backing.file, at, len);
         }
     }
 }

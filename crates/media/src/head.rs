@@ -108,9 +108,13 @@ impl Head {
             || head.log_len % 4096 != 0
             || head.log_head % 512 != 0
             || head.log_head > head.log_len
-            || head.log_len < crate::file::LOG_MIN && head.log_ready != 0
+            || head.log_len > crate::file::LOG_MAX
+            || head.log_ready != 0 && (head.log_len < crate::file::LOG_MIN || head.log_sequence == 0)
         {
             return Err(damaged("the media head's log position lies outside the log"));
+        }
+        if [head.sequence, head.log_sequence, head.incarnation].iter().any(|&count| count >= 1 << 62) {
+            return Err(damaged("a counter of the media head has a value that no store lives to reach"));
         }
         Ok(head)
     }

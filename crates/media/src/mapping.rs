@@ -283,7 +283,7 @@ impl Mapping {
     pub(crate) fn give_back(&self, at: u64, len: u64) -> io::Result<()> {
         self.check(at, len);
         assert!(at % 4096 == 0 && len % 4096 == 0, "pages are given back whole");
-        // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same bytes (FILE-5).
+        // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same bytes (BACK-1).
         unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontNeed) }?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Creating and opening media: choose the backend, replay the log, map.
 
 use crate::counters::Counters;
-use crate::direct::Direct;
+use crate::direct::{Backing, Direct};
 use crate::file::{self, Disk, FileBackend};
 use crate::head::{COPIES, HEAD_END, Head};
 use crate::mapping::{Mapping, Mode};
@@ -34,7 +34,11 @@ impl Media {
     pub fn create(path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
         let file = File::options().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "create", path: path.into(), source })?;
-        Media::create_in(file, path, geometry, options).inspect_err(|_| {
+        let media = Media::create_in(file, path, geometry, options).and_then(|media| {
+            sync_directory(path)?;
+            Ok(media)
+        });
+        media.inspect_err(|_| {
             let _ = std::fs::remove_file(path); // ours: `create_new` made it
         })
     }
@@ -106,7 +110,7 @@ impl Media {
         if kind == BackendKind::File {
             return Media::on_disk_mapped(Arc::new(file), mapping, path, (head, len), options);
         }
-        let direct = Direct::new(kind, Some(file), path, options)?;
+        let direct = Direct::new(kind, Some(Backing { file, head: head.into() }), path, options)?;
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len))
     }
 
@@ -150,7 +154,7 @@ impl Media {
 }
 
 impl Direct {
-    fn new(kind: BackendKind, file: Option<File>, path: &Path, options: &Options) -> Result<Direct> {
+    fn new(kind: BackendKind, file: Option<Backing>, path: &Path, options: &Options) -> Result<Direct> {
         let flush = if options.flush_on_fail { FlushKind::None } else { options.flush.unwrap_or_else(isa::detect) };
         if !isa::supported(flush) {
             let detail = format!("this CPU has no {}; leave the flush instruction to be chosen", flush.name());
@@ -163,6 +167,13 @@ impl Direct {
         }
         Ok(Direct { kind, flush, profile, slow, file, path: path.into() })
     }
+}
+
+/// Makes a new file's name survive, as its bytes do.
+fn sync_directory(path: &Path) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let io = |source| Error::Io { action: "sync the directory of", path: path.into(), source };
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
 }
 
 /// Recognises a store, and brings its log to its place.

@@ -70,11 +70,14 @@ pub struct Options {
     pub flush_on_fail: bool,
     /// Slows `shm` down to a device.
     pub profile: Profile,
-    /// Size of the `file` log of a store being created, in bytes; a multiple of 64 KiB.
+    /// Size of the `file` log of a store being created, in bytes; a multiple of 64 KiB, at most 1 GiB.
     pub log_bytes: u64,
     /// Whether `file` checkpoints in a thread of its own when the log is half full. Where not, the flush that finds
     /// the log full does it.
     pub background: bool,
+    /// Whether `file` gives clean pages back to the system after a checkpoint. That needs every store to lie inside a
+    /// [`crate::Section`], as our own rooms' stores do; programs that store elsewhere turn it off and keep their pages.
+    pub give_back: bool,
 }
 
 impl Default for Options {
@@ -87,6 +90,7 @@ impl Default for Options {
             profile: Profile::DRAM,
             log_bytes: 64 << 20,
             background: true,
+            give_back: true,
         }
     }
 }

@@ -32,6 +32,8 @@ const BATCH_PAGES: usize = 256;
 pub(crate) struct Room {
     pages: Vec<u64>,
     copies: Vec<u8>,
+    /// Pages of the newest checkpoint, in order: candidates for being given back.
+    pub cleaned: Vec<u64>,
 }
 
 impl Shared {
@@ -59,7 +61,7 @@ impl Shared {
     /// Checkpoints if `wanted` says so once the turn has come.
     pub(crate) fn checkpoint_when(&self, wanted: impl Fn(&Log) -> bool) -> Result<()> {
         let mut room = self.checkpointing.lock();
-        let Room { pages, copies } = &mut *room;
+        let Room { pages, copies, cleaned } = &mut *room;
         self.check_alive()?;
         let target = {
             let mut log = self.log.lock();
@@ -73,6 +75,9 @@ impl Shared {
             (log.tail, log.sequence, log.chain)
         };
         let done = self.write_pages(pages, copies).and_then(|()| self.pass(target));
+        if done.is_ok() && self.gives_back {
+            std::mem::swap(pages, cleaned);
+        }
         pages.clear();
         done
     }

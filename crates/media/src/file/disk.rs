@@ -51,6 +51,10 @@ impl Disk for File {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => done += count,
                 Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::OPNOTSUPP) => {
+                    FileExt::write_all_at(self, &bytes[done..], at + done as u64)?;
+                    return self.sync_data();
+                }
                 Err(errno) => return Err(errno.into()),
             }
         }

@@ -90,7 +90,9 @@ impl Shared {
     fn keep(&self) {
         while let Some(task) = self.keeper.next() {
             let _ = match task {
-                Task::Checkpoint => self.checkpoint_when(|log| log.is_crowded(self.log_place.1)),
+                Task::Checkpoint => {
+                    self.checkpoint_when(|log| log.is_crowded(self.log_place.1)).map(|()| self.give_back())
+                }
                 Task::Sync => self.sync_written(),
             };
         }

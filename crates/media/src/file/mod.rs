@@ -11,6 +11,7 @@ mod checkpoint;
 mod dirty;
 mod disk;
 mod fork;
+mod give_back;
 mod keeper;
 mod layout;
 mod log;
@@ -34,6 +35,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The smallest log that can be used.
 pub(crate) const LOG_MIN: u64 = 16 << 10;
+/// The largest: recovery reads the log into memory.
+pub(crate) const LOG_MAX: u64 = 1 << 30;
 
 /// One open store; shared by all clones of its media, and by its keeper.
 pub(crate) struct FileBackend {
@@ -65,6 +68,8 @@ struct Shared {
     checkpointing: Mutex<checkpoint::Room>,
     /// Open sections read, giving pages back writes.
     gate: RwLock<()>,
+    /// Whether every store is made inside a section, so that pages may be given back outside of them.
+    gives_back: bool,
     keeper: Keeper,
     fork: ForkMark,
     /// Set by tests: the end is not to be orderly.
@@ -105,6 +110,7 @@ impl FileBackend {
             poison: OnceLock::new(),
             checkpointing: Mutex::default(),
             gate: RwLock::new(()),
+            gives_back: options.give_back,
             keeper: Keeper::new(shared.clone(), interval, options.background),
             fork,
             abandoned: AtomicBool::new(false),
@@ -140,7 +146,9 @@ impl FileBackend {
 
     #[inline]
     pub(crate) fn section(&self) -> Section<'_> {
-        Section { _gate: Some(self.shared.gate.read_recursive()) }
+        // Recursive: a section inside a section must not wait for a giver-back that waits for the outer one.
+        // A forked child has no mapping to store to, and the lock may have been held at the fork.
+        Section { _gate: (!self.shared.fork.is_child()).then(|| self.shared.gate.read_recursive()) }
     }
 
     /// Backs a range; the log notes it, so that after a crash it is backed again before anything that relies on it.
@@ -155,6 +163,11 @@ impl FileBackend {
     pub(crate) fn punch(&self, at: u64, len: u64) {
         if self.shared.check_alive().is_ok() {
             self.shared.disk.punch(at, len);
+            // Nobody needs the range, so the private copies of its whole pages may go too.
+            let (first, end) = (at.next_multiple_of(dirty::PAGE), (at + len) & !(dirty::PAGE - 1));
+            if first < end {
+                let _ = self.shared.mapping.give_back(first, end - first);
+            }
         }
     }
 
@@ -163,7 +176,9 @@ impl FileBackend {
     }
 
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        self.shared.checkpoint()
+        self.shared.checkpoint()?;
+        self.shared.give_back();
+        Ok(())
     }
 
     /// For tests: the store ends as if the process had died.

@@ -1,0 +1,42 @@
+//! Giving clean pages back, so that memory stays within twice the live set plus the log.
+//!
+//! A page that was written becomes a private copy beside the system's own copy of the file. After a checkpoint the two
+//! are equal, mostly, and the private one can go: the next load finds the file's bytes.
+//!
+//! Invariants
+//!   BACK-1  A page is given back only while no section is open, and only if its bytes equal the file's. So a store that
+//!           was never flushed, or flushed since, keeps its page.
+//!   BACK-2  The gate is waited for in bounded time: a section may itself wait for a checkpoint.
+//!
+//! Threads: one at a time, beside readers. Loads may race with it: they find the same bytes before and after.
+
+use super::Shared;
+use super::dirty::PAGE;
+use std::time::Duration;
+
+/// Pages looked at while the gate is closed once: some tens of microseconds.
+const BATCH_PAGES: usize = 64;
+const PATIENCE: Duration = Duration::from_millis(2);
+
+impl Shared {
+    /// Gives back what the newest checkpoint cleaned, except pages that are dirty again: these are hot.
+    pub(crate) fn give_back(&self) {
+        let mut room = self.checkpointing.lock();
+        let mut bytes = vec![0; PAGE as usize];
+        for batch in room.cleaned.chunks(BATCH_PAGES) {
+            // After BACK-2 the rest keeps its memory until it is dirtied and cleaned again.
+            let Some(_gate) = self.gate.try_write_for(PATIENCE) else { break };
+            for &page in batch {
+                let hot = self.log.lock().dirty.contains(page);
+                if !hot && self.disk.read_at(page * PAGE, &mut bytes).is_ok() && self.is_equal(page, &bytes) {
+                    let _ = self.mapping.give_back(page * PAGE, PAGE); // a refusal only keeps the page
+                }
+            }
+        }
+        room.cleaned.clear();
+    }
+
+    fn is_equal(&self, page: u64, bytes: &[u8]) -> bool {
+        self.mapping.compare(page * PAGE, PAGE, bytes).is_eq()
+    }
+}
