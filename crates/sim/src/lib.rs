@@ -39,6 +39,7 @@
 compile_error!("the explorer forks and reads /proc: it runs on Linux");
 
 mod child;
+mod disk;
 mod engine;
 mod explorer;
 mod failure;
@@ -49,12 +50,14 @@ mod image;
 mod naive;
 mod oracle;
 mod points;
+mod power;
 mod random;
 mod recipes;
 mod stage;
 mod tape;
 mod twin;
 
+pub use disk::{DiskCall, DiskEvent, DiskTape, RecordedDisk, SECTOR};
 pub use explorer::{Explorer, Profile, ProfileReport, Report};
 pub use failure::Failure;
 pub use faults::{FaultReport, fault_loop};
@@ -62,6 +65,7 @@ pub use golden::{Tracer, assert_golden, trace};
 pub use image::Image;
 pub use oracle::{Op, Oracle, Seen};
 pub use points::Tear;
+pub use power::{Cut, PowerCut, PowerFailure, PowerReport};
 pub use random::Random;
 pub use tape::Settling;
 pub use twin::{Order, Twin};

@@ -20,8 +20,8 @@
 use super::Shared;
 use super::dirty::PAGE;
 use super::log::Log;
-use crate::Result;
 use crate::counters::Counter;
+use crate::{Result, seeded};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Release, fence};
 
 /// Pages copied and written between two syncs of the log.
@@ -74,7 +74,11 @@ impl Shared {
             log.dirty.take(pages);
             (log.tail, log.sequence, log.chain)
         };
-        let done = self.write_pages(pages, copies).and_then(|()| self.pass(target));
+        let done = if seeded("media-head-before-pages") {
+            self.pass(target).and_then(|()| self.write_pages(pages, copies))
+        } else {
+            self.write_pages(pages, copies).and_then(|()| self.pass(target))
+        };
         if done.is_ok() && self.gives_back {
             std::mem::swap(pages, cleaned);
         }
@@ -93,13 +97,18 @@ impl Shared {
             }
             // Pairs with the fence of whoever stored what was just read: its earlier flushes are seen below.
             fence(Acquire);
-            self.sync_log()?; // CKPT-1
+            if !seeded("media-page-before-log") {
+                self.sync_log()?; // CKPT-1
+            }
             for run in batch.chunk_by(|page, next| page + 1 == *next) {
                 let bytes = &copies[..run.len() * PAGE as usize];
                 self.try_io("write pages", |shared| shared.disk.write_at(run[0] * PAGE, bytes))?;
                 self.disk.start_write(run[0] * PAGE, bytes.len() as u64);
                 copies.drain(..run.len() * PAGE as usize);
             }
+        }
+        if seeded("media-pages-unsynced") {
+            return Ok(());
         }
         self.try_io("sync pages", |shared| shared.disk.sync())?; // CKPT-2
         self.counters.add(Counter::Syncs, 1);

@@ -21,7 +21,7 @@ use super::dirty::{DirtyPages, LINES_PER_PAGE};
 use super::layout::{LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR};
 use crate::counters::Counter;
 use crate::head::Head;
-use crate::{Durability, Error, Mark, Result};
+use crate::{Durability, Error, Mark, Result, seeded};
 use parking_lot::MutexGuard;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -275,7 +275,7 @@ impl Shared {
         let (log_at, log_len) = self.log_place;
         let place = position % log_len;
         let first = bytes.len().min((log_len - place) as usize);
-        let sync = self.durability == Durability::Always;
+        let sync = self.durability == Durability::Always && !seeded("media-barrier-unsynced");
         debug_assert!(place % SECTOR == 0 && bytes.len() as u64 % SECTOR == 0);
         for (at, part) in [(log_at + place, &bytes[..first]), (log_at, &bytes[first..])] {
             if part.is_empty() {

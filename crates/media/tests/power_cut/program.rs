@@ -1,0 +1,161 @@
+//! Random programs on a recorded disk, and the exploration of what they leave.
+
+use crate::model::Model;
+use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_sim::{Cut, PowerCut, PowerFailure, PowerReport, Random, RecordedDisk};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const LOG_AT: u64 = 16 << 10;
+pub const LOG_LEN: u64 = 16 << 10;
+pub const DATA: u64 = LOG_AT + LOG_LEN;
+pub const LEN: u64 = 128 << 10;
+pub const MAX: u64 = 256 << 10;
+
+/// A fresh store as it lies on the medium, with its log prepared.
+pub fn fresh() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let geometry = Geometry { max: MAX, len: LEN, log_at: LOG_AT, log_len: LOG_LEN };
+    drop(Media::create(&path, geometry, &options(Durability::Always)).unwrap());
+    std::fs::read(&path).unwrap()
+}
+
+/// No threads but the test's, so that a seed tells all.
+pub fn options(durability: Durability) -> Options {
+    Options { backend: BackendChoice::File, durability, background: false, ..Options::default() }
+}
+
+pub fn open(disk: &Arc<RecordedDisk>, durability: Durability) -> everbyte_media::Result<Media> {
+    Media::open_disk(disk.clone(), Path::new("recorded"), &options(durability))
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Store(u64),
+    Flush(u64, u64),
+    Fence,
+    Barrier,
+    Checkpoint,
+    /// The process dies, and the store is opened again.
+    Die,
+    /// The store is closed, and opened again.
+    Close,
+    Extend(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub ops: Vec<Op>,
+    pub durability: Durability,
+}
+
+impl Program {
+    /// A program of a few dozen steps on a few dozen words, so that lines and pages are met again and again.
+    pub fn random(seed: u64) -> Program {
+        let mut random = Random::new(seed);
+        let durability = match random.below(4) {
+            0 => Durability::Process,
+            1 => Durability::Interval(Duration::from_secs(3600)),
+            _ => Durability::Always,
+        };
+        let deaths = random.below(3);
+        let mut ops = Vec::new();
+        for _ in 0..40 + random.below(60) {
+            let word = DATA + random.below(5) * 4096 + random.below(6) * 64 + random.below(2) * 8;
+            ops.push(match random.below(40) {
+                0..16 => Op::Store(word),
+                16..26 => Op::Flush(word & !63, 64 * (1 + random.below(3))),
+                26 => Op::Flush(word & !4095, 4096), // fills the log, and with it comes a checkpoint
+                27..33 => Op::Fence,
+                33..36 => Op::Barrier,
+                36..38 => Op::Checkpoint,
+                38 if deaths > 0 => {
+                    if random.below(3) == 0 {
+                        Op::Close
+                    } else {
+                        Op::Die
+                    }
+                }
+                _ => Op::Extend(LEN + random.below(8) * 4096),
+            });
+        }
+        Program { ops, durability }
+    }
+
+    /// Runs on `disk`, where acknowledged fences are noted; returns the model of each life, as it was at its end.
+    pub fn run(&self, disk: &Arc<RecordedDisk>) -> everbyte_media::Result<Vec<Model>> {
+        let (mut lives, mut model) = (Vec::new(), Model::default());
+        let acknowledge = |life: usize, fence: u64| disk.note((life as u64) << 32 | fence);
+        let mut media = open(disk, self.durability)?;
+        for (step, op) in self.ops.iter().enumerate() {
+            match *op {
+                Op::Store(at) => {
+                    media.store(at, step as u64 + 1);
+                    model.store(at, step as u64 + 1);
+                }
+                Op::Flush(at, len) => {
+                    media.flush(at, len);
+                    model.flush(at, len);
+                }
+                Op::Fence => {
+                    media.fence();
+                    model.fence();
+                }
+                Op::Barrier => {
+                    let fence = model.fence();
+                    media.barrier()?;
+                    // The other modes acknowledge against a process's death only.
+                    if self.durability == Durability::Always {
+                        acknowledge(lives.len(), fence);
+                    }
+                }
+                Op::Checkpoint => {
+                    let fence = model.fence();
+                    media.checkpoint()?;
+                    acknowledge(lives.len(), fence);
+                }
+                Op::Extend(at) => media.extend(at, 4096)?,
+                Op::Die | Op::Close => {
+                    if matches!(op, Op::Close) {
+                        model.fence();
+                        media.close()?;
+                    }
+                    media.abandon();
+                    media = open(disk, self.durability)?;
+                    lives.push(model.clone());
+                    acknowledge(lives.len(), model.restart(|at| media.load(at)));
+                }
+            }
+        }
+        media.abandon();
+        lives.push(model);
+        Ok(lives)
+    }
+}
+
+/// Runs the program and cuts its power at every point; each image is recovered, checked, and cut again in recovery.
+pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let told = |detail: String| PowerFailure { detail, replay: format!("seed {seed} of {test}") };
+    let lives = program.run(&disk).map_err(|error| told(format!("without a power cut: {error}")))?;
+    let cut = PowerCut::new(test).seed(seed).images_per_point(16);
+    cut.explore(&disk.tape(), |cut, image| {
+        recover(&lives, cut, &image)?;
+        if cut.image % 7 != 0 {
+            return Ok(());
+        }
+        let again = PowerCut::new("recovery").seed(seed).images_per_point(6);
+        let again = again.explore(&image.tape(), |_, image| recover(&lives, cut, &image));
+        again.map(|_| ()).map_err(|failure| format!("in recovery: {}", failure.detail))
+    })
+}
+
+fn recover(lives: &[Model], cut: Cut<'_>, image: &Arc<RecordedDisk>) -> Result<(), String> {
+    let media = open(image, Durability::Always).map_err(|error| error.to_string())?;
+    let (life, acked) = cut.notes.last().map_or((0, None), |note| ((note >> 32) as usize, Some(note & 0xffff_ffff)));
+    let checked = lives[life].check(acked, |at| media.load(at));
+    media.abandon();
+    checked
+}
