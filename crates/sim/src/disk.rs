@@ -160,8 +160,18 @@ impl Medium {
         }
     }
 
-    pub(crate) fn pending(&self) -> &BTreeMap<usize, Vec<Box<[u8]>>> {
-        &self.pending
+    /// The sectors that may come to hold something else than the medium has now, and what.
+    pub(crate) fn undecided(&self) -> Vec<(usize, Vec<&[u8]>)> {
+        let undecided = self.pending.iter().map(|(&sector, contents)| {
+            let settled = sector_of(&self.durable, sector);
+            let mut others: Vec<&[u8]> = Vec::new();
+            for content in contents.iter().map(|content| &**content).filter(|content| *content != settled) {
+                others.retain(|other| *other != content); // the newest stays the last
+                others.push(content);
+            }
+            (sector, others)
+        });
+        undecided.filter(|(_, others)| !others.is_empty()).collect()
     }
 
     /// Whether the length is undecided.
@@ -169,13 +179,13 @@ impl Medium {
         self.durable_len < self.cache.len()
     }
 
-    /// The image with, of each pending sector in order, the content chosen (0 is the settled one), and the length it
-    /// was growing to if `grown`.
-    pub(crate) fn image(&self, choices: &[usize], grown: bool) -> Vec<u8> {
+    /// The image with, of each undecided sector, the content chosen (0 is the settled one), and the length it was
+    /// growing to if `grown`.
+    pub(crate) fn image(&self, undecided: &[(usize, Vec<&[u8]>)], choices: &[usize], grown: bool) -> Vec<u8> {
         let mut image = self.durable.clone();
-        for ((&sector, contents), &choice) in self.pending.iter().zip(choices) {
+        for ((sector, contents), &choice) in undecided.iter().zip(choices) {
             if choice > 0 {
-                put_sector(&mut image, sector, &contents[choice - 1]);
+                put_sector(&mut image, *sector, contents[choice - 1]);
             }
         }
         image.resize(if grown { self.cache.len() } else { self.durable_len }, 0);

@@ -104,7 +104,10 @@ impl PowerCut {
             }
             let mut random = Random::new(seed ^ (point as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let spent = report.images >= self.images_max;
-            let (images, all) = choices(&medium, if spent { 2 } else { self.images_per_point }, &mut random);
+            let undecided = medium.undecided();
+            let sizes: Vec<usize> = undecided.iter().map(|(_, contents)| contents.len() + 1).collect();
+            let budget = if spent { 2 } else { self.images_per_point };
+            let (images, all) = choices(&sizes, medium.is_growing(), budget, &mut random);
             report.points += 1;
             report.exhausted += usize::from(all);
             for (image, (choice, grown)) in images.into_iter().enumerate() {
@@ -112,7 +115,7 @@ impl PowerCut {
                     continue;
                 }
                 report.images += 1;
-                let disk = RecordedDisk::new(&medium.image(&choice, grown)).expect("memory for an image");
+                let disk = RecordedDisk::new(&medium.image(&undecided, &choice, grown)).expect("memory for an image");
                 check(Cut { point, image, notes: &notes }, disk).map_err(|detail| PowerFailure {
                     detail: format!(
                         "{}: power cut before event {point} ({}), image {image} of contents {choice:?}: {detail}",
@@ -147,16 +150,15 @@ fn parse(text: &str) -> Option<(u64, usize, usize)> {
 type Choice = (Vec<usize>, bool);
 
 /// The images of one point, without repetition, and whether these are all there can be.
-fn choices(medium: &Medium, budget: usize, random: &mut Random) -> (Vec<Choice>, bool) {
-    let sizes: Vec<usize> = medium.pending().values().map(|contents| contents.len() + 1).collect();
-    let lengths: &[bool] = if medium.is_growing() { &[true, false] } else { &[true] };
+fn choices(sizes: &[usize], growing: bool, budget: usize, random: &mut Random) -> (Vec<Choice>, bool) {
+    let lengths: &[bool] = if growing { &[true, false] } else { &[true] };
     let possible = sizes.iter().try_fold(lengths.len(), |product, &size| product.checked_mul(size));
     if possible.is_some_and(|possible| possible <= budget) {
         let mut all = vec![(Vec::new(), false)];
         all.clear();
         for &grown in lengths {
             let mut partial = vec![Vec::new()];
-            for &size in &sizes {
+            for &size in sizes {
                 partial = partial
                     .into_iter()
                     .flat_map(|choice: Vec<usize>| {

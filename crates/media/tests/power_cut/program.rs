@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
-use everbyte_sim::{Cut, PowerCut, PowerFailure, PowerReport, Random, RecordedDisk};
+use everbyte_sim::{Cut, DiskEvent, PowerCut, PowerFailure, PowerReport, Random, RecordedDisk};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 pub const LOG_AT: u64 = 16 << 10;
 pub const LOG_LEN: u64 = 16 << 10;
 pub const DATA: u64 = LOG_AT + LOG_LEN;
-pub const LEN: u64 = 128 << 10;
-pub const MAX: u64 = 256 << 10;
+pub const LEN: u64 = 64 << 10;
+pub const MAX: u64 = 128 << 10;
 
 /// A fresh store as it lies on the medium, with its log prepared.
 pub fn fresh() -> Vec<u8> {
@@ -62,7 +62,7 @@ impl Program {
         };
         let deaths = random.below(3);
         let mut ops = Vec::new();
-        for _ in 0..40 + random.below(60) {
+        for _ in 0..80 + random.below(120) {
             let word = DATA + random.below(5) * 4096 + random.below(6) * 64 + random.below(2) * 8;
             ops.push(match random.below(40) {
                 0..16 => Op::Store(word),
@@ -86,7 +86,19 @@ impl Program {
 
     /// Runs on `disk`, where acknowledged fences are noted; returns the model of each life, as it was at its end.
     pub fn run(&self, disk: &Arc<RecordedDisk>) -> everbyte_media::Result<Vec<Model>> {
+        let (lives, outcome) = self.run_to_failure(disk);
+        outcome.map(|()| lives)
+    }
+
+    /// As [`Program::run`], with what had been done when a call failed.
+    pub fn run_to_failure(&self, disk: &Arc<RecordedDisk>) -> (Vec<Model>, everbyte_media::Result<()>) {
         let (mut lives, mut model) = (Vec::new(), Model::default());
+        let outcome = self.steps(disk, &mut lives, &mut model);
+        lives.push(model);
+        (lives, outcome)
+    }
+
+    fn steps(&self, disk: &Arc<RecordedDisk>, lives: &mut Vec<Model>, model: &mut Model) -> everbyte_media::Result<()> {
         let acknowledge = |life: usize, fence: u64| disk.note((life as u64) << 32 | fence);
         let mut media = open(disk, self.durability)?;
         for (step, op) in self.ops.iter().enumerate() {
@@ -130,8 +142,7 @@ impl Program {
             }
         }
         media.abandon();
-        lives.push(model);
-        Ok(lives)
+        Ok(())
     }
 }
 
@@ -150,6 +161,22 @@ pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, 
         let again = again.explore(&image.tape(), |_, image| recover(&lives, cut, &image));
         again.map(|_| ()).map_err(|failure| format!("in recovery: {}", failure.detail))
     })
+}
+
+/// Reopens at once, checks, and cuts the power that life ends with.
+pub fn explore_end(test: &str, lives: &[Model], disk: &Arc<RecordedDisk>, seed: u64) -> Result<(), String> {
+    let tape = disk.tape();
+    let cut = PowerCut::new(test).seed(seed).images_per_point(200);
+    let explored = cut
+        .explore(&tape, |cut, image| if cut.point == tape.events.len() { recover(lives, cut, &image) } else { Ok(()) });
+    explored.map_err(|failure| failure.to_string())?;
+    let notes: Vec<u64> = tape
+        .events
+        .iter()
+        .filter_map(|event| if let DiskEvent::Note(note) = event { Some(*note) } else { None })
+        .collect();
+    recover(lives, Cut { point: tape.events.len(), image: 0, notes: &notes }, disk)
+        .map_err(|detail| format!("reopened: {detail}"))
 }
 
 fn recover(lives: &[Model], cut: Cut<'_>, image: &Arc<RecordedDisk>) -> Result<(), String> {

@@ -1,7 +1,10 @@
-//! Traps, each by its name: the shortest program in which forgetting one sentence of the contract loses data.
+//! Traps, each by its name: the shortest program in which forgetting one sentence of the contract loses data. Each is
+//! explored as it should be, and must pass; then with the sentence forgotten, and must be found.
 
-use crate::program::{DATA, Op, Program, explore};
-use everbyte_media::{Durability, museum};
+use crate::program::{DATA, LOG_AT, LOG_LEN, Op, Op::*, Program, explore, fresh, open};
+use everbyte_media::{Durability, Error, Media, museum};
+use everbyte_sim::{DiskCall, PowerCut, PowerFailure, PowerReport, RecordedDisk};
+use std::sync::Arc;
 
 const A: u64 = DATA;
 const B: u64 = DATA + 4096;
@@ -9,15 +12,288 @@ const B: u64 = DATA + 4096;
 /// Explores a program, which must pass, and with the bug, which must be found.
 fn check(trap: &str, bug: &'static str, durability: Durability, ops: &[Op]) {
     let program = Program { ops: ops.to_vec(), durability };
-    explore(trap, &program, 1).unwrap_or_else(|failure| panic!("{failure}"));
-    let found = museum::with(bug, || explore(trap, &program, 1));
-    assert!(found.is_err(), "{bug} was not found");
+    finds(bug, || explore(trap, &program, 1));
+}
+
+fn finds(bug: &'static str, explore: impl Fn() -> Result<PowerReport, PowerFailure>) {
+    explore().unwrap_or_else(|failure| panic!("{failure}"));
+    let found = museum::with(bug, &explore);
+    println!("{bug}: {}", found.expect_err("the seeded bug was not found").detail);
+}
+
+fn settle(media: &Media, at: u64, value: u64) {
+    let _section = media.section();
+    media.store(at, value);
+    media.flush(at, 8);
+    media.barrier().unwrap();
+}
+
+/// A barrier that does not sync has told a lie.
+#[test]
+fn a_barrier_is_on_the_medium() {
+    let ops = [Store(A), Flush(A, 8), Barrier];
+    check("a_barrier_is_on_the_medium", "media-barrier-unsynced", Durability::Always, &ops);
 }
 
 /// A record that was only in the cache may not be acted upon: the next cut could take it while keeping what was done.
 #[test]
 fn recovery_syncs_the_log_before_it_replays() {
-    use Op::*;
     let ops = [Store(A), Flush(A, 8), Fence, Store(B), Flush(B, 8), Barrier, Die];
     check("recovery_syncs_the_log_before_it_replays", "media-replay-unsynced", Durability::Process, &ops);
+}
+
+/// B's page is dirty, and is copied with a store to B that was never flushed; what was flushed before that store is only
+/// in the open batch. The log is full, so the flush that finds it so checkpoints in the midst of things.
+#[test]
+fn a_checkpoint_writes_no_page_before_the_log() {
+    for durability in [Durability::Always, Durability::Process] {
+        let fill = [Flush(DATA + 8192, 4096), Flush(DATA + 12288, 4096), Flush(B + 64, 4032), Barrier];
+        let trap = [Store(A), Flush(A, 8), Fence, Store(B), Flush(DATA + 16384, 4096)];
+        let ops = [&fill[..], &trap].concat();
+        check("a_checkpoint_writes_no_page_before_the_log", "media-page-before-log", durability, &ops);
+    }
+}
+
+/// The head passes records whose pages are not on the medium.
+#[test]
+fn a_head_passes_no_record_before_its_pages() {
+    let ops = [Store(A), Flush(A, 8), Barrier, Checkpoint, Store(B), Flush(B, 8), Barrier];
+    for bug in ["media-head-before-pages", "media-pages-unsynced"] {
+        check("a_head_passes_no_record_before_its_pages", bug, Durability::Always, &ops);
+    }
+}
+
+/// Log space is written again while the head on the medium still begins there.
+#[test]
+fn the_log_is_not_reused_before_a_head_has_passed_it() {
+    let mut ops = vec![Store(A), Flush(A, 8), Barrier];
+    ops.extend([Flush(DATA + 8192, 4096), Flush(DATA + 12288, 4096), Flush(DATA + 16384, 4096)]);
+    ops.extend([Checkpoint, Flush(DATA + 8192, 4096), Store(B), Flush(B, 8), Barrier]);
+    let test = "the_log_is_not_reused_before_a_head_has_passed_it";
+    check(test, "media-reuse-before-head", Durability::Always, &ops);
+}
+
+/// A record of which some sectors are missing is no record.
+#[test]
+fn a_torn_record_is_not_replayed() {
+    let mut ops: Vec<Op> = (0..20).map(|line| Store(DATA + line * 64)).collect();
+    ops.extend([Flush(DATA, 20 * 64), Barrier, Checkpoint]);
+    ops.extend((0..20).map(|line| Store(DATA + line * 64)));
+    ops.extend([Flush(DATA, 20 * 64), Barrier]);
+    check("a_torn_record_is_not_replayed", "media-torn-record", Durability::Always, &ops);
+}
+
+/// Of two unsynced records the second reached the medium, the first did not. The next life writes another first one of
+/// the same length, and the second must not join it.
+#[test]
+fn a_stale_record_of_an_earlier_life_joins_no_chain() {
+    // The same value in both lives: then only the incarnation tells the first records apart.
+    for value in [1, 3] {
+        finds("media-no-chain", || {
+            let disk = RecordedDisk::new(&fresh()).unwrap();
+            let media = open(&disk, Durability::Process).unwrap();
+            settle(&media, A, 1);
+            settle(&media, A, 2);
+            media.abandon();
+            PowerCut::new("a_stale_record_of_an_earlier_life_joins_no_chain").explore(&disk.tape(), |_, image| {
+                let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
+                settle(&media, A, value);
+                media.abandon();
+                let found = open(&image, Durability::Always).map_err(|error| error.to_string())?.load(A);
+                if found == value { Ok(()) } else { Err(format!("{value} was acknowledged, {found} found")) }
+            })
+        });
+    }
+}
+
+/// Laps of the log: what an earlier lap wrote behind the newest record is never taken for its successor.
+#[test]
+fn a_stale_record_of_an_earlier_lap_joins_no_chain() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    for value in 1..200 {
+        settle(&media, A + value % 3 * 64, value);
+        if value % 13 == 0 {
+            media.checkpoint().unwrap();
+        }
+        let image = RecordedDisk::new(&disk.content()).unwrap();
+        let opened = open(&image, Durability::Always).unwrap();
+        for lately in value.saturating_sub(2).max(1)..=value {
+            assert_eq!(opened.load(A + lately % 3 * 64), lately);
+        }
+        opened.abandon();
+    }
+}
+
+/// A bit flips in a record that a later one, or the head, knows to have been synced: that is damage, and is said.
+#[test]
+fn a_break_below_a_synced_mark_is_damage() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    for value in 1..=3 {
+        settle(&media, A, value);
+    }
+    media.abandon();
+    let whole = disk.content();
+    for record in 0..3 {
+        for byte in [0, 4, 9, 20, 30, 40, 50, 64, 100] {
+            let mut image = whole.clone();
+            image[LOG_AT as usize + record * 512 + byte] ^= 4;
+            let opened = open(&RecordedDisk::new(&image).unwrap(), Durability::Always);
+            match (record, opened) {
+                (0 | 1, Err(Error::Damaged { at, detail, .. })) => {
+                    assert_eq!(at, LOG_AT + record as u64 * 512);
+                    assert!(detail.contains("synced"), "{detail}");
+                }
+                // Nothing says that the last one was ever whole: it ends the log.
+                (2, Ok(media)) => {
+                    assert_eq!(media.load(A), 2);
+                    media.abandon();
+                }
+                (_, opened) => panic!("record {record}, byte {byte}: {opened:?}"),
+            }
+        }
+    }
+}
+
+/// A full disk refuses growth, and nothing else; once there is room, growth works.
+#[test]
+fn a_full_disk_refuses_growth_and_harms_nothing() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    settle(&media, A, 1);
+    disk.limit(media.len());
+    let refused = media.extend(media.len(), 4096).unwrap_err();
+    assert!(matches!(&refused, Error::Io { source, .. } if source.raw_os_error() == Some(28)), "{refused}");
+    let len = media.len();
+    settle(&media, A, 2);
+    media.checkpoint().unwrap();
+    disk.heal();
+    media.extend(len, 4096).unwrap();
+    settle(&media, len, 3);
+    media.abandon();
+    let media = open(&disk, Durability::Always).unwrap();
+    assert_eq!((media.load(A), media.load(len)), (2, 3));
+}
+
+/// The disk fills under a checkpoint (a file system that writes elsewhere): the store is poisoned, and nothing that was
+/// acknowledged is lost.
+#[test]
+fn a_full_disk_during_a_checkpoint_poisons_and_loses_nothing() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    settle(&media, A, 1);
+    settle(&media, B, 2);
+    disk.fail(DiskCall::Write, 0, libc::ENOSPC);
+    assert!(matches!(media.checkpoint(), Err(Error::Poisoned { .. })));
+    disk.heal();
+    drop(media);
+    let media = open(&disk, Durability::Always).unwrap();
+    assert_eq!((media.load(A), media.load(B)), (1, 2));
+}
+
+/// After the first failed sync everything is refused, for all threads and for ever, but reads; nothing is written any
+/// more, not even by dropping; and reopening in the same boot shows only what the medium has.
+#[test]
+fn a_failed_sync_poisons() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    settle(&media, A, 1);
+    media.store(A, 2);
+    media.flush(A, 8);
+    disk.fail(DiskCall::Sync, 0, libc::EIO);
+    let poisoned = media.barrier().unwrap_err();
+    assert!(matches!(poisoned, Error::Poisoned { .. }) && poisoned.to_string().contains("os error 5"), "{poisoned}");
+    let events = disk.tape().events.len();
+    let mark = media.mark();
+    for refused in [media.barrier(), media.settle(mark), media.checkpoint(), media.close(), media.extend(A, 8)] {
+        assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
+    }
+    for at in (DATA..DATA + 8 * 4096).step_by(64) {
+        media.flush(at, 64); // more than the log holds: it does not wait for what will never come
+    }
+    assert_eq!(media.load(A), 2);
+    drop(media);
+    assert_eq!(disk.tape().events.len(), events, "a poisoned store writes nothing");
+    let media = open(&disk, Durability::Always).unwrap();
+    assert_eq!(media.load(A), 1, "the page cache shows 2, the medium never had it");
+}
+
+/// Every write and every sync of a program fails once. The program hears of it, nothing acknowledged is lost, and the
+/// rule is kept: for who reopens at once, and for who comes after a power cut.
+#[test]
+fn the_nth_write_and_sync_fail() {
+    let ops =
+        [Store(A), Flush(A, 8), Barrier, Store(A), Flush(A, 8), Fence, Store(B), Flush(B, 8), Barrier, Checkpoint];
+    let ops = [&ops[..], &[Store(B), Flush(B, 8), Fence, Store(A), Flush(A, 8), Barrier, Close]].concat();
+    let program = Program { ops, durability: Durability::Always };
+    for call in [DiskCall::Write, DiskCall::Sync] {
+        for nth in 0.. {
+            let disk = RecordedDisk::new(&fresh()).unwrap();
+            disk.fail(call, nth, libc::EIO);
+            let (lives, outcome) = program.run_to_failure(&disk);
+            if outcome.is_ok() {
+                assert!(nth > 5, "{call:?} {nth}");
+                break;
+            }
+            disk.heal();
+            crate::program::explore_end("the_nth_write_and_sync_fail", &lives, &disk, nth)
+                .unwrap_or_else(|failure| panic!("{call:?} {nth} failed: {failure}"));
+        }
+    }
+}
+
+/// The log is prepared in the first life as `file`: whatever is cut, the store opens, and the log is prepared again.
+#[test]
+fn the_first_preparation_of_the_log_may_be_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let geometry = everbyte_media::Geometry { max: 128 << 10, len: 64 << 10, log_at: LOG_AT, log_len: LOG_LEN };
+    let shm = everbyte_media::Options { backend: everbyte_media::BackendChoice::Shm, ..Default::default() };
+    let media = Media::create(&path, geometry, &shm).unwrap();
+    media.store(A, 7);
+    drop(media);
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    open(&disk, Durability::Always).unwrap().abandon();
+    let explored = PowerCut::new("the_first_preparation_of_the_log_may_be_cut").explore(&disk.tape(), |_, image| {
+        let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
+        settle(&media, B, 8);
+        media.abandon();
+        let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
+        if (media.load(A), media.load(B)) == (7, 8) { Ok(()) } else { Err("lost".into()) }
+    });
+    explored.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Two threads store to words of one line and settle each its own: after any cut each finds what it was told.
+#[test]
+fn two_threads_flush_one_line() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let (media, disk) = (&media, &disk);
+            scope.spawn(move || {
+                for value in 1..=30 {
+                    settle(media, A + thread * 8, value);
+                    disk.note(thread << 32 | value);
+                }
+            });
+        }
+    });
+    media.abandon();
+    let cut = PowerCut::new("two_threads_flush_one_line");
+    let explored = cut.explore(&disk.tape(), |cut, image: Arc<RecordedDisk>| {
+        let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
+        for thread in 0..2 {
+            let acked = cut.notes.iter().filter(|&&note| note >> 32 == thread).map(|note| note & 0xff).max();
+            let found = media.load(A + thread * 8);
+            if found < acked.unwrap_or(0) || found > 30 {
+                return Err(format!("thread {thread} was told {acked:?}, {found} found"));
+            }
+        }
+        media.abandon();
+        Ok(())
+    });
+    explored.unwrap_or_else(|failure| panic!("{failure}"));
 }
