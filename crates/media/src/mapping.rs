@@ -122,7 +122,7 @@ impl Mapping {
 
     #[inline(always)]
     fn word(&self, at: u64) -> &AtomicU64 {
-        debug_assert!(at % WORD == 0 && self.holds(at, WORD));
+        debug_assert!(at.is_multiple_of(WORD) && self.holds(at, WORD));
         // SAFETY:
         // - in bounds and aligned: callers checked `at..at+8` and `at % 8 == 0`, and the base is page-aligned;
         // - alive: the reference cannot outlive `self`, which owns the mapping (MAP-1);
@@ -141,21 +141,21 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn load(&self, at: u64) -> u64 {
         self.check(at, WORD);
-        assert!(at % WORD == 0, "a word load must be aligned: {at:#x}");
+        assert!(at.is_multiple_of(WORD), "a word load must be aligned: {at:#x}");
         self.word(at).load(Ordering::Acquire)
     }
 
     #[inline(always)]
     pub(crate) fn store(&self, at: u64, value: u64) {
         self.check(at, WORD);
-        assert!(at % WORD == 0, "a word store must be aligned: {at:#x}");
+        assert!(at.is_multiple_of(WORD), "a word store must be aligned: {at:#x}");
         self.word(at).store(value, Ordering::Release);
     }
 
     #[inline(always)]
     pub(crate) fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.check(at, WORD);
-        assert!(at % WORD == 0, "a word exchange must be aligned: {at:#x}");
+        assert!(at.is_multiple_of(WORD), "a word exchange must be aligned: {at:#x}");
         self.word(at).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
@@ -182,7 +182,7 @@ impl Mapping {
     /// Copies one line out of the mapping by eight loads; `at` is line-aligned and checked by the caller.
     #[inline(always)]
     pub(crate) fn load_line(&self, at: u64, into: &mut [u64; 8]) {
-        debug_assert!(at % isa::LINE == 0);
+        debug_assert!(at.is_multiple_of(isa::LINE));
         for (index, word) in into.iter_mut().enumerate() {
             *word = self.word(at + index as u64 * WORD).load(Ordering::Relaxed);
         }
@@ -254,7 +254,7 @@ impl Mapping {
         self.check(at, len);
         let common = (len as usize).min(key.len());
         let mut done = 0;
-        if at % WORD == 0 {
+        if at.is_multiple_of(WORD) {
             while done + 8 <= common {
                 let ours = u64::from_be(self.word(at + done as u64).load(Ordering::Relaxed).to_le());
                 let theirs = u64::from_be_bytes(key[done..done + 8].try_into().expect("eight bytes"));
@@ -282,7 +282,7 @@ impl Mapping {
     /// Drops the private copies of whole pages, so that the file's content shows again.
     pub(crate) fn give_back(&self, at: u64, len: u64) -> io::Result<()> {
         self.check(at, len);
-        assert!(at % 4096 == 0 && len % 4096 == 0, "pages are given back whole");
+        assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are given back whole");
         // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same bytes (BACK-1).
         unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontNeed) }?;
         Ok(())

@@ -276,7 +276,7 @@ impl Shared {
         let place = position % log_len;
         let first = bytes.len().min((log_len - place) as usize);
         let sync = self.durability == Durability::Always && !seeded("media-barrier-unsynced");
-        debug_assert!(place % SECTOR == 0 && bytes.len() as u64 % SECTOR == 0);
+        debug_assert!(place.is_multiple_of(SECTOR) && (bytes.len() as u64).is_multiple_of(SECTOR));
         for (at, part) in [(log_at + place, &bytes[..first]), (log_at, &bytes[first..])] {
             if part.is_empty() {
                 continue;
