@@ -5,7 +5,7 @@
 //! The first failure does not stop the steps after it, so one run tells everything.
 
 use crate::shell::{self, Result, cargo};
-use crate::{chores, tidy};
+use crate::{chores, dax, tidy};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Instant;
@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
     }),
     ("tidy", |_| tidy::run(&[])),
     ("test", test),
-    ("museum", |_| chores::museum(&[])),
+    ("dax", |_| dax::run(&[])),
     ("bench", |_| chores::bench_smoke()),
 ];
 

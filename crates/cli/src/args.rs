@@ -32,6 +32,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
+    /// Runs programs against every crash that the rule permits
+    Crash(CrashArgs),
     /// Prints a completion script for a shell
     Completion(CompletionArgs),
 }
@@ -243,8 +245,20 @@ pub struct CrashArgs {
     /// The case; absent: all of them
     pub case: Option<String>,
     /// The seed of the samples, as a failure prints it
-    #[arg(long, value_parser = crate::text::number, default_value = "1")]
-    pub seed: u64,
+    #[arg(long, value_parser = crate::text::number)]
+    pub seed: Option<u64>,
+    /// Only this crash image, as a failure prints it
+    #[arg(long, requires = "case")]
+    pub image: Option<String>,
+    /// Images at a crash point where not all are tried
+    #[arg(long)]
+    pub images: Option<usize>,
+    /// About how many images one profile may cost
+    #[arg(long)]
+    pub total: Option<u64>,
+    /// Only this profile: pmem, file, pmem-lines, file-lines, eadr; may be repeated
+    #[arg(long = "profile", value_name = "PROFILE")]
+    pub profiles: Vec<String>,
     /// Names the cases
     #[arg(long)]
     pub list: bool,

@@ -40,6 +40,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Info(args) => commands::info::run(&args, output),
         Command::Check(args) => commands::check::run(&args, output),
         Command::Grow(args) => commands::grow::run(&args, output),
+        Command::Crash(args) => commands::crash::run(&args, output),
         Command::Completion(args) => commands::completion::run(&args),
     }
 }

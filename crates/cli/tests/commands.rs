@@ -78,3 +78,18 @@ fn a_store_grows_to_four_times_its_maximum_and_never_shrinks() {
     assert!(place.good(&["check"]).contains("no damage"));
     place.bad(&["grow", "absent.store", "--max", "1TiB"], 5, &["everbyte create"]);
 }
+
+#[test]
+fn crash_explores_a_case_and_names_what_it_knows() {
+    let place = Place::new();
+    let list = place.good(&["crash", "--list", "--json"]);
+    let cases: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(cases.iter().any(|case| case["case"] == "media-publish"), "{list}");
+    let words = ["crash", "media-publish", "--seed", "0x51ad", "--total", "200"];
+    let said = place.good(&words);
+    assert!(said.contains("media-publish: passes") && said.contains("crash points"), "{said}");
+    let report: Value = serde_json::from_str(&place.good(&[&words[..], &["--json"]].concat())).unwrap();
+    assert!(report["failure"].is_null() && report["images"].as_u64() > Some(10), "{report}");
+    place.bad(&["crash", "no-such-case"], 2, &["no-such-case", "--list"]);
+    place.bad(&["crash", "media-publish", "--profile", "pram"], 2, &["pram"]);
+}

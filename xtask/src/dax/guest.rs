@@ -2,6 +2,7 @@
 //!
 //! Nothing is installed: the kernel package is downloaded and unpacked under target/dax, once.
 
+use super::Program;
 use super::cpio::Archive;
 use crate::shell::{self, Result, as_root, which};
 use std::collections::BTreeSet;
@@ -71,8 +72,8 @@ fn only(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<PathBuf> {
     paths.find(fit).ok_or_else(|| format!("{}: lacks what was expected", folder.display()))
 }
 
-/// Writes the archive: `programs` appear as /test/NAME.
-pub fn pack(target: &Path, kernel: &Kernel, programs: &[(String, PathBuf)], script: &str) -> Result {
+/// Writes the archive: programs appear as /test/NAME, and their crates' testdata under /crate/NAME.
+pub fn pack(target: &Path, kernel: &Kernel, programs: &[Program], script: &str) -> Result {
     let out = fs::File::create(target).map_err(|error| format!("{}: {error}", target.display()))?;
     let mut guest = Guest { archive: Archive::new(std::io::BufWriter::new(out)), libraries: BTreeSet::new() };
     let failed = |error: std::io::Error| format!("{}: {error}", target.display());
@@ -88,11 +89,13 @@ pub fn pack(target: &Path, kernel: &Kernel, programs: &[(String, PathBuf)], scri
         let name = Path::new(module).file_name().unwrap_or_default().to_string_lossy();
         guest.copy(&format!("/modules/{number}-{name}"), &kernel.modules.join(module))?;
     }
-    for (name, path) in programs {
+    for Program { name, path, folder } in programs {
         let stripped = target.with_extension("stripped");
         shell::run(Command::new("strip").arg("-o").arg(&stripped).arg(path))?;
         guest.libraries_of(path)?;
         guest.copy(&format!("/test/{name}"), &stripped)?;
+        guest.archive.folder(&format!("/crate/{name}")).map_err(failed)?;
+        guest.tree(&format!("/crate/{name}/testdata"), &folder.join("testdata"))?;
         let _ = fs::remove_file(&stripped);
     }
     guest.archive.finish().map_err(failed)
@@ -107,6 +110,15 @@ impl Guest {
     fn copy(&mut self, to: &str, from: &Path) -> Result {
         let body = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
         self.archive.file(to, &body).map_err(|error| format!("{to}: {error}"))
+    }
+
+    /// Copies a folder and all below it; nothing if it does not exist.
+    fn tree(&mut self, to: &str, from: &Path) -> Result {
+        for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+            let (path, to) = (entry.path(), format!("{to}/{}", entry.file_name().to_string_lossy()));
+            if path.is_dir() { self.tree(&to, &path)? } else { self.copy(&to, &path)? }
+        }
+        Ok(())
     }
 
     fn program(&mut self, to: &str, from: &Path) -> Result {

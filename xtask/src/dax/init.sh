@@ -29,8 +29,11 @@ echo "READY $(uname -r)"
 case $task in
 *tests)
     mkdir -p /mnt/tmp
-    export TMPDIR=/mnt/tmp EVERBYTE_EXPECT_BACKEND=pmem RUST_BACKTRACE=1
+    /test/everbyte-suite probe /mnt || off "FAILED probe"
+    export TMPDIR=/mnt/tmp RUST_BACKTRACE=1
     for program in /test/tests-*; do
+        cd "/crate/${program##*/}"
+        echo "RUN ${program##*/}"
         "$program" --test-threads 2 || off "FAILED $program"
         rm -rf /mnt/tmp/*
     done

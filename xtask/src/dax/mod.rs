@@ -20,8 +20,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Packages whose tests run in the guest, when they exist: those whose tests open store files.
-const TESTED: &[&str] = &["everbyte-media", "everbyte-space", "everbyte-store", "everbyte-heap", "everbyte-kv"];
+/// Crates whose tests run in the guest, those of them that open store files. Explorations of recorded media stay at home.
+const TESTED: &[&str] = &["media", "store", "heap", "tx", "cdds", "kv"];
 const IMAGE_LEN: u64 = 512 << 20;
 /// The stream of batches that the writer follows.
 const SEED: &str = "20260517";
@@ -54,6 +54,10 @@ fn tests(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
     let mut machine = Machine::boot(kernel, archive, nvdimm, "format,tests", BOOT_LIMIT)?;
     let release = machine.expect("READY")?;
     println!("dax: Linux {release} with ext4 -o dax after {:.1} s", start.elapsed().as_secs_f64());
+    let backend = machine.expect("BACKEND")?;
+    if backend != "pmem" {
+        return Err(machine.report(&format!("the DAX file system gives `{backend}` and not `pmem`")));
+    }
     let mut passed = 0;
     loop {
         let Some(line) = machine.line()? else { return Err(machine.report("the machine went off during the tests")) };
@@ -123,23 +127,38 @@ fn number(text: &str) -> Result<u64> {
     text.parse().map_err(|_| format!("the console said `{text}` where a number was expected"))
 }
 
-/// The test programs of the rooms, as cargo builds them for the ordinary tests.
-fn programs() -> Result<Vec<(String, PathBuf)>> {
+/// One test program.
+pub struct Program {
+    /// Its name in the guest.
+    name: String,
+    path: PathBuf,
+    /// The folder of its crate: tests run there, beside their testdata.
+    folder: PathBuf,
+}
+
+/// The test programs that open store files, as cargo builds them for the ordinary tests.
+fn programs() -> Result<Vec<Program>> {
     let text = shell::output(&mut cargo(&["test", "--workspace", "--no-run", "--quiet", "--message-format=json"]))?;
     let mut programs = Vec::new();
     for line in text.lines() {
         let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else { continue };
-        let Some(path) = message["executable"].as_str() else { continue };
-        let package = message["package_id"].as_str().unwrap_or_default();
-        let crate_ = message["manifest_path"].as_str().map(|path| Path::new(path).parent().unwrap_or(Path::new("")));
-        let name = crate_.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let tested =
-            TESTED.iter().any(|tested| *tested == format!("everbyte-{name}") && package.contains(name.as_str()));
-        if tested && message["profile"]["test"] == true {
-            let target = message["target"]["name"].as_str().unwrap_or("test");
-            programs.push((format!("tests-{name}-{target}"), PathBuf::from(path)));
+        let (Some(path), Some(source)) = (message["executable"].as_str(), message["target"]["src_path"].as_str())
+        else {
+            continue;
+        };
+        let folder = Path::new(message["manifest_path"].as_str().unwrap_or_default()).parent().unwrap_or(Path::new(""));
+        let crate_ = folder.file_name().unwrap_or_default().to_string_lossy();
+        let target = message["target"]["name"].as_str().unwrap_or("test");
+        let kind = &message["target"]["kind"][0];
+        let opens_files = fs::read_to_string(source).is_ok_and(|body| body.contains("tempfile::"));
+        let tests = kind == "test" && TESTED.contains(&&*crate_) && opens_files;
+        let writer = kind == "bin" && crate_ == "suite";
+        if tests && message["profile"]["test"] == true {
+            let name = format!("tests-{crate_}-{target}");
+            programs.push(Program { name, path: path.into(), folder: folder.into() });
+        } else if writer && message["profile"]["test"] == false {
+            programs.push(Program { name: target.into(), path: path.into(), folder: folder.into() });
         }
     }
-    fs::create_dir_all(root().join("target/dax")).map_err(|error| error.to_string())?;
     Ok(programs)
 }

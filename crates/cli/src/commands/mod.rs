@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod completion;
+pub mod crash;
 pub mod create;
 pub mod grow;
 pub mod info;

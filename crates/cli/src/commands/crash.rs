@@ -1,0 +1,53 @@
+//! `everbyte crash [CASE]`: runs registered programs against the crashes that the rule permits, and replays a failure.
+
+use crate::args::CrashArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+use everbyte_cases::{Case, Settings, cases, find};
+use serde_json::{Value, json};
+
+pub fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
+    if args.list {
+        return list(output);
+    }
+    let settings = Settings {
+        seed: args.seed,
+        image: args.image.clone(),
+        images: args.images,
+        total: args.total,
+        profiles: (!args.profiles.is_empty()).then(|| args.profiles.clone()),
+    };
+    settings.validate().map_err(Failure::Words)?;
+    let chosen = match &args.case {
+        None => cases(),
+        Some(name) => {
+            vec![
+                find(name)
+                    .ok_or_else(|| Failure::Words(format!("no case `{name}`; `everbyte crash --list` names them")))?,
+            ]
+        }
+    };
+    let bar = progress::bar("exploring crashes", Some(chosen.len() as u64));
+    let mut failed = Vec::new();
+    for case in &chosen {
+        bar.set_message(format!("exploring {}", case.name));
+        let report = case.explore(&settings);
+        bar.suspend(|| output.say(report.to_string(), serde_json::to_value(&report).unwrap_or(Value::Null)))?;
+        output.finish()?;
+        bar.inc(1);
+        if !report.passed() {
+            failed.push(case.name);
+        }
+    }
+    bar.finish_and_clear();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::No(format!("not crash-safe: {}", failed.join(", ")))) }
+}
+
+fn list(output: &Output) -> Result<(), Failure> {
+    let all = cases();
+    let wide = all.iter().map(|case| case.name.len()).max().unwrap_or(0);
+    all.iter().try_for_each(|Case { name, room, about, .. }| {
+        output.say(format!("{name:wide$}  {about}"), json!({ "case": name, "room": room, "about": about }))
+    })
+}
