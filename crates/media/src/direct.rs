@@ -15,7 +15,7 @@ pub(crate) struct Direct {
     pub flush: FlushKind,
     pub profile: Profile,
     /// `None` for memory without a file.
-    pub file: Option<Backing>,
+    pub file: Option<Box<Backing>>,
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,
@@ -61,7 +61,7 @@ impl Direct {
     }
 
     pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<()> {
-        let Some(Backing { file, head }) = &self.file else { return Ok(()) };
+        let Some(Backing { file, head }) = self.file.as_deref() else { return Ok(()) };
         let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
         let mut head = head.lock();
         Disk::allocate(file, at, len).map_err(io("allocate space"))?;

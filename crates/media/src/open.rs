@@ -110,7 +110,7 @@ impl Media {
         if kind == BackendKind::File {
             return Media::on_disk_mapped(Arc::new(file), mapping, path, (head, len), options);
         }
-        let direct = Direct::new(kind, Some(Backing { file, head: head.into() }), path, options)?;
+        let direct = Direct::new(kind, Some(Backing { file, head: head.into() }.into()), path, options)?;
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len))
     }
 
@@ -154,7 +154,7 @@ impl Media {
 }
 
 impl Direct {
-    fn new(kind: BackendKind, file: Option<Backing>, path: &Path, options: &Options) -> Result<Direct> {
+    fn new(kind: BackendKind, file: Option<Box<Backing>>, path: &Path, options: &Options) -> Result<Direct> {
         let flush = if options.flush_on_fail { FlushKind::None } else { options.flush.unwrap_or_else(isa::detect) };
         if !isa::supported(flush) {
             let detail = format!("this CPU has no {}; leave the flush instruction to be chosen", flush.name());

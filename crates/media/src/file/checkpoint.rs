@@ -80,7 +80,7 @@ impl Shared {
             self.write_pages(pages, copies).and_then(|()| self.pass(target))
         };
         if done.is_ok() && self.gives_back {
-            std::mem::swap(pages, cleaned);
+            std::mem::swap(pages, cleaned); // what was not given back in time stays until it is cleaned again
         }
         pages.clear();
         done

@@ -23,17 +23,16 @@ impl Shared {
     pub(crate) fn give_back(&self) {
         let mut room = self.checkpointing.lock();
         let mut bytes = vec![0; PAGE as usize];
-        for batch in room.cleaned.chunks(BATCH_PAGES) {
-            // After BACK-2 the rest keeps its memory until it is dirtied and cleaned again.
-            let Some(_gate) = self.gate.try_write_for(PATIENCE) else { break };
-            for &page in batch {
+        while !room.cleaned.is_empty() {
+            let Some(_gate) = self.gate.try_write_for(PATIENCE) else { break }; // another time (BACK-2)
+            let rest = room.cleaned.len().saturating_sub(BATCH_PAGES);
+            for page in room.cleaned.drain(rest..) {
                 let hot = self.log.lock().dirty.contains(page);
                 if !hot && self.disk.read_at(page * PAGE, &mut bytes).is_ok() && self.is_equal(page, &bytes) {
                     let _ = self.mapping.give_back(page * PAGE, PAGE); // a refusal only keeps the page
                 }
             }
         }
-        room.cleaned.clear();
     }
 
     fn is_equal(&self, page: u64, bytes: &[u8]) -> bool {

@@ -1,0 +1,226 @@
+//! The `file` backend in a process: forks, memory, threads, time.
+
+use everbyte_media::{BackendChoice, Durability, Error, Geometry, Media, Options};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const DATA: u64 = 8 << 20;
+
+fn options() -> Options {
+    Options { backend: BackendChoice::File, ..Options::default() }
+}
+
+fn create(log_len: u64, options: &Options) -> (tempfile::TempDir, PathBuf, Media) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let geometry = Geometry { max: 64 << 20, len: 32 << 20, log_at: 16 << 10, log_len };
+    let media = Media::create(&path, geometry, options).unwrap();
+    (dir, path, media)
+}
+
+fn settle(media: &Media, at: u64, value: u64) {
+    let _section = media.section();
+    media.store(at, value);
+    media.flush(at, 8);
+    media.barrier().unwrap();
+}
+
+/// A child of fork is told so, cannot settle anything, and its end changes nothing; the parent goes on.
+#[test]
+fn a_forked_child_is_refused_and_writes_nothing() {
+    let (_dir, path, media) = create(64 << 10, &options());
+    settle(&media, DATA, 1);
+    let before = std::fs::read(&path).unwrap();
+    // SAFETY: the child calls nothing but this crate and `_exit`; nothing it needs was locked by another thread here.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let owner = std::process::id(); // not ours: the test's process is our parent
+        let refused = |result| matches!(result, Err(Error::Forked { owner: told }) if told != owner);
+        media.flush(DATA, 64);
+        let mark = media.mark();
+        let all = [media.barrier(), media.settle(mark), media.checkpoint(), media.close(), media.extend(DATA, 8)];
+        let told = all.into_iter().all(refused);
+        drop(media.section());
+        drop(media);
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(if told { 0 } else { 1 }) }
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child, into our own variable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(std::fs::read(&path).unwrap() == before);
+    settle(&media, DATA, 2);
+    assert_eq!(media.load(DATA), 2);
+}
+
+/// Bytes of the store's mapping that are private copies.
+fn private_bytes(path: &std::path::Path) -> u64 {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut ours, mut sum) = (false, 0);
+    for line in smaps.lines() {
+        if line.split_whitespace().next().is_some_and(|word| word.contains('-')) {
+            ours = line.ends_with(path.to_str().unwrap());
+        } else if let (true, Some(size)) = (ours, line.strip_prefix("Private_Dirty:")) {
+            sum += size.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
+        }
+    }
+    sum
+}
+
+/// After a checkpoint the private copies go, and the bytes stay the same; a page with a store that was never flushed
+/// keeps its copy, and so do all pages of a program that stores outside sections.
+#[test]
+fn clean_pages_are_given_back_and_unflushed_stores_are_not() {
+    for give_back in [true, false] {
+        let (_dir, path, media) = create(4 << 20, &Options { give_back, ..options() });
+        let pages = 512;
+        for page in 0..pages {
+            let _section = media.section();
+            media.store(DATA + page * 4096, page + 1);
+            media.flush(DATA + page * 4096, 8);
+        }
+        media.barrier().unwrap();
+        {
+            let _section = media.section(); // nothing is given back before it ends, nor waited for
+            media.checkpoint().unwrap();
+            assert!(private_bytes(&path) >= pages * 4096);
+            for page in (0..pages).step_by(64) {
+                media.store(DATA + page * 4096 + 2048, 99); // never flushed
+            }
+        }
+        media.checkpoint().unwrap();
+        let left = private_bytes(&path) / 4096;
+        if give_back {
+            assert_eq!(left, pages / 64);
+        } else {
+            assert!(left >= pages);
+        }
+        for page in 0..pages {
+            assert_eq!(media.load(DATA + page * 4096), page + 1);
+            let unflushed = if page % 64 == 0 { 99 } else { 0 };
+            assert_eq!(media.load(DATA + page * 4096 + 2048), unflushed);
+        }
+    }
+}
+
+/// While checkpoints give pages back all the time, a store is never lost to the program that made it.
+#[test]
+fn running_programs_never_lose_a_store_to_a_checkpoint() {
+    let (_dir, _, media) = create(64 << 10, &options());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let (media, stop) = (&media, &stop);
+            scope.spawn(move || {
+                let mut values = vec![0; 64];
+                for round in 1.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let slot = (round * 7 % 64) as usize;
+                    let at = DATA + (slot as u64) * 4096 + thread * 64;
+                    {
+                        let _section = media.section();
+                        assert_eq!(media.load(at), values[slot]);
+                        media.store(at, round);
+                        if round % 3 != 0 {
+                            media.flush(at, 8);
+                        }
+                        media.store(at + 8, round); // flushed perhaps, with the line, later
+                        if round % 64 == 0 {
+                            media.barrier().unwrap();
+                        }
+                    }
+                    assert_eq!((media.load(at), media.load(at + 8)), (round, round));
+                    values[slot] = round;
+                }
+            });
+        }
+        for _ in 0..200 {
+            media.checkpoint().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Threads that wait together share a sync.
+#[test]
+fn eight_threads_share_syncs() {
+    let (_dir, _, media) = create(1 << 20, &options());
+    let before = media.counts();
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let media = &media;
+            scope.spawn(move || (1..=200).for_each(|value| settle(media, DATA + thread * 64, value)));
+        }
+    });
+    let counts = media.counts() - before;
+    assert_eq!(counts.barriers, 1600);
+    assert!(counts.syncs * 2 < counts.barriers, "{counts:?}");
+}
+
+/// `interval` syncs by itself; `process` only at a checkpoint.
+#[test]
+fn an_interval_passes_and_what_was_written_is_synced() {
+    for (durability, syncs) in [(Durability::Interval(Duration::from_millis(10)), true), (Durability::Process, false)] {
+        let (_dir, _, media) = create(64 << 10, &Options { durability, ..options() });
+        settle(&media, DATA, 1);
+        let before = media.counts().syncs;
+        settle(&media, DATA, 2);
+        let start = Instant::now();
+        let patience = if syncs { Duration::from_secs(20) } else { Duration::from_millis(100) };
+        while media.counts().syncs == before && start.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(media.counts().syncs > before, syncs, "{durability:?}");
+    }
+}
+
+/// A mark is settled later, perhaps by another thread, and passed by a checkpoint after that.
+#[test]
+fn a_mark_is_settled_and_then_checkpointed() {
+    let (_dir, path, media) = create(64 << 10, &options());
+    assert!(media.checkpointed(media.mark()), "nothing was flushed");
+    media.store(DATA, 5);
+    media.flush(DATA, 8);
+    media.fence();
+    let mark = media.mark();
+    assert!(!media.checkpointed(mark));
+    std::thread::scope(|scope| drop(scope.spawn(|| media.settle(mark).unwrap())));
+    assert!(!media.checkpointed(mark));
+    media.checkpoint().unwrap();
+    assert!(media.checkpointed(mark));
+    media.punch(DATA, 4096);
+    assert_eq!(media.load(DATA), 0, "a private copy of a punched page is not kept");
+    drop(media);
+    assert_eq!(Media::open(&path, &options()).unwrap().load(DATA), 0);
+}
+
+/// The head tells how long the file should be, on every backend and after every growth.
+#[test]
+fn truncation_from_outside_is_found_on_every_backend() {
+    for backend in [BackendChoice::File, BackendChoice::Shm] {
+        let options = Options { backend, ..options() };
+        let (_dir, path, media) = create(64 << 10, &options);
+        let grown = media.len() + (1 << 20);
+        media.extend(media.len(), 1 << 20).unwrap();
+        drop(media);
+        assert_eq!(Media::open(&path, &options).unwrap().len(), grown);
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(grown - 4096).unwrap();
+        let damaged = Media::open(&path, &options).unwrap_err();
+        assert!(matches!(&damaged, Error::Damaged { at, .. } if *at == grown - 4096), "{damaged}");
+    }
+}
+
+/// What lies in memory but was never flushed is not rescued by an orderly end.
+#[test]
+fn closing_rescues_nothing_that_was_never_flushed() {
+    let (_dir, path, media) = create(64 << 10, &options());
+    media.store(DATA, 1);
+    media.close().unwrap();
+    drop(media);
+    assert_eq!(Media::open(&path, &options()).unwrap().load(DATA), 0);
+}
