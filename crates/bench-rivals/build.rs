@@ -1,0 +1,20 @@
+//! Looks for the rivals that come as system packages. Absent ones are left out of the benches, and said to be.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    for (name, header) in [("pmemobj", "libpmemobj.h"), ("rocksdb", "rocksdb/c.h")] {
+        println!("cargo::rustc-check-cfg=cfg(has_{name})");
+        let header = Path::new("/usr/include").join(header);
+        println!("cargo::rerun-if-changed={}", header.display());
+        let library = format!("lib{name}.so");
+        let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+        let folders = [format!("/usr/lib/{arch}-linux-gnu"), "/usr/lib64".into(), "/usr/lib".into()];
+        let found = folders.iter().any(|folder| Path::new(folder).join(&library).exists());
+        if header.exists() && found {
+            println!("cargo::rustc-cfg=has_{name}");
+            println!("cargo::rustc-link-lib=dylib={name}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! # everbyte-bench-rivals: who we are measured against
+//!
+//! LMDB and redb come as crates, RocksDB and libpmemobj as Debian packages (`cargo xtask rivals`) that are declared here
+//! and linked if they are installed. Each is used as its own documentation recommends for durable single writes; nothing
+//! is tuned against it.
+//!
+//! Threads: as each says. Nothing depends on this crate but `everbyte-bench`.
+
+mod kv;
+mod lmdb;
+#[cfg(has_pmemobj)]
+mod pmemobj;
+mod redb_kv;
+#[cfg(has_rocksdb)]
+mod rocks;
+
+pub use kv::{Failure, KvRival, Opened};
+#[cfg(has_pmemobj)]
+pub use pmemobj::Pmemobj;
+
+use std::path::Path;
+
+/// The key-value rivals of this build, in the order they are reported.
+pub const KV: &[&str] = &[
+    "lmdb",
+    "redb",
+    #[cfg(has_rocksdb)]
+    "rocksdb",
+];
+
+/// Whether libpmemobj was found when this was built.
+pub const HAS_PMEMOBJ: bool = cfg!(has_pmemobj);
+
+/// Opens or creates the store of rival `name` in the existing folder `folder`.
+///
+/// # Errors
+/// The rival's own words; an unknown name.
+pub fn open_kv(name: &str, folder: &Path) -> Opened {
+    match name {
+        "lmdb" => lmdb::open(folder),
+        "redb" => redb_kv::open(folder),
+        #[cfg(has_rocksdb)]
+        "rocksdb" => rocks::open(folder),
+        other => Err(Failure(format!("no rival is called {other}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every rival keeps what it was given, finds it, scans it in order and still has it after reopening.
+    #[test]
+    fn every_rival_does_what_a_map_does() {
+        for name in KV {
+            let folder = tempfile::tempdir().unwrap();
+            let kv = open_kv(name, folder.path()).unwrap();
+            let key = |i: u32| format!("key{i:06}").into_bytes();
+            let pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..500).map(|i| (key(i), vec![i as u8; 100])).collect();
+            kv.load(&mut pairs.iter().map(|(key, value)| (&key[..], &value[..]))).unwrap();
+            kv.put(&key(3), b"three").unwrap();
+            let mut value = Vec::new();
+            assert!(kv.get(&key(3), &mut value).unwrap() && value == b"three", "{name}");
+            assert!(!kv.get(b"nothing", &mut value).unwrap(), "{name}");
+            assert_eq!(kv.scan(&key(10), 100).unwrap(), (100, 100 * 100), "{name}");
+            assert_eq!(kv.scan(&key(450), 100).unwrap().0, 50, "{name}");
+            drop(kv);
+            let kv = open_kv(name, folder.path()).unwrap();
+            assert!(kv.get(&key(499), &mut value).unwrap() && value == [243; 100], "{name}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Results: a table for people, and with `--json` one line a metric for programs.
+
+use crate::harness::{Unit, median};
+use crate::host::host;
+use everbyte_media::Counts;
+use serde_json::{Map, Value, json};
+
+/// One metric, measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The case.
+    pub case: &'static str,
+    /// The metric.
+    pub metric: String,
+    /// What the values mean.
+    pub unit: Unit,
+    /// Our median.
+    pub ours: f64,
+    /// Half the distance between the quartiles of ours, as a share of the median: how noisy it was.
+    pub spread: f64,
+    /// Every rival's median.
+    pub rivals: Vec<(String, f64)>,
+    /// Our counters over so many operations.
+    pub counts: Option<(Counts, u64)>,
+    backend: String,
+    profile: String,
+    rounds: usize,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        case: &'static str,
+        metric: &str,
+        unit: Unit,
+        measured: &[(String, Vec<f64>)],
+        counts: Option<(Counts, u64)>,
+        backend: &str,
+        profile: &str,
+    ) -> Outcome {
+        let (_, ours) = &measured[0];
+        let mut sorted = ours.clone();
+        sorted.sort_by(f64::total_cmp);
+        let quarter = |share: usize| sorted[(sorted.len() - 1) * share / 4];
+        let middle = median(ours);
+        Outcome {
+            case,
+            metric: metric.into(),
+            unit,
+            ours: middle,
+            spread: (quarter(3) - quarter(1)) / 2.0 / middle,
+            rivals: measured[1..].iter().map(|(name, values)| (name.clone(), median(values))).collect(),
+            counts,
+            backend: backend.into(),
+            profile: profile.into(),
+            rounds: ours.len(),
+        }
+    }
+
+    /// The rival that comes nearest to us or is ahead.
+    pub fn best_rival(&self) -> Option<&(String, f64)> {
+        let better = |one: &f64, other: &f64| match self.unit.more_is_better() {
+            true => other.total_cmp(one),
+            false => one.total_cmp(other),
+        };
+        self.rivals.iter().min_by(|(_, one), (_, other)| better(one, other))
+    }
+
+    /// How many times better than the best rival ours is.
+    pub fn ratio(&self) -> Option<f64> {
+        let (_, rival) = self.best_rival()?;
+        Some(if self.unit.more_is_better() { self.ours / rival } else { rival / self.ours })
+    }
+
+    /// The line for programs.
+    pub fn json(&self) -> Value {
+        let rival = self.best_rival();
+        let per = |count: u64| self.counts.map(|(_, operations)| count as f64 / operations as f64);
+        let counters = self.counts.map(|(counts, _)| {
+            json!({
+                "lines": per(counts.lines),
+                "fences": per(counts.fences),
+                "barriers": per(counts.barriers),
+                "log_bytes": per(counts.log_bytes),
+                "syncs": per(counts.syncs),
+            })
+        });
+        let rivals: Map<String, Value> = self.rivals.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let host = host();
+        json!({
+            "case": self.case,
+            "metric": self.metric,
+            "unit": self.unit.name(),
+            "ours": self.ours,
+            "rival": rival.map(|(name, _)| name),
+            "rival_value": rival.map(|(_, value)| value),
+            "ratio": self.ratio(),
+            "rivals": rivals,
+            "counters_per_op": counters,
+            "spread": self.spread,
+            "rounds": self.rounds,
+            "backend": self.backend,
+            "profile": self.profile,
+            "machine": host.cpu,
+            "kernel": host.kernel,
+            "cores": host.cores,
+            "commit": host.commit,
+        })
+    }
+}
+
+/// Where results go.
+pub struct Reporter {
+    json: bool,
+    last_case: &'static str,
+    /// How many metrics were reported.
+    pub reported: usize,
+}
+
+impl Reporter {
+    /// Lines for programs, or a table for people.
+    pub fn new(json: bool) -> Reporter {
+        if !json {
+            let host = host();
+            println!("{}, Linux {}, {} cores, commit {}", host.cpu, host.kernel, host.cores, host.commit);
+        }
+        Reporter { json, last_case: "", reported: 0 }
+    }
+
+    pub(crate) fn report(&mut self, outcome: &Outcome) {
+        self.reported += 1;
+        if self.json {
+            println!("{}", outcome.json());
+            return;
+        }
+        if self.last_case != outcome.case {
+            self.last_case = outcome.case;
+            println!(
+                "\n{:<8} {:<24} {:>6} {:>12} {:>7}  {:<32} our lines, fences, barriers, log bytes, syncs per operation",
+                "case", "metric", "unit", "ours", "ratio", "rivals"
+            );
+        }
+        let rivals: Vec<String> =
+            outcome.rivals.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
+        let ratio = outcome.ratio().map_or("-".into(), |ratio| format!("{ratio:.2}x"));
+        let counters = outcome.counts.map_or(String::new(), |(counts, operations)| {
+            let per = |count: u64| short(count as f64 / operations as f64);
+            let fields = [counts.lines, counts.fences, counts.barriers, counts.log_bytes, counts.syncs];
+            fields.map(per).join(", ")
+        });
+        println!(
+            "{:<8} {:<24} {:>6} {:>12} {:>7}  {:<32} {counters}",
+            outcome.case,
+            outcome.metric,
+            outcome.unit.name(),
+            short(outcome.ours),
+            ratio,
+            rivals.join(", "),
+        );
+    }
+
+    pub(crate) fn skipped(&mut self, case: &str, metric: &str, why: &str) {
+        match self.json {
+            true => println!("{}", json!({ "case": case, "metric": metric, "skipped": why })),
+            false => println!("{case:<8} {metric:<24} skipped: {why}"),
+        }
+    }
+}
+
+/// Three or four digits that matter.
+fn short(value: f64) -> String {
+    match value.abs() {
+        big if big >= 1e6 => format!("{:.2} M", value / 1e6),
+        big if big >= 1e4 => format!("{:.1} k", value / 1e3),
+        big if big >= 100.0 => format!("{value:.0}"),
+        big if big >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ratio_is_above_one_where_ours_is_better() {
+        let measured =
+            [("ours".to_string(), vec![10.0, 12.0, 11.0]), ("slow".into(), vec![44.0]), ("mid".into(), vec![22.0])];
+        let less = Outcome::new("case", "m", Unit::Nanoseconds, &measured, None, "shm", "dram");
+        assert_eq!((less.ratio(), &less.best_rival().unwrap().0[..]), (Some(2.0), "mid"));
+        let more = Outcome::new("case", "m", Unit::PerSecond, &measured, None, "shm", "dram");
+        assert_eq!((more.ratio(), &more.best_rival().unwrap().0[..]), (Some(0.25), "slow"));
+        assert_eq!(more.json()["ratio"], 0.25);
+        assert_eq!(more.json()["rivals"]["mid"], 22.0);
+    }
+}

@@ -1,0 +1,27 @@
+//! Every case runs tiny and reports what it should, as lines that programs can read.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+fn bench(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_everbyte-bench")).args(words).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn every_case_runs_tiny() {
+    let text = bench(&["all", "--smoke", "--json"]);
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in lines.iter().filter(|line| line.get("skipped").is_none()) {
+        assert!(line["ours"].as_f64().is_some_and(|value| value.is_finite() && value > 0.0), "{line}");
+        for field in ["case", "metric", "unit", "backend", "profile", "machine", "commit"] {
+            assert!(line[field].is_string(), "{field} in {line}");
+        }
+    }
+    let cases: BTreeSet<&str> = lines.iter().map(|line| line["case"].as_str().unwrap()).collect();
+    let listed = bench(&["--list"]);
+    let listed: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(cases, listed);
+}
