@@ -53,7 +53,7 @@ impl Case {
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
-        let explorer = settings.apply(Explorer::new(self.name).command(command));
+        let explorer = settings.apply(Explorer::new(self.name).process_death().command(command));
         Report::new(self.name, self.room, (self.program)(explorer))
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Budget {
     pub recovery_every: u64,
     /// Crashes on the way to a checked state: 1 is the program's, 2 adds one inside recovery.
     pub depth: u32,
+    /// Whether processes die, too, where memory outlives them.
+    pub deaths: bool,
     /// Images of one recording, about; points share it where they are many.
     pub total: u64,
     pub batch: usize,
@@ -72,6 +74,8 @@ pub(crate) struct Engine<'e> {
     running: Vec<(Child, Batch)>,
     known: HashSet<u64>,
     isolate: bool,
+    /// Points before this event are another explorer's.
+    from: usize,
 }
 
 impl<'e> Engine<'e> {
@@ -84,13 +88,21 @@ impl<'e> Engine<'e> {
     ) -> Engine<'e> {
         let isolate = budget.batch <= 1;
         let (tried, running, known) = (Tried::default(), Vec::new(), HashSet::new());
-        Engine { recording, settling, tear, budget, check, stage, tried, running, known, isolate }
+        Engine { recording, settling, tear, budget, check, stage, tried, running, known, isolate, from: 0 }
+    }
+
+    /// Leaves out the points before that event.
+    fn starting_at(self, from: usize) -> Engine<'e> {
+        Engine { from, ..self }
     }
 
     /// Tries images of all points; the failure found, if any, is confirmed and shrunk.
     pub(crate) fn explore(&mut self) -> Option<Found> {
         let budget = self.share();
         let flow = self.walk(|engine, point| {
+            if point.event < engine.from {
+                return ControlFlow::Continue(());
+            }
             let found = engine.point(Rc::new(point), &budget);
             found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
         });
@@ -123,8 +135,8 @@ impl<'e> Engine<'e> {
             &mut (),
             |_, _, _| {},
             |_, _| 0,
-            |_, _| {
-                points += 1;
+            |_, point| {
+                points += u64::from(point.event >= self.from);
                 ControlFlow::Continue(())
             },
         );
@@ -159,12 +171,16 @@ impl<'e> Engine<'e> {
         self.tried.whole += u64::from(menu.all);
         self.tried.possible += menu.possible;
         let mut trials = Vec::new();
+        if budget.deaths && self.settling == Settling::Fence && self.tear != Tear::Stores && !point.units.is_empty() {
+            let choice = Recipe::Everything.choice(&point.units);
+            self.admit(&point, Trial { choice, holes: false, death: true }, &mut trials);
+        }
         for (index, recipe) in menu.recipes.into_iter().enumerate() {
             let choice = recipe.choice(&point.units);
             if !point.later_holes.is_empty() && index < 32 {
-                self.admit(&point, Trial { choice: choice.clone(), holes: true }, &mut trials);
+                self.admit(&point, Trial { choice: choice.clone(), holes: true, death: false }, &mut trials);
             }
-            self.admit(&point, Trial { choice, holes: false }, &mut trials);
+            self.admit(&point, Trial { choice, holes: false, death: false }, &mut trials);
         }
         while !trials.is_empty() {
             let size = if self.isolate { 1 } else { self.budget.batch };
@@ -180,7 +196,10 @@ impl<'e> Engine<'e> {
 
     fn admit(&mut self, point: &Point, trial: Trial, trials: &mut Vec<Trial>) {
         let promises = (point.begun as u64) << 32 | point.acked as u64;
-        let name = self.stage.hash_of(point, &trial) ^ crate::random::mix(promises + 1);
+        let mut name = self.stage.hash_of(point, &trial) ^ crate::random::mix(promises + 1);
+        if trial.death {
+            name = crate::random::mix(name ^ point.event as u64); // what is undecided counts too
+        }
         if self.known.insert(name) {
             self.tried.images += 1;
             trials.push(trial);
@@ -245,35 +264,53 @@ impl<'e> Engine<'e> {
 
     /// In a child: one image, and the crashes inside its recovery. Answers with the number of inner images.
     fn try_here(&self, point: &Point, trial: &Trial, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
-        self.stage.with(point, trial, || {
+        let (result, recovery) = self.stage.with(point, trial, || {
             let (result, recovery) = self.stage.check(self.check, seen);
-            if chain.is_empty() {
-                result.map_err(|message| format!("\0{message}").into_bytes())?;
+            let wanted = !trial.death && (!chain.is_empty() || self.explores_recovery(point, trial));
+            if (result.is_ok() || !chain.is_empty()) && wanted && self.budget.depth >= 2 && !recovery.words.is_empty() {
+                let recovery = Recording { ops: Vec::new(), ..recovery };
+                return (self.inside(&recovery, 0, self.stage.inner(), seen, chain), None);
             }
-            let wanted = !chain.is_empty() || self.explores_recovery(point, trial);
-            if self.budget.depth < 2 || recovery.words.is_empty() || !wanted {
-                return Ok(0);
+            let result = if trial.death && !chain.is_empty() { Ok(()) } else { result };
+            (result.map(|()| 0).map_err(|message| format!("\0{message}").into_bytes()), Some(recovery))
+        });
+        let explored = result?;
+        match recovery {
+            Some(recovery) if trial.death && self.budget.depth >= 2 && !recovery.words.is_empty() => {
+                // The dead process's stores go on being undecided: one recording, in which somebody else continues.
+                let both = self.recording.continued(point.event, &recovery);
+                self.stage.start_over(|stage| self.inside(&both, point.event, stage, seen, chain))
             }
-            let recovery = Recording { ops: Vec::new(), ..recovery };
-            let budget = Budget {
-                depth: self.budget.depth - 1,
-                images: self.budget.recovery_images,
-                exhaustive: self.budget.recovery_images as u64,
-                jobs: 1,
-                ..self.budget.clone()
-            };
-            let check = |media, _: &crate::Seen| (self.check)(media, seen);
-            let profile = (self.settling, self.tear);
-            let mut inner = Engine::new(&recovery, profile, &budget, &check, self.stage.inner());
-            let found = if chain.is_empty() {
-                inner.explore()
-            } else {
-                inner.replay(chain).map_err(|text| format!("\0{text}").into_bytes())?
-            };
-            let tried = inner.tried.images + inner.tried.recoveries;
-            inner.stage.reset();
-            found.map_or(Ok(tried), |found| Err(found.wire()))
-        })
+            _ => Ok(explored),
+        }
+    }
+
+    /// Explores what a recovery did, or tries the one image of it that `chain` names.
+    fn inside(
+        &self,
+        recording: &Recording,
+        from: usize,
+        stage: Stage,
+        seen: &crate::Seen,
+        chain: &[Deviation],
+    ) -> Result<u64, Vec<u8>> {
+        let budget = Budget {
+            depth: self.budget.depth - 1,
+            images: self.budget.recovery_images,
+            exhaustive: self.budget.recovery_images as u64,
+            jobs: 1,
+            deaths: false,
+            ..self.budget.clone()
+        };
+        let check = |media, _: &crate::Seen| (self.check)(media, seen);
+        let mut inner = Engine::new(recording, (self.settling, self.tear), &budget, &check, stage).starting_at(from);
+        let found = if chain.is_empty() {
+            inner.explore()
+        } else {
+            inner.replay(chain).map_err(|text| format!("\0{text}").into_bytes())?
+        };
+        inner.stage.reset();
+        found.map_or(Ok(inner.tried.images + inner.tried.recoveries), |found| Err(found.wire()))
     }
 
     fn explores_recovery(&self, point: &Point, trial: &Trial) -> bool {
@@ -294,10 +331,13 @@ impl<'e> Engine<'e> {
 
     fn shrink(&mut self, point: &Point, trial: Trial) -> Option<(Trial, String, Vec<Deviation>)> {
         let (message, inner) = self.alone(point, &trial, &[])?;
+        if trial.death {
+            return Some((trial, message, inner)); // everything is there: nothing to shrink
+        }
         let mut best = (trial, message, inner);
         let mut tries = if best.2.is_empty() { 160 } else { 12 };
         let mut attempt = |engine: &mut Self, choice: Choice, best: &mut (Trial, String, Vec<Deviation>)| {
-            let trial = Trial { choice, holes: best.0.holes };
+            let trial = Trial { choice, ..best.0.clone() };
             if tries == 0 || trial == best.0 {
                 return trial == best.0;
             }
@@ -346,6 +386,9 @@ impl<'e> Engine<'e> {
                 point.epoch,
                 describe(&point.units, &trial.choice, engine.tear, &fate),
             );
+            if trial.death {
+                story = story.replacen("power failed", "the process died, its stores not flushed,", 1);
+            }
             if trial.holes {
                 story += "\nholes punched later show already";
             }

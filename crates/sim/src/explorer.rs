@@ -78,6 +78,7 @@ impl Explorer {
             recovery_images: 12,
             recovery_every: 24,
             depth: 2,
+            deaths: false,
             total: 24_000,
             batch: 48,
             jobs: 2,
@@ -126,6 +127,13 @@ impl Explorer {
     /// Recoveries explored: one in `every` images (settled and everything always), `images` per point inside.
     pub fn recovery(mut self, every: u64, images: usize) -> Explorer {
         (self.budget.recovery_every, self.budget.recovery_images) = (every, images);
+        self
+    }
+
+    /// Processes die, too, at each crash point of a profile where memory outlives them (`pmem`): recovery then sees
+    /// every store of the dead process, none of which is settled, and power fails during or after recovery.
+    pub fn process_death(mut self) -> Explorer {
+        self.budget.deaths = true;
         self
     }
 

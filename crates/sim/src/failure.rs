@@ -9,12 +9,14 @@ use std::fmt;
 /// One crash image, as the few units in which it deviates from "settled" or "everything".
 ///
 /// Written `57.e-808:0`: before event 57, everything survived except that of the unit at word 0x808 (offset 0x4040)
-/// no store did. `s` is the settled image, `h` after the letter says that holes punched later show.
+/// no store did. `s` is the settled image; `h` after the letter says that holes punched later show, `d` that the
+/// process died and the machine did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deviation {
     pub event: usize,
     everything: bool,
     holes: bool,
+    death: bool,
     units: Vec<(u64, u32)>,
 }
 
@@ -28,7 +30,7 @@ impl Deviation {
         let missing = differs(&Recipe::Everything.choice(&point.units));
         let everything = missing.len() < settled.len();
         let units = if everything { missing } else { settled };
-        Deviation { event: point.event, everything, holes: trial.holes, units }
+        Deviation { event: point.event, everything, holes: trial.holes, death: trial.death, units }
     }
 
     /// The image this names at `point`, or why there is none.
@@ -43,7 +45,7 @@ impl Deviation {
             }
             choice[index] = count;
         }
-        Ok(Trial { choice, holes: self.holes })
+        Ok(Trial { choice, holes: self.holes, death: self.death })
     }
 
     /// Images joined by `+`: the crash of the program, then the one inside its recovery.
@@ -60,16 +62,21 @@ impl Deviation {
             Some((u64::from_str_radix(at, 16).ok()? * 8, count.parse().ok()?))
         });
         let units = units.collect::<Option<Vec<_>>>()?;
-        let known = matches!(base, "e" | "s" | "eh" | "sh");
-        let everything = base.starts_with('e');
-        known.then_some(Deviation { event: event.parse().ok()?, everything, holes: base.ends_with('h'), units })
+        let known = matches!(base, "e" | "s" | "eh" | "sh" | "ed" | "sd");
+        let (everything, holes, death) = (base.starts_with('e'), base.ends_with('h'), base.ends_with('d'));
+        known.then_some(Deviation { event: event.parse().ok()?, everything, holes, death, units })
     }
 }
 
 impl fmt::Display for Deviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = if self.everything { 'e' } else { 's' };
-        write!(f, "{}.{base}{}", self.event, if self.holes { "h" } else { "" })?;
+        let how = match (self.holes, self.death) {
+            (true, _) => "h",
+            (_, true) => "d",
+            _ => "",
+        };
+        write!(f, "{}.{base}{how}", self.event)?;
         self.units.iter().try_for_each(|(at, count)| write!(f, "-{:x}:{count}", at / 8))
     }
 }

@@ -27,6 +27,8 @@ pub(crate) type Check<'c> = &'c dyn Fn(Media, &Seen) -> Result<(), String>;
 pub(crate) struct Trial {
     pub choice: Choice,
     pub holes: bool,
+    /// The process dies and the machine does not: everything is there, undecided as it was, through recovery.
+    pub death: bool,
 }
 
 pub(crate) struct Stage {
@@ -47,6 +49,16 @@ impl Stage {
     /// Another explorer of the same memory, for what a recovery did to it.
     pub(crate) fn inner(&self) -> Stage {
         Stage { media: self.media.clone(), tape: self.tape.clone(), hash: 0, first: HashMap::new() }
+    }
+
+    /// Lends the memory to an explorer that starts over from the first image, and brings it back to where it is.
+    pub(crate) fn start_over<T>(&self, body: impl FnOnce(Stage) -> T) -> T {
+        let here: Vec<(u64, u64)> = self.first.keys().map(|&word| (word, self.read(word))).collect();
+        let mut other = Stage { first: self.first.clone(), ..self.inner() };
+        other.reset();
+        let result = body(other);
+        here.into_iter().for_each(|(word, value)| self.poke(word, value));
+        result
     }
 
     pub(crate) fn read(&self, word: u64) -> u64 {

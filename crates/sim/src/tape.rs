@@ -318,6 +318,28 @@ impl Recorder for Ear {
 }
 
 impl Recording {
+    /// This recording up to `event`, then `next` by other threads: another process goes on with the same memory.
+    pub(crate) fn continued(&self, event: usize, next: &Recording) -> Recording {
+        let mut both = Recording { ops: self.ops.clone(), len: self.len, ..Recording::default() };
+        both.words = self.words.clone();
+        both.events = self.events[..event].to_vec();
+        let fences = both.events.iter().filter(|event| matches!(event, Event::Fence { .. })).count() as u64;
+        let (words, others) = (both.words.len(), 1 << 16); // nobody has so many threads
+        both.words.extend_from_slice(&next.words);
+        both.fences = fences + next.fences;
+        both.events.extend(next.events.iter().map(|event| match event.clone() {
+            Event::Store { thread, at, len, words: range } => {
+                let words = range.start + words..range.end + words;
+                Event::Store { thread: thread + others, at, len, words }
+            }
+            Event::Flush { thread, at, len } => Event::Flush { thread: thread + others, at, len },
+            Event::Fence { thread } => Event::Fence { thread: thread + others },
+            Event::Barrier { mark } => Event::Barrier { mark: mark + fences },
+            other => other,
+        }));
+        both
+    }
+
     /// Operations in the order of their acknowledgement.
     pub(crate) fn acked(&self) -> Vec<usize> {
         let acked = self.events.iter().filter_map(|event| match event {

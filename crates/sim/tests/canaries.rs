@@ -242,6 +242,37 @@ fn a_replay_that_is_not_idempotent_is_found_by_crashing_recovery() {
     assert!(failure.message.contains("inside recovery") && failure.image.contains('+'), "{failure}");
 }
 
+/// A process dies between a store and its flush, and memory survives it. The next process sees the store, builds on it,
+/// and never flushes it; power fails after that.
+#[test]
+fn a_recovery_that_trusts_what_it_never_flushed_is_found() {
+    let outcome = |flushes: bool, explorer: Explorer| {
+        explorer.profiles(&[Profile::PMEM]).explore(
+            &Image::zeroed(4096),
+            |media, _| media.store(0, 10),
+            move |media, seen| {
+                let data = media.load(0);
+                if data == 10 && media.load(64) == 0 {
+                    if flushes {
+                        media.flush(0, 8);
+                        media.fence();
+                    }
+                    persist(&media, 64, 1);
+                    media.barrier().unwrap();
+                }
+                published(media, seen)
+            },
+        )
+    };
+    let dying = || Explorer::new("trusting").process_death();
+    outcome(true, dying()).unwrap();
+    outcome(false, Explorer::new("trusting")).unwrap(); // after a power failure what recovery sees is what media holds
+    let failure = found(outcome(false, dying()));
+    assert!(failure.story.contains("the process died") && failure.message.contains("tail 1 over data 0"), "{failure}");
+    let again = found(outcome(false, Explorer::new("trusting").replay(&failure.image)));
+    assert_eq!((&again.image, &again.message), (&failure.image, &failure.message));
+}
+
 /// What the check stores after `recovered` is not part of recovery: the crash inside it is not explored.
 #[test]
 fn use_after_recovery_is_not_crashed() {
