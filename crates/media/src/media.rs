@@ -158,6 +158,19 @@ impl Media {
         inner.counters.add(Counter::Lines, lines);
     }
 
+    /// Flushes what recovery has read of `at..at+len` and is about to act on: a process that died, rather than a machine,
+    /// may have left it in the caches, unflushed, and what recovery stores must not survive without it. The caller
+    /// fences. Costs nothing where a process's stores die with it.
+    ///
+    /// # Panics
+    /// If the range lies outside [`Media::len`].
+    pub fn adopt(&self, at: u64, len: u64) {
+        if self.capabilities().fence_settles && !seeded("media-adopt-nothing") {
+            let _section = self.section();
+            self.flush(at, len);
+        }
+    }
+
     /// Orders: nothing this thread stores later survives a crash without everything it flushed before.
     ///
     /// On `pmem` and `shm` it settles too. Code must be right without that.

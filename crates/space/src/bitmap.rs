@@ -97,10 +97,12 @@ impl Bitmap {
         for (index, mask) in words(range) {
             let Some(old) = self.bits(media, index) else { continue };
             let new = if set { old | mask } else { old & !mask };
+            let at = self.word_at(index);
             if new != old {
-                let at = self.word_at(index);
                 media.store(at, seal(new << 16));
                 media.flush(at, 8);
+            } else {
+                media.adopt(at, 8); // as it should be, but perhaps only in the caches of a process that died
             }
         }
     }

@@ -1,18 +1,22 @@
 //! Attaching a store: validate, then repair what a crash left. Every step can be crashed and taken again.
 //!
 //!   1. choose a whole superblock, read words and table; nothing is changed before all of this was good (STORE-2)
+//!      and after a process that died, what was read is flushed and fenced before anything is built on it (STORE-8)
 //!   2. write a torn or stale superblock copy again
 //!   3. count the opening: the generation of volatile areas and of object ids
 //!   4. release what is `creating` or `removing`
 //!   5. take growths back that were in flight
 //!
+//! Invariants
+//!   STORE-8  Nothing recovery stores survives without what it read: a dead process may have left that unflushed.
+//!
 //! Cost: two superblocks, the table and one page for each object, whatever the data.
 
 use crate::catalogue::{self, Slot};
-use crate::layout::header;
+use crate::layout::{SUPERBLOCKS, Superblock, header};
 use crate::store::{Inner, Table};
 use crate::superblock::{self, Words};
-use crate::{Error, Result, Store, object};
+use crate::{Error, HEADER_LEN, Result, Store, object};
 use everbyte_media::Media;
 use everbyte_space::{CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
@@ -47,6 +51,9 @@ impl Store {
         let mut words = Words::read(&media)?;
         let slots = catalogue::read(&media, &superblock);
 
+        if words.closed != words.opened || words.opened == 0 {
+            adopt(&media, &superblock, &slots); // STORE-8
+        }
         let mut recovery = Recovery { clean: words.closed == words.opened, ..Recovery::default() };
         if !stale.is_empty() {
             superblock::write(&media, superblock, &stale)?;
@@ -90,6 +97,20 @@ impl Store {
         inner.media.barrier()?;
         Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
     }
+}
+
+/// Flushes and fences what the decisions of recovery rest on.
+fn adopt(media: &Media, superblock: &Superblock, slots: &[Slot]) {
+    for at in SUPERBLOCKS {
+        media.adopt(at, size_of::<Superblock>() as u64);
+    }
+    for (index, slot) in slots.iter().enumerate() {
+        media.adopt(catalogue::record_at(superblock, index), 8);
+        if let Some(entry) = slot.entry().filter(|entry| media.holds(entry.span.at(), HEADER_LEN)) {
+            media.adopt(entry.span.at(), HEADER_LEN);
+        }
+    }
+    media.fence();
 }
 
 /// One past the last byte that the store accounts for.

@@ -15,6 +15,7 @@
 //!   UNDO-3  The commit word is stored only after a fence that follows the last operation entry.
 //!   UNDO-4  Recovery retires every lane, idle ones too: whole entries after a torn one must never come to life.
 //!   UNDO-5  A link is an entry like any other: it lives and dies with its generation, and owns no space.
+//!   UNDO-6  Recovery orders a commit word that a dead process left unflushed before it hands out the operations.
 //!
 //! Threads: a lane belongs to one thread at a time (`&mut self`). Elsewhere: when to log and what `op`s mean (`tx`, `heap`).
 

@@ -78,6 +78,11 @@ impl Journal {
                 detail: "the commit word does not prove the operations found",
             });
         }
+        if committed {
+            // Operations are applied because of this word: it must not be lost where they survive (UNDO-6).
+            media.adopt(at + WORD_AT, 8);
+            media.fence();
+        }
         Ok(Recovery { media: media.clone(), range, salt, generation, committed, walk })
     }
 }
