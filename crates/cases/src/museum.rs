@@ -40,6 +40,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a fence taken for a barrier: ordered, acknowledged, and gone on media where only a barrier settles",
     ),
     exhibit(
+        "media-adopt-nothing",
+        "media",
+        "log-journal-ops",
+        "recovery acts on a commit word that a dead process left in the cache, and the word is lost where its effects are not",
+    ),
+    exhibit(
         "log-journal-no-fence",
         "log",
         "log-journal",
