@@ -1,0 +1,172 @@
+//! Allocation outside transactions: a block's bit and one word of the caller's change together, by the heap's own log.
+//!
+//! One use of a slot, a fence between the lines:
+//!   1. the new block's content, where the caller gave one
+//!   2. the slot: operation, target, value, and a check over them that makes it valid
+//!   3. the bit and the target word change
+//!   4. the slot's check becomes 0, and a barrier: done
+//!
+//! A crash before 2 leaves nothing, one after it is answered by doing 3 and 4 again.
+//!
+//! Invariants
+//!   HEAP-8  A slot counts only if its check covers its words; it is one line, written whole.
+//!   HEAP-9  A slot is retired and fenced before anybody can store to its target again by leave of this call.
+//!
+//! Threads: a thread uses the slot of its shard and waits for it when another thread has it.
+
+use crate::heap::Inner;
+use crate::layout::{self, HEADER, HEADER_END, SLOT_STEP, SLOTS, Slot};
+use crate::{Block, Error, Heap, Op, Result};
+use crossbeam_utils::CachePadded;
+use everbyte_media::{Media, seeded};
+use parking_lot::Mutex;
+use zerocopy::IntoBytes;
+
+/// Who has which slot of the log, and the number of its last use.
+pub(crate) struct Slots(Box<[CachePadded<Mutex<u64>>]>);
+
+impl Slots {
+    pub(crate) fn new() -> Slots {
+        Slots((0..SLOTS).map(|_| CachePadded::new(Mutex::new(0))).collect())
+    }
+}
+
+impl Heap {
+    /// Allocates a block of at least `size` bytes and stores its address to the word at `target`: both or neither,
+    /// whatever crashes. Settled on return. What `target` held is overwritten; what the block holds is unspecified.
+    ///
+    /// # Errors
+    /// [`Error::BadDestination`] unless `target` is an aligned word of this object, outside the heap's own bytes, that
+    /// no transaction is changing; otherwise as [`Heap::reserve`]. [`Error::Media`]: the outcome is unknown.
+    pub fn alloc_into(&self, size: u64, target: u64) -> Result<Block> {
+        self.alloc(size, target, |_, _| false)
+    }
+
+    /// [`Heap::alloc_into`] of a block whose bytes are all `fill`: content, allocation and address appear together.
+    ///
+    /// # Errors
+    /// As [`Heap::alloc_into`].
+    pub fn alloc_set(&self, size: u64, target: u64, fill: u8) -> Result<Block> {
+        self.alloc_with(size, target, |media, block| {
+            let bytes = [fill; 4096];
+            for at in (block.at..block.end()).step_by(4096) {
+                media.write(at, &bytes[..(block.end() - at).min(4096) as usize]);
+            }
+        })
+    }
+
+    /// [`Heap::alloc_into`] of a block that `fill` has written: content, allocation and address appear together.
+    /// `fill` stores into the block alone, and need not flush.
+    ///
+    /// # Errors
+    /// As [`Heap::alloc_into`].
+    pub fn alloc_with(&self, size: u64, target: u64, fill: impl FnOnce(&Media, Block)) -> Result<Block> {
+        self.alloc(size, target, |media, block| {
+            fill(media, block);
+            media.flush(block.at, block.size);
+            true
+        })
+    }
+
+    fn alloc(&self, size: u64, target: u64, fill: impl FnOnce(&Media, Block) -> bool) -> Result<Block> {
+        let inner = &*self.inner;
+        inner.check_target(target)?;
+        let block = self.reserve(size)?;
+        let _section = inner.media.section();
+        if fill(&inner.media, block) && !seeded("heap-fill-unfenced") {
+            inner.media.fence(); // 1
+        }
+        self.publish(self.op_allocate(&block), target, block.at)?;
+        Ok(block)
+    }
+
+    /// Frees the block whose address the word at `target` holds, and stores 0 there: both or neither, whatever
+    /// crashes. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::BadDestination`]; [`Error::NotABlock`], [`Error::NotAllocated`] and [`Error::BeingFreed`] for what the
+    /// word holds. [`Error::Media`]: the outcome is unknown.
+    pub fn free_from(&self, target: u64) -> Result<()> {
+        let inner = &*self.inner;
+        inner.check_target(target)?;
+        let op = self.op_free(inner.media.load(target))?;
+        self.publish(op, target, 0)?;
+        self.finish(&[op]);
+        Ok(())
+    }
+
+    /// Makes an operation and a store happen together.
+    fn publish(&self, op: Op, target: u64, value: u64) -> Result<()> {
+        let inner = &*self.inner;
+        let media = &inner.media;
+        let _section = media.section();
+        let number = inner.shard_hint() as u64 % SLOTS;
+        let mut turn = inner.slots.0[number as usize].lock();
+        let at = inner.prime + layout::LOG + number * SLOT_STEP;
+        *turn += 1;
+        let mut slot = Slot { check: 0, op: op.into(), target, value, turn: *turn, reserved: [0; 3] };
+        slot.check = slot.sum();
+        media.copy_nt(at, slot.as_bytes()); // 2
+        if !seeded("heap-slot-unfenced") {
+            media.fence();
+        }
+        self.apply(&[op]); // 3
+        media.store(target, value);
+        media.flush(target, 8);
+        media.fence();
+        media.store(at, 0); // 4, HEAP-9
+        media.flush(at, 8);
+        Ok(media.barrier()?)
+    }
+}
+
+impl Inner {
+    fn check_target(&self, target: u64) -> Result<()> {
+        let bad = || Error::BadDestination { at: target, object: self.name() };
+        let inside = target.is_multiple_of(8) && target >= self.prime && target < self.object.backed();
+        let page = target.wrapping_sub(self.prime);
+        let own = (HEADER..HEADER_END).contains(&page)
+            || (4096..self.plan.system_pages * 4096).contains(&page)
+            || page < HEADER && target != self.object.root_at();
+        if !inside || own {
+            return Err(bad());
+        }
+        Ok(())
+    }
+
+    /// Finishes what a crash left in the log.
+    pub(crate) fn recover(self: &std::sync::Arc<Inner>) -> Result<()> {
+        let heap = Heap { inner: std::sync::Arc::clone(self) };
+        let _section = self.media.section();
+        let mut found = Vec::new();
+        for number in 0..SLOTS {
+            let at = self.prime + layout::LOG + number * SLOT_STEP;
+            let slot: Slot = self.media.get(at);
+            *self.slots.0[number as usize].lock() = slot.turn;
+            if slot.check == 0 || slot.check != slot.sum() {
+                continue; // nothing, or torn: step 2 never ended (HEAP-8)
+            }
+            let op = Op::from(slot.op);
+            heap.validate(op)?;
+            self.check_target(slot.target)
+                .map_err(|_| self.damaged(at, "an entry of the heap's log changes a word that it may not"))?;
+            found.push((at, op, slot));
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        for (_, op, slot) in &found {
+            heap.apply(&[*op]);
+            self.media.store(slot.target, slot.value);
+            self.media.flush(slot.target, 8);
+        }
+        self.media.fence();
+        for (at, _, _) in &found {
+            self.media.store(*at, 0);
+            self.media.flush(*at, 8);
+        }
+        self.media.fence();
+        found.iter().for_each(|(_, op, _)| heap.finish(&[*op]));
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Walking the heap: what is allocated, what is free, and whether all of it fits together. Changes nothing on media.
+
+use crate::classes::{self, PAGE};
+use crate::heap::Inner;
+use crate::layout::{self, CLUSTER, Kind, ZONE_CLUSTERS};
+use crate::zone::words_of;
+use crate::{Block, Heap, Result};
+use everbyte_store::{Finding, FindingKind};
+use std::collections::BTreeSet;
+
+/// How much of the object the heap uses for what, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Taken over from the object.
+    pub total: u64,
+    /// Allocated blocks.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub allocated: u64,
+    /// Tables, directories, header and log.
+    pub system: u64,
+    /// Free in runs: for blocks of their class.
+    pub free_in_runs: u64,
+    /// Free pages, for anything.
+    pub free_pages: u64,
+    /// The longest run of free pages.
+    pub longest_free: u64,
+    /// In clusters whose record is damaged: neither allocated nor free.
+    pub damaged: u64,
+}
+
+impl Heap {
+    /// Calls `each` with every allocated block, in the order of addresses. Cost: all tables, a 128th of the heap.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] if a table cannot be found. Damaged records are passed over; [`Heap::check`] names
+    /// them.
+    pub fn blocks(&self, mut each: impl FnMut(Block)) -> Result<()> {
+        let inner = &*self.inner;
+        (0..inner.end()).try_for_each(|cluster| {
+            if let Ok(Some(kind)) = inner.kind_on_media(cluster) {
+                inner.blocks_of(cluster, kind, &mut each)?;
+            }
+            inner.zone_record(cluster).map(|_| ())
+        })
+    }
+
+    /// What the heap uses and what is free, as media says. Cost as [`Heap::blocks`].
+    ///
+    /// # Errors
+    /// As [`Heap::blocks`].
+    pub fn usage(&self) -> Result<Usage> {
+        let inner = &*self.inner;
+        let mut usage = Usage { total: inner.end() * CLUSTER, ..Usage::default() };
+        let mut longest = 0;
+        for cluster in 0..inner.end() {
+            let (mut blocks, mut bytes) = (0, 0);
+            let kind = inner.kind_on_media(cluster)?;
+            if let Some(kind) = kind {
+                inner.blocks_of(cluster, kind, &mut |block| (blocks, bytes) = (blocks + 1, bytes + block.size))?;
+            }
+            usage.blocks += blocks;
+            usage.allocated += bytes;
+            let mut free_here = 0;
+            match kind {
+                None => usage.damaged += CLUSTER,
+                Some(Kind::System) => usage.system += CLUSTER,
+                Some(Kind::Run(class)) if bytes > 0 => {
+                    usage.free_in_runs += (u64::from(classes::count_of(class)) - blocks) * classes::size_of(class);
+                }
+                Some(Kind::Run(_)) => free_here = layout::PAGES_USED,
+                Some(Kind::Pages) => {
+                    let used = inner.media.load(inner.zone_record(cluster)? + layout::PAGE_WORD);
+                    free_here = !used & layout::PAGES_USED;
+                }
+            }
+            usage.free_pages += u64::from(free_here.count_ones()) * PAGE;
+            for page in 0..16 {
+                longest = if free_here >> page & 1 == 1 { longest + PAGE } else { 0 };
+                usage.longest_free = usage.longest_free.max(longest);
+            }
+        }
+        usage.system += inner.plan.system_pages * PAGE;
+        Ok(usage)
+    }
+
+    /// Verifies the tables; with `reachable`, the starts of all blocks that somebody points to, also that nothing is
+    /// leaked and nothing freed is in use. Nobody may change the heap meanwhile. An empty list: all is well.
+    pub fn check(&self, reachable: Option<&BTreeSet<u64>>) -> Vec<Finding> {
+        let inner = &*self.inner;
+        let mut findings = Vec::new();
+        let mut add = |kind, at, detail: String| {
+            findings.push(Finding { room: "heap", kind, at, object: Some(inner.name()), detail });
+        };
+        let mut open = 0; // pages that a block which started earlier still has to cover
+        let mut seen = BTreeSet::new();
+        for cluster in 0..inner.end() {
+            let record = match inner.zone_record(cluster) {
+                Ok(record) => record,
+                Err(error) => {
+                    if cluster % ZONE_CLUSTERS == 0 {
+                        add(FindingKind::Damage, inner.at(cluster), error.to_string());
+                    }
+                    continue;
+                }
+            };
+            let kind = match layout::unseal_kind(inner.media.load(record), cluster) {
+                Some(kind) => kind,
+                None => {
+                    add(FindingKind::Damage, record, "the record of this cluster is not whole".into());
+                    open = 0;
+                    continue;
+                }
+            };
+            if kind != Kind::Pages && open > 0 {
+                add(FindingKind::Damage, record, "a large block reaches into a cluster of another kind".into());
+                open = 0;
+            }
+            inner.check_record(cluster, kind, &mut open, &mut add);
+            let collected = inner.blocks_of(cluster, kind, &mut |block| {
+                seen.insert(block.at);
+                if reachable.is_some_and(|reachable| !reachable.contains(&block.at)) {
+                    add(
+                        FindingKind::Leak,
+                        block.at,
+                        format!("{} bytes are allocated and nobody points to them", block.size),
+                    );
+                }
+            });
+            if let Err(error) = collected {
+                add(FindingKind::Damage, record, error.to_string());
+            }
+        }
+        for &at in reachable.into_iter().flatten().filter(|at| !seen.contains(at)) {
+            add(FindingKind::DoubleUse, at, "somebody points to this, and it is no allocated block".into());
+        }
+        findings
+    }
+}
+
+impl Inner {
+    fn kind_on_media(&self, cluster: u64) -> Result<Option<Kind>> {
+        Ok(layout::unseal_kind(self.media.load(self.zone_record(cluster)?), cluster))
+    }
+
+    /// The blocks that start in a cluster.
+    fn blocks_of(&self, cluster: u64, kind: Kind, each: &mut dyn FnMut(Block)) -> Result<()> {
+        let record = self.zone_record(cluster)?;
+        match kind {
+            Kind::System => {}
+            Kind::Run(class) => {
+                let size = classes::size_of(class);
+                for word in 0..words_of(class) {
+                    let mut bits = self.media.load(layout::bitmap_at(record, word));
+                    while bits != 0 {
+                        let index = word as u64 * 64 + u64::from(bits.trailing_zeros());
+                        bits &= bits - 1;
+                        if index < u64::from(classes::count_of(class)) {
+                            each(Block { at: self.at(cluster) + index * size, size });
+                        }
+                    }
+                }
+            }
+            Kind::Pages => {
+                let word = self.media.load(record + layout::PAGE_WORD);
+                for page in 0..16 {
+                    if word >> page & 1 == 1 && word >> layout::START_SHIFT >> page & 1 == 1 {
+                        let count = self.count_pages(cluster * 16 + page)?;
+                        each(Block { at: self.at(cluster) + page * PAGE, size: count * PAGE });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_record(&self, cluster: u64, kind: Kind, open: &mut u64, add: &mut dyn FnMut(FindingKind, u64, String)) {
+        let record = self.record(cluster);
+        match kind {
+            Kind::System => {}
+            Kind::Run(class) => {
+                let count = classes::count_of(class) as usize;
+                for word in 0..classes::BITMAP_WORDS {
+                    let blocks = count.saturating_sub(word * 64).min(64);
+                    let beyond = if blocks == 64 { 0 } else { u64::MAX << blocks };
+                    // Words behind those of this class may be what an earlier class left: zeros.
+                    let at = layout::bitmap_at(record, word);
+                    if self.media.load(at) & beyond != 0 && word < words_of(class) {
+                        add(
+                            FindingKind::Damage,
+                            at,
+                            "the bitmap of a run has bits of blocks that there are not".into(),
+                        );
+                    }
+                }
+            }
+            Kind::Pages => {
+                let word = self.media.load(record + layout::PAGE_WORD);
+                if word >> layout::START_SHIFT & !(word & layout::PAGES_USED) != 0 {
+                    let detail = "a block starts at a page that is not in use, or bits are set that mean nothing";
+                    add(FindingKind::Damage, record + layout::PAGE_WORD, detail.into());
+                }
+                for page in 0..16 {
+                    let number = cluster * 16 + page;
+                    let (used, start) = (word >> page & 1 == 1, word >> layout::START_SHIFT >> page & 1 == 1);
+                    if *open > 0 && (!used || start) {
+                        add(FindingKind::Damage, self.prime + number * PAGE, "a large block ends too early".into());
+                        *open = 0;
+                    }
+                    if used && start {
+                        *open = self.count_pages(number).unwrap_or(1);
+                    } else if used && *open == 0 && number >= self.plan.system_pages {
+                        let detail = "a page is in use and belongs to no block";
+                        add(FindingKind::Damage, self.prime + number * PAGE, detail.into());
+                    }
+                    *open = open.saturating_sub(1);
+                }
+            }
+        }
+    }
+}

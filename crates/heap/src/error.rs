@@ -1,0 +1,110 @@
+//! What can go wrong with a heap. Each error says what happened, where, and what to do next.
+
+use everbyte_media as media;
+use everbyte_store as store;
+
+/// An error of the heap. Unless it says otherwise nothing has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed or refused: a full span, a full disk.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The media failed: the outcome is unknown until the store is opened again.
+    #[error(transparent)]
+    Media(#[from] media::Error),
+    /// The offset is not the start of a block of this heap.
+    #[error(
+        "{at:#x} is not a block of object `{object}`: {detail}; only what the heap handed out can be freed or measured"
+    )]
+    NotABlock {
+        /// The offset given.
+        at: u64,
+        /// The heap's object.
+        object: String,
+        /// What is there.
+        detail: &'static str,
+    },
+    /// The block is free: it was freed before, or never allocated.
+    #[error("the block at {at:#x} of object `{object}` is not allocated: freed twice, or reserved and never committed")]
+    NotAllocated {
+        /// The offset given.
+        at: u64,
+        /// The heap's object.
+        object: String,
+    },
+    /// Another operation is freeing the block.
+    #[error("the block at {at:#x} of object `{object}` is being freed by another operation; free it once")]
+    BeingFreed {
+        /// The offset given.
+        at: u64,
+        /// The heap's object.
+        object: String,
+    },
+    /// No object is large enough.
+    #[error("a block of {size} bytes is larger than the span of object `{object}` ({span} bytes)")]
+    TooLarge {
+        /// What was asked for.
+        size: u64,
+        /// The heap's object.
+        object: String,
+        /// Bytes of its span.
+        span: u64,
+    },
+    /// A destination that the heap's log may not store to.
+    #[error(
+        "{at:#x} cannot receive a block of object `{object}`: it must be an aligned word of the same object, outside the heap's own bytes"
+    )]
+    BadDestination {
+        /// The offset given.
+        at: u64,
+        /// The heap's object.
+        object: String,
+    },
+    /// A number that is not an operation on this heap.
+    #[error("{op:#018x} is not an operation on the heap of object `{object}`: {detail}")]
+    BadOp {
+        /// The number.
+        op: u64,
+        /// The heap's object.
+        object: String,
+        /// What is wrong with it.
+        detail: &'static str,
+    },
+    /// The object holds no heap.
+    #[error("object `{object}` holds no heap; it was not created with one")]
+    NoHeap {
+        /// The object.
+        object: String,
+    },
+    /// The heap was made by a newer Everbyte.
+    #[error("the heap of object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    NewerFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The newest this program knows.
+        known: u32,
+    },
+    /// Bytes on media contradict themselves.
+    #[error("the heap of object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The object.
+        object: String,
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+impl Error {
+    /// Whether there is no room: in the span, or on the disk.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Error::Store(store::Error::SpanFull { .. } | store::Error::OutOfSpace { .. }))
+    }
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

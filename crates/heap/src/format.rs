@@ -1,0 +1,83 @@
+//! Making a heap in a new object, and reading its header back.
+//!
+//! The heap takes over the object's first clusters: prime page, log page, table of zone 0. Nothing here needs an order
+//! of its own: the object has no name yet, and the store's barrier comes before it gets one.
+
+use crate::classes::PAGE;
+use crate::layout::{self, CLUSTER, FIRST_TABLE, FORMAT, HEADER, Header, MAGIC, RECORD, ZONE_CLUSTERS};
+use crate::{Error, Result};
+use everbyte_store::Object;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What the header says.
+pub(crate) struct Plan {
+    /// Clusters taken over.
+    pub end: u64,
+    /// Pages at the start of the span that are the heap's own.
+    pub system_pages: u64,
+}
+
+fn first_records(span_len: u64) -> u64 {
+    (span_len / CLUSTER).min(ZONE_CLUSTERS)
+}
+
+fn system_pages(first_records: u64) -> u64 {
+    (FIRST_TABLE + first_records * RECORD).div_ceil(PAGE)
+}
+
+/// Formats a heap in an object that is being created.
+pub(crate) fn format(object: &Object) -> Result<()> {
+    let (media, prime, span) = (object.media(), object.prime(), object.span());
+    let records = first_records(span.end - span.start);
+    let pages = system_pages(records);
+    let needed = (pages * PAGE).div_ceil(CLUSTER) * CLUSTER;
+    let backed = object.backed() - prime;
+    if backed < needed {
+        object.grow(needed - backed)?;
+    }
+    let _section = media.section();
+    let end = (object.backed() - prime) / CLUSTER;
+    for cluster in 0..end {
+        let used = pages.saturating_sub(cluster * 16).min(16);
+        let word = (1u64 << used) - 1; // used, and no block starts there: they cannot be freed
+        media.store(prime + FIRST_TABLE + cluster * RECORD + layout::PAGE_WORD, word);
+        media.flush(prime + FIRST_TABLE + cluster * RECORD, 64);
+    }
+    let mut header = Header { magic: MAGIC, format: FORMAT, ..Header::new_zeroed() };
+    (header.span_len, header.first_records) = (span.end - span.start, records);
+    header.end = layout::seal(end as u32, layout::END);
+    header.checksum = header.sum();
+    media.write(prime + HEADER, header.as_bytes());
+    media.flush(prime + HEADER, size_of::<Header>() as u64);
+    media.fence();
+    Ok(())
+}
+
+/// Reads and checks the header.
+pub(crate) fn read(object: &Object) -> Result<Plan> {
+    let (media, prime, span) = (object.media(), object.prime(), object.span());
+    let name = || object.name().to_string();
+    let header: Header = media.get(prime + HEADER);
+    if header.magic != MAGIC {
+        return Err(Error::NoHeap { object: name() });
+    }
+    let damaged = |at: u64, detail: &str| Error::Damaged { object: name(), at, detail: detail.into() };
+    if header.format > FORMAT {
+        return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
+    }
+    if header.checksum != header.sum() {
+        return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));
+    }
+    if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len) {
+        return Err(damaged(prime + HEADER, "the heap's header speaks of another span"));
+    }
+    let end = layout::unseal(header.end, layout::END).map(u64::from);
+    let backed = (object.backed() - prime) / CLUSTER;
+    match end {
+        Some(end) if end <= backed && end * 16 >= system_pages(header.first_records) => {
+            Ok(Plan { end, system_pages: system_pages(header.first_records) })
+        }
+        Some(_) => Err(damaged(prime + layout::END, "the heap's end lies outside what is backed")),
+        None => Err(damaged(prime + layout::END, "the word that says where the heap ends is not whole")),
+    }
+}

@@ -1,0 +1,346 @@
+//! [`Heap`]: the public face, and how an address is found.
+
+use crate::atomic::Slots;
+use crate::classes::{self, PAGE, SMALL_MAX};
+use crate::extents::CLUSTER_PAGES;
+use crate::format::{self, Plan};
+use crate::layout::{self, CLUSTER, DIRECT, DIRECTORY_ZONES, RECORD, ZONE_CLUSTERS, ZONES_MAX};
+use crate::pool::Pool;
+use crate::shard::Shard;
+use crate::zone::{Cluster, Use, Zone};
+use crate::{Error, Result};
+use crossbeam_utils::CachePadded;
+use everbyte_media::Media;
+use everbyte_store::Object;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A block: bytes of the object that belong to whoever allocated them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block {
+    /// Its first byte, as a store offset: a multiple of 16; of 64 if it has 64 bytes or more; of 4096 if it has more
+    /// than 8192.
+    pub at: u64,
+    /// Bytes that may be used, at least those asked for.
+    pub size: u64,
+}
+
+impl Block {
+    /// One past its last byte.
+    pub fn end(&self) -> u64 {
+        self.at + self.size
+    }
+}
+
+/// The heap of an object. Cheap to clone; all clones are one heap. Open it once per process.
+#[derive(Clone)]
+pub struct Heap {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub object: Object,
+    pub media: Media,
+    pub prime: u64,
+    pub plan: Plan,
+    /// Clusters taken over; grows under the pool's lock.
+    pub end: AtomicU64,
+    pub zones: Zones,
+    pub pool: Mutex<Pool>,
+    pub shards: Box<[CachePadded<Mutex<Shard>>]>,
+    pub slots: Slots,
+}
+
+/// Zones by number, loaded when needed.
+pub(crate) struct Zones {
+    direct: Box<[OnceLock<Zone>]>,
+    directories: Box<[OnceLock<Directory>]>,
+}
+
+type Directory = Box<[OnceLock<Zone>]>;
+
+fn empty<T>(count: u64) -> Box<[OnceLock<T>]> {
+    (0..count).map(|_| OnceLock::new()).collect()
+}
+
+impl Zones {
+    fn new() -> Zones {
+        Zones { direct: empty(DIRECT), directories: empty(layout::DIRECTORIES) }
+    }
+
+    #[inline(always)]
+    fn cell(&self, zone: u64) -> &OnceLock<Zone> {
+        if zone < DIRECT {
+            return &self.direct[zone as usize];
+        }
+        let (directory, index) = ((zone - DIRECT) / DIRECTORY_ZONES, (zone - DIRECT) % DIRECTORY_ZONES);
+        &self.directories[directory as usize].get_or_init(|| empty(DIRECTORY_ZONES))[index as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, zone: u64) -> Option<&Zone> {
+        self.cell(zone).get()
+    }
+
+    pub(crate) fn set(&self, number: u64, zone: Zone) -> &Zone {
+        assert!(self.cell(number).set(zone).is_ok(), "HEAP-5: zone {number} is loaded twice");
+        self.get(number).expect("set just now")
+    }
+}
+
+impl Heap {
+    /// Makes a heap in an object that is being created. To be called inside `Store::create_object`'s `init`: the
+    /// barrier that publishes the object's name settles the heap too.
+    ///
+    /// # Errors
+    /// [`Error::Store`] if the span or the disk is too small.
+    pub fn format(object: &Object) -> Result<()> {
+        format::format(object)
+    }
+
+    /// Opens the heap of an object and finishes what a crash left in the heap's own log. Costs the same whatever the
+    /// heap holds: the rest is looked at when it is needed.
+    ///
+    /// # Errors
+    /// [`Error::NoHeap`], [`Error::NewerFormat`], [`Error::Damaged`].
+    pub fn open(object: Object) -> Result<Heap> {
+        let plan = format::read(&object)?;
+        let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
+        let shards = (2 * threads).next_power_of_two().min(64);
+        let inner = Inner {
+            media: object.media().clone(),
+            prime: object.prime(),
+            end: AtomicU64::new(plan.end),
+            plan,
+            zones: Zones::new(),
+            pool: Mutex::new(Pool::new()),
+            shards: (0..shards).map(|_| CachePadded::new(Mutex::new(Shard::new()))).collect(),
+            slots: Slots::new(),
+            object,
+        };
+        let heap = Heap { inner: Arc::new(inner) };
+        heap.inner.recover()?;
+        Ok(heap)
+    }
+
+    /// The object it lies in.
+    pub fn object(&self) -> &Object {
+        &self.inner.object
+    }
+
+    /// The media it lies on.
+    #[inline(always)]
+    pub fn media(&self) -> &Media {
+        &self.inner.media
+    }
+
+    /// Sets a block of at least `size` bytes aside for the caller. Nothing on media says so: a crash, or
+    /// [`Heap::cancel`], gives it back. What it holds is unspecified. Grows the object when needed.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::Store`] when the span or the disk is full; [`Error::Damaged`].
+    #[inline]
+    pub fn reserve(&self, size: u64) -> Result<Block> {
+        if size <= SMALL_MAX {
+            self.inner.reserve_small(classes::class_of(size))
+        } else {
+            self.inner.reserve_pages(size)
+        }
+    }
+
+    /// Gives a reservation back. The block must come from [`Heap::reserve`], and no operation on it may have been
+    /// made valid.
+    ///
+    /// # Panics
+    /// If the block is not reserved: only the caller's own bug can ask for that.
+    pub fn cancel(&self, block: Block) {
+        let inner = &*self.inner;
+        let cluster = inner.cluster_of(block.at);
+        if block.size > SMALL_MAX {
+            inner.give_back_pages((block.at - inner.prime) / PAGE, block.size / PAGE);
+            return;
+        }
+        let class = classes::class_of(block.size);
+        let index = classes::locate(class, (block.at % CLUSTER) as u32).0;
+        inner.give_back_small(cluster, class, index);
+    }
+
+    /// Usable bytes of the allocated block at `at`.
+    ///
+    /// # Errors
+    /// [`Error::NotABlock`], [`Error::NotAllocated`], [`Error::Damaged`].
+    pub fn size_of(&self, at: u64) -> Result<u64> {
+        Ok(match self.inner.find(at)? {
+            Found::Small { class, .. } => classes::size_of(class),
+            Found::Pages { count, .. } => count * PAGE,
+        })
+    }
+}
+
+/// An allocated block, found by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Small { class: usize, index: u32, cluster: u64 },
+    Pages { first: u64, count: u64 },
+}
+
+impl Inner {
+    /// Store offset of a cluster.
+    #[inline(always)]
+    pub(crate) fn at(&self, cluster: u64) -> u64 {
+        self.prime + cluster * CLUSTER
+    }
+
+    #[inline(always)]
+    pub(crate) fn cluster_of(&self, at: u64) -> u64 {
+        (at - self.prime) / CLUSTER
+    }
+
+    #[inline(always)]
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.object.name().into()
+    }
+
+    pub(crate) fn damaged(&self, at: u64, detail: impl Into<String>) -> Error {
+        Error::Damaged { object: self.name(), at, detail: detail.into() }
+    }
+
+    pub(crate) fn not_a_block(&self, at: u64, detail: &'static str) -> Error {
+        Error::NotABlock { at, object: self.name(), detail }
+    }
+
+    /// The twin of a cluster whose zone is loaded.
+    #[inline(always)]
+    pub(crate) fn cluster(&self, cluster: u64) -> &Cluster {
+        let zone = self.zones.get(cluster / ZONE_CLUSTERS).expect("HEAP-4: the zone of a taken block is loaded");
+        &zone.clusters[(cluster % ZONE_CLUSTERS) as usize]
+    }
+
+    /// Where the record of a cluster lies whose zone is loaded.
+    #[inline(always)]
+    pub(crate) fn record(&self, cluster: u64) -> u64 {
+        let zone = self.zones.get(cluster / ZONE_CLUSTERS).expect("HEAP-4: the zone of a taken block is loaded");
+        zone.table + cluster % ZONE_CLUSTERS * RECORD
+    }
+
+    /// The zone with this number, loaded if need be.
+    #[inline]
+    pub(crate) fn zone(&self, number: u64) -> Result<&Zone> {
+        match self.zones.get(number) {
+            Some(zone) => Ok(zone),
+            None => self.load_zone(number, &mut self.pool.lock()),
+        }
+    }
+
+    /// Clusters that the heap can ever have.
+    pub(crate) fn end_max(&self) -> u64 {
+        let span = self.object.span();
+        ((span.end - span.start) / CLUSTER).min(ZONES_MAX * ZONE_CLUSTERS)
+    }
+
+    /// Finds the allocated block that starts at `at`, which may be any number.
+    pub(crate) fn find(&self, at: u64) -> Result<Found> {
+        if at < self.prime || at - self.prime >= self.end() * CLUSTER {
+            return Err(self.not_a_block(at, "it lies outside the heap"));
+        }
+        let cluster = self.cluster_of(at);
+        let zone = self.zone(cluster / ZONE_CLUSTERS)?;
+        let record = zone.table + cluster % ZONE_CLUSTERS * RECORD;
+        match zone.clusters[(cluster % ZONE_CLUSTERS) as usize].usage() {
+            Use::System => Err(self.not_a_block(at, "the heap's own bookkeeping is there")),
+            Use::Damaged => Err(self.damaged(record, "the record of this cluster contradicts itself")),
+            Use::Beyond => Err(self.not_a_block(at, "it lies outside the heap")),
+            Use::Run(class) => {
+                let (index, rest) = classes::locate(class, (at % CLUSTER) as u32);
+                if rest != 0 || index >= classes::count_of(class) {
+                    return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
+                }
+                let word = self.media.load(layout::bitmap_at(record, index as usize / 64));
+                if word >> (index % 64) & 1 == 0 {
+                    return Err(Error::NotAllocated { at, object: self.name() });
+                }
+                Ok(Found::Small { class, index, cluster })
+            }
+            Use::Pages => {
+                if !at.is_multiple_of(PAGE) {
+                    return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
+                }
+                let (first, page) = ((at - self.prime) / PAGE, at / PAGE % u64::from(CLUSTER_PAGES));
+                // A cluster that was a run keeps its record until its pages are used; it has no blocks then.
+                let word = if self.media.load(record) == 0 { self.media.load(record + layout::PAGE_WORD) } else { 0 };
+                if word >> page & 1 == 0 {
+                    return Err(Error::NotAllocated { at, object: self.name() });
+                }
+                if word >> layout::START_SHIFT >> page & 1 == 0 {
+                    return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
+                }
+                Ok(Found::Pages { first, count: self.count_pages(first)? })
+            }
+        }
+    }
+
+    /// Pages of the allocated block that starts at page `first`.
+    pub(crate) fn count_pages(&self, first: u64) -> Result<u64> {
+        let (cluster, page) = (first / 16, first % 16);
+        let record = self.zone_record(cluster)?;
+        let word = self.media.load(record + layout::PAGE_WORD);
+        let here = continued(word >> page, 16 - page);
+        if page + here < 16 {
+            return Ok(here);
+        }
+        // It goes on behind this cluster, or ends with it: the tail word says how far, and the end proves it.
+        let count = self.media.load(record + layout::TAIL_WORD);
+        if count > here && count <= self.end() * 16 - first {
+            let last = first + count - 1;
+            let word = self.media.load(self.zone_record(last / 16)? + layout::PAGE_WORD);
+            let inside = word >> (last % 16) & 1 == 1 && word >> layout::START_SHIFT >> (last % 16) & 1 == 0;
+            if inside && !self.page_continues(last + 1)? && self.page_continues(first + here)? {
+                return Ok(count);
+            }
+        }
+        if self.page_continues(first + here)? {
+            return Err(self.damaged(record + layout::TAIL_WORD, "the length of a large block does not fit its pages"));
+        }
+        Ok(here)
+    }
+
+    /// Whether this page belongs to the block of the page before it.
+    pub(crate) fn page_continues(&self, page: u64) -> Result<bool> {
+        if page / 16 >= self.end() {
+            return Ok(false);
+        }
+        let record = self.zone_record(page / 16)?;
+        if self.media.load(record) != 0 {
+            return Ok(false);
+        }
+        let word = self.media.load(record + layout::PAGE_WORD);
+        Ok(word >> (page % 16) & 1 == 1 && word >> layout::START_SHIFT >> (page % 16) & 1 == 0)
+    }
+
+    /// Where the record of a cluster below the end lies.
+    pub(crate) fn zone_record(&self, cluster: u64) -> Result<u64> {
+        Ok(self.zone(cluster / ZONE_CLUSTERS)?.table + cluster % ZONE_CLUSTERS * RECORD)
+    }
+
+    pub(crate) fn lock_shard(&self, number: usize) -> MutexGuard<'_, Shard> {
+        self.shards[number].lock()
+    }
+}
+
+/// Pages from the start of a block on, within a page word shifted to it: the first, and those after that are used
+/// and start nothing.
+pub(crate) fn continued(word: u64, most: u64) -> u64 {
+    let inside = word & layout::PAGES_USED & !(word >> layout::START_SHIFT) & layout::PAGES_USED;
+    (1 + u64::from((inside >> 1).trailing_ones())).min(most)
+}
+
+impl std::fmt::Debug for Heap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Heap({}, {} clusters)", self.inner.object.name(), self.inner.end())
+    }
+}

@@ -1,0 +1,224 @@
+//! The bytes of a heap. Format: docs/formats/heap.md.
+//!
+//! All addresses are store offsets; a *cluster* is 64 KiB of the object's span, numbered from 0 at the prime page, a
+//! *page* 4 KiB. A *zone* is 128 clusters; its *table* is 128 records of 512 bytes, one for each cluster, and lies apart
+//! from the data it speaks for.
+//!
+//! A record is eight lines: word 0 says what the cluster is, words 1..64 are its bitmap. Zeros are a free cluster.
+
+use crate::classes::{BITMAP_WORDS, COUNT};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a cluster.
+pub const CLUSTER: u64 = 65536;
+/// Clusters in a zone.
+pub const ZONE_CLUSTERS: u64 = 128;
+/// Bytes of a zone.
+pub const ZONE: u64 = ZONE_CLUSTERS * CLUSTER;
+/// Bytes of a record.
+pub const RECORD: u64 = 512;
+/// Where in the prime page the heap's header lies.
+pub const HEADER: u64 = 512;
+/// Where the heap's part of the prime page ends.
+pub const HEADER_END: u64 = 2048;
+/// Relative to the prime page: where the heap's own log lies; one page.
+pub const LOG: u64 = 4096;
+/// Relative to the prime page: where the table of zone 0 lies.
+pub const FIRST_TABLE: u64 = 8192;
+/// Zones whose tables the header itself names; zone 0's place is fixed.
+pub const DIRECT: u64 = 32;
+/// Directories that the header names.
+pub const DIRECTORIES: u64 = 128;
+/// Zones in a directory.
+pub const DIRECTORY_ZONES: u64 = CLUSTER / 8;
+/// Zones that a heap can have; bytes of the span beyond them are not used.
+pub const ZONES_MAX: u64 = DIRECT + DIRECTORIES * DIRECTORY_ZONES;
+
+/// `b"EVRBHEAP"`.
+pub const MAGIC: [u8; 8] = *b"EVRBHEAP";
+/// The newest heap format this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// The heap's header, at `prime + 512`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of the first 64 bytes with this field zero.
+    pub checksum: u32,
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Bytes of the object's span when the heap was made.
+    pub span_len: u64,
+    /// Records in the table of zone 0: one for each cluster of a small span, else 128.
+    pub first_records: u64,
+    /// Zeros.
+    pub reserved: [u8; 32],
+    /// Clusters that the heap has taken over; sealed with its place. On a line of its own.
+    pub end: u64,
+    /// Zeros.
+    pub reserved_end: [u8; 56],
+    /// The cluster that holds the table of zone `index`; sealed; the first is unused.
+    pub direct: [u64; DIRECT as usize],
+    /// The cluster that holds directory `index`: 8192 sealed words like those of `direct`; sealed; 0: none yet.
+    pub directories: [u64; DIRECTORIES as usize],
+    /// Zeros.
+    pub reserved_tail: [u8; 128],
+}
+const _: () = assert!(size_of::<Header>() == (HEADER_END - HEADER) as usize);
+
+/// Bytes of the header that its checksum covers.
+pub const HEADER_FIXED: usize = 64;
+/// Offset of [`Header::end`] from the prime page.
+pub const END: u64 = HEADER + std::mem::offset_of!(Header, end) as u64;
+/// Offset of [`Header::direct`] from the prime page.
+pub const DIRECT_AT: u64 = HEADER + std::mem::offset_of!(Header, direct) as u64;
+/// Offset of [`Header::directories`] from the prime page.
+pub const DIRECTORIES_AT: u64 = HEADER + std::mem::offset_of!(Header, directories) as u64;
+
+impl Header {
+    /// The checksum its fields ask for.
+    pub fn sum(&self) -> u32 {
+        let plain = Header { checksum: 0, ..*self };
+        crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])
+    }
+}
+
+/// One word of the heap's own log: a slot of two lines. Section 5 of the format page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Slot {
+    /// Hash of the four words after it; 0 when nothing is to be done.
+    pub check: u64,
+    /// The operation on the bitmap.
+    pub op: u64,
+    /// The word that receives `value`.
+    pub target: u64,
+    /// What it receives.
+    pub value: u64,
+    /// Raised by every use of the slot.
+    pub turn: u64,
+    /// Zeros.
+    pub reserved: [u64; 3],
+}
+const _: () = assert!(size_of::<Slot>() == 64); // one line
+
+/// Slots of the log.
+pub const SLOTS: u64 = 32;
+/// Bytes from slot to slot: two lines, because neighbours are written by different threads.
+pub const SLOT_STEP: u64 = 128;
+const _: () = assert!(SLOTS * SLOT_STEP == 4096);
+
+impl Slot {
+    /// The check that its words ask for; never 0.
+    pub fn sum(&self) -> u64 {
+        [self.op, self.target, self.value, self.turn].iter().fold(0x4556_5242_4845_4150, |sum, &word| mix(sum ^ word))
+            | 1
+    }
+}
+
+/// What a cluster is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pages: word 1 says which are used and where blocks start.
+    Pages,
+    /// A run of blocks of one class: words 1..64 have a bit for each block.
+    Run(usize),
+    /// A table or a directory of the heap itself.
+    System,
+}
+
+const KIND_RUN: u32 = 0x5255_0000;
+const KIND_SYSTEM: u32 = 0x5359_0000;
+
+/// Word 0 of the record of `cluster`.
+pub fn seal_kind(kind: Kind, cluster: u64) -> u64 {
+    match kind {
+        Kind::Pages => 0,
+        Kind::Run(class) => seal(KIND_RUN | class as u32, cluster),
+        Kind::System => seal(KIND_SYSTEM, cluster),
+    }
+}
+
+/// What word 0 of the record of `cluster` says; `None` if a bit of it has changed.
+pub fn unseal_kind(word: u64, cluster: u64) -> Option<Kind> {
+    if word == 0 {
+        return Some(Kind::Pages);
+    }
+    match unseal(word, cluster)? {
+        KIND_SYSTEM => Some(Kind::System),
+        value if value & 0xffff_0000 == KIND_RUN && ((value & 0xffff) as usize) < COUNT => {
+            Some(Kind::Run((value & 0xffff) as usize))
+        }
+        _ => None,
+    }
+}
+
+/// A word that carries 32 bits and proves that it belongs where it lies. Never 0.
+pub fn seal(value: u32, place: u64) -> u64 {
+    u64::from(value) | u64::from(check_bits(value, place)) << 32
+}
+
+/// The value of a sealed word; `None` if a bit has changed or the word belongs elsewhere.
+pub fn unseal(word: u64, place: u64) -> Option<u32> {
+    let value = word as u32;
+    ((word >> 32) as u32 == check_bits(value, place)).then_some(value)
+}
+
+fn check_bits(value: u32, place: u64) -> u32 {
+    // The lowest bit is always set, so that a sealed word is never zeros.
+    (mix(u64::from(value) << 32 ^ place ^ 0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
+}
+
+/// Spreads every bit of a word over all of it.
+fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let word = (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    word ^ word >> 32
+}
+
+/// Relative to a record: word `index` of its bitmap.
+#[inline(always)]
+pub fn bitmap_at(record: u64, index: usize) -> u64 {
+    debug_assert!(index < BITMAP_WORDS);
+    record + 8 + index as u64 * 8
+}
+
+/// In the page word of a record: the pages in use; the bits above are the pages at which blocks start.
+pub const PAGES_USED: u64 = 0xffff;
+/// Where the start bits begin in the page word.
+pub const START_SHIFT: u32 = 16;
+/// Offset in a record of the page word.
+pub const PAGE_WORD: u64 = 8;
+/// Offset in a record: pages of the block that starts in this cluster and goes on behind it.
+pub const TAIL_WORD: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_bit_or_a_wrong_place_is_found() {
+        for kind in [Kind::Run(0), Kind::Run(26), Kind::System] {
+            let word = seal_kind(kind, 77);
+            assert_eq!(unseal_kind(word, 77), Some(kind));
+            assert_eq!(unseal_kind(word, 78), None);
+            for bit in 0..64 {
+                assert_eq!(unseal_kind(word ^ 1 << bit, 77), None, "bit {bit}");
+            }
+        }
+        assert_eq!(unseal_kind(0, 77), Some(Kind::Pages));
+    }
+
+    #[test]
+    fn a_torn_log_slot_is_not_a_record() {
+        let slot = Slot { check: 0, op: 1, target: 2, value: 3, turn: 4, reserved: [0; 3] };
+        for change in
+            [Slot { op: 9, ..slot }, Slot { target: 9, ..slot }, Slot { value: 9, ..slot }, Slot { turn: 9, ..slot }]
+        {
+            assert_ne!(change.sum(), slot.sum());
+        }
+        assert_ne!(Slot { check: 0, op: 0, target: 0, value: 0, turn: 0, reserved: [0; 3] }.sum(), 0);
+    }
+}

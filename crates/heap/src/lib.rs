@@ -1,0 +1,44 @@
+//! # everbyte-heap: blocks inside an object, allocated so that a crash can neither lose nor double one
+//!
+//! A [`Heap`] hands out [`Block`]s of an object's span. Whether a block is allocated is one bit on media, in tables
+//! apart from the data. A bit changes by an operation, [`Op`], that the caller's own log has made valid; or the heap's
+//! own small log does it together with one word of the caller's: [`Heap::alloc_into`], [`Heap::free_from`].
+//!
+//! ```
+//! use everbyte_heap::{Error, Heap};
+//! use everbyte_media::{Media, Options};
+//! use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+//! let store = Store::format(Media::anonymous(4 << 20, &Options::default())?, &FormatOptions::default())?;
+//! let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(1 << 20) };
+//! let object = store.create_object("notes", options, Heap::format)?;
+//! let heap = Heap::open(object.clone())?;
+//! let block = heap.alloc_into(100, object.root_at())?; // the root word and the block's bit, or neither; settled
+//! assert_eq!(object.root(), block.at);
+//! assert_eq!(heap.size_of(block.at)?, 128);
+//! heap.free_from(object.root_at())?;                   // the other way round
+//! assert!(matches!(heap.size_of(block.at), Err(Error::NotAllocated { .. })));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Format: docs/formats/heap.md.
+
+#![forbid(unsafe_code)]
+
+mod atomic;
+mod check;
+pub mod classes;
+mod error;
+mod extents;
+mod format;
+mod heap;
+pub mod layout;
+mod op;
+mod ops;
+mod pool;
+mod shard;
+mod zone;
+
+pub use check::Usage;
+pub use error::{Error, Result};
+pub use heap::{Block, Heap};
+pub use op::Op;

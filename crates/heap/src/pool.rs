@@ -1,0 +1,348 @@
+//! What no shard owns: free pages, runs found on media, zones not yet looked at, and growth.
+//!
+//! Growth, a fence between the lines:
+//!   1. the object backs more clusters (recorded and fenced by the store)
+//!   2. records of the clusters that are new are zeros; new tables are zeros; their clusters' records say "system";
+//!      their names stand in the header or a directory
+//!   3. `end` says that the clusters are the heap's
+//!
+//! A crash before 3 leaves backed clusters above `end`; the next growth takes them first and does 2 again.
+//!
+//! Invariants
+//!   HEAP-2  Nothing on media is believed of clusters at or above `end`.
+//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there.
+//!
+//! Threads: everything here happens under the pool's lock.
+
+use crate::classes::{self, PAGE};
+use crate::extents::Extents;
+use crate::heap::{Block, Inner};
+use crate::layout::{self, CLUSTER, DIRECT, DIRECTORY_ZONES, Kind, RECORD, ZONE_CLUSTERS};
+use crate::op::PAGES_MAX;
+use crate::shard::Lists;
+use crate::zone::{Use, Zone, words_of};
+use crate::{Error, Result};
+use everbyte_media::seeded;
+use everbyte_store::Error as StoreError;
+use std::sync::atomic::Ordering;
+
+/// Zones looked at before the object is grown instead: a bound on how long an allocation takes after opening.
+const EXAMINE: u64 = 16;
+/// The most that is backed ahead of need, in clusters.
+const AHEAD_MAX: u64 = 128;
+
+pub(crate) struct Pool {
+    pub extents: Extents,
+    /// Runs with room.
+    pub lists: Lists,
+    /// Zones below this have been looked at.
+    examined: u64,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Pool {
+        Pool { extents: Extents::default(), lists: Lists::new(), examined: 0 }
+    }
+}
+
+impl Inner {
+    /// Reserves a run of pages.
+    pub(crate) fn reserve_pages(&self, size: u64) -> Result<Block> {
+        let count = size.div_ceil(PAGE);
+        if count > PAGES_MAX || count > self.end_max() * 16 {
+            return Err(Error::TooLarge { size, object: self.name(), span: self.end_max() * CLUSTER });
+        }
+        let mut pool = self.pool.lock();
+        let first = self.free_pages(&mut pool, count as u32)?;
+        let mut converted = false;
+        self.each_cluster(first, count, |cluster, mask| {
+            let taken = self.cluster(cluster).pages();
+            taken.store(taken.load(Ordering::Relaxed) | mask, Ordering::Relaxed);
+            if self.media.load(self.record(cluster)) != 0 {
+                self.write_kind(cluster, Kind::Pages); // it was a run once
+                converted = true;
+            }
+        });
+        if converted {
+            self.media.fence(); // HEAP-1
+        }
+        Ok(Block { at: self.prime + first * PAGE, size: count * PAGE })
+    }
+
+    /// Calls `each` with every cluster of a run of pages and the mask of its pages there.
+    pub(crate) fn each_cluster(&self, first: u64, count: u64, mut each: impl FnMut(u64, u64)) {
+        let end = first + count;
+        let mut page = first;
+        while page < end {
+            let step = (16 - page % 16).min(end - page);
+            each(page / 16, ((1 << step) - 1) << (page % 16));
+            page += step;
+        }
+    }
+
+    /// Makes pages free for the next reservation.
+    pub(crate) fn give_back_pages(&self, first: u64, count: u64) {
+        let mut pool = self.pool.lock();
+        self.each_cluster(first, count, |cluster, mask| {
+            let twin = self.cluster(cluster);
+            let taken = twin.pages().load(Ordering::Relaxed);
+            assert!(
+                twin.usage() == Use::Pages && taken & mask == mask,
+                "HEAP-4: pages are given back and were not taken"
+            );
+            twin.pages().store(taken & !mask, Ordering::Relaxed);
+            twin.pages_freeing().store(twin.pages_freeing().load(Ordering::Relaxed) & !mask, Ordering::Relaxed);
+        });
+        pool.extents.insert(first as u32, count as u32);
+    }
+
+    fn free_pages(&self, pool: &mut Pool, count: u32) -> Result<u64> {
+        self.obtain(pool, count, |pool| pool.extents.take(count))
+    }
+
+    /// A free cluster.
+    pub(crate) fn free_cluster(&self, pool: &mut Pool) -> Result<u64> {
+        Ok(self.obtain(pool, 16, |pool| pool.extents.take_cluster())? / 16)
+    }
+
+    /// Takes pages; looks at some more zones, grows, looks at all zones, in this order, until there are some.
+    fn obtain(&self, pool: &mut Pool, count: u32, take: impl Fn(&mut Pool) -> Option<u32>) -> Result<u64> {
+        if let Some(page) = take(pool) {
+            return Ok(u64::from(page));
+        }
+        if self.examine_some(pool)?
+            && let Some(page) = take(pool)
+        {
+            return Ok(u64::from(page));
+        }
+        loop {
+            match self.grow(pool, u64::from(count)) {
+                Ok(()) => return Ok(u64::from(take(pool).expect("HEAP-2: growth brought what was asked for"))),
+                Err(full) if full.is_full() => {
+                    if !self.examine_some(pool)? {
+                        return Err(full);
+                    }
+                    if let Some(page) = take(pool) {
+                        return Ok(u64::from(page));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Loads a few zones that were never looked at. `false`: there are none.
+    pub(crate) fn examine_some(&self, pool: &mut Pool) -> Result<bool> {
+        let zones = self.end().div_ceil(ZONE_CLUSTERS);
+        let first = pool.examined;
+        pool.examined = (first + EXAMINE).min(zones).max(first);
+        for zone in first..pool.examined {
+            if self.zones.get(zone).is_none() {
+                self.load_zone(zone, pool)?;
+            }
+        }
+        Ok(pool.examined > first)
+    }
+
+    /// Where the table of a zone lies, according to media.
+    fn table_of(&self, zone: u64, end: u64) -> Result<u64> {
+        if zone == 0 { Ok(self.prime + layout::FIRST_TABLE) } else { self.follow(self.name_of(zone, end)?, end) }
+    }
+
+    /// Where the word lies that names the table of a zone.
+    fn name_of(&self, zone: u64, end: u64) -> Result<u64> {
+        if zone < DIRECT {
+            return Ok(self.prime + layout::DIRECT_AT + zone * 8);
+        }
+        let (directory, index) = ((zone - DIRECT) / DIRECTORY_ZONES, (zone - DIRECT) % DIRECTORY_ZONES);
+        Ok(self.follow(self.prime + layout::DIRECTORIES_AT + directory * 8, end)? + index * 8)
+    }
+
+    /// The cluster below `end` that the word at `at` names.
+    fn follow(&self, at: u64, end: u64) -> Result<u64> {
+        match layout::unseal(self.media.load(at), at - self.prime) {
+            Some(cluster) if (1..end).contains(&u64::from(cluster)) => Ok(self.at(u64::from(cluster))),
+            _ => Err(self.damaged(at, "this word should name a table of the heap and does not")),
+        }
+    }
+
+    /// Makes the twin of a zone from its table.
+    pub(crate) fn load_zone(&self, number: u64, pool: &mut Pool) -> Result<&Zone> {
+        if let Some(zone) = self.zones.get(number) {
+            return Ok(zone);
+        }
+        let zone = Zone::new(self.table_of(number, self.end())?);
+        let zone = self.zones.set(number, zone);
+        let first = number * ZONE_CLUSTERS;
+        for cluster in first..(first + ZONE_CLUSTERS).min(self.end()) {
+            self.load_cluster(cluster, pool);
+        }
+        Ok(zone)
+    }
+
+    fn load_cluster(&self, cluster: u64, pool: &mut Pool) {
+        let (twin, record) = (self.cluster(cluster), self.record(cluster));
+        match layout::unseal_kind(self.media.load(record), cluster) {
+            Some(Kind::System) => twin.set_usage(Use::System),
+            Some(Kind::Pages) => {
+                let word = self.media.load(record + layout::PAGE_WORD);
+                let used = word & layout::PAGES_USED;
+                if word >> layout::START_SHIFT & !used != 0 {
+                    twin.set_usage(Use::Damaged);
+                    return;
+                }
+                twin.begin_pages(used);
+                self.each_free(cluster, used, |first, count| pool.extents.insert(first, count));
+            }
+            Some(Kind::Run(class)) => {
+                twin.begin_run(class);
+                let mut set = 0;
+                for word in 0..words_of(class) {
+                    let bits = self.media.load(layout::bitmap_at(record, word));
+                    let beyond = twin.taken(class, word).load(Ordering::Relaxed);
+                    if bits & beyond != 0 {
+                        twin.set_usage(Use::Damaged); // bits of blocks that there are not
+                        return;
+                    }
+                    twin.taken(class, word).store(bits | beyond, Ordering::Relaxed);
+                    set += bits.count_ones();
+                }
+                let free = classes::count_of(class) - set;
+                twin.free.store(free, Ordering::Relaxed);
+                if set == 0 {
+                    twin.begin_pages(0);
+                    pool.extents.insert(cluster as u32 * 16, 16);
+                } else if free > 0 {
+                    pool.lists.push(self, class, cluster);
+                }
+            }
+            None => twin.set_usage(Use::Damaged),
+        }
+    }
+
+    fn each_free(&self, cluster: u64, used: u64, mut each: impl FnMut(u32, u32)) {
+        let mut free = !used & layout::PAGES_USED;
+        while free != 0 {
+            let first = free.trailing_zeros();
+            let count = (free >> first).trailing_ones();
+            each(cluster as u32 * 16 + first, count);
+            free &= !(((1 << count) - 1) << first);
+        }
+    }
+
+    /// Takes over enough clusters for `pages` adjacent pages, and some more while the object is large.
+    fn grow(&self, pool: &mut Pool, pages: u64) -> Result<()> {
+        let end = self.end();
+        let tail = u64::from(pool.extents.tail(end as u32 * 16));
+        // A cluster must be whole; runs of pages may use what is free at the end, unless a new table comes between.
+        let needed = if pages == 16 { 1 } else { pages.div_ceil(16) };
+        let ahead = (end / 4).clamp(1, AHEAD_MAX);
+        if needed < ahead {
+            match self.take_over(pool, ahead) {
+                Err(error) if error.is_full() => {}
+                other => return other,
+            }
+        }
+        match self.take_over(pool, needed) {
+            Err(error)
+                if error.is_full()
+                    && pages != 16
+                    && tail > 0
+                    && self.tables_before(end + needed) == self.tables_before(end) =>
+            {
+                self.take_over(pool, (pages - tail).div_ceil(16))
+            }
+            other => other,
+        }
+    }
+
+    /// Tables and directories that a heap of `end` clusters has.
+    fn tables_before(&self, end: u64) -> u64 {
+        let zones = end.div_ceil(ZONE_CLUSTERS);
+        zones.saturating_sub(1) + zones.saturating_sub(DIRECT).div_ceil(DIRECTORY_ZONES)
+    }
+
+    /// Makes `count` more clusters usable, behind as many new tables as they need.
+    fn take_over(&self, pool: &mut Pool, count: u64) -> Result<()> {
+        let end = self.end();
+        let mut total = count;
+        while total < count + self.tables_before(end + total) - self.tables_before(end) {
+            total = count + self.tables_before(end + total) - self.tables_before(end);
+        }
+        let tables = total - count;
+        if end + total > self.end_max() {
+            let (span, left) = (self.end_max() * CLUSTER, (self.end_max() - end) * CLUSTER);
+            let (object, asked) = (self.name(), total * CLUSTER);
+            return Err(StoreError::SpanFull { object, span, asked, left }.into());
+        }
+        let backed = (self.object.backed() - self.prime) / CLUSTER;
+        if end + total > backed {
+            self.object.grow((end + total - backed) * CLUSTER)?; // 1
+        }
+        if end % ZONE_CLUSTERS != 0 {
+            self.load_zone(end / ZONE_CLUSTERS, pool)?;
+        }
+        let _section = self.media.section();
+        let zeroed_from = backed.max(end); // what the store has just handed out reads as zeros
+        for cluster in end..(end + tables).min(zeroed_from) {
+            self.media.zero(self.at(cluster), CLUSTER);
+            self.media.flush(self.at(cluster), CLUSTER);
+        }
+        self.name_tables(end, end + total)?; // 2
+        self.clear_records(end, (end + total).min(end.next_multiple_of(ZONE_CLUSTERS)));
+        for cluster in end..end + tables {
+            let record = self.table_of(cluster / ZONE_CLUSTERS, end + total)? + cluster % ZONE_CLUSTERS * RECORD;
+            self.media.store(record, layout::seal_kind(Kind::System, cluster));
+            self.media.flush(record, 8);
+        }
+        if !seeded("heap-end-before-tables") {
+            self.media.fence();
+        }
+        self.media.store(self.prime + layout::END, layout::seal((end + total) as u32, layout::END)); // 3
+        self.media.flush(self.prime + layout::END, 8);
+        self.media.fence();
+        self.end.store(end + total, Ordering::Release);
+        self.adopt(pool, end, end + total)
+    }
+
+    /// Names the tables of the zones that begin in `end..new_end`; the tables are the clusters from `end` on.
+    fn name_tables(&self, end: u64, new_end: u64) -> Result<()> {
+        let mut next = end;
+        let mut put = |at: u64| {
+            self.media.store(at, layout::seal(next as u32, at - self.prime));
+            self.media.flush(at, 8);
+            next += 1;
+        };
+        for zone in end.div_ceil(ZONE_CLUSTERS)..new_end.div_ceil(ZONE_CLUSTERS) {
+            if zone >= DIRECT && (zone - DIRECT) % DIRECTORY_ZONES == 0 {
+                put(self.prime + layout::DIRECTORIES_AT + (zone - DIRECT) / DIRECTORY_ZONES * 8);
+            }
+            put(self.name_of(zone, new_end)?);
+        }
+        Ok(())
+    }
+
+    /// Zeroes what an interrupted growth may have left in the records of a zone that has begun.
+    fn clear_records(&self, from: u64, until: u64) {
+        for cluster in from..until {
+            let record = self.record(cluster);
+            if self.media.get::<[u8; RECORD as usize]>(record) != [0; RECORD as usize] {
+                self.media.zero(record, RECORD);
+                self.media.flush(record, RECORD);
+            }
+        }
+    }
+
+    /// Makes the twins of new clusters.
+    fn adopt(&self, pool: &mut Pool, from: u64, until: u64) -> Result<()> {
+        for zone in from / ZONE_CLUSTERS..until.div_ceil(ZONE_CLUSTERS) {
+            if self.zones.get(zone).is_none() {
+                self.load_zone(zone, pool)?;
+            } else {
+                let first = from.max(zone * ZONE_CLUSTERS);
+                (first..until.min((zone + 1) * ZONE_CLUSTERS)).for_each(|cluster| self.load_cluster(cluster, pool));
+            }
+        }
+        Ok(())
+    }
+}
