@@ -3,12 +3,13 @@
 use crate::file::Disk;
 use crate::head::Head;
 use crate::mapping::Mapping;
-use crate::profile::{Profile, spin_since};
+use crate::profile::{Profile, spin_until};
 use crate::{BackendKind, Error, FlushKind, Result, isa};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 
 pub(crate) struct Direct {
     pub kind: BackendKind,
@@ -19,6 +20,8 @@ pub(crate) struct Direct {
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,
+    /// When the profile's device will have taken what all threads have sent, in ticks.
+    pub busy_until: AtomicU64,
 }
 
 /// The file of a direct mapping, and its head, which says how long the file should be.
@@ -28,26 +31,35 @@ pub(crate) struct Backing {
 }
 
 thread_local! {
-    /// Lines this thread has sent since its last fence, for the device profile.
-    static SENT: Cell<u64> = const { Cell::new(0) };
+    /// Lines this thread has sent since its last fence, and when it began, for the device profile.
+    static SENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Notes lines for the fence to come. `start` is when the first of them was on its way.
+#[inline]
+fn note_sent(lines: u64, start: u64) {
+    let (sent, since) = SENT.get();
+    SENT.set((sent + lines, if sent == 0 { start } else { since }));
 }
 
 impl Direct {
     #[inline]
     pub(crate) fn flush(&self, mapping: &Mapping, at: u64, len: u64) -> u64 {
+        let start = if self.slow { isa::ticks() } else { 0 };
         let lines = mapping.flush(self.flush, at, len);
         if self.slow {
-            SENT.with(|sent| sent.set(sent.get() + lines));
+            note_sent(lines, start);
         }
         lines
     }
 
     #[inline]
     pub(crate) fn copy_nt(&self, mapping: &Mapping, at: u64, bytes: &[u8]) {
+        let start = if self.slow { isa::ticks() } else { 0 };
         mapping.copy_nt(self.flush, at, bytes);
         if self.slow {
             let (first, end) = crate::mapping::line_range(at, bytes.len() as u64);
-            SENT.with(|sent| sent.set(sent.get() + (end - first) / isa::LINE));
+            note_sent((end - first) / isa::LINE, start);
         }
     }
 
@@ -56,7 +68,8 @@ impl Direct {
         let start = if self.slow { isa::ticks() } else { 0 };
         isa::fence();
         if self.slow {
-            spin_since(start, self.profile.delay(SENT.with(|sent| sent.replace(0))));
+            let (lines, since) = SENT.replace((0, 0));
+            spin_until(self.profile.fence_end(lines, since, start, &self.busy_until));
         }
     }
 

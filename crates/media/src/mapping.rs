@@ -221,11 +221,15 @@ impl Mapping {
             self.flush(kind, at, 1);
         }
         let mut at = at + head.len() as u64;
+        let words_at = at;
         for chunk in words {
             let value = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
             // SAFETY: in bounds and aligned as in `word`; a movnti is one 8-byte store (MAP-3).
             unsafe { isa::store_nt(self.pointer(at).cast(), value) };
             at += WORD;
+        }
+        if isa::STORE_NT_NEEDS_FLUSH {
+            self.flush(kind, words_at, at - words_at);
         }
         if !tail.is_empty() {
             self.write(at, tail);
@@ -312,4 +316,22 @@ fn out_of_range(at: u64, len: u64, limit: u64) -> ! {
     panic!(
         "MAP-2: {at:#x} + {len} lies outside the backed {limit:#x} bytes; offsets from media are validated before use"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every offset and length: exactly the lines that hold a byte of the range, no line before, none behind.
+    #[test]
+    fn flush_ranges_are_rounded_to_the_lines_they_touch() {
+        for at in 0..200_u64 {
+            assert_eq!(line_range(at, 0), (at, at));
+            for len in 1..200 {
+                let touched: std::collections::BTreeSet<u64> = (at..at + len).map(|byte| byte / isa::LINE).collect();
+                let (first, end) = line_range(at, len);
+                assert!((first / isa::LINE..end / isa::LINE).eq(touched), "{at} + {len}");
+            }
+        }
+    }
 }

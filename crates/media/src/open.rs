@@ -165,7 +165,7 @@ impl Direct {
         if slow {
             crate::profile::ticks_per_ns(); // calibrate now, not inside the first fence
         }
-        Ok(Direct { kind, flush, profile, slow, file, path: path.into() })
+        Ok(Direct { kind, flush, profile, slow, busy_until: 0.into(), file, path: path.into() })
     }
 }
 

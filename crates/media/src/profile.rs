@@ -1,11 +1,12 @@
 //! Device profiles: `shm` slowed down to a slower memory, as the papers of the field did.
 //!
-//! Model (Mnemosyne, section 6.1 of its evaluation): a latency per flushed line, paid at the next fence; a latency
-//! per fence; a bandwidth that sequential writes cannot exceed. Delays spin on the time-stamp counter and are never
+//! Model (Mnemosyne, section 6.1 of its evaluation): a latency of write-backs, paid once at the next fence, for lines
+//! of one fence overlap; a latency per fence; a bandwidth that all threads share and writes cannot exceed. Delays spin on the time-stamp counter and are never
 //! shorter than asked. Loads are not slowed.
 
 use crate::isa;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// One emulated device.
@@ -49,18 +50,24 @@ impl Profile {
         self.write_ns == 0 && self.fence_ns == 0 && self.bandwidth_mb == 0
     }
 
-    /// What a fence costs after `lines` line write-backs since the last one.
-    pub(crate) fn delay(self, lines: u64) -> Duration {
-        let latency = if lines > 0 { u64::from(self.write_ns) } else { 0 };
-        let transfer = if self.bandwidth_mb == 0 { 0 } else { lines * isa::LINE * 1000 / u64::from(self.bandwidth_mb) };
-        Duration::from_nanos(latency.max(transfer) + u64::from(self.fence_ns))
+    /// When a fence that began at `start` may end, after `lines` lines of which the first was sent at `since`; all in
+    /// ticks. The device takes lines while the program sends them, and those of all threads in turn.
+    pub(crate) fn fence_end(self, lines: u64, since: u64, start: u64, busy_until: &AtomicU64) -> u64 {
+        let ticks = |ns: f64| (ns * ticks_per_ns()).ceil() as u64;
+        let mut end = if lines > 0 { start + ticks(self.write_ns.into()) } else { start };
+        if self.bandwidth_mb > 0 && lines > 0 {
+            let transfer = ticks((lines * isa::LINE) as f64 * 1000.0 / f64::from(self.bandwidth_mb));
+            let taken = |busy: u64| busy.max(since) + transfer;
+            let busy = busy_until.fetch_update(Relaxed, Relaxed, |busy| Some(taken(busy)));
+            end = end.max(busy.map_or(end, taken));
+        }
+        end + ticks(self.fence_ns.into())
     }
 }
 
-/// Spins for at least `duration`, measured by the CPU's counter from `start` (a value of [`isa::ticks`]).
-pub(crate) fn spin_since(start: u64, duration: Duration) {
-    let target = (duration.as_nanos() as f64 * ticks_per_ns()).ceil() as u64;
-    while isa::ticks().wrapping_sub(start) < target {
+/// Spins until the CPU's counter has reached `end`.
+pub(crate) fn spin_until(end: u64) {
+    while isa::ticks() < end {
         std::hint::spin_loop();
     }
 }

@@ -1,14 +1,19 @@
-//! AArch64: `dc cvap` (ARMv8.2), `dsb ishst`, and `stnp` pairs for stores past the cache.
+//! AArch64: `dc cvap` (ARMv8.2) or `dc cvac`, and `dsb sy`.
 //!
-//! ARM orders less than x86: `dc cvap` is ordered only by a `dsb`, so `fence` is one, and a non-temporal word
-//! is cleaned explicitly because `stnp` is only a hint.
+//! ARM orders less than x86: cleans of a line are completed, and ordered before later stores, only by a `dsb`, so
+//! `fence` is one, over the full system, for the medium lies outside the inner shareable domain. There is no store past
+//! the cache that could be relied on (`stnp` is a hint), so a non-temporal copy is stores and cleans.
 
 use super::FlushKind;
 use std::arch::asm;
 
-/// `dc cvap` where the kernel says the CPU has it (HWCAP_DCPOP), else nothing can be promised.
+/// Whether `store_nt` leaves its word in the cache, so that its line must be flushed.
+pub(crate) const STORE_NT_NEEDS_FLUSH: bool = true;
+
+/// `dc cvap` where the kernel says that the CPU has it, else `dc cvac`, which is what the kernel itself then uses for
+/// persistent memory: on such a CPU the two points are one.
 pub(crate) fn detect() -> FlushKind {
-    FlushKind::DcCvap
+    if supported(FlushKind::DcCvap) { FlushKind::DcCvap } else { FlushKind::DcCvac }
 }
 
 /// Whether this CPU can execute `kind`.
@@ -17,7 +22,7 @@ pub(crate) fn supported(kind: FlushKind) -> bool {
     match kind {
         // SAFETY: getauxval reads a constant of the process.
         FlushKind::DcCvap => unsafe { libc::getauxval(libc::AT_HWCAP) & HWCAP_DCPOP != 0 },
-        FlushKind::None => true,
+        FlushKind::DcCvac | FlushKind::None => true,
         _ => false,
     }
 }
@@ -28,20 +33,26 @@ pub(crate) fn supported(kind: FlushKind) -> bool {
 /// `line` lies in a live mapping, and `kind` is supported by this CPU.
 #[inline(always)]
 pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
-    if kind == FlushKind::DcCvap {
-        // SAFETY: `sys #3, c7, c12, #1` is `dc cvap`; the caller promises a mapped address and a CPU that has it.
-        unsafe { asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags)) }
+    match kind {
+        // `sys #3, c7, c12, #1` is `dc cvap`, spelled so that an assembler for ARMv8.0 takes it.
+        // SAFETY: the caller promises a mapped address and a CPU that has it; a clean changes no value.
+        FlushKind::DcCvap => unsafe {
+            asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags))
+        },
+        // SAFETY: as above; every ARMv8 CPU has it, and Linux permits it to programs.
+        FlushKind::DcCvac => unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) },
+        _ => {}
     }
 }
 
 /// Waits until earlier cleans and stores have reached the point of persistence.
 #[inline(always)]
 pub(crate) fn fence() {
-    // SAFETY: a barrier touches no memory.
-    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) }
+    // SAFETY: a barrier touches no memory of its own.
+    unsafe { asm!("dsb sy", options(nostack, preserves_flags)) }
 }
 
-/// One aligned word, cleaned at once.
+/// One aligned word. Its line stays in the cache: see [`STORE_NT_NEEDS_FLUSH`].
 ///
 /// # Safety
 /// `target` is 8-byte aligned and writable.
@@ -49,16 +60,15 @@ pub(crate) fn fence() {
 pub(crate) unsafe fn store_nt(target: *mut u64, value: u64) {
     // SAFETY: the caller promises an aligned, writable word.
     unsafe { target.write_volatile(value) };
-    // SAFETY: the word was just written, so it is mapped; `detect` chose the instruction.
-    unsafe { flush_line(FlushKind::DcCvap, target.cast()) }
 }
 
 /// The virtual counter, for delays that system calls are too coarse for.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     let value: u64;
+    // The isb keeps the counter from being read early.
     // SAFETY: reads a counter register.
-    unsafe { asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack, preserves_flags)) };
     value
 }
 

@@ -1,7 +1,7 @@
 //! The instructions that move lines towards media: one small file per instruction set.
 //!
-//! Each architecture file offers the same four items: `detect`, `flush_line`, `fence`, `copy_nt`, and
-//! `ticks`/`relax` for the device profiles. Nothing above this crate issues such an instruction.
+//! Each architecture file offers the same items: `detect` and `supported`, `flush_line`, `fence`, `store_nt`
+//! (and whether it needs a flush), `ticks` for the device profiles, and `prefetch`. Nothing above this crate issues such an instruction.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -28,11 +28,28 @@ pub enum FlushKind {
     Clflush,
     /// ARM `dc cvap`: clean to the point of persistence.
     DcCvap,
+    /// ARM `dc cvac`: clean to the point of coherency, for CPUs that know no other point.
+    DcCvac,
     /// No instruction at all: the caches are inside the persistence domain (eADR, flush-on-fail).
     None,
 }
 
 impl FlushKind {
+    /// All of them, those of other machines included.
+    pub const ALL: [FlushKind; 6] = [
+        FlushKind::Clwb,
+        FlushKind::Clflushopt,
+        FlushKind::Clflush,
+        FlushKind::DcCvap,
+        FlushKind::DcCvac,
+        FlushKind::None,
+    ];
+
+    /// Whether this CPU can execute it.
+    pub fn is_supported(self) -> bool {
+        supported(self)
+    }
+
     /// The instruction's name as people know it.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,6 +57,7 @@ impl FlushKind {
             FlushKind::Clflushopt => "clflushopt",
             FlushKind::Clflush => "clflush",
             FlushKind::DcCvap => "dc cvap",
+            FlushKind::DcCvac => "dc cvac",
             FlushKind::None => "none",
         }
     }

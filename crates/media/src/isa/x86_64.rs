@@ -1,8 +1,11 @@
-//! x86-64: clwb, clflushopt or clflush; sfence; movnti and movntdq.
+//! x86-64: clwb, clflushopt or clflush; sfence; movnti.
 
 use super::FlushKind;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_sfence, _mm_stream_si64, _rdtsc};
+
+/// Whether `store_nt` leaves its word in the cache, so that its line must be flushed.
+pub(crate) const STORE_NT_NEEDS_FLUSH: bool = false;
 
 /// The best instruction this CPU has.
 pub(crate) fn detect() -> FlushKind {
@@ -16,7 +19,7 @@ pub(crate) fn supported(kind: FlushKind) -> bool {
         FlushKind::Clwb => features() & (1 << 24) != 0,
         FlushKind::Clflushopt => features() & (1 << 23) != 0,
         FlushKind::Clflush | FlushKind::None => true,
-        FlushKind::DcCvap => false,
+        FlushKind::DcCvap | FlushKind::DcCvac => false,
     }
 }
 
@@ -33,7 +36,7 @@ pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
         FlushKind::Clflushopt => unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) },
         // SAFETY: as above; SSE2 is part of x86-64.
         FlushKind::Clflush => unsafe { _mm_clflush(line) },
-        FlushKind::DcCvap | FlushKind::None => {}
+        FlushKind::DcCvap | FlushKind::DcCvac | FlushKind::None => {}
     }
 }
 
