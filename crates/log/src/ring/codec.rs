@@ -10,22 +10,19 @@ pub(crate) const fn encoded_len(words: u64) -> u64 {
     words + words.div_ceil(63)
 }
 
-/// Cuts words into pieces; `out` gets each piece with bit 63 clear. Emits the partial piece at the end.
+/// Cuts up to 63 words into one piece more, with bit 63 clear.
+///
+/// # Panics
+/// If `out` is not one longer than `words`, or `words` is longer than 63.
 #[inline]
-pub(crate) fn encode(words: &[u64], mut out: impl FnMut(u64)) {
-    let (mut rest, mut pending) = (0, 0);
-    for &word in words {
-        out((rest | word << pending) & !TORN);
+pub(crate) fn encode_block(words: &[u64], out: &mut [u64]) {
+    assert!(words.len() <= 63 && out.len() == words.len() + 1, "a block is 63 words at most and gets one piece more");
+    let mut rest = 0;
+    for (pending, (&word, out)) in words.iter().zip(out.iter_mut()).enumerate() {
+        *out = (rest | word << pending) & !TORN;
         rest = word >> (63 - pending);
-        pending += 1;
-        if pending == 63 {
-            out(rest);
-            (rest, pending) = (0, 0);
-        }
     }
-    if pending > 0 {
-        out(rest);
-    }
+    out[words.len()] = rest;
 }
 
 /// The `count` words that `pieces` carry; their bits 63 do not matter.
@@ -69,7 +66,11 @@ mod tests {
 
     fn check(words: &[u64]) {
         let mut pieces = Vec::new();
-        encode(words, |piece| pieces.push(piece));
+        for block in words.chunks(63) {
+            let start = pieces.len();
+            pieces.resize(start + block.len() + 1, 0);
+            encode_block(block, &mut pieces[start..]);
+        }
         assert_eq!(pieces.len() as u64, encoded_len(words.len() as u64));
         assert!(pieces.iter().all(|piece| piece & TORN == 0));
         let turned: Vec<u64> = pieces.iter().map(|piece| piece | TORN).collect();

@@ -7,9 +7,10 @@ use crossbeam_utils::Backoff;
 use everbyte_media::seeded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use zerocopy::IntoBytes;
 
-/// Words gathered before they are written to the ring in one go.
-const GATHER: usize = 64;
+/// Payload words written in one go: what one more word carries in the torn-bit form.
+const BLOCK: usize = 63;
 
 /// Appends records and makes them recoverable. One per log.
 #[derive(Debug)]
@@ -36,16 +37,33 @@ impl Producer {
         }
         self.make_room(self.ring.record_len(count))?;
         let first = record_word(self.ring.salt, self.tail, words);
-        let mut out = Gather { ring: &self.ring, tail: self.tail, words: [0; GATHER], count: 0 };
-        let _section = self.ring.media.section();
-        out.push(first);
-        match self.ring.form {
-            Form::Torn => codec::encode(words, |piece| out.push(piece)),
-            Form::Base => words.iter().for_each(|&word| out.push(word)),
+        let (ring, mut tail) = (&self.ring, self.tail);
+        let _section = ring.media.section();
+        // The first word travels with the first block; whole blocks of 63 words follow.
+        let mut block = [first; BLOCK + 2];
+        let mut rest = words;
+        let mut start = 1;
+        loop {
+            let count = rest.len().min(BLOCK);
+            let (now, later) = rest.split_at(count);
+            let end = match ring.form {
+                Form::Torn if count == 0 => start,
+                Form::Torn => {
+                    codec::encode_block(now, &mut block[start..start + count + 1]);
+                    start + count + 1
+                }
+                Form::Base => {
+                    block[start..start + count].copy_from_slice(now);
+                    start + count
+                }
+            };
+            tail = write(ring, tail, &mut block[..end]);
+            if later.is_empty() {
+                self.tail = tail;
+                return Ok(());
+            }
+            (rest, start) = (later, 0);
         }
-        out.write();
-        self.tail = out.tail;
-        Ok(())
     }
 
     /// Orders every record appended so far: whatever this thread stores later survives only with them. The consumer
@@ -136,39 +154,18 @@ impl Producer {
     }
 }
 
-/// Gives words their torn bit and writes them to the ring in runs.
-struct Gather<'r> {
-    ring: &'r Ring,
-    /// Where the first gathered word goes.
-    tail: u64,
-    words: [u64; GATHER],
-    count: usize,
-}
-
-impl Gather<'_> {
-    #[inline]
-    fn push(&mut self, word: u64) {
-        self.words[self.count] = word;
-        self.count += 1;
-        if self.count == GATHER {
-            self.write();
-        }
+/// Gives words their torn bit and writes them at `tail`: one piece, two where the ring comes round.
+/// Returns the new tail.
+#[inline]
+fn write(ring: &Ring, mut tail: u64, mut words: &mut [u64]) -> u64 {
+    while !words.is_empty() {
+        let left = ring.words - tail % ring.words;
+        let sense = ring.sense(tail); // one pass, one sense
+        let (now, later) = words.split_at_mut((words.len() as u64).min(left) as usize);
+        now.iter_mut().for_each(|word| *word |= sense);
+        ring.media.copy_nt(ring.offset(tail), now.as_bytes());
+        tail += now.len() as u64;
+        words = later;
     }
-
-    fn write(&mut self) {
-        let mut done = 0;
-        while done < self.count {
-            let left = (self.ring.words - self.tail % self.ring.words) as usize;
-            let run = left.min(self.count - done);
-            let sense = self.ring.sense(self.tail); // one pass, one sense
-            let mut bytes = [0; GATHER * 8];
-            for (word, bytes) in self.words[done..done + run].iter().zip(bytes.chunks_exact_mut(8)) {
-                bytes.copy_from_slice(&(word | sense).to_le_bytes());
-            }
-            self.ring.media.copy_nt(self.ring.offset(self.tail), &bytes[..run * 8]);
-            self.tail += run as u64;
-            done += run;
-        }
-        self.count = 0;
-    }
+    tail
 }
