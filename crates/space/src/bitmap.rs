@@ -107,6 +107,17 @@ impl Bitmap {
         }
     }
 
+    /// Flushes the words that speak for `range` where a dead process may have left them in the caches; the caller fences.
+    pub(crate) fn adopt(&self, media: &Media, range: &Range<u64>) {
+        let (mut first, mut end) = (u64::MAX, 0);
+        for (index, _) in words(range).filter(|(index, _)| media.holds(self.word_at(*index), 8)) {
+            (first, end) = (first.min(self.word_at(index)), self.word_at(index) + 8);
+        }
+        if first < end {
+            media.adopt(first, end - first);
+        }
+    }
+
     /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store offsets. Clusters of a
     /// damaged word count as set.
     pub fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {

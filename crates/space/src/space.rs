@@ -193,6 +193,12 @@ impl Space {
         Ok(self.punch())
     }
 
+    /// Makes durable what the bitmap says about `range`: after a process that died it may say so in the caches only.
+    /// The caller fences.
+    pub fn adopt(&self, range: &Range<u64>) {
+        self.backed.adopt(&self.media, range);
+    }
+
     /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody remembers them.
     pub fn forget(&self, range: Range<u64>) {
         let mark = self.media.mark();

@@ -238,6 +238,11 @@ impl Store {
         }
         let Slot::Live(entry) = &table.slots[index] else { unreachable!("`find` finds live records") };
         let extent = inner.extent(entry)?;
+        if !inner.recovery.clean {
+            // Its engine builds on which clusters are backed (STORE-8).
+            inner.space.adopt(&(entry.span.at()..extent.backed));
+            inner.media.fence();
+        }
         let object = Object::new(self.clone(), entry.clone(), extent.backed);
         table.open.insert(index, Arc::downgrade(&object.inner));
         Ok(object)
@@ -326,6 +331,7 @@ impl Store {
             let end = inner.media.len().min(max) / CLUSTER * CLUSTER;
             for used in inner.space.used().runs(&inner.media, spans_at..end, true) {
                 for hole in inner.space.bitmap().runs(&inner.media, used, false) {
+                    inner.space.adopt(&hole); // settled below, before it becomes a hole in the file
                     inner.space.forget(hole);
                 }
             }
