@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod disk;
 mod log;
 mod media;
 #[cfg(feature = "museum")]
@@ -41,7 +42,7 @@ pub struct Case {
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
-    [media::CASES, log::CASES, store::CASES].concat()
+    [media::CASES, disk::CASES, log::CASES, store::CASES].concat()
 }
 
 /// The case of that name.

@@ -40,6 +40,24 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a fence taken for a barrier: ordered, acknowledged, and gone on media where only a barrier settles",
     ),
     exhibit(
+        "media-barrier-unsynced",
+        "media",
+        "media-power-cut",
+        "a barrier on `file` writes the log and does not sync it",
+    ),
+    exhibit(
+        "media-torn-record",
+        "media",
+        "media-power-cut",
+        "replay believes a record whose checksum does not fit: torn bytes reach their places",
+    ),
+    exhibit(
+        "media-pages-unsynced",
+        "media",
+        "media-power-cut",
+        "a checkpoint moves the head before the pages it copied are on the medium",
+    ),
+    exhibit(
         "media-adopt-nothing",
         "media",
         "log-journal-ops",

@@ -5,9 +5,10 @@ use crate::failure::{Deviation, Failure, Found};
 use crate::points::Tear;
 use crate::stage::{Check, Stage};
 use crate::tape::{Recording, Settling};
-use crate::{Image, Oracle, Seen};
+use crate::{Cut, DiskTape, Image, Oracle, PowerCut, RecordedDisk, Seen};
 use everbyte_media::Media;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Which images exist: what settles, and how stores tear.
@@ -227,6 +228,47 @@ impl Explorer {
         Ok(report)
     }
 
+    /// Tries the images that power cuts may leave of a recorded disk, under this explorer's name, seed and replay.
+    ///
+    /// # Errors
+    /// The image that fails.
+    pub fn cut_power(
+        &self,
+        tape: &DiskTape,
+        check: impl FnMut(Cut<'_>, Arc<RecordedDisk>) -> Result<(), String>,
+    ) -> Result<Report, Box<Failure>> {
+        let start = Instant::now();
+        let images = (self.budget.images / 8).max(8);
+        let mut cut = PowerCut::new(&self.name).seed(self.budget.seed).images_per_point(images);
+        if let Some(id) = &self.replay {
+            let parts = id.strip_prefix("power@").and_then(|rest| rest.split_once('.'));
+            let parsed = parts.and_then(|(point, image)| Some((point.parse().ok()?, image.parse().ok()?)));
+            let (point, image) = parsed.ok_or_else(|| {
+                let text = format!("`{id}` is not the id of a power cut");
+                self.named(Profile::FILE.name(), String::new(), self.no_image(text))
+            })?;
+            cut = cut.only(point, image);
+        }
+        let tried = cut.explore(tape, check).map_err(|failure| {
+            let image = format!("power@{}.{}", failure.point, failure.image);
+            let story = "the disk lost what was not synced, sector by sector".into();
+            self.named("power", image, Found { message: failure.detail, story, chain: Vec::new() })
+        })?;
+        let profile = ProfileReport {
+            profile: "power",
+            points: tried.points as u64,
+            whole_points: tried.exhausted as u64,
+            images: tried.images as u64,
+            repeated: 0,
+            possible: tried.possible as f64,
+            recovery_images: 0,
+            stores: 0,
+            fences: 0,
+        };
+        let (name, seed, elapsed) = (self.name.clone(), self.budget.seed, start.elapsed());
+        Ok(Report { name, seed, scanned: false, profiles: vec![profile], elapsed })
+    }
+
     fn record(&self, image: &Image, settling: Settling, program: &dyn Fn(Media, &Oracle)) -> Recording {
         let (media, tape) = image.open(settling);
         tape.scan(self.scanning);
@@ -266,7 +308,10 @@ impl Explorer {
     }
 
     fn failure(&self, profile: Profile, found: Found) -> Box<Failure> {
-        let image = format!("{}@{}", profile.name(), found.id());
+        self.named(profile.name(), format!("{}@{}", profile.name(), found.id()), found)
+    }
+
+    fn named(&self, profile: &str, image: String, found: Found) -> Box<Failure> {
         let command = match &self.command {
             Some(command) => command.clone(),
             None => format!("EVERBYTE_CRASH_CASE='{}' {}", self.name, test_command()),
@@ -274,7 +319,7 @@ impl Explorer {
         let command = command.replace("{image}", &image).replace("{seed}", &self.budget.seed.to_string());
         Box::new(Failure {
             name: self.name.clone(),
-            profile: profile.name().into(),
+            profile: profile.into(),
             seed: self.budget.seed,
             image,
             message: found.message,
@@ -324,7 +369,7 @@ pub struct ProfileReport {
     pub possible: f64,
     /// Images of crashes inside recovery.
     pub recovery_images: u64,
-    /// Words the program stored.
+    /// Words the program stored; 0 for power cuts of a disk.
     pub stores: u64,
     /// Fences it issued.
     pub fences: u64,

@@ -18,6 +18,7 @@ pub struct PowerCut {
     seed: u64,
     images_per_point: usize,
     images_max: usize,
+    only: Option<(usize, usize)>,
 }
 
 /// One cut, as its check sees it.
@@ -40,11 +41,17 @@ pub struct PowerReport {
     pub images: usize,
     /// Points of which every possible image was checked.
     pub exhausted: usize,
+    /// Images that the model permits, all points together.
+    pub possible: u128,
 }
 
 /// An image that did not pass.
 #[derive(Clone, Debug)]
 pub struct PowerFailure {
+    /// Index of the first event that did not happen.
+    pub point: usize,
+    /// Number of the image among those of the point.
+    pub image: usize,
     /// What the check said.
     pub detail: String,
     /// How to see it again.
@@ -60,7 +67,7 @@ impl fmt::Display for PowerFailure {
 impl PowerCut {
     /// Cuts for the test of that name, which a failure tells the reader to run.
     pub fn new(name: &str) -> PowerCut {
-        PowerCut { name: name.into(), seed: 1, images_per_point: 24, images_max: 20_000 }
+        PowerCut { name: name.into(), seed: 1, images_per_point: 24, images_max: 20_000, only: None }
     }
 
     /// The seed of the samples.
@@ -81,6 +88,12 @@ impl PowerCut {
         self
     }
 
+    /// This image of this point alone, as a failure named them.
+    pub fn only(mut self, point: usize, image: usize) -> PowerCut {
+        self.only = Some((point, image));
+        self
+    }
+
     /// Gives each image to `check` as a fresh disk.
     ///
     /// # Errors
@@ -93,7 +106,8 @@ impl PowerCut {
         tape: &DiskTape,
         mut check: impl FnMut(Cut<'_>, Arc<RecordedDisk>) -> Result<(), String>,
     ) -> Result<PowerReport, PowerFailure> {
-        let only = std::env::var("EVERBYTE_CUT").ok().and_then(|text| parse(&text));
+        let chosen = self.only.map(|(point, image)| (self.seed, point, image));
+        let only = chosen.or_else(|| std::env::var("EVERBYTE_CUT").ok().and_then(|text| parse(&text)));
         let seed = only.map_or(self.seed, |(seed, ..)| seed);
         let mut medium = Medium::new(&tape.image);
         let (mut notes, mut report) = (Vec::new(), PowerReport::default());
@@ -109,6 +123,9 @@ impl PowerCut {
             let budget = if spent { 2 } else { self.images_per_point };
             let (images, all) = choices(&sizes, medium.is_growing(), budget, &mut random);
             report.points += 1;
+            let lengths = 1 + u128::from(medium.is_growing());
+            let possible = sizes.iter().fold(lengths, |product, &size| product.saturating_mul(size as u128));
+            report.possible = report.possible.saturating_add(possible);
             report.exhausted += usize::from(all);
             for (image, (choice, grown)) in images.into_iter().enumerate() {
                 if only.is_some_and(|(_, only_point, only_image)| (only_point, only_image) != (point, image)) {
@@ -117,6 +134,8 @@ impl PowerCut {
                 report.images += 1;
                 let disk = RecordedDisk::new(&medium.image(&undecided, &choice, grown)).expect("memory for an image");
                 check(Cut { point, image, notes: &notes }, disk).map_err(|detail| PowerFailure {
+                    point,
+                    image,
                     detail: format!(
                         "{}: power cut before event {point} ({}), image {image} of contents {choice:?}: {detail}",
                         self.name,

@@ -149,7 +149,7 @@ impl Program {
 /// Runs the program and cuts its power at every point; each image is recovered, checked, and cut again in recovery.
 pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
     let disk = RecordedDisk::new(&fresh()).unwrap();
-    let told = |detail: String| PowerFailure { detail, replay: format!("seed {seed} of {test}") };
+    let told = |detail: String| PowerFailure { point: 0, image: 0, detail, replay: format!("seed {seed} of {test}") };
     let lives = program.run(&disk).map_err(|error| told(format!("without a power cut: {error}")))?;
     let cut = PowerCut::new(test).seed(seed).images_per_point(16);
     cut.explore(&disk.tape(), |cut, image| {

@@ -1,0 +1,92 @@
+//! Power cuts of a whole store on a disk, through the `file` backend: log, checkpoint, replay and everything above.
+
+use crate::Case;
+use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_sim::{DiskTape, Explorer, Failure, RecordedDisk, Report};
+use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) const CASES: &[Case] = &[Case {
+    name: "media-power-cut",
+    room: "media",
+    about: "a store on a disk that loses unsynced sectors: acknowledged objects and words are there after log replay",
+    program: power_cut,
+}];
+
+const MAX: u64 = 2 << 20;
+
+/// No threads but the caller's, so that a seed tells all; a small log, so that checkpoints happen.
+fn options() -> Options {
+    Options { backend: BackendChoice::File, background: false, log_bytes: 64 << 10, ..Options::default() }
+}
+
+fn open(disk: &Arc<RecordedDisk>) -> Result<Store, Error> {
+    Store::attach(Media::open_disk(Arc::clone(disk) as _, Path::new("recorded"), &options())?)
+}
+
+/// Sets the word behind the prime page of the object, acknowledged by a barrier.
+fn set(store: &Store, value: u64) -> Result<(), Error> {
+    let object = store.object("kept")?;
+    {
+        let _section = store.media().section();
+        store.media().store(object.prime() + 4096, value);
+        store.media().flush(object.prime() + 4096, 8);
+    }
+    Ok(store.media().barrier()?)
+}
+
+fn record() -> Result<DiskTape, Error> {
+    let path = std::env::temp_dir().join(format!("everbyte-power-cut-{}", std::process::id()));
+    let create = CreateOptions { media: options(), max: MAX };
+    let created = Store::create(&path, &create).and_then(|store| store.close());
+    let bytes = std::fs::read(&path);
+    let _ = std::fs::remove_file(&path);
+    created?;
+    let io = |source| everbyte_media::Error::Io { action: "record", path: path.clone(), source };
+    let disk = RecordedDisk::new(&bytes.map_err(io)?).map_err(io)?;
+    {
+        let store = open(&disk)?;
+        let span = ObjectOptions { span: Some(256 << 10), ..ObjectOptions::default() };
+        drop(store.create_object("kept", span, |_| Ok::<(), Error>(()))?);
+        disk.note(0);
+        for value in 1..20 {
+            set(&store, value)?;
+            disk.note(value);
+            if value == 10 {
+                store.media().checkpoint()?;
+            }
+        }
+        store.media().clone().abandon(); // the process dies; the next one replays the log
+    }
+    let store = open(&disk)?;
+    set(&store, 20)?;
+    disk.note(20);
+    store.media().clone().abandon();
+    Ok(disk.tape())
+}
+
+fn power_cut(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let tape = record().expect("a program that no power cut disturbs");
+    explorer.cut_power(&tape, |cut, disk| {
+        let acked = cut.notes.last();
+        let store = open(&disk).map_err(|error| error.to_string())?;
+        let result = match (store.object("kept"), acked) {
+            (Ok(object), _) => {
+                let (found, least) = (store.media().load(object.prime() + 4096), acked.copied().unwrap_or(0));
+                let findings = store.check();
+                if found < least || found > least + 1 {
+                    Err(format!("the word is {found}, and {least} was acknowledged"))
+                } else if findings.is_empty() {
+                    Ok(())
+                } else {
+                    Err(format!("check: {findings:?}"))
+                }
+            }
+            (Err(Error::NotFound { .. }), None) => Ok(()),
+            (Err(error), _) => Err(error.to_string()),
+        };
+        store.media().clone().abandon();
+        result
+    })
+}
