@@ -1,0 +1,429 @@
+//! [`Batch`]: one version in the making. Put and delete; what they do to nodes above is in `replace.rs`, the commit in
+//! `commit.rs`, what becomes of the dead in `reclaim.rs`.
+//!
+//! A put that finds room in its leaf:
+//!   1. the old entry's end := v
+//!   2. an empty slot: record, value, place, end, fingerprint, head; then start := v
+//!   3. `order` := with the slot at its place
+//! All of it may survive a crash in any mixture: until v commits, start = v is void and an end = v means live.
+//!
+//! Invariants
+//!   BATCH-1  Every store of a batch is flushed before its first fence.
+//!   BATCH-2  What was stored under version v by this batch and is not yet committed nobody else can see, so it may be
+//!            taken back in place: slots forgotten, nodes cancelled.
+
+use crate::build::Items;
+use crate::error::{Error, Result};
+use crate::hash::{OffsetMap, OffsetSet};
+use crate::layout::*;
+use crate::node::{Node, Query, order_indexes};
+use crate::pins::Published;
+use crate::tree::{Shared, below};
+use crate::version::View;
+use everbyte_heap::{Block, Op};
+use everbyte_media::Section;
+use parking_lot::MutexGuard;
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+/// The writer's volatile state between batches.
+pub(crate) struct Writer {
+    pub committed: Published,
+    /// Which of the two states counts.
+    pub state: usize,
+    /// The number the next batch gets (VER-1).
+    pub next: u64,
+    /// The version the tree was opened at: older nodes may hold dead entries nobody has listed.
+    pub opened: u64,
+    /// Dead entries that own something, in the order of their ends.
+    pub graveyard: VecDeque<Grave>,
+    /// Slots emptied with no fence since: not yet to be reused (TREE-2).
+    pub recent: OffsetSet,
+    /// Nodes older than `opened` whose dead entries have been listed.
+    pub scanned: OffsetSet,
+    /// The last answer of `Pins::oldest`: never too new.
+    pub horizon: u64,
+    /// Ledgers too long for the area, kept reserved while their state counts.
+    pub long_ledgers: [Option<Block>; 2],
+    pub items: Items,
+}
+
+/// A dead entry that owns blocks or a subtree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grave {
+    pub end: u64,
+    pub node: u64,
+    pub index: usize,
+}
+
+/// One version in the making: reads see its own writes; nobody else sees them before commit and settlement.
+///
+/// Dropping a batch, or an error inside one, makes its version void: nothing happened.
+pub struct Batch<'t> {
+    pub(crate) shared: &'t Shared,
+    pub(crate) writer: MutexGuard<'t, Writer>,
+    pub(crate) _section: Section<'t>,
+    pub(crate) view: View,
+    pub(crate) root: u64,
+    pub(crate) keys: u64,
+    /// Lines to flush before the first fence (BATCH-1).
+    pub(crate) dirty: Vec<u64>,
+    /// Blocks reserved by this batch.
+    pub(crate) allocated: OffsetMap<Block>,
+    pub(crate) frees: Vec<Op>,
+    pub(crate) drops: Vec<u64>,
+    pub(crate) graves: Vec<Grave>,
+    /// Slots emptied by this batch: to be reused by the next one at the earliest.
+    pub(crate) emptied: OffsetSet,
+    pub(crate) horizon_fresh: bool,
+    pub(crate) doomed: bool,
+    pub(crate) done: bool,
+}
+
+/// The way from the root to a leaf: inner nodes and the slots taken.
+pub(crate) type Path = Vec<(Node, usize)>;
+
+/// A record ready to be placed: key and value, or the blocks that hold them.
+pub(crate) struct Record {
+    pub bytes: Vec<u8>,
+    pub flags: u64,
+    pub key_len: usize,
+    pub value: u64,
+    pub key_sum: u8,
+}
+
+impl<'t> Batch<'t> {
+    pub(crate) fn begin(shared: &'t Shared) -> Batch<'t> {
+        let writer = shared.writer.lock();
+        let section = shared.media.section();
+        let view = shared.view(writer.next);
+        Batch {
+            view,
+            root: writer.committed.root,
+            keys: writer.committed.keys,
+            shared,
+            writer,
+            _section: section,
+            dirty: Vec::new(),
+            allocated: OffsetMap::default(),
+            frees: Vec::new(),
+            drops: Vec::new(),
+            graves: Vec::new(),
+            emptied: OffsetSet::default(),
+            horizon_fresh: false,
+            doomed: false,
+            done: false,
+        }
+    }
+
+    /// The value of `key`, this batch's writes included.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.shared.get(&self.view, self.root, key)
+    }
+
+    /// A cursor over what this batch sees.
+    pub fn cursor(&self) -> crate::cursor::Cursor<'_> {
+        crate::cursor::Cursor::new(self.shared.media.clone(), self.view.clone(), self.root, None)
+    }
+
+    /// Live keys, this batch's writes included.
+    pub fn len(&self) -> u64 {
+        self.keys
+    }
+
+    /// Whether this batch sees no key.
+    pub fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// Binds `value` to `key`; returns whether the key was there.
+    ///
+    /// # Errors
+    /// Out of space, damage, a key or value over the limits. After an error in the middle the batch cannot be committed.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.check_key(key)?;
+        if value.len() as u64 > VALUE_MAX {
+            return Err(Error::ValueTooLong { len: value.len() as u64, max: VALUE_MAX });
+        }
+        let query = Query::new(key);
+        let record = self.record(&query, value)?;
+        self.guarded(|batch| {
+            let (path, leaf) = batch.descend(key)?;
+            let old = leaf.find(&batch.shared.media, &batch.view, &query)?;
+            if let Some((index, slot)) = old {
+                batch.end_entry(&leaf, index, &slot, false)?;
+            }
+            if !batch.append(&leaf, key, &record, batch.view.version)? {
+                batch.rebuild_leaf(path, leaf, key, record)?;
+            }
+            batch.keys += u64::from(old.is_none());
+            Ok(old.is_some())
+        })
+    }
+
+    /// Removes `key`; returns whether it was there.
+    ///
+    /// # Errors
+    /// Damage, out of space. After an error the batch cannot be committed.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.check_key(key)?;
+        let query = Query::new(key);
+        self.guarded(|batch| {
+            let (path, leaf) = batch.descend(key)?;
+            let Some((index, slot)) = leaf.find(&batch.shared.media, &batch.view, &query)? else { return Ok(false) };
+            batch.end_entry(&leaf, index, &slot, false)?;
+            batch.keys -= 1;
+            let mut rest = Vec::new();
+            leaf.visible(&batch.shared.media, &batch.view, &mut rest)?;
+            if rest.is_empty() {
+                batch.unlink(&path)?;
+            }
+            Ok(true)
+        })
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        if self.doomed {
+            return Err(Error::Doomed);
+        }
+        if key.len() > KEY_MAX {
+            return Err(Error::KeyTooLong { len: key.len(), max: KEY_MAX });
+        }
+        Ok(())
+    }
+
+    /// Runs one operation; an error in its middle dooms the batch, for half of it may have been stored.
+    pub(crate) fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.doomed {
+            return Err(Error::Doomed);
+        }
+        if self.view.version >= 1 << 62 {
+            return Err(Error::VersionsExhausted);
+        }
+        self.doomed = true;
+        let result = operation(self)?;
+        self.doomed = false;
+        Ok(result)
+    }
+
+    pub(crate) fn descend(&self, key: &[u8]) -> Result<(Path, Node)> {
+        let media = &self.shared.media;
+        let mut path = Path::with_capacity(8);
+        let mut node = Node::open(media, self.root)?;
+        while !node.is_leaf() {
+            let (index, child) = node.child_for(media, &self.view, key)?;
+            path.push((node, index));
+            node = below(media, &node, child)?;
+        }
+        Ok((path, node))
+    }
+
+    /// Turns key and value into a record; long ones go to blocks of their own, complete before anything points there.
+    fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<Record> {
+        let mut flags = 0;
+        let sum = crc32c::crc32c_append(query.sum, value);
+        let mut bytes = u64::from(sum).to_le_bytes().to_vec();
+        self.key_part(query.key, &mut bytes, &mut flags)?;
+        if value.len() > INLINE_VALUE {
+            flags |= VALUE_OUT;
+            let block = self.block_of(value)?;
+            bytes.extend_from_slice(&block.to_le_bytes());
+        } else {
+            bytes.extend_from_slice(value);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+        Ok(Record { bytes, flags, key_len: query.key.len(), value: value.len() as u64, key_sum: query.sum as u8 })
+    }
+
+    /// Appends the key part of a record to `bytes`.
+    pub(crate) fn key_part(&mut self, key: &[u8], bytes: &mut Vec<u8>, flags: &mut u64) -> Result<()> {
+        if key.len() > INLINE_KEY {
+            *flags |= KEY_OUT;
+            let block = self.block_of(key)?;
+            bytes.extend_from_slice(&block.to_le_bytes());
+            bytes.extend_from_slice(&key[..OUT_KEY_HEAD]);
+        } else {
+            bytes.extend_from_slice(key);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+        Ok(())
+    }
+
+    /// Stores `content` in a block of its own.
+    fn block_of(&mut self, content: &[u8]) -> Result<u64> {
+        let block = self.reserve(content.len() as u64)?;
+        self.shared.media.copy_nt(block.at, content);
+        Ok(block.at)
+    }
+
+    pub(crate) fn reserve(&mut self, size: u64) -> Result<Block> {
+        let block = self.shared.heap.reserve(size)?;
+        self.allocated.insert(block.at, block);
+        Ok(block)
+    }
+
+    /// Takes back a block of this batch (BATCH-2), or frees one that an earlier version made.
+    pub(crate) fn release(&mut self, at: u64) -> Result<()> {
+        match self.allocated.remove(&at) {
+            Some(block) => self.shared.heap.cancel(block),
+            None => self.frees.push(self.shared.heap.op_free(at)?),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn store(&mut self, at: u64, value: u64) {
+        self.shared.media.store(at, value);
+        self.dirty.push(at & !63);
+    }
+
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.shared.media.write(at, bytes);
+        self.dirty.extend((at & !63..at + bytes.len() as u64).step_by(64));
+    }
+
+    /// Whether what ended at `end` is of no more use to anyone (TREE-2).
+    pub(crate) fn past(&mut self, end: u64) -> bool {
+        if end > self.writer.horizon && !self.horizon_fresh {
+            self.writer.horizon = self.shared.pins.oldest();
+            self.horizon_fresh = true;
+        }
+        end <= self.writer.horizon
+    }
+
+    /// Ends an entry at this version; `whole` says that nothing below it moves elsewhere.
+    pub(crate) fn end_entry(&mut self, node: &Node, index: usize, slot: &Slot, whole: bool) -> Result<()> {
+        let (media, at) = (&self.shared.media, node.slot_at(index));
+        if slot.start == self.view.version {
+            // Made by this batch: taken back at once (BATCH-2), with what it owns.
+            let owned = owned_blocks(media, node, slot)?;
+            self.store(at, 0);
+            self.emptied.remove(&at);
+            for block in owned.into_iter().flatten() {
+                self.release(block)?;
+            }
+            return Ok(());
+        }
+        self.bury(node, index, slot, whole);
+        Ok(())
+    }
+
+    /// Stamps an entry's end and lists it if it owns something.
+    pub(crate) fn bury(&mut self, node: &Node, index: usize, slot: &Slot, whole: bool) {
+        let at = node.slot_at(index);
+        if slot.has(WHOLE) != whole {
+            // A clear that a crash made void may have left the flag behind.
+            self.store(at + 16, if whole { slot.place | WHOLE } else { slot.place & !WHOLE });
+        }
+        self.store(at + 8, self.view.version);
+        if !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT) {
+            self.graves.push(Grave { end: self.view.version, node: node.at, index });
+        }
+    }
+
+    /// Puts a record into an empty slot of `node`. `false`: there is no room.
+    pub(crate) fn append(&mut self, node: &Node, key: &[u8], record: &Record, start: u64) -> Result<bool> {
+        let media = &self.shared.media;
+        let order = node.order(media);
+        let need = record.bytes.len() as u64;
+        let mut top = u64::from(node.base_end);
+        let mut vacant = None;
+        let mut taken = [(0, 0); APPENDS];
+        let mut dead = [0_usize; APPENDS];
+        let mut dying = 0;
+        for append in 0..APPENDS {
+            let index = node.base + append;
+            let (at, slot) = (node.slot_at(index), node.slot(media, index));
+            // A slot that a crash tore may claim anything. What leads outside fills the node, and it is rebuilt.
+            let room = slot.record_bytes(node.is_leaf());
+            let used = if slot.place == 0 { 0 } else { slot.record().saturating_add(room) };
+            top = top.max(used);
+            if slot.start == 0 && !self.emptied.contains(&at) && !self.writer.recent.contains(&at) {
+                vacant = vacant.or(Some((index, None)));
+                if slot.place != 0 && room >= need && slot.record() >= u64::from(node.base_end) && used <= u64::from(node.size) {
+                    vacant = Some((index, Some(slot.record())));
+                }
+                continue;
+            }
+            taken[append] = (slot.record(), used);
+            if slot.start != 0 && !self.view.born(slot.start)
+                || (node.is_leaf() && self.view.ended(slot.end) && slot.end != self.view.version && !slot.has(KEY_OUT | VALUE_OUT))
+            {
+                dead[dying] = index;
+                dying += 1;
+            }
+        }
+        // Dead entries that own nothing need no ledger: empty them now, for the next version to reuse.
+        for &index in &dead[..dying] {
+            let (at, slot) = (node.slot_at(index), node.slot(&self.shared.media, index));
+            if slot.start != 0 && (!self.view.born(slot.start) || self.past(slot.end)) {
+                self.store(at, 0);
+                self.emptied.insert(at);
+            }
+        }
+        let Some((index, place)) = vacant else { return Ok(false) };
+        let offset = match place {
+            // Its old place, unless a torn claim overlaps what another slot holds.
+            Some(offset) if taken.iter().all(|&(from, to)| to <= offset || offset + need <= from) => offset,
+            _ if top + need <= u64::from(node.size) => top,
+            _ => return Ok(false),
+        };
+        self.fill(node, index, offset, key, record, start);
+        self.insert_order(node, index, key, order)?;
+        Ok(true)
+    }
+
+    /// Writes slot `index`, its start last.
+    fn fill(&mut self, node: &Node, index: usize, offset: u64, key: &[u8], record: &Record, start: u64) {
+        let at = node.slot_at(index);
+        let head = node.query_head(&self.shared.media, key);
+        self.write(node.at + offset, &record.bytes);
+        self.store(at + 8, 0);
+        self.store(at + 16, Slot::place(offset as usize, record.key_len, record.flags));
+        self.store(at + 24, record.value);
+        self.store(node.heads + index as u64 * 8, head);
+        if node.is_leaf() {
+            let byte = node.at + FINGERPRINTS_AT + index as u64;
+            let shift = byte % 8 * 8;
+            let word = self.shared.media.load(byte & !7) & !(0xff << shift) | u64::from(record.key_sum) << shift;
+            self.store(byte & !7, word);
+        }
+        self.store(at, start);
+    }
+
+    /// Puts `index` at its place in the permutation word and leaves out what is empty or void (NODE-3).
+    fn insert_order(&mut self, node: &Node, index: usize, key: &[u8], order: u64) -> Result<()> {
+        let media = &self.shared.media;
+        let head = node.query_head(media, key);
+        let (mut next, mut count, mut placed) = (0_u64, 0, false);
+        let mut push = |append: usize| {
+            next |= (append as u64) << (4 + 4 * count);
+            count += 1;
+        };
+        for append in order_indexes(order) {
+            let other = node.base + append;
+            if append >= APPENDS || other == index || !self.view.born(node.start(media, other)) {
+                continue;
+            }
+            if !placed && node.order_against(media, other, key, head)? == Ordering::Greater {
+                push(index - node.base);
+                placed = true;
+            }
+            push(append);
+        }
+        if !placed {
+            push(index - node.base);
+        }
+        self.store(node.at + ORDER_AT, next | count as u64);
+        Ok(())
+    }
+}
+
+/// The blocks a slot owns beside its node: key and value.
+pub(crate) fn owned_blocks(media: &everbyte_media::Media, node: &Node, slot: &Slot) -> Result<[Option<u64>; 2]> {
+    let key = if slot.has(KEY_OUT) { Some(node.key_block(media, slot)?) } else { None };
+    let value = if node.is_leaf() && slot.has(VALUE_OUT) { Some(node.value_block(media, slot)?) } else { None };
+    Ok([key, value])
+}

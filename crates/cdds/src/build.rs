@@ -1,0 +1,172 @@
+//! Writing a whole node: entries in key order become bytes, past the cache, in one go.
+
+use crate::error::Result;
+use crate::layout::*;
+use crate::node::{Node, head_of, parts};
+use everbyte_media::Media;
+use zerocopy::IntoBytes;
+
+/// An entry on its way into a new node: its stamps and its finished record.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub start: u64,
+    pub end: u64,
+    /// Flags of the slot; the record's place is not yet known.
+    pub flags: u64,
+    pub key_len: usize,
+    pub value: u64,
+    /// Record bytes in [`Items::bytes`].
+    pub record: std::ops::Range<usize>,
+    /// crc32c of the key, for the fingerprint.
+    pub key_sum: u8,
+}
+
+/// Entries and their records, gathered before it is decided how many nodes they fill.
+#[derive(Default)]
+pub(crate) struct Items {
+    pub list: Vec<Item>,
+    pub bytes: Vec<u8>,
+}
+
+impl Items {
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+    }
+
+    /// Takes over slot `index` of `node` as it is.
+    pub(crate) fn copy(&mut self, media: &Media, node: &Node, index: usize) -> Result<()> {
+        let slot = node.slot(media, index);
+        let (record, len) = (node.record(&slot)?, slot.record_bytes(node.is_leaf()) as usize);
+        let begin = self.bytes.len();
+        crate::node::extend_from(media, record, len, &mut self.bytes);
+        let key_sum = match node.is_leaf() {
+            true => {
+                let at = node.at + FINGERPRINTS_AT + index as u64;
+                (media.load(at & !7) >> (at % 8 * 8)) as u8
+            }
+            false => 0,
+        };
+        let flags = slot.place & (KEY_OUT | VALUE_OUT | WHOLE);
+        let item = Item {
+            start: slot.start,
+            end: slot.end,
+            flags,
+            key_len: slot.key_len(),
+            value: slot.value,
+            record: begin..self.bytes.len(),
+            key_sum,
+        };
+        self.list.push(item);
+        Ok(())
+    }
+
+    /// The part of the key that the record holds: all of it, or the head of a long one.
+    pub(crate) fn key_head<'s>(&'s self, item: &Item) -> &'s [u8] {
+        let record = &self.bytes[item.record.clone()];
+        match item.flags & KEY_OUT {
+            0 => &record[8..8 + item.key_len],
+            _ => &record[16..16 + OUT_KEY_HEAD],
+        }
+    }
+
+    pub(crate) fn record_bytes(&self, range: std::ops::Range<usize>) -> usize {
+        self.list[range].iter().map(|item| item.record.len()).sum()
+    }
+}
+
+/// How many bytes a node of these entries asks for, with room to append.
+pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
+    let (_, _, records) = parts(level, count);
+    let average = if count == 0 { 128 } else { record_bytes / count };
+    let room = if level == 0 { (APPENDS * average).clamp(1024, 4096) } else { (APPENDS * average).clamp(512, 4096) };
+    (records as usize + record_bytes + room).next_multiple_of(64)
+}
+
+/// The first bytes of a node of `size` bytes: header, heads, slots, records. The rest is room to append.
+pub(crate) fn image(level: u8, birth: u64, size: usize, items: &Items, range: std::ops::Range<usize>) -> Vec<u8> {
+    let list = &items.list[range.clone()];
+    let (heads_at, slots_at, records_at) = parts(level, list.len());
+    let prefix = common_prefix(items, list);
+    let record_bytes = items.record_bytes(range);
+    let mut bytes = vec![0; records_at as usize];
+    bytes.reserve(record_bytes);
+    for (index, item) in list.iter().enumerate() {
+        let place = Slot::place(bytes.len(), item.key_len, item.flags);
+        let slot = Slot { start: item.start, end: item.end, place, value: item.value };
+        let head = head_of(items.key_head(item), &prefix);
+        put(&mut bytes, slots_at as usize + index * SLOT as usize, slot.as_bytes());
+        put(&mut bytes, heads_at as usize + index * 8, &head.to_le_bytes());
+        if level == 0 {
+            bytes[FINGERPRINTS_AT as usize + index] = item.key_sum;
+        }
+        bytes.extend_from_slice(&items.bytes[item.record.clone()]);
+    }
+    let mut header = NodeHeader {
+        magic: NODE_MAGIC,
+        level,
+        prefix_len: prefix.len() as u8,
+        base: list.len() as u16,
+        reserved: 0,
+        size: size as u32,
+        base_end: bytes.len() as u32,
+        birth,
+        order: 0,
+        checksum: 0,
+        reserved2: 0,
+        prefix: [0; PREFIX_MAX],
+    };
+    header.prefix[..prefix.len()].copy_from_slice(&prefix);
+    header.checksum = header_sum(header);
+    put(&mut bytes, 0, header.as_bytes());
+    bytes
+}
+
+/// The checksum of a header: of everything that never changes in it.
+pub(crate) fn header_sum(mut header: NodeHeader) -> u32 {
+    (header.order, header.checksum) = (0, 0);
+    crc32c::crc32c(header.as_bytes())
+}
+
+fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+    bytes[at..at + part.len()].copy_from_slice(part);
+}
+
+/// What all keys begin with, up to the header's room. Sorted, so the first and the last key decide.
+fn common_prefix(items: &Items, list: &[Item]) -> Vec<u8> {
+    let (Some(first), Some(last)) = (list.first(), list.last()) else { return Vec::new() };
+    let (first, last) = (items.key_head(first), items.key_head(last));
+    let same = first.iter().zip(last).take(PREFIX_MAX).take_while(|(a, b)| a == b).count();
+    // A node of one entry would take its whole key for a prefix and give every newcomer an extreme head.
+    let same = if list.len() < 2 { 0 } else { same };
+    first[..same].to_vec()
+}
+
+/// The shortest key that is larger than `left` and not larger than `right`.
+pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
+    let same = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    &right[..(same + 1).min(right.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_separate() {
+        for (left, right) in [("a", "b"), ("abc", "abd"), ("ab", "abc"), ("", "x"), ("abc", "b")] {
+            let middle = separator(left.as_bytes(), right.as_bytes());
+            assert!(left.as_bytes() < middle && middle <= right.as_bytes(), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn heads_are_monotone() {
+        let mut keys: Vec<&[u8]> = vec![b"", b"a", b"ab", b"ab\0", b"ab\0\0\0\0\0\0\0\0", b"abz", b"ac", b"b", b"\xff\xff"];
+        keys.sort();
+        for prefix in [&b""[..], b"a", b"ab", b"ac", b"zz"] {
+            let heads: Vec<u64> = keys.iter().map(|key| head_of(key, prefix)).collect();
+            assert!(heads.is_sorted(), "NODE-2 with prefix {prefix:?}: {heads:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Walks everything a tree has and verifies its invariants. Reads only; never panics on what it finds.
+
+use crate::batch::owned_blocks;
+use crate::build::header_sum;
+use crate::error::{Error, Result};
+use crate::hash::OffsetSet;
+use crate::layout::*;
+use crate::node::{Node, head_of};
+use crate::tree::{Shared, Tree};
+use crate::version::{Life, View};
+use everbyte_store::{Finding, FindingKind};
+
+/// What the walk has seen.
+struct Walk<'t> {
+    shared: &'t Shared,
+    view: View,
+    findings: Vec<Finding>,
+    /// Every block the tree owns.
+    owned: OffsetSet,
+    keys: u64,
+    last_key: Option<Vec<u8>>,
+    object: String,
+}
+
+impl Tree {
+    /// Verifies nodes, order, checksums, stamps and ownership at the newest committed version, and hands the blocks the
+    /// tree owns to the heap's own check, which reports leaks and double use. The cost is that of reading everything.
+    pub fn check(&self) -> Vec<Finding> {
+        let shared = &*self.shared;
+        // No writer meanwhile.
+        let writer = shared.writer.lock();
+        let view = shared.view(writer.committed.version);
+        let object = shared.heap.object().name().to_string();
+        let mut walk =
+            Walk { shared, view, findings: Vec::new(), owned: OffsetSet::default(), keys: 0, last_key: None, object };
+        walk.owned.insert(shared.area);
+        walk.node(writer.committed.root, Life::Live, &[], None, None);
+        if walk.keys != writer.committed.keys {
+            let detail = format!("the tree holds {} keys and its state says {}", walk.keys, writer.committed.keys);
+            walk.find(FindingKind::Damage, shared.header, detail);
+        }
+        let Walk { mut findings, owned, .. } = walk;
+        findings.extend(shared.heap.check(Some(&owned.into_iter().collect())));
+        findings
+    }
+}
+
+impl Walk<'_> {
+    fn find(&mut self, kind: FindingKind, at: u64, detail: impl Into<String>) {
+        let object = Some(self.object.clone());
+        self.findings.push(Finding { room: "tree", kind, at, object, detail: detail.into() });
+    }
+
+    fn own(&mut self, block: u64) -> bool {
+        let new = self.owned.insert(block);
+        if !new {
+            self.find(FindingKind::DoubleUse, block, "two entries own this block");
+        }
+        new
+    }
+
+    /// Verifies a node and what it owns. Live keys lie in `low..high`.
+    fn node(&mut self, at: u64, life: Life, low: &[u8], high: Option<&[u8]>, level: Option<u8>) {
+        if !self.own(at) {
+            return;
+        }
+        if let Err(error) = self.walk(at, life, low, high, level) {
+            let place = match &error {
+                Error::Damaged { at, .. } => *at,
+                _ => at,
+            };
+            self.find(FindingKind::Damage, place, error.to_string());
+        }
+    }
+
+    fn walk(&mut self, at: u64, life: Life, low: &[u8], high: Option<&[u8]>, level: Option<u8>) -> Result<()> {
+        let media = &self.shared.media;
+        let node = Node::open(media, at)?;
+        let header: NodeHeader = media.get(at);
+        if header.checksum != header_sum(header) {
+            self.find(FindingKind::Damage, at, "a node's header fails its checksum");
+        }
+        if level.is_some_and(|level| level != node.level) {
+            return crate::error::damaged(at, "a child has the wrong level");
+        }
+        for index in 0..node.count() {
+            let slot = node.slot(media, index);
+            // Versions beyond the newest are void ones, or this is damage.
+            for (stamp, name) in [(slot.start, "start"), (slot.end, "end")] {
+                if stamp > self.view.version && !self.view.voids.contains(stamp) {
+                    self.find(FindingKind::Damage, node.slot_at(index), format!("{name} stamp {stamp} is in the future"));
+                }
+            }
+            let Some(below) = life.below(&self.view, &slot) else { continue };
+            match owned_blocks(media, &node, &slot) {
+                Ok(blocks) => blocks.into_iter().flatten().for_each(|block| {
+                    self.own(block);
+                }),
+                Err(error) => self.find(FindingKind::Damage, node.slot_at(index), error.to_string()),
+            }
+            let dead = self.view.ended(slot.end);
+            if !node.is_leaf() && (dead || life != Life::Live) {
+                self.node(slot.value, below, &[], None, None);
+            }
+        }
+        if life == Life::Live { self.live_entries(&node, low, high) } else { Ok(()) }
+    }
+
+    /// Order, heads, fingerprints and checksums of what the newest version sees in a node, and its children.
+    fn live_entries(&mut self, node: &Node, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        let media = &self.shared.media;
+        let mut visible = Vec::new();
+        node.visible(media, &self.view, &mut visible)?;
+        let reachable = (0..node.count()).filter(|&index| node.sees(media, &self.view, index)).count();
+        if reachable != visible.len() {
+            self.find(FindingKind::Damage, node.at, "an entry is missing from the permutation word");
+        }
+        let prefix = node.prefix(media, &mut [0; PREFIX_MAX]).to_vec();
+        let mut keys = Vec::with_capacity(visible.len());
+        for &index in &visible {
+            let (at, slot) = (node.slot_at(index), node.slot(media, index));
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            node.key_into(media, &slot, &mut key)?;
+            let mut sum = crc32c::crc32c(&key);
+            if node.is_leaf() {
+                let byte = node.at + FINGERPRINTS_AT + index as u64;
+                if (media.load(byte & !7) >> (byte % 8 * 8)) as u8 != sum as u8 {
+                    self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
+                }
+                node.value_into(media, &slot, &mut value)?;
+                sum = crc32c::crc32c_append(sum, &value);
+                self.keys += 1;
+                if self.last_key.as_ref().is_some_and(|last| *last >= key) {
+                    self.find(FindingKind::Damage, at, "keys are out of order");
+                }
+                self.last_key = Some(key.clone());
+            }
+            if sum != node.record_sum(media, &slot)? {
+                self.find(FindingKind::Damage, at, "a record fails its checksum");
+            }
+            if node.head(media, index) != head_of(&key, &prefix) {
+                self.find(FindingKind::Damage, at, "a head does not belong to its key");
+            }
+            if node.is_leaf() && ((*key < *low) || high.is_some_and(|high| *key >= *high)) {
+                self.find(FindingKind::Damage, at, "a key lies outside its leaf's range");
+            }
+            keys.push((key, slot.value));
+        }
+        if node.is_leaf() {
+            return Ok(());
+        }
+        if keys.is_empty() {
+            return crate::error::damaged(node.at, "an inner node without entries");
+        }
+        for (index, (key, child)) in keys.iter().enumerate() {
+            // The first child covers everything from the node's own lower bound.
+            let from = if index == 0 { low } else { key };
+            let to = keys.get(index + 1).map(|next| &*next.0).or(high);
+            self.node(*child, Life::Live, from, to, Some(node.level - 1));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! The end of a batch: one 8-byte store makes its version real, or the version becomes void.
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::layout::*;
+use crate::pins::Published;
+use crate::recover::store_voids;
+use crate::tree::{Commit, Shared};
+use crate::version::Voids;
+use everbyte_heap::Op;
+use everbyte_media::seeded;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use zerocopy::IntoBytes;
+
+impl Batch<'_> {
+    /// Commits: the version is ordered before everything stored later, and settled by [`crate::Tree::settle`].
+    ///
+    /// Costs two fences. A batch that wrote nothing costs none.
+    ///
+    /// # Errors
+    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space. The version is then void.
+    pub fn commit(mut self) -> Result<Commit> {
+        let shared = self.shared;
+        if self.doomed {
+            return Err(crate::Error::Doomed);
+        }
+        if self.dirty.is_empty() && self.allocated.is_empty() {
+            self.done = true;
+            return Ok(Commit { version: self.writer.committed.version, mark: shared.media.mark() });
+        }
+        self.guarded(Batch::reclaim)?;
+        let ops = self.ops();
+        let next = Published { version: self.view.version, root: self.root, keys: self.keys };
+        let before = self.writer.committed;
+        if (before.root, before.keys) != (next.root, next.keys) || !ops.is_empty() || !self.drops.is_empty() {
+            self.guarded(|batch| batch.store_state(next, &ops))?;
+        }
+        self.flush_dirty();
+        if !seeded("tree-commit-unordered") {
+            shared.media.fence();
+        }
+        shared.media.store(shared.header + COMMIT_AT, next.version << 1 | self.writer.state as u64);
+        shared.media.flush(shared.header + COMMIT_AT, 8);
+        shared.media.fence();
+        // From here on the version may be real whatever happens: it is never voided.
+        self.done = true;
+        self.apply(&ops)?;
+        let writer = &mut *self.writer;
+        writer.committed = next;
+        writer.next = next.version + 1;
+        writer.graveyard.extend(self.graves.drain(..));
+        writer.recent.clear();
+        writer.recent.extend(self.drops.drain(..));
+        shared.counts.commits.fetch_add(1, Relaxed);
+        let commit = Commit { version: next.version, mark: shared.media.mark() };
+        // Under the writer's lock, so that the queue is in the order of versions.
+        shared.pending.lock().push_back(next);
+        Ok(commit)
+    }
+
+    fn ops(&mut self) -> Vec<Op> {
+        let mut ops: Vec<Op> = self.allocated.values().map(|block| self.shared.heap.op_allocate(block)).collect();
+        ops.append(&mut self.frees);
+        ops
+    }
+
+    /// Writes the state that the commit word will choose, and its ledger. The state in force is not touched.
+    fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<()> {
+        let (media, other) = (&self.shared.media, 1 - self.writer.state);
+        let words: Vec<u64> = ops.iter().map(|&op| u64::from(op)).chain(self.drops.iter().copied()).collect();
+        if let Some(old) = self.writer.long_ledgers[other].take() {
+            self.shared.heap.cancel(old);
+        }
+        let ledger = if words.len() <= LEDGER_WORDS {
+            self.shared.area + LEDGERS_AT[other]
+        } else {
+            // Reserved, never marked: should the version not commit, nobody has to give it back.
+            let block = self.shared.heap.reserve(words.len() as u64 * 8)?;
+            self.writer.long_ledgers[other] = Some(block);
+            block.at
+        };
+        media.copy_nt(ledger, words.as_bytes());
+        let mut state = State {
+            version: next.version,
+            root: next.root,
+            keys: next.keys,
+            ledger,
+            ops: ops.len() as u64,
+            drops: self.drops.len() as u64,
+            ledger_sum: crc32c::crc32c(words.as_bytes()),
+            checksum: 0,
+            reserved: 0,
+        };
+        state.checksum = state_sum(state);
+        media.copy_nt(self.shared.header + STATES_AT[other], state.as_bytes());
+        self.writer.state = other;
+        Ok(())
+    }
+
+    pub(crate) fn flush_dirty(&mut self) {
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+        if seeded("tree-dropped-flush") {
+            self.dirty.pop();
+        }
+        for &line in &self.dirty {
+            self.shared.media.flush(line, 64);
+        }
+        self.dirty.clear();
+    }
+
+    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5).
+    fn apply(&mut self, ops: &[Op]) -> Result<()> {
+        if !ops.is_empty() {
+            self.shared.heap.apply(ops)?;
+            self.shared.heap.finish(ops);
+        }
+        apply_drops(self.shared, &self.drops);
+        Ok(())
+    }
+
+    /// Gives the batch up; the same as dropping it.
+    pub fn abort(self) {}
+
+    fn void(&mut self) {
+        let version = self.view.version;
+        for (_, block) in self.allocated.drain() {
+            self.shared.heap.cancel(block);
+        }
+        if self.dirty.is_empty() && self.emptied.is_empty() && self.drops.is_empty() {
+            return; // nothing carries this version: the next batch may have it
+        }
+        self.flush_dirty();
+        let mut voids = Voids::clone(&self.shared.voids.read());
+        voids.add(version);
+        // An error here is a poisoned or damaged store; every later commit will meet it too.
+        let _ = store_voids(self.shared, voids);
+        self.writer.next = version + 1;
+        // Not yet ordered by any fence of this writer but the ones above; a version's wait costs nothing.
+        let emptied = std::mem::take(&mut self.emptied);
+        self.writer.recent.extend(emptied);
+    }
+}
+
+/// Empties the slots of a ledger; idempotent.
+pub(crate) fn apply_drops(shared: &Shared, drops: &[u64]) {
+    for &slot in drops {
+        shared.media.store(slot, 0);
+        shared.media.flush(slot, 8);
+    }
+}
+
+pub(crate) fn state_sum(mut state: State) -> u32 {
+    state.checksum = 0;
+    crc32c::crc32c(state.as_bytes())
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.void();
+        }
+    }
+}
+
+impl Voids {
+    /// Adds one version, joining it to its neighbours.
+    pub(crate) fn add(&mut self, version: u64) {
+        match self.0.last_mut() {
+            Some(last) if last.1 + 1 == version => last.1 = version,
+            Some(last) if last.1 >= version => {}
+            _ => self.0.push((version, version)),
+        }
+    }
+}
+
+impl Shared {
+    /// Swaps the void list that new views get.
+    pub(crate) fn set_voids(&self, voids: Voids) {
+        *self.voids.write() = Arc::new(voids);
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong in a tree.
+
+/// An error of the versioned tree.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// From the media: an I/O error, a poisoned store.
+    #[error(transparent)]
+    Media(#[from] everbyte_media::Error),
+    /// From the heap: most often, out of space.
+    #[error(transparent)]
+    Heap(#[from] everbyte_heap::Error),
+    /// From the store.
+    #[error(transparent)]
+    Store(#[from] everbyte_store::Error),
+    /// Bytes on media contradict themselves.
+    #[error("tree damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest")]
+    Damaged {
+        /// Offset in the store.
+        at: u64,
+        /// What is wrong.
+        detail: &'static str,
+    },
+    /// The key is longer than the format allows.
+    #[error("a key of {len} bytes is longer than {max}")]
+    KeyTooLong {
+        /// Its length.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The value is longer than the format allows.
+    #[error("a value of {len} bytes is longer than {max}")]
+    ValueTooLong {
+        /// Its length.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// An earlier operation of this batch failed, so none of it can be committed.
+    #[error("an earlier write of this batch failed; drop the batch and try again")]
+    Doomed,
+    /// The tree was written by a newer Everbyte.
+    #[error("tree format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
+    NewerFormat {
+        /// On media.
+        found: u32,
+        /// Known here.
+        known: u32,
+    },
+    /// No version numbers are left: after 2^63 commits.
+    #[error("the tree has used all its version numbers; export it and import it into a new store")]
+    VersionsExhausted,
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+pub(crate) fn damaged<T>(at: u64, detail: &'static str) -> Result<T> {
+    Err(Error::Damaged { at, detail })
+}

@@ -1,0 +1,37 @@
+//! # everbyte-cdds: a versioned B+-tree that needs no log
+//!
+//! Consistent and durable data structures (Venkataraman and others, FAST 2011): nothing an older version can see is
+//! overwritten, and one 8-byte store makes a new version real. So there is no log to write twice, recovery is bounded by
+//! what was in flight, and readers take no lock: they pin a version.
+//!
+//! - [`Tree`]: open, get, snapshot, batch, settle, check
+//! - [`Batch`]: one version in the making
+//! - [`Snapshot`] and [`Cursor`]: reading a version that stays
+//!
+//! The map: `layout` (bytes on media), `node` (reading), `build` (writing whole nodes), `batch` and `replace` (what a put
+//! does), `commit`, `reclaim` (what becomes of the dead), `recover`, `check`. Format: docs/formats/tree.md.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod build;
+mod check;
+mod commit;
+mod cursor;
+mod error;
+mod hash;
+#[allow(missing_docs)] // documented in docs/formats/tree.md
+mod layout;
+mod node;
+mod pins;
+mod reclaim;
+mod recover;
+mod replace;
+mod tree;
+mod version;
+
+pub use batch::Batch;
+pub use cursor::Cursor;
+pub use error::{Error, Result};
+pub use layout::{KEY_MAX, VALUE_MAX};
+pub use tree::{Commit, Snapshot, Stats, Tree};

@@ -1,0 +1,381 @@
+//! Reading a node where it lies: bounds, slots, keys, searches. Nothing here stores.
+//!
+//! Invariants
+//!   NODE-1  Every offset taken from media is checked against the node's size, and the node against the backed store,
+//!           before it is followed.
+//!   NODE-2  Heads are monotone: of two keys, the smaller never has the larger head. So heads that differ decide.
+//!   NODE-3  Among entries that are not void, `order` sorts the appended slots and the base is sorted. Empty and void
+//!           slots may stand anywhere.
+//!
+//! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer empties it (0) at
+//! least one fence before anything else of the slot changes, and versions are never used twice, so a reader that finds
+//! the same `start` before and after has read one entry.
+
+use crate::error::{Result, damaged};
+use crate::layout::*;
+use crate::version::View;
+use everbyte_media::Media;
+use std::cmp::Ordering;
+
+/// A node that has been found sound enough to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub at: u64,
+    pub level: u8,
+    pub base: usize,
+    pub size: u32,
+    pub base_end: u32,
+    pub prefix_len: usize,
+    /// Offset of the array of heads in the store.
+    pub heads: u64,
+    /// Offset of the array of slots in the store.
+    pub slots: u64,
+}
+
+/// Offsets in a node with `base` first slots: heads, slots, records.
+pub(crate) fn parts(level: u8, base: usize) -> (u64, u64, u64) {
+    let heads = if level == 0 { FINGERPRINTS_AT + 64 } else { FINGERPRINTS_AT };
+    let slots = (heads + (base + APPENDS) as u64 * 8).next_multiple_of(SLOT);
+    (heads, slots, slots + (base + APPENDS) as u64 * SLOT)
+}
+
+/// A query key with its checksum, computed once for a descent.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'k> {
+    pub key: &'k [u8],
+    /// crc32c of the key: its low byte is the fingerprint, and a record's checksum continues it.
+    pub sum: u32,
+}
+
+impl<'k> Query<'k> {
+    pub(crate) fn new(key: &'k [u8]) -> Query<'k> {
+        Query { key, sum: crc32c::crc32c(key) }
+    }
+}
+
+/// The head of `key` in a node whose base shares `prefix` (NODE-2).
+#[inline]
+pub(crate) fn head_of(key: &[u8], prefix: &[u8]) -> u64 {
+    let common = key.len().min(prefix.len());
+    match key[..common].cmp(&prefix[..common]) {
+        Ordering::Greater => u64::MAX,
+        Ordering::Equal if common == prefix.len() => {
+            let rest = &key[common..];
+            if let Some(first) = rest.first_chunk::<8>() {
+                return u64::from_be_bytes(*first);
+            }
+            let mut padded = [0; 8];
+            padded[..rest.len()].copy_from_slice(rest);
+            u64::from_be_bytes(padded)
+        }
+        _ => 0,
+    }
+}
+
+/// The appended slots in use, in key order, as indexes from 0 to 14.
+#[inline]
+pub(crate) fn order_indexes(order: u64) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
+    let count = ((order & 15) as usize).min(APPENDS);
+    (0..count).map(move |index| (order >> (4 + 4 * index) & 15) as usize)
+}
+
+impl Node {
+    #[inline]
+    pub(crate) fn open(media: &Media, at: u64) -> Result<Node> {
+        if at % 64 != 0 || !media.holds(at, 64) {
+            return damaged(at, "a node pointer leads outside the store");
+        }
+        let word = media.load(at);
+        let sizes = media.load(at + 8);
+        let level = (word >> 16) as u8;
+        let prefix_len = (word >> 24 & 0xff) as usize;
+        let base = (word >> 32 & 0xffff) as usize;
+        let (size, base_end) = (sizes as u32, (sizes >> 32) as u32);
+        let most = if level == 0 { LEAF_BASE_MAX } else { INNER_BASE_MAX };
+        if word as u16 != NODE_MAGIC || prefix_len > PREFIX_MAX || base > most || level > 32 {
+            return damaged(at, "no node where one should be");
+        }
+        let (heads, slots, records) = parts(level, base);
+        if u64::from(base_end) < records || base_end > size || size as usize > NODE_MAX || !media.holds(at, size.into()) {
+            return damaged(at, "a node's sizes contradict each other");
+        }
+        Ok(Node { at, level, base, size, base_end, prefix_len, heads: at + heads, slots: at + slots })
+    }
+
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.base + APPENDS
+    }
+
+    #[inline]
+    pub(crate) fn slot_at(&self, index: usize) -> u64 {
+        self.slots + index as u64 * SLOT
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, media: &Media, index: usize) -> Slot {
+        let at = self.slot_at(index);
+        Slot { start: media.load(at), end: media.load(at + 8), place: media.load(at + 16), value: media.load(at + 24) }
+    }
+
+    #[inline]
+    pub(crate) fn start(&self, media: &Media, index: usize) -> u64 {
+        media.load(self.slot_at(index))
+    }
+
+    /// Whether `view` sees the entry of slot `index`.
+    #[inline]
+    pub(crate) fn sees(&self, media: &Media, view: &View, index: usize) -> bool {
+        self.stamps(media, index).is_some_and(|(start, end)| view.sees(start, end))
+    }
+
+    /// Start and end of a slot, read as one; `None` where the writer is reusing it.
+    #[inline]
+    fn stamps(&self, media: &Media, index: usize) -> Option<(u64, u64)> {
+        let at = self.slot_at(index);
+        let (start, end) = (media.load(at), media.load(at + 8));
+        (media.load(at) == start).then_some((start, end))
+    }
+
+    #[inline]
+    pub(crate) fn order(&self, media: &Media) -> u64 {
+        media.load(self.at + ORDER_AT)
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, media: &Media, index: usize) -> u64 {
+        media.load(self.heads + index as u64 * 8)
+    }
+
+    pub(crate) fn birth(&self, media: &Media) -> u64 {
+        media.load(self.at + 16)
+    }
+
+    /// The prefix that all base keys share, in `buffer`.
+    #[inline]
+    pub(crate) fn prefix<'b>(&self, media: &Media, buffer: &'b mut [u8; PREFIX_MAX]) -> &'b [u8] {
+        for (word, chunk) in buffer.chunks_exact_mut(8).enumerate() {
+            chunk.copy_from_slice(&media.load(self.at + 40 + word as u64 * 8).to_le_bytes());
+        }
+        &buffer[..self.prefix_len]
+    }
+
+    pub(crate) fn query_head(&self, media: &Media, key: &[u8]) -> u64 {
+        head_of(key, self.prefix(media, &mut [0; PREFIX_MAX]))
+    }
+
+    /// The record of `slot`, if it lies inside the node (NODE-1).
+    #[inline]
+    pub(crate) fn record(&self, slot: &Slot) -> Result<u64> {
+        let (offset, bytes) = (slot.record(), slot.record_bytes(self.is_leaf()));
+        if (!slot.has(VALUE_OUT) && self.is_leaf() && slot.value > INLINE_VALUE as u64)
+            || (!slot.has(KEY_OUT) && slot.key_len() > INLINE_KEY)
+            || offset + bytes > u64::from(self.size)
+            || offset < 64
+        {
+            return damaged(self.at, "a record leads outside its node");
+        }
+        Ok(self.at + offset)
+    }
+
+    /// Compares the key of `slot` with `key`.
+    #[inline]
+    pub(crate) fn compare(&self, media: &Media, slot: &Slot, key: &[u8]) -> Result<Ordering> {
+        let record = self.record(slot)?;
+        if !slot.has(KEY_OUT) {
+            return Ok(media.compare(record + 8, slot.key_len() as u64, key));
+        }
+        let block = self.key_block(media, slot)?;
+        Ok(media.compare(block, slot.key_len() as u64, key))
+    }
+
+    /// Where a key in a block of its own lies.
+    pub(crate) fn key_block(&self, media: &Media, slot: &Slot) -> Result<u64> {
+        let block = media.load(self.record(slot)? + 8);
+        if slot.key_len() > KEY_MAX || !media.holds(block, slot.key_len() as u64) {
+            return damaged(self.at, "a key's block leads outside the store");
+        }
+        Ok(block)
+    }
+
+    /// Where a value in a block of its own lies.
+    pub(crate) fn value_block(&self, media: &Media, slot: &Slot) -> Result<u64> {
+        let block = media.load(self.record(slot)? + 8 + slot.key_bytes());
+        if slot.value > VALUE_MAX || !media.holds(block, slot.value) {
+            return damaged(self.at, "a value's block leads outside the store");
+        }
+        Ok(block)
+    }
+
+    /// Appends the key of `slot` to `into`.
+    pub(crate) fn key_into(&self, media: &Media, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
+        let at = if slot.has(KEY_OUT) { self.key_block(media, slot)? } else { self.record(slot)? + 8 };
+        extend_from(media, at, slot.key_len(), into);
+        Ok(())
+    }
+
+    /// Appends the value of `slot` to `into`.
+    pub(crate) fn value_into(&self, media: &Media, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
+        let at = match slot.has(VALUE_OUT) {
+            true => self.value_block(media, slot)?,
+            false => self.record(slot)? + 8 + slot.key_bytes(),
+        };
+        extend_from(media, at, slot.value as usize, into);
+        Ok(())
+    }
+
+    /// The checksum kept with the record of `slot`.
+    #[inline]
+    pub(crate) fn record_sum(&self, media: &Media, slot: &Slot) -> Result<u32> {
+        Ok(media.load(self.record(slot)?) as u32)
+    }
+
+    /// How slot `index` compares with the query: by heads, and by whole keys where they tie.
+    #[inline]
+    pub(crate) fn order_against(&self, media: &Media, index: usize, key: &[u8], head: u64) -> Result<Ordering> {
+        match self.head(media, index).cmp(&head) {
+            Ordering::Equal => self.compare(media, &self.slot(media, index), key),
+            other => Ok(other),
+        }
+    }
+
+    /// How many base entries are smaller than `key`; with `or_equal`, not larger.
+    #[inline]
+    pub(crate) fn rank(&self, media: &Media, key: &[u8], head: u64, or_equal: bool) -> Result<usize> {
+        let (mut low, mut high) = (0, self.base);
+        while low < high {
+            let middle = (low + high) / 2;
+            let before = match self.order_against(media, middle, key, head)? {
+                Ordering::Less => true,
+                Ordering::Equal => or_equal,
+                Ordering::Greater => false,
+            };
+            if before { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    /// The slot of an inner node whose subtree holds `key`, and the child.
+    #[inline]
+    pub(crate) fn child_for(&self, media: &Media, view: &View, key: &[u8]) -> Result<(usize, u64)> {
+        let head = self.query_head(media, key);
+        // Entries that died since the node was written are covered by appended ones with the same or a larger
+        // separator, so stepping left over them is short.
+        let rank = self.rank(media, key, head, true)?;
+        let based = (0..rank).rev().find(|&index| self.sees(media, view, index));
+        let mut best = based;
+        for append in order_indexes(self.order(media)).rev() {
+            let index = self.base + append;
+            if append >= APPENDS || !self.sees(media, view, index) {
+                continue;
+            }
+            if self.order_against(media, index, key, head)? == Ordering::Greater {
+                continue;
+            }
+            best = match based {
+                Some(based) if self.compare_slots(media, index, based)? == Ordering::Less => Some(based),
+                _ => Some(index),
+            };
+            break;
+        }
+        // Below the first separator the first child counts: the leaf that covered these keys may have been unlinked.
+        let index = match best {
+            Some(index) => index,
+            None => self.first_visible(media, view)?,
+        };
+        Ok((index, media.load(self.slot_at(index) + 24)))
+    }
+
+    #[cold]
+    fn first_visible(&self, media: &Media, view: &View) -> Result<usize> {
+        let mut all = Vec::new();
+        self.visible(media, view, &mut all)?;
+        all.first().copied().map_or_else(|| damaged(self.at, "an inner node without entries"), Ok)
+    }
+
+    /// Compares the keys of two slots.
+    pub(crate) fn compare_slots(&self, media: &Media, left: usize, right: usize) -> Result<Ordering> {
+        match self.head(media, left).cmp(&self.head(media, right)) {
+            Ordering::Equal => {
+                let mut key = Vec::with_capacity(64);
+                self.key_into(media, &self.slot(media, right), &mut key)?;
+                self.compare(media, &self.slot(media, left), &key)
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The leaf slot that holds `query` at `view`, found by fingerprint.
+    #[inline]
+    pub(crate) fn find(&self, media: &Media, view: &View, query: &Query<'_>) -> Result<Option<(usize, Slot)>> {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        let pattern = u64::from(query.sum as u8) * LOW;
+        for word in 0..self.count().div_ceil(8) {
+            let different = media.load(self.at + FINGERPRINTS_AT + word as u64 * 8) ^ pattern;
+            // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too; keys decide.
+            let mut marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
+            while marks != 0 {
+                let index = word * 8 + marks.trailing_zeros() as usize / 8;
+                marks &= marks - 1;
+                if index >= self.count() {
+                    break;
+                }
+                let slot = self.slot(media, index);
+                if view.sees(slot.start, slot.end)
+                    && slot.key_len() == query.key.len()
+                    && self.compare(media, &slot, query.key)? == Ordering::Equal
+                    && self.start(media, index) == slot.start
+                {
+                    return Ok(Some((index, slot)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The entries that `view` sees, in key order, as slot indexes.
+    pub(crate) fn visible(&self, media: &Media, view: &View, into: &mut Vec<usize>) -> Result<()> {
+        self.select(media, into, |start, end| view.sees(start, end))
+    }
+
+    /// The slots whose stamps `wanted` accepts, in key order. `wanted` must refuse empty and void entries (NODE-3).
+    pub(crate) fn select(&self, media: &Media, into: &mut Vec<usize>, wanted: impl Fn(u64, u64) -> bool) -> Result<()> {
+        into.clear();
+        let keep = |index: usize| self.stamps(media, index).is_some_and(|(start, end)| wanted(start, end));
+        let mut seen = 0_u16;
+        let mut appended = [0; APPENDS];
+        let mut count = 0;
+        for append in order_indexes(self.order(media)) {
+            // A damaged word may name a slot twice or out of range; each is taken once.
+            if append < APPENDS && seen & (1 << append) == 0 && keep(self.base + append) {
+                seen |= 1 << append;
+                appended[count] = self.base + append;
+                count += 1;
+            }
+        }
+        let mut appended = appended[..count].iter().copied().peekable();
+        for index in (0..self.base).filter(|&index| keep(index)) {
+            while let Some(&append) = appended.peek() {
+                if self.compare_slots(media, append, index)? != Ordering::Less {
+                    break;
+                }
+                into.push(append);
+                appended.next();
+            }
+            into.push(index);
+        }
+        into.extend(appended);
+        Ok(())
+    }
+}
+
+/// Appends `len` stored bytes to `into`.
+#[inline]
+pub(crate) fn extend_from(media: &Media, at: u64, len: usize, into: &mut Vec<u8>) {
+    let old = into.len();
+    into.resize(old + len, 0);
+    media.read(at, &mut into[old..]);
+}

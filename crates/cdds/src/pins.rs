@@ -1,0 +1,185 @@
+//! Pins: readers say which version they read, the writer asks for the oldest.
+//!
+//! A reader stores the published version in a slot and then looks whether it is still the published one. The writer
+//! publishes first and reads the slots afterwards. With both in sequentially consistent order, either the writer sees
+//! the pin or the reader sees the newer version and pins that instead. So (PIN-1) nothing a pinned version sees is
+//! reclaimed.
+//!
+//! Threads: any. `Pinned` may move between threads.
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
+
+const SLOTS: usize = 128;
+
+/// What the newest settled version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Published {
+    pub version: u64,
+    pub root: u64,
+    pub keys: u64,
+}
+
+pub(crate) struct Pins {
+    /// Odd while a publication is under way.
+    sequence: AtomicU64,
+    version: AtomicU64,
+    root: AtomicU64,
+    keys: AtomicU64,
+    /// 0 is free; else the pinned version (versions start at 1).
+    slots: Box<[CachePadded<AtomicU64>]>,
+    /// Pins that found no free slot: how many for each version.
+    overflow: Mutex<BTreeMap<u64, usize>>,
+    publishing: Mutex<()>,
+}
+
+/// Where a pin is kept.
+pub(crate) struct Ticket {
+    slot: Option<usize>,
+    version: u64,
+}
+
+thread_local! {
+    static HINT: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Pins {
+    pub(crate) fn new(first: Published) -> Pins {
+        Pins {
+            sequence: AtomicU64::new(0),
+            version: AtomicU64::new(first.version),
+            root: AtomicU64::new(first.root),
+            keys: AtomicU64::new(first.keys),
+            slots: (0..SLOTS).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            overflow: Mutex::new(BTreeMap::new()),
+            publishing: Mutex::new(()),
+        }
+    }
+
+    /// Makes `next` what new readers see, unless they already see a newer version.
+    pub(crate) fn publish(&self, next: Published) {
+        let _one = self.publishing.lock();
+        if next.version <= self.version.load(SeqCst) {
+            return;
+        }
+        let sequence = self.sequence.load(SeqCst);
+        self.sequence.store(sequence + 1, SeqCst);
+        self.version.store(next.version, SeqCst);
+        self.root.store(next.root, SeqCst);
+        self.keys.store(next.keys, SeqCst);
+        self.sequence.store(sequence + 2, SeqCst);
+    }
+
+    fn read(&self) -> (u64, Published) {
+        loop {
+            let before = self.sequence.load(SeqCst);
+            if before % 2 == 0 {
+                let (version, root, keys) = (self.version.load(SeqCst), self.root.load(SeqCst), self.keys.load(SeqCst));
+                if self.sequence.load(SeqCst) == before {
+                    return (before, Published { version, root, keys });
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The newest settled version, without pinning it.
+    pub(crate) fn published(&self) -> Published {
+        self.read().1
+    }
+
+    /// Pins the newest settled version. A locked instruction and a few loads; never waits for the writer.
+    pub(crate) fn pin(&self) -> (Ticket, Published) {
+        let hint = HINT.with(Cell::get);
+        let (mut sequence, mut seen) = self.read();
+        let slot = (0..SLOTS).map(|step| (hint + step) % SLOTS).find(|&slot| {
+            self.slots[slot].load(SeqCst) == 0 && self.slots[slot].compare_exchange(0, seen.version, SeqCst, SeqCst).is_ok()
+        });
+        let Some(slot) = slot else {
+            // The map's lock orders this with `oldest`, which takes it too.
+            let mut overflow = self.overflow.lock();
+            let seen = self.read().1;
+            *overflow.entry(seen.version).or_default() += 1;
+            return (Ticket { slot: None, version: seen.version }, seen);
+        };
+        HINT.with(|hint| hint.set(slot));
+        // PIN-1: pairs with the publication before `oldest` reads the slots.
+        while self.sequence.load(SeqCst) != sequence {
+            (sequence, seen) = self.read();
+            self.slots[slot].store(seen.version, SeqCst);
+        }
+        (Ticket { slot: Some(slot), version: seen.version }, seen)
+    }
+
+    pub(crate) fn unpin(&self, ticket: &Ticket) {
+        match ticket.slot {
+            Some(slot) => self.slots[slot].store(0, std::sync::atomic::Ordering::Release),
+            None => {
+                let mut overflow = self.overflow.lock();
+                if let Some(count) = overflow.get_mut(&ticket.version) {
+                    *count -= 1;
+                    if *count == 0 {
+                        overflow.remove(&ticket.version);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The oldest version that a reader may be at or may still pin: what ended at or before it is nobody's.
+    pub(crate) fn oldest(&self) -> u64 {
+        let overflow = self.overflow.lock();
+        let published = self.published().version;
+        fence(SeqCst);
+        let pinned = self.slots.iter().map(|slot| slot.load(SeqCst)).filter(|&version| version != 0).min();
+        let crowded = overflow.keys().next().copied();
+        published.min(pinned.unwrap_or(u64::MAX)).min(crowded.unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_pin_holds_the_horizon() {
+        let pins = Pins::new(Published { version: 5, root: 0, keys: 0 });
+        let (early, seen) = pins.pin();
+        assert_eq!(seen.version, 5);
+        pins.publish(Published { version: 9, root: 1, keys: 2 });
+        let many: Vec<_> = (0..2 * SLOTS).map(|_| pins.pin()).collect();
+        assert!(many.iter().all(|(_, seen)| seen.version == 9));
+        assert_eq!(pins.oldest(), 5);
+        pins.unpin(&early);
+        assert_eq!(pins.oldest(), 9);
+        pins.publish(Published { version: 12, root: 1, keys: 2 });
+        assert_eq!(pins.oldest(), 9);
+        many.iter().for_each(|(ticket, _)| pins.unpin(ticket));
+        assert_eq!(pins.oldest(), 12);
+    }
+
+    /// A writer that reclaims below `oldest` never reclaims what a reader has pinned.
+    #[test]
+    fn pin_and_publish_race() {
+        let pins = Pins::new(Published { version: 1, root: 0, keys: 0 });
+        let reclaimed = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..50_000 {
+                        let (ticket, seen) = pins.pin();
+                        assert!(reclaimed.load(SeqCst) <= seen.version, "PIN-1");
+                        pins.unpin(&ticket);
+                    }
+                });
+            }
+            for version in 2..50_000 {
+                pins.publish(Published { version, root: 0, keys: 0 });
+                reclaimed.store(pins.oldest(), SeqCst);
+            }
+        });
+    }
+}

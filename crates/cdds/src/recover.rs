@@ -1,0 +1,291 @@
+//! Making a tree and opening one.
+//!
+//! Opening, step by step, each idempotent:
+//!   1. the commit word chooses the state; its checksum must hold
+//!   2. if the state belongs to the newest version, its ledger is applied again
+//!   3. unless the tree was closed, the first version that may have been under way joins the void list (VER-1): only
+//!      one can have been, for a version's stores survive only with the commit before it
+//! So the cost is bounded by what was in flight. The void list has room for 256 ranges; when it is full, the tree is
+//! scrubbed first, which reads all of it.
+
+use crate::batch::Writer;
+use crate::build::{Items, image, size_for};
+use crate::commit::{apply_drops, state_sum};
+use crate::error::{Error, Result, damaged};
+use crate::layout::*;
+use crate::node::Node;
+use crate::pins::{Pins, Published};
+use crate::tree::{Shared, Tally, Tree};
+use crate::version::Life;
+use crate::version::{View, Voids};
+use everbyte_heap::{Heap, Op};
+use everbyte_media::{Media, seeded};
+use everbyte_store::Object;
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// The engine's part of the prime page.
+const HEADER_AT: u64 = 2048;
+/// The version of a new, empty tree.
+const FIRST: u64 = 1;
+/// Beside the commit word, in its line: the version at which the tree was closed, or 0.
+const CLOSED_AT: u64 = COMMIT_AT + 8;
+
+pub(crate) fn format(object: &Object) -> Result<()> {
+    let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
+    let _section = media.section();
+    Heap::format(object)?;
+    let heap = Heap::open(object.clone())?;
+    let area = heap.reserve(AREA)?;
+    media.zero(area.at, AREA);
+    media.flush(area.at, AREA);
+    let mut items = Items::default();
+    let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
+    media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !63, &items, 0..0));
+    let sum = u64::from(crc32c::crc32c(b""));
+    items.bytes.extend_from_slice(&sum.to_le_bytes());
+    let item = crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
+    items.list.push(item);
+    let root = heap.reserve(size_for(1, 1, 8) as u64)?;
+    media.copy_nt(root.at, &image(1, FIRST, root.size as usize & !63, &items, 0..1));
+    let ops = [area, leaf, root].map(|block| heap.op_allocate(&block));
+    let words = ops.map(u64::from);
+    media.copy_nt(area.at + LEDGERS_AT[0], words.as_bytes());
+    let mut state = State::new_zeroed();
+    (state.version, state.root, state.ledger, state.ops) = (FIRST, root.at, area.at + LEDGERS_AT[0], ops.len() as u64);
+    state.ledger_sum = crc32c::crc32c(words.as_bytes());
+    state.checksum = state_sum(state);
+    media.put(header_at + STATES_AT[0], &state);
+    media.zero(header_at + STATES_AT[1], 64);
+    let mut header = TreeHeader::new_zeroed();
+    (header.magic, header.format, header.area) = (TREE_MAGIC, TREE_FORMAT, area.at);
+    header.checksum = header_sum(header);
+    media.put(header_at, &header);
+    media.store(header_at + COMMIT_AT, FIRST << 1);
+    media.store(header_at + CLOSED_AT, 0);
+    media.flush(header_at, STATES_AT[1] + 64);
+    // The object's name is published behind a fence of the store: until then nobody looks here, so one order suffices.
+    media.fence();
+    heap.apply(&ops)?;
+    heap.finish(&ops);
+    Ok(())
+}
+
+fn header_sum(mut header: TreeHeader) -> u32 {
+    header.checksum = 0;
+    crc32c::crc32c(header.as_bytes())
+}
+
+pub(crate) fn open(object: Object) -> Result<Tree> {
+    let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
+    let header: TreeHeader = media.get(header_at);
+    if header.magic != TREE_MAGIC {
+        return damaged(header_at, "no tree in this object");
+    }
+    if header.format > TREE_FORMAT {
+        return Err(Error::NewerFormat { found: header.format, known: TREE_FORMAT });
+    }
+    if header.checksum != header_sum(header) || header.area % 8 != 0 || !media.holds(header.area, AREA) {
+        return damaged(header_at, "the tree's header fails its checksum");
+    }
+    let commit = media.load(header_at + COMMIT_AT);
+    let (version, chosen) = (commit >> 1, (commit & 1) as usize);
+    let state: State = media.get(header_at + STATES_AT[chosen]);
+    if state.checksum != state_sum(state) || state.version > version || version == 0 || version >> 62 != 0 {
+        return damaged(header_at + COMMIT_AT, "the commit word chooses a state that fails its checksum");
+    }
+    let voids = load_voids(&media, header.area, version)?;
+    let heap = Heap::open(object)?;
+    let newest = Published { version, root: state.root, keys: state.keys };
+    let writer = Writer {
+        committed: newest,
+        state: chosen,
+        next: version + 1,
+        opened: version,
+        graveyard: VecDeque::new(),
+        recent: Default::default(),
+        scanned: Default::default(),
+        horizon: 0,
+        long_ledgers: [None, None],
+        items: Items::default(),
+    };
+    let shared = Shared {
+        heap,
+        media,
+        header: header_at,
+        area: header.area,
+        pins: Pins::new(newest),
+        voids: RwLock::new(Arc::new(Voids::default())),
+        writer: Mutex::new(writer),
+        pending: Mutex::new(VecDeque::new()),
+        counts: Tally::default(),
+    };
+    let section = shared.media.section();
+    if state.version == version {
+        replay(&shared, &state)?;
+    }
+    Node::open(&shared.media, state.root)?;
+    void_unfinished(&shared, voids, version)?;
+    drop(section);
+    let tree = Tree { shared: Arc::new(shared) };
+    {
+        // A cleared tree hangs below its successor's root: go on freeing it.
+        let mut batch = tree.batch();
+        let root = Node::open(&tree.shared.media, state.root)?;
+        batch.list_dead(&root);
+    }
+    Ok(tree)
+}
+
+/// Applies the newest version's ledger again: it may not have been applied when the crash came.
+fn replay(shared: &Shared, state: &State) -> Result<()> {
+    let media = &shared.media;
+    let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
+    let Some(count) = count.filter(|count| state.ledger % 8 == 0 && media.holds(state.ledger, count * 8)) else {
+        return damaged(state.ledger, "the ledger leads outside the store");
+    };
+    let words: Vec<u64> = (0..count).map(|index| media.load(state.ledger + index * 8)).collect();
+    if crc32c::crc32c(words.as_bytes()) != state.ledger_sum {
+        return damaged(state.ledger, "the ledger fails its checksum");
+    }
+    let (ops, drops) = words.split_at(state.ops as usize);
+    let ops: Vec<Op> = ops.iter().map(|&word| Op::from(word)).collect();
+    for &op in &ops {
+        shared.heap.validate(op)?;
+    }
+    if let Some(&wild) = drops.iter().find(|&&slot| slot % 8 != 0 || !media.holds(slot, SLOT)) {
+        return damaged(wild, "the ledger empties a slot outside the store");
+    }
+    if !seeded("tree-ledger-not-replayed") {
+        shared.heap.apply(&ops)?;
+    }
+    apply_drops(shared, drops);
+    media.fence();
+    Ok(())
+}
+
+/// Lists the version that may have been under way as void, and takes back the mark of a clean close.
+fn void_unfinished(shared: &Shared, mut voids: Voids, version: u64) -> Result<()> {
+    let media = &shared.media;
+    let closed = media.load(shared.header + CLOSED_AT) == version;
+    let next = voids.0.last().map_or(version, |last| last.1.max(version)) + 1;
+    if closed || seeded("tree-void-forgotten") {
+        shared.set_voids(voids);
+        shared.writer.lock().next = next;
+    } else {
+        voids.add(next);
+        store_voids(shared, voids)?;
+        shared.writer.lock().next = next + 1;
+    }
+    if closed {
+        media.store(shared.header + CLOSED_AT, 0);
+        media.flush(shared.header + CLOSED_AT, 8);
+        // Before anything of the next version: a crash then must not find the mark.
+        media.fence();
+    }
+    Ok(())
+}
+
+fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
+    let count = media.load(area + VOID_COUNT_AT);
+    if count > VOIDS_MAX as u64 {
+        return damaged(area + VOID_COUNT_AT, "the void list is longer than its room");
+    }
+    let mut voids = Voids::default();
+    for index in 0..count {
+        let at = area + VOIDS_AT + index * 16;
+        let (first, last) = (media.load(at), media.load(at + 8));
+        let after = voids.0.last().map_or(0, |last| last.1);
+        if first <= after || last < first || first > version + VOIDS_MAX as u64 * 2 + (1 << 32) {
+            return damaged(at, "the void list is not ascending");
+        }
+        voids.0.push((first, last));
+    }
+    Ok(voids)
+}
+
+/// Makes `voids` the list, on media and for new views. Ordered before everything stored later.
+pub(crate) fn store_voids(shared: &Shared, mut voids: Voids) -> Result<()> {
+    let media = &shared.media;
+    let _section = media.section();
+    if voids.0.len() > VOIDS_MAX {
+        shared.set_voids(voids.clone());
+        scrub(shared, &voids)?;
+        let last = voids.0.pop().expect("longer than its room");
+        // The newest stays listed: its stamps may be in flight still, and numbers go on from it.
+        voids.0 = vec![last];
+        media.store(shared.area + VOID_COUNT_AT, 0);
+        media.flush(shared.area + VOID_COUNT_AT, 8);
+        media.fence();
+    }
+    let (Some(&(first, last)), index) = (voids.0.last(), voids.0.len() as u64 - 1) else { return Ok(()) };
+    let at = shared.area + VOIDS_AT + index * 16;
+    // A range that only grows changes in one word; a new one is whole before the count includes it.
+    media.store(at, first);
+    media.store(at + 8, last);
+    media.flush(at, 16);
+    media.fence();
+    media.store(shared.area + VOID_COUNT_AT, index + 1);
+    media.flush(shared.area + VOID_COUNT_AT, 8);
+    media.fence();
+    shared.set_voids(voids);
+    Ok(())
+}
+
+/// Takes the stamps of void versions out of the whole tree. Readers see the same before and after.
+fn scrub(shared: &Shared, voids: &Voids) -> Result<()> {
+    let view = View { version: u64::MAX >> 2, voids: Arc::new(voids.clone()) };
+    scrub_node(shared, &view, shared.writer_root(), Life::Live, 0)?;
+    shared.media.fence();
+    Ok(())
+}
+
+fn scrub_node(shared: &Shared, view: &View, at: u64, life: Life, depth: usize) -> Result<()> {
+    let media = &shared.media;
+    let node = Node::open(media, at)?;
+    if depth > 64 {
+        return damaged(at, "the tree is deeper than any tree");
+    }
+    for index in 0..node.count() {
+        let (slot_at, slot) = (node.slot_at(index), node.slot(media, index));
+        if slot.start == 0 {
+            continue;
+        }
+        if view.voids.contains(slot.start) {
+            media.store(slot_at, 0);
+            media.flush(slot_at, 8);
+            continue;
+        }
+        if view.voids.contains(slot.end) {
+            media.store(slot_at + 8, 0);
+            media.flush(slot_at + 8, 8);
+        }
+        if let (false, Some(life)) = (node.is_leaf(), life.below(view, &slot)) {
+            scrub_node(shared, view, slot.value, life, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// The root in force, for callers that may hold the writer's lock themselves.
+    fn writer_root(&self) -> u64 {
+        let commit = self.media.load(self.header + COMMIT_AT);
+        self.media.get::<State>(self.header + STATES_AT[(commit & 1) as usize]).root
+    }
+}
+
+impl Drop for Shared {
+    /// A clean close: the next opening has nothing to void. Nothing depends on it.
+    fn drop(&mut self) {
+        let version = self.writer.get_mut().committed.version;
+        if self.media.load(self.header + COMMIT_AT) >> 1 == version {
+            let _section = self.media.section();
+            self.media.store(self.header + CLOSED_AT, version);
+            self.media.flush(self.header + CLOSED_AT, 8);
+            let _ = self.media.barrier();
+        }
+    }
+}

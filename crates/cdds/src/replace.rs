@@ -1,0 +1,289 @@
+//! What a full node becomes: one or two new nodes, and what that means for the nodes above.
+//!
+//! The old node is not touched (CDDS: it gets only end stamps; here one, on its entry in the parent). The new ones are
+//! written whole, past the cache, before anything points to them, and their entries in the parent carry this version as
+//! their start: until it commits nobody follows them.
+//!
+//! The root is always an inner node, and a new root carries the old one as a dead entry: so whatever dies has exactly
+//! one dead entry that owns it (TREE-4), and a crash leaks nothing.
+
+use crate::batch::{Batch, Grave, Path, Record};
+use crate::build::{Item, Items, image, separator, size_for};
+use crate::error::Result;
+use crate::layout::*;
+use crate::node::{Node, extend_from};
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A new child for a parent: the smallest key it may hold, and where it is.
+struct Child {
+    separator: Vec<u8>,
+    at: u64,
+}
+
+impl Batch<'_> {
+    /// Replaces a full leaf by one or two that hold its live entries and the new one.
+    pub(crate) fn rebuild_leaf(&mut self, path: Path, leaf: Node, key: &[u8], record: Record) -> Result<()> {
+        let mut items = std::mem::take(&mut self.writer.items);
+        items.clear();
+        let place = self.gather(&leaf, key, &mut items)?;
+        let item = self.item(&mut items, &record);
+        items.list.insert(place, item);
+        let result = self.replace(path, leaf, &items, place + 1 == items.list.len());
+        self.writer.items = items;
+        result
+    }
+
+    fn item(&self, items: &mut Items, record: &Record) -> Item {
+        let begin = items.bytes.len();
+        items.bytes.extend_from_slice(&record.bytes);
+        Item {
+            start: self.view.version,
+            end: 0,
+            flags: record.flags,
+            key_len: record.key_len,
+            value: record.value,
+            record: begin..items.bytes.len(),
+            key_sum: record.key_sum,
+        }
+    }
+
+    /// Collects what the new nodes take over from `node`; returns where `key` belongs among it.
+    ///
+    /// That is what is live, and, from a node that this batch itself made, also what this batch has ended in it: the
+    /// node vanishes without a dead entry of its own, so its dead entries must go on owning.
+    fn gather(&mut self, node: &Node, key: &[u8], items: &mut Items) -> Result<usize> {
+        let media = &self.shared.media;
+        let (view, own) = (&self.view, node.birth(media) == self.view.version);
+        let mut indexes = Vec::with_capacity(64);
+        node.select(media, &mut indexes, |start, end| {
+            view.sees(start, end) || (own && view.born(start) && end == view.version)
+        })?;
+        let head = node.query_head(media, key);
+        let mut place = None;
+        for &index in &indexes {
+            let slot = node.slot(media, index);
+            if slot.end == self.view.version && node.is_leaf() && !slot.has(KEY_OUT | VALUE_OUT) {
+                continue; // owns nothing
+            }
+            if place.is_none() && node.order_against(media, index, key, head)? == Ordering::Greater {
+                place = Some(items.list.len());
+            }
+            items.copy(media, node, index)?;
+            if slot.end != view.version {
+                // An end that a void version left means live; the copy says so plainly.
+                items.list.last_mut().expect("just copied").end = 0;
+            }
+        }
+        Ok(place.unwrap_or(items.list.len()))
+    }
+
+    /// Writes `items` as one or two nodes in the place of `old` and tells the parent. `ascending`: the newest entry is
+    /// the last, as when keys arrive in order; then the left node is left nearly full.
+    fn replace(&mut self, mut path: Path, old: Node, items: &Items, ascending: bool) -> Result<()> {
+        self.shared.counts.rebuilds.fetch_add(1, Relaxed);
+        let ranges = self.cut(&old, items, ascending);
+        let mut children = Vec::with_capacity(2);
+        for range in &ranges {
+            let separator = if range.start == 0 {
+                Vec::new()
+            } else {
+                let (left, right) = (self.full_key(items, range.start - 1), self.full_key(items, range.start));
+                if old.is_leaf() { separator(&left, &right).to_vec() } else { right }
+            };
+            children.push(Child { separator, at: 0 });
+        }
+        if old.birth(&self.shared.media) == self.view.version {
+            self.graves.retain(|grave| grave.node != old.at);
+        }
+        let is_root = path.is_empty();
+        for (child, range) in children.iter_mut().zip(&ranges) {
+            let mut own = None;
+            if is_root && ranges.len() == 1 {
+                own = Some(self.with_old_root(&old, items, range.clone())?);
+            }
+            child.at = match &own {
+                Some((items, range)) => self.write_node(old.level, items, range.clone())?,
+                None => self.write_node(old.level, items, range.clone())?,
+            };
+        }
+        if ranges.len() == 2 {
+            self.shared.counts.splits.fetch_add(1, Relaxed);
+        }
+        let root = match path.pop() {
+            Some((parent, index)) => {
+                self.discard_own(&old)?;
+                return self.replace_child(path, parent, index, children);
+            }
+            None if ranges.len() == 1 => children[0].at,
+            None => {
+                let mut items = Items::default();
+                if old.birth(&self.shared.media) != self.view.version {
+                    self.push_inner(&mut items, b"", old.at, old.birth(&self.shared.media).max(1), self.view.version, 0)?;
+                }
+                for child in &children {
+                    self.push_inner(&mut items, &child.separator, child.at, self.view.version, 0, 0)?;
+                }
+                let count = items.list.len();
+                self.write_node(old.level + 1, &items, 0..count)?
+            }
+        };
+        self.discard_own(&old)?;
+        self.root = root;
+        Ok(())
+    }
+
+    /// The entries of a new root, with the old root as a dead entry in front (unless this batch made it).
+    fn with_old_root(&mut self, old: &Node, items: &Items, range: Range<usize>) -> Result<(Items, Range<usize>)> {
+        let mut all = Items { list: items.list[range].to_vec(), bytes: items.bytes.clone() };
+        let birth = old.birth(&self.shared.media);
+        if birth != self.view.version {
+            self.push_inner(&mut all, b"", old.at, birth.max(1), self.view.version, 0)?;
+            let dead = all.list.pop().expect("just pushed");
+            all.list.insert(0, dead);
+        }
+        let count = all.list.len();
+        Ok((all, 0..count))
+    }
+
+    /// A node that this batch made and no longer needs is gone at once (BATCH-2).
+    fn discard_own(&mut self, old: &Node) -> Result<()> {
+        if old.birth(&self.shared.media) == self.view.version { self.release(old.at) } else { Ok(()) }
+    }
+
+    /// Where to cut: not at all, or into two (CDDS: when more than 4 m are live, m being a fifth of the capacity).
+    fn cut(&self, old: &Node, items: &Items, ascending: bool) -> Vec<Range<usize>> {
+        let count = items.list.len();
+        let most = if old.is_leaf() { LEAF_BASE_MAX } else { INNER_BASE_MAX - 2 };
+        let bytes = items.record_bytes(0..count);
+        let bytes_most = if old.is_leaf() { LEAF_BYTES } else { NODE_MAX / 4 };
+        if count <= most && (bytes <= bytes_most || count < 4) {
+            return vec![0..count];
+        }
+        let mut middle = if ascending { (count - count / 8 - 1).min(most) } else { count / 2 };
+        // Entries with equal keys (a dead one and its successor) stay together.
+        while middle < count && self.full_key(items, middle - 1) == self.full_key(items, middle) {
+            middle += 1;
+        }
+        if middle == count { vec![0..count] } else { vec![0..middle, middle..count] }
+    }
+
+    /// The whole key of an item.
+    fn full_key(&self, items: &Items, index: usize) -> Vec<u8> {
+        let item = &items.list[index];
+        if item.flags & KEY_OUT == 0 {
+            return items.key_head(item).to_vec();
+        }
+        let pointer = &items.bytes[item.record.start + 8..item.record.start + 16];
+        let block = u64::from_le_bytes(pointer.try_into().expect("eight bytes"));
+        let mut key = Vec::new();
+        extend_from(&self.shared.media, block, item.key_len, &mut key);
+        key
+    }
+
+    fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
+        let size = size_for(level, range.len(), items.record_bytes(range.clone()));
+        let block = self.reserve(size as u64)?;
+        // What the heap gives beyond what was asked is room to append.
+        let usable = (block.size as usize & !63).min(NODE_MAX);
+        let bytes = image(level, self.view.version, usable, items, range.clone());
+        self.shared.media.copy_nt(block.at, &bytes);
+        for (index, item) in items.list[range].iter().enumerate() {
+            if item.end == self.view.version {
+                self.graves.push(Grave { end: item.end, node: block.at, index });
+            }
+        }
+        Ok(block.at)
+    }
+
+    /// Ends the entry of a replaced child and adds those of its successors.
+    fn replace_child(&mut self, path: Path, parent: Node, index: usize, mut children: Vec<Child>) -> Result<()> {
+        self.list_dead(&parent);
+        let slot = parent.slot(&self.shared.media, index);
+        // The first child covers everything below it; its successor says so outright, since it may by now hold keys
+        // below the separator it once had.
+        let mut visible = Vec::new();
+        parent.visible(&self.shared.media, &self.view, &mut visible)?;
+        if visible.first() != Some(&index) {
+            parent.key_into(&self.shared.media, &slot, &mut children[0].separator)?;
+        }
+        self.end_entry(&parent, index, &slot, false)?;
+        for done in 0..children.len() {
+            let record = self.inner_record(&children[done])?;
+            if !self.append(&parent, &children[done].separator, &record, self.view.version)? {
+                return self.rebuild_inner(path, parent, record, &children[done..]);
+            }
+        }
+        Ok(())
+    }
+
+    fn inner_record(&mut self, child: &Child) -> Result<Record> {
+        let sum = crc32c::crc32c(&child.separator);
+        let (mut bytes, mut flags) = (u64::from(sum).to_le_bytes().to_vec(), 0);
+        self.key_part(&child.separator, &mut bytes, &mut flags)?;
+        Ok(Record { bytes, flags, key_len: child.separator.len(), value: child.at, key_sum: 0 })
+    }
+
+    /// Replaces a full inner node; the first of `children` already has its record.
+    fn rebuild_inner(&mut self, path: Path, node: Node, first: Record, children: &[Child]) -> Result<()> {
+        let mut items = Items::default();
+        let mut place = self.gather(&node, &children[0].separator, &mut items)?;
+        let ascending = place == items.list.len();
+        let item = self.item(&mut items, &first);
+        items.list.insert(place, item);
+        for child in &children[1..] {
+            place += 1;
+            let record = self.inner_record(child)?;
+            let item = self.item(&mut items, &record);
+            items.list.insert(place, item);
+        }
+        self.replace(path, node, &items, ascending)
+    }
+
+    fn push_inner(&mut self, items: &mut Items, key: &[u8], child: u64, start: u64, end: u64, flags: u64) -> Result<()> {
+        let record = self.inner_record(&Child { separator: key.to_vec(), at: child })?;
+        let mut item = self.item(items, &record);
+        (item.start, item.end) = (start, end);
+        item.flags |= flags;
+        items.list.push(item);
+        Ok(())
+    }
+
+    /// Takes an empty leaf, and inner nodes that it leaves without a child, out of the tree. The last leaf stays.
+    pub(crate) fn unlink(&mut self, path: &Path) -> Result<()> {
+        let mut visible = Vec::new();
+        for (depth, (node, _)) in path.iter().enumerate().rev() {
+            node.visible(&self.shared.media, &self.view, &mut visible)?;
+            if visible.len() < 2 {
+                continue;
+            }
+            // Deepest first: in the graveyard a node's dead entries precede the node's own.
+            for (node, index) in path[depth..].iter().rev() {
+                self.list_dead(node);
+                let slot = node.slot(&self.shared.media, *index);
+                self.bury(node, *index, &slot, false);
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Removes every key: a new, empty tree whose root carries the old one as a dead entry, freed bit by bit.
+    ///
+    /// # Errors
+    /// Out of space. After an error the batch cannot be committed.
+    pub fn clear(&mut self) -> Result<()> {
+        self.guarded(|batch| {
+            let items = Items::default();
+            let leaf = batch.write_node(0, &items, 0..0)?;
+            let mut items = Items::default();
+            let birth = batch.view.version.min(Node::open(&batch.shared.media, batch.root)?.birth(&batch.shared.media)).max(1);
+            batch.push_inner(&mut items, b"", batch.root, birth, batch.view.version, WHOLE)?;
+            batch.push_inner(&mut items, b"", leaf, batch.view.version, 0, 0)?;
+            batch.root = batch.write_node(1, &items, 0..2)?;
+            batch.keys = 0;
+            Ok(())
+        })
+    }
+}

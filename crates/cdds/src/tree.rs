@@ -1,0 +1,272 @@
+//! [`Tree`]: the versioned tree of one object, its readers and its one writer.
+//!
+//! A version, step by step (`Batch::commit`):
+//!   1. entries, new nodes and end stamps stored under version v, flushed; where root, count or space change, the other
+//!      state and its ledger too
+//!   2. fence
+//!   3. the commit word (v and which state counts) stored and flushed
+//!   4. fence: nothing later survives without the commit
+//!   5. the ledger applied: bits of the heap, slots emptied; flushed, ordered by the fence of the next version
+//!   6. barrier (`Tree::settle`), then v is published and readers see it
+//!
+//! Invariants
+//!   TREE-1  Nothing that a committed version sees is overwritten: only empty slots, end stamps and `order` change.
+//!   TREE-2  A slot is reused only after an earlier fence has ordered its emptiness, and is emptied only when its end
+//!           is at or below the oldest version that is published or pinned.
+//!   TREE-3  Readers see settled versions only; versions are published in order, after the barrier.
+//!   TREE-4  A block is freed once: with the dead entry that owns it. An entry that is live when its node is replaced
+//!           has moved, and the copy owns.
+//!   TREE-5  A ledger is replayed only for the version it belongs to. Earlier ones have been applied: their effects were
+//!           flushed before the fence of step 2 of the version after them.
+//!
+//! Threads: any number of readers, which take no lock; one writer, by a mutex.
+//! The paper: Venkataraman, Tolia, Ranganathan, Campbell: Consistent and Durable Data Structures (FAST 2011).
+
+use crate::batch::{Batch, Writer};
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::node::{Node, Query};
+use crate::pins::{Pins, Published, Ticket};
+use crate::version::{View, Voids};
+use everbyte_heap::Heap;
+use everbyte_media::{Mark, Media};
+use everbyte_store::Object;
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A versioned tree. Cheap to clone; clones are one tree.
+#[derive(Clone)]
+pub struct Tree {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub heap: Heap,
+    pub media: Media,
+    /// Where the tree's header lies.
+    pub header: u64,
+    /// Where ledgers and void list lie.
+    pub area: u64,
+    pub pins: Pins,
+    pub voids: RwLock<Arc<Voids>>,
+    pub writer: Mutex<Writer>,
+    /// Committed and not yet known to be settled, oldest first.
+    pub pending: Mutex<VecDeque<Published>>,
+    pub counts: Tally,
+}
+
+/// What the tree has done since it was opened.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub commits: AtomicU64,
+    pub rebuilds: AtomicU64,
+    pub splits: AtomicU64,
+    pub freed: AtomicU64,
+}
+
+/// Figures of a tree since it was opened, and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Live keys of the newest settled version.
+    pub keys: u64,
+    /// The newest settled version.
+    pub version: u64,
+    /// The oldest version some reader still pins.
+    pub oldest: u64,
+    /// Versions committed.
+    pub commits: u64,
+    /// Nodes replaced by one or two new ones.
+    pub rebuilds: u64,
+    /// Those replaced by two.
+    pub splits: u64,
+    /// Blocks given back to the heap.
+    pub freed: u64,
+    /// Versions that a crash or an abort made void, as ranges not yet scrubbed.
+    pub void_ranges: usize,
+}
+
+/// A committed version: ordered, and settled by [`Tree::settle`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a commit is durable only once it is settled"]
+pub struct Commit {
+    pub(crate) version: u64,
+    pub(crate) mark: Mark,
+}
+
+impl Tree {
+    /// Writes an empty tree into a new object; to be called before the object's name is published.
+    ///
+    /// # Errors
+    /// Out of space; I/O.
+    pub fn format(object: &Object) -> Result<()> {
+        crate::recover::format(object)
+    }
+
+    /// Opens the tree of `object`: replays the last version's ledger and voids the version a crash cut short. The cost
+    /// does not depend on how much the tree holds.
+    ///
+    /// # Errors
+    /// Damage, a newer format, I/O.
+    pub fn open(object: Object) -> Result<Tree> {
+        crate::recover::open(object)
+    }
+
+    /// The value of `key` at the newest settled version. Takes no lock.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (ticket, seen) = self.shared.pins.pin();
+        let result = self.shared.get(&self.shared.view(seen.version), seen.root, key);
+        self.shared.pins.unpin(&ticket);
+        result
+    }
+
+    /// Pins the newest settled version.
+    pub fn snapshot(&self) -> Snapshot {
+        let (ticket, seen) = self.shared.pins.pin();
+        Snapshot(Arc::new(Pinned { shared: Arc::clone(&self.shared), view: self.shared.view(seen.version), ticket, seen }))
+    }
+
+    /// Waits for the writer's turn and begins a version.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch::begin(&self.shared)
+    }
+
+    /// Makes `commit` and all before it durable, and visible to readers.
+    ///
+    /// # Errors
+    /// A poisoned store: whether the commit survives is unknown until the store is opened again.
+    pub fn settle(&self, commit: Commit) -> Result<()> {
+        if commit.version <= self.shared.pins.published().version {
+            return Ok(());
+        }
+        self.shared.media.settle(commit.mark)?;
+        let mut pending = self.shared.pending.lock();
+        let mut newest = None;
+        while pending.front().is_some_and(|next| next.version <= commit.version) {
+            newest = pending.pop_front();
+        }
+        // TREE-3: published under the lock, so a slower thread cannot publish an older version later.
+        if let Some(newest) = newest {
+            self.shared.pins.publish(newest);
+        }
+        Ok(())
+    }
+
+    /// Live keys of the newest settled version.
+    pub fn len(&self) -> u64 {
+        self.shared.pins.published().keys
+    }
+
+    /// Whether the newest settled version holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Figures.
+    pub fn stats(&self) -> Stats {
+        let (seen, counts) = (self.shared.pins.published(), &self.shared.counts);
+        Stats {
+            keys: seen.keys,
+            version: seen.version,
+            oldest: self.shared.pins.oldest(),
+            commits: counts.commits.load(Relaxed),
+            rebuilds: counts.rebuilds.load(Relaxed),
+            splits: counts.splits.load(Relaxed),
+            freed: counts.freed.load(Relaxed),
+            void_ranges: self.shared.voids.read().0.len(),
+        }
+    }
+
+    /// The heap that holds the tree's nodes.
+    pub fn heap(&self) -> &Heap {
+        &self.shared.heap
+    }
+}
+
+impl Shared {
+    pub(crate) fn view(&self, version: u64) -> View {
+        View { version, voids: Arc::clone(&self.voids.read()) }
+    }
+
+    pub(crate) fn get(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let media = &self.media;
+        let mut node = Node::open(media, root)?;
+        // Levels fall at each step, so a damaged pointer cannot lead in circles.
+        while !node.is_leaf() {
+            let (_, child) = node.child_for(media, view, key)?;
+            node = below(media, &node, child)?;
+        }
+        let query = Query::new(key);
+        let Some((_, slot)) = node.find(media, view, &query)? else { return Ok(None) };
+        let mut value = Vec::new();
+        node.value_into(media, &slot, &mut value)?;
+        if crc32c::crc32c_append(query.sum, &value) != node.record_sum(media, &slot)? {
+            return crate::error::damaged(node.at, "a record fails its checksum");
+        }
+        Ok(Some(value))
+    }
+}
+
+/// Opens the child of an inner node; its level must be lower.
+#[inline]
+pub(crate) fn below(media: &Media, parent: &Node, child: u64) -> Result<Node> {
+    media.prefetch(child);
+    let node = Node::open(media, child)?;
+    if node.level + 1 != parent.level {
+        return crate::error::damaged(child, "a child has the wrong level");
+    }
+    Ok(node)
+}
+
+/// A settled version, held fast until its last clone and cursor are dropped: what it sees is not reclaimed, whatever is
+/// written meanwhile.
+#[derive(Clone)]
+pub struct Snapshot(pub(crate) Arc<Pinned>);
+
+pub(crate) struct Pinned {
+    shared: Arc<Shared>,
+    view: View,
+    ticket: Ticket,
+    seen: Published,
+}
+
+impl Snapshot {
+    /// The value of `key` at this version.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.0.shared.get(&self.0.view, self.0.seen.root, key)
+    }
+
+    /// Live keys at this version.
+    pub fn len(&self) -> u64 {
+        self.0.seen.keys
+    }
+
+    /// Whether this version holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.seen.keys == 0
+    }
+
+    /// The version's number.
+    pub fn version(&self) -> u64 {
+        self.0.seen.version
+    }
+
+    /// A cursor over this version, standing nowhere yet. It keeps the version by itself.
+    pub fn cursor(&self) -> Cursor<'static> {
+        Cursor::new(self.0.shared.media.clone(), self.0.view.clone(), self.0.seen.root, Some(self.clone()))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.shared.pins.unpin(&self.ticket);
+    }
+}

@@ -1,0 +1,88 @@
+//! Versions: which entries a version sees, and the versions that never happened.
+//!
+//! Invariants
+//!   VER-1  A version number is used once. One whose commit a crash or an abort prevented joins the void list
+//!          before a later version commits.
+//!   VER-2  A void version as a start means never; as an end it means still live.
+
+use crate::layout::{Slot, WHOLE};
+use std::sync::Arc;
+
+/// Ranges of versions that never committed, ascending, disjoint. Nearly always empty or short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Voids(pub Vec<(u64, u64)>);
+
+impl Voids {
+    #[inline]
+    pub(crate) fn contains(&self, version: u64) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let after = self.0.partition_point(|&(first, _)| first <= version);
+        after > 0 && version <= self.0[after - 1].1
+    }
+}
+
+/// What a reader or the writer sees: everything committed up to `version`.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub version: u64,
+    pub voids: Arc<Voids>,
+}
+
+impl View {
+    /// Whether an entry with these stamps is there at this version (VER-2).
+    #[inline]
+    pub(crate) fn sees(&self, start: u64, end: u64) -> bool {
+        self.born(start) && (end == 0 || end > self.version || self.voids.contains(end))
+    }
+
+    /// Whether an entry with this start exists at this version or existed before.
+    #[inline]
+    pub(crate) fn born(&self, start: u64) -> bool {
+        start != 0 && start <= self.version && !self.voids.contains(start)
+    }
+
+    /// Whether an entry with this end was deleted or moved, at this version or before.
+    #[inline]
+    pub(crate) fn ended(&self, end: u64) -> bool {
+        end != 0 && end <= self.version && !self.voids.contains(end)
+    }
+}
+
+/// In what kind of node a walk over everything stands: who owns what an entry points to depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Reachable at the newest version.
+    Live,
+    /// Replaced: its live entries have moved, and what they point to may be gone.
+    Moved,
+    /// Cleared away with everything below it.
+    Whole,
+}
+
+impl Life {
+    /// Whether an entry of a node in this life owns what it points to, and in which life that is.
+    pub(crate) fn below(self, view: &View, slot: &Slot) -> Option<Life> {
+        match (view.born(slot.start), view.ended(slot.end), self) {
+            (false, ..) => None,
+            (true, true, _) => Some(if slot.has(WHOLE) { Life::Whole } else { Life::Moved }),
+            (true, false, Life::Moved) => None,
+            (true, false, life) => Some(life),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn void_versions_never_start_and_never_end() {
+        let view = View { version: 10, voids: Arc::new(Voids(vec![(3, 4), (8, 8)])) };
+        assert!(view.sees(1, 0) && view.sees(10, 0) && view.sees(5, 11));
+        assert!(!view.sees(0, 0) && !view.sees(11, 0) && !view.sees(2, 7) && !view.sees(5, 10));
+        assert!(!view.sees(3, 0) && !view.sees(4, 0) && !view.sees(8, 0), "a void start is never");
+        assert!(view.sees(2, 3) && view.sees(2, 8), "a void end is still live");
+    }
+}

@@ -1,0 +1,212 @@
+//! [`Kv`]: one named ordered table of a store, and [`Batch`]: several writes that happen together.
+
+use crate::range::{Bounds, Range};
+use crate::{Error, Result, Snapshot};
+use everbyte_cdds::{Commit, Stats, Tree};
+use everbyte_store::{Engine, Finding, ObjectOptions, Store};
+use std::ops::RangeBounds;
+
+/// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from any thread.
+#[derive(Clone)]
+pub struct Kv {
+    tree: Tree,
+    store: Store,
+    name: String,
+}
+
+impl Kv {
+    /// Creates the table `name`. A crash leaves it whole or absent.
+    ///
+    /// # Errors
+    /// An object of that name exists; out of space.
+    pub fn create(store: &Store, name: &str) -> Result<Kv> {
+        // A span costs nothing until it is used: a quarter of what the store may become.
+        let span = 1 << (store.media().max() / 4).max(64 << 10).ilog2();
+        let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
+        store.create_object(name, options, |object| Tree::format(object).map_err(Error::from))?;
+        Kv::open(store, name)
+    }
+
+    /// Opens the table `name`. The cost does not depend on how much it holds.
+    ///
+    /// # Errors
+    /// No such object, one of another engine, damage.
+    pub fn open(store: &Store, name: &str) -> Result<Kv> {
+        let object = store.object(name)?;
+        object.require_engine(Engine::Cdds)?;
+        Ok(Kv { tree: Tree::open(object)?, store: store.clone(), name: name.to_string() })
+    }
+
+    /// Opens the table `name`, making it first if there is none.
+    ///
+    /// # Errors
+    /// As [`Kv::open`] and [`Kv::create`].
+    pub fn open_or_create(store: &Store, name: &str) -> Result<Kv> {
+        match Kv::open(store, name) {
+            Err(Error::Store(everbyte_store::Error::NotFound { .. })) => Kv::create(store, name),
+            other => other,
+        }
+    }
+
+    /// The store that holds this table.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of `key`. Takes no lock; sees settled data only.
+    ///
+    /// # Errors
+    /// Damage.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.tree.get(key)?)
+    }
+
+    /// Binds `value` to `key`. Durable when it returns. Threads that write at once share one sync.
+    ///
+    /// # Errors
+    /// Out of space, limits, damage: nothing happened. A poisoned store: the outcome is unknown until it is reopened.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut batch = self.tree.batch();
+        batch.put(key, value)?;
+        let commit = batch.commit()?;
+        Ok(self.tree.settle(commit)?)
+    }
+
+    /// Removes `key`; says whether it was there. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Kv::put`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool> {
+        let mut batch = self.tree.batch();
+        let found = batch.delete(key)?;
+        let commit = batch.commit()?;
+        self.tree.settle(commit)?;
+        Ok(found)
+    }
+
+    /// The entries of a range of the newest settled version, in key order; `rev()` walks from the end.
+    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> Range<'static> {
+        self.snapshot().range(range)
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, prefix: &[u8]) -> Range<'static> {
+        self.snapshot().prefix(prefix)
+    }
+
+    /// Holds the newest settled version for reading.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { tree: self.tree.snapshot() }
+    }
+
+    /// Waits for the writer's turn and begins a batch.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { tree: self.tree.batch() }
+    }
+
+    /// Makes a committed batch, and all before it, durable and visible to readers.
+    ///
+    /// # Errors
+    /// A poisoned store: the outcome is unknown until it is reopened.
+    pub fn settle(&self, commit: Commit) -> Result<()> {
+        Ok(self.tree.settle(commit)?)
+    }
+
+    /// How many keys there are; counted, not scanned.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// Figures since opening.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    /// Verifies the tree and its heap: damage, leaks, double use, with offsets. Reads everything; writers wait.
+    pub fn check(&self) -> Vec<Finding> {
+        self.tree.check()
+    }
+}
+
+/// Several writes that happen together or not at all, seen by nobody else before. Dropping it undoes it.
+pub struct Batch<'k> {
+    tree: everbyte_cdds::Batch<'k>,
+}
+
+impl Batch<'_> {
+    /// The value of `key`, this batch's writes included.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.tree.get(key)?)
+    }
+
+    /// Binds `value` to `key`; says whether the key was there.
+    ///
+    /// # Errors
+    /// Out of space, limits, damage. After an error in its middle the batch cannot be committed.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.tree.put(key, value)?)
+    }
+
+    /// Removes `key`; says whether it was there.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        Ok(self.tree.delete(key)?)
+    }
+
+    /// Removes every key at once; the space comes back over the following commits.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn clear(&mut self) -> Result<()> {
+        Ok(self.tree.clear()?)
+    }
+
+    /// The entries of a range, this batch's writes included.
+    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> Range<'_> {
+        Range::new(self.tree.cursor(), Bounds::of(&range))
+    }
+
+    /// The entries whose keys begin with `prefix`, this batch's writes included.
+    pub fn prefix(&self, prefix: &[u8]) -> Range<'_> {
+        Range::new(self.tree.cursor(), Bounds::prefix(prefix))
+    }
+
+    /// How many keys there are, this batch's writes included.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// Commits: ordered before all later writes. Durable and visible once [`Kv::settle`] has returned.
+    ///
+    /// # Errors
+    /// Out of space, an earlier error of this batch: nothing happened.
+    pub fn commit(self) -> Result<Commit> {
+        Ok(self.tree.commit()?)
+    }
+
+    /// Gives the batch up: nothing happened.
+    pub fn abort(self) {
+        self.tree.abort();
+    }
+}

@@ -1,0 +1,46 @@
+//! A settled version of a key-value store, held for reading.
+
+use crate::Result;
+use crate::range::{Bounds, Range};
+use std::ops::RangeBounds;
+
+/// A settled version: it stays as it is, whatever is written meanwhile, and its space is kept until it is dropped.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(crate) tree: everbyte_cdds::Snapshot,
+}
+
+impl Snapshot {
+    /// The value of `key` at this version. Takes no lock.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.tree.get(key)?)
+    }
+
+    /// The entries of a range, in key order; `rev()` walks from the end. The range keeps the version by itself.
+    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> Range<'static> {
+        Range::new(self.tree.cursor(), Bounds::of(&range))
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, prefix: &[u8]) -> Range<'static> {
+        Range::new(self.tree.cursor(), Bounds::prefix(prefix))
+    }
+
+    /// How many keys there are; counted, not scanned.
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// The version's number: it grows with every committed batch.
+    pub fn version(&self) -> u64 {
+        self.tree.version()
+    }
+}
