@@ -18,6 +18,7 @@ use crate::hash::{OffsetMap, OffsetSet};
 use crate::layout::*;
 use crate::node::{Node, Query, order_indexes};
 use crate::pins::Published;
+use crate::sum::sum;
 use crate::tree::{Shared, below};
 use crate::version::View;
 use everbyte_heap::{Block, Op};
@@ -46,6 +47,8 @@ pub(crate) struct Writer {
     /// Ledgers too long for the area, kept reserved while their state counts.
     pub long_ledgers: [Option<Block>; 2],
     pub items: Items,
+    /// An empty list for the next batch's dirty lines.
+    pub dirty: Vec<u64>,
 }
 
 /// A dead entry that owns blocks or a subtree.
@@ -81,7 +84,7 @@ pub struct Batch<'t> {
 }
 
 /// The way from the root to a leaf: inner nodes and the slots taken.
-pub(crate) type Path = Vec<(Node, usize)>;
+pub(crate) type Path<'t> = Vec<(Node<'t>, usize)>;
 
 /// A record ready to be placed: key and value, or the blocks that hold them.
 pub(crate) struct Record {
@@ -94,7 +97,8 @@ pub(crate) struct Record {
 
 impl<'t> Batch<'t> {
     pub(crate) fn begin(shared: &'t Shared) -> Batch<'t> {
-        let writer = shared.writer.lock();
+        let mut writer = shared.writer.lock();
+        let dirty = std::mem::take(&mut writer.dirty);
         let section = shared.media.section();
         let view = shared.view(writer.next);
         Batch {
@@ -104,7 +108,7 @@ impl<'t> Batch<'t> {
             shared,
             writer,
             _section: section,
-            dirty: Vec::new(),
+            dirty,
             allocated: OffsetMap::default(),
             frees: Vec::new(),
             drops: Vec::new(),
@@ -152,7 +156,7 @@ impl<'t> Batch<'t> {
         let record = self.record(&query, value)?;
         self.guarded(|batch| {
             let (path, leaf) = batch.descend(key)?;
-            let old = leaf.find(&batch.shared.media, &batch.view, &query)?;
+            let old = leaf.find(&batch.view, &query)?;
             if let Some((index, slot)) = old {
                 batch.end_entry(&leaf, index, &slot, false)?;
             }
@@ -173,11 +177,11 @@ impl<'t> Batch<'t> {
         let query = Query::new(key);
         self.guarded(|batch| {
             let (path, leaf) = batch.descend(key)?;
-            let Some((index, slot)) = leaf.find(&batch.shared.media, &batch.view, &query)? else { return Ok(false) };
+            let Some((index, slot)) = leaf.find(&batch.view, &query)? else { return Ok(false) };
             batch.end_entry(&leaf, index, &slot, false)?;
             batch.keys -= 1;
             let mut rest = Vec::new();
-            leaf.visible(&batch.shared.media, &batch.view, &mut rest)?;
+            leaf.visible(&batch.view, &mut rest)?;
             if rest.is_empty() {
                 batch.unlink(&path)?;
             }
@@ -209,12 +213,12 @@ impl<'t> Batch<'t> {
         Ok(result)
     }
 
-    pub(crate) fn descend(&self, key: &[u8]) -> Result<(Path, Node)> {
+    pub(crate) fn descend(&self, key: &[u8]) -> Result<(Path<'t>, Node<'t>)> {
         let media = &self.shared.media;
         let mut path = Path::with_capacity(8);
         let mut node = Node::open(media, self.root)?;
         while !node.is_leaf() {
-            let (index, child) = node.child_for(media, &self.view, key)?;
+            let (index, child) = node.child_for(&self.view, key)?;
             path.push((node, index));
             node = below(media, &node, child)?;
         }
@@ -224,8 +228,8 @@ impl<'t> Batch<'t> {
     /// Turns key and value into a record; long ones go to blocks of their own, complete before anything points there.
     fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<Record> {
         let mut flags = 0;
-        let sum = crc32c::crc32c_append(query.sum, value);
-        let mut bytes = u64::from(sum).to_le_bytes().to_vec();
+        let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
+        bytes.extend_from_slice(&u64::from(sum(query.sum, value) as u32).to_le_bytes());
         self.key_part(query.key, &mut bytes, &mut flags)?;
         if value.len() > INLINE_VALUE {
             flags |= VALUE_OUT;
@@ -294,11 +298,11 @@ impl<'t> Batch<'t> {
     }
 
     /// Ends an entry at this version; `whole` says that nothing below it moves elsewhere.
-    pub(crate) fn end_entry(&mut self, node: &Node, index: usize, slot: &Slot, whole: bool) -> Result<()> {
-        let (media, at) = (&self.shared.media, node.slot_at(index));
+    pub(crate) fn end_entry(&mut self, node: &Node<'_>, index: usize, slot: &Slot, whole: bool) -> Result<()> {
+        let at = node.slot_at(index);
         if slot.start == self.view.version {
             // Made by this batch: taken back at once (BATCH-2), with what it owns.
-            let owned = owned_blocks(media, node, slot)?;
+            let owned = owned_blocks(node, slot)?;
             self.store(at, 0);
             self.emptied.remove(&at);
             for block in owned.into_iter().flatten() {
@@ -311,7 +315,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Stamps an entry's end and lists it if it owns something.
-    pub(crate) fn bury(&mut self, node: &Node, index: usize, slot: &Slot, whole: bool) {
+    pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize, slot: &Slot, whole: bool) {
         let at = node.slot_at(index);
         if slot.has(WHOLE) != whole {
             // A clear that a crash made void may have left the flag behind.
@@ -324,9 +328,8 @@ impl<'t> Batch<'t> {
     }
 
     /// Puts a record into an empty slot of `node`. `false`: there is no room.
-    pub(crate) fn append(&mut self, node: &Node, key: &[u8], record: &Record, start: u64) -> Result<bool> {
-        let media = &self.shared.media;
-        let order = node.order(media);
+    pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &Record, start: u64) -> Result<bool> {
+        let order = node.order();
         let need = record.bytes.len() as u64;
         let mut top = u64::from(node.base_end);
         let mut vacant = None;
@@ -335,7 +338,7 @@ impl<'t> Batch<'t> {
         let mut dying = 0;
         for append in 0..APPENDS {
             let index = node.base + append;
-            let (at, slot) = (node.slot_at(index), node.slot(media, index));
+            let (at, slot) = (node.slot_at(index), node.slot(index));
             // A slot that a crash tore may claim anything. What leads outside fills the node, and it is rebuilt.
             let room = slot.record_bytes(node.is_leaf());
             let used = if slot.place == 0 { 0 } else { slot.record().saturating_add(room) };
@@ -357,7 +360,7 @@ impl<'t> Batch<'t> {
         }
         // Dead entries that own nothing need no ledger: empty them now, for the next version to reuse.
         for &index in &dead[..dying] {
-            let (at, slot) = (node.slot_at(index), node.slot(&self.shared.media, index));
+            let (at, slot) = (node.slot_at(index), node.slot(index));
             if slot.start != 0 && (!self.view.born(slot.start) || self.past(slot.end)) {
                 self.store(at, 0);
                 self.emptied.insert(at);
@@ -376,9 +379,9 @@ impl<'t> Batch<'t> {
     }
 
     /// Writes slot `index`, its start last.
-    fn fill(&mut self, node: &Node, index: usize, offset: u64, key: &[u8], record: &Record, start: u64) {
+    fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &Record, start: u64) {
         let at = node.slot_at(index);
-        let head = node.query_head(&self.shared.media, key);
+        let head = node.query_head(key);
         self.write(node.at + offset, &record.bytes);
         self.store(at + 8, 0);
         self.store(at + 16, Slot::place(offset as usize, record.key_len, record.flags));
@@ -394,9 +397,8 @@ impl<'t> Batch<'t> {
     }
 
     /// Puts `index` at its place in the permutation word and leaves out what is empty or void (NODE-3).
-    fn insert_order(&mut self, node: &Node, index: usize, key: &[u8], order: u64) -> Result<()> {
-        let media = &self.shared.media;
-        let head = node.query_head(media, key);
+    fn insert_order(&mut self, node: &Node<'_>, index: usize, key: &[u8], order: u64) -> Result<()> {
+        let head = node.query_head(key);
         let (mut next, mut count, mut placed) = (0_u64, 0, false);
         let mut push = |append: usize| {
             next |= (append as u64) << (4 + 4 * count);
@@ -404,10 +406,10 @@ impl<'t> Batch<'t> {
         };
         for append in order_indexes(order) {
             let other = node.base + append;
-            if append >= APPENDS || other == index || !self.view.born(node.start(media, other)) {
+            if append >= APPENDS || other == index || !self.view.born(node.start(other)) {
                 continue;
             }
-            if !placed && node.order_against(media, other, key, head)? == Ordering::Greater {
+            if !placed && node.order_against(other, key, head)? == Ordering::Greater {
                 push(index - node.base);
                 placed = true;
             }
@@ -422,8 +424,8 @@ impl<'t> Batch<'t> {
 }
 
 /// The blocks a slot owns beside its node: key and value.
-pub(crate) fn owned_blocks(media: &everbyte_media::Media, node: &Node, slot: &Slot) -> Result<[Option<u64>; 2]> {
-    let key = if slot.has(KEY_OUT) { Some(node.key_block(media, slot)?) } else { None };
-    let value = if node.is_leaf() && slot.has(VALUE_OUT) { Some(node.value_block(media, slot)?) } else { None };
+pub(crate) fn owned_blocks(node: &Node<'_>, slot: &Slot) -> Result<[Option<u64>; 2]> {
+    let key = if slot.has(KEY_OUT) { Some(node.key_block(slot)?) } else { None };
+    let value = if node.is_leaf() && slot.has(VALUE_OUT) { Some(node.value_block(slot)?) } else { None };
     Ok([key, value])
 }

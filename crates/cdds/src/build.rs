@@ -3,7 +3,6 @@
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, head_of, parts};
-use everbyte_media::Media;
 use zerocopy::IntoBytes;
 
 /// An entry on its way into a new node: its stamps and its finished record.
@@ -35,18 +34,11 @@ impl Items {
     }
 
     /// Takes over slot `index` of `node` as it is.
-    pub(crate) fn copy(&mut self, media: &Media, node: &Node, index: usize) -> Result<()> {
-        let slot = node.slot(media, index);
-        let (record, len) = (node.record(&slot)?, slot.record_bytes(node.is_leaf()) as usize);
+    pub(crate) fn copy(&mut self, node: &Node<'_>, index: usize) -> Result<()> {
+        let slot = node.slot(index);
         let begin = self.bytes.len();
-        crate::node::extend_from(media, record, len, &mut self.bytes);
-        let key_sum = match node.is_leaf() {
-            true => {
-                let at = node.at + FINGERPRINTS_AT + index as u64;
-                (media.load(at & !7) >> (at % 8 * 8)) as u8
-            }
-            false => 0,
-        };
+        node.record_into(&slot, &mut self.bytes)?;
+        let key_sum = if node.is_leaf() { node.fingerprint(index) } else { 0 };
         let flags = slot.place & (KEY_OUT | VALUE_OUT | WHOLE);
         let item = Item {
             start: slot.start,
@@ -132,13 +124,17 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
-/// What all keys begin with, up to the header's room. Sorted, so the first and the last key decide.
+/// What all keys begin with, up to the header's room; sorted, so the first and the last decide. The empty separators
+/// of a leftmost node do not count: their heads are 0 whatever the prefix.
 fn common_prefix(items: &Items, list: &[Item]) -> Vec<u8> {
-    let (Some(first), Some(last)) = (list.first(), list.last()) else { return Vec::new() };
+    let first = list.iter().find(|item| item.key_len > 0);
+    let (Some(first), Some(last)) = (first, list.last()) else { return Vec::new() };
     let (first, last) = (items.key_head(first), items.key_head(last));
-    let same = first.iter().zip(last).take(PREFIX_MAX).take_while(|(a, b)| a == b).count();
     // A node of one entry would take its whole key for a prefix and give every newcomer an extreme head.
-    let same = if list.len() < 2 { 0 } else { same };
+    if first == last {
+        return Vec::new();
+    }
+    let same = first.iter().zip(last).take(PREFIX_MAX).take_while(|(a, b)| a == b).count();
     first[..same].to_vec()
 }
 

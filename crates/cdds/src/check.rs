@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
 use crate::node::{Node, head_of};
+use crate::sum::sum;
 use crate::tree::{Shared, Tree};
 use crate::version::{Life, View};
 use everbyte_store::{Finding, FindingKind};
@@ -84,7 +85,7 @@ impl Walk<'_> {
             return crate::error::damaged(at, "a child has the wrong level");
         }
         for index in 0..node.count() {
-            let slot = node.slot(media, index);
+            let slot = node.slot(index);
             // Versions beyond the newest are void ones, or this is damage.
             for (stamp, name) in [(slot.start, "start"), (slot.end, "end")] {
                 if stamp > self.view.version && !self.view.voids.contains(stamp) {
@@ -92,7 +93,7 @@ impl Walk<'_> {
                 }
             }
             let Some(below) = life.below(&self.view, &slot) else { continue };
-            match owned_blocks(media, &node, &slot) {
+            match owned_blocks(&node, &slot) {
                 Ok(blocks) => blocks.into_iter().flatten().for_each(|block| {
                     self.own(block);
                 }),
@@ -107,38 +108,37 @@ impl Walk<'_> {
     }
 
     /// Order, heads, fingerprints and checksums of what the newest version sees in a node, and its children.
-    fn live_entries(&mut self, node: &Node, low: &[u8], high: Option<&[u8]>) -> Result<()> {
-        let media = &self.shared.media;
+    fn live_entries(&mut self, node: &Node<'_>, low: &[u8], high: Option<&[u8]>) -> Result<()> {
         let mut visible = Vec::new();
-        node.visible(media, &self.view, &mut visible)?;
-        let reachable = (0..node.count()).filter(|&index| node.sees(media, &self.view, index)).count();
+        node.visible(&self.view, &mut visible)?;
+        let reachable = (0..node.count()).filter(|&index| node.sees(&self.view, index)).count();
         if reachable != visible.len() {
             self.find(FindingKind::Damage, node.at, "an entry is missing from the permutation word");
         }
-        let prefix = node.prefix(media, &mut [0; PREFIX_MAX]).to_vec();
+        let prefix = node.prefix(&mut [0; PREFIX_MAX]).to_vec();
         let mut keys = Vec::with_capacity(visible.len());
-        for &index in &visible {
-            let (at, slot) = (node.slot_at(index), node.slot(media, index));
+        for index in visible.iter().map(|&index| usize::from(index)) {
+            let (at, slot) = (node.slot_at(index), node.slot(index));
             let (mut key, mut value) = (Vec::new(), Vec::new());
-            node.key_into(media, &slot, &mut key)?;
-            let mut sum = crc32c::crc32c(&key);
+            node.key_into(&slot, &mut key)?;
+            let mut total = sum(0, &key);
             if node.is_leaf() {
                 let byte = node.at + FINGERPRINTS_AT + index as u64;
-                if (media.load(byte & !7) >> (byte % 8 * 8)) as u8 != sum as u8 {
+                if node.fingerprint(index) != total as u8 {
                     self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
                 }
-                node.value_into(media, &slot, &mut value)?;
-                sum = crc32c::crc32c_append(sum, &value);
+                node.value_into(&slot, &mut value)?;
+                total = sum(total, &value);
                 self.keys += 1;
                 if self.last_key.as_ref().is_some_and(|last| *last >= key) {
                     self.find(FindingKind::Damage, at, "keys are out of order");
                 }
                 self.last_key = Some(key.clone());
             }
-            if sum != node.record_sum(media, &slot)? {
+            if total as u32 != node.record_sum(&slot)? {
                 self.find(FindingKind::Damage, at, "a record fails its checksum");
             }
-            if node.head(media, index) != head_of(&key, &prefix) {
+            if node.head(index) != head_of(&key, &prefix) {
                 self.find(FindingKind::Damage, at, "a head does not belong to its key");
             }
             if node.is_leaf() && ((*key < *low) || high.is_some_and(|high| *key >= *high)) {

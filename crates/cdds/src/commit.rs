@@ -161,6 +161,7 @@ impl Drop for Batch<'_> {
         if !self.done {
             self.void();
         }
+        self.writer.dirty = std::mem::take(&mut self.dirty);
     }
 }
 

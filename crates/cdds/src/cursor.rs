@@ -4,12 +4,17 @@
 //! so a concurrent writer cannot disturb it.
 
 use crate::error::{Result, damaged};
-use crate::node::Node;
-use crate::tree::{Snapshot, below};
+use crate::layout::{KEY_OUT, SLOT, Slot, VALUE_OUT};
+use crate::node::{Node, Shape};
+use crate::sum::sum;
+use crate::tree::Snapshot;
 use crate::version::View;
 use everbyte_media::Media;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
+
+/// Lines of the next leaf that are asked for while this one is read: header, heads and slots.
+const NEXT_LINES: u64 = 28;
 
 /// A place in a version. [`Cursor::next`] and [`Cursor::prev`] move and return what lies there.
 pub struct Cursor<'t> {
@@ -21,22 +26,24 @@ pub struct Cursor<'t> {
     batch: PhantomData<&'t ()>,
     stack: Vec<Level>,
     /// Spare levels, so that moving to the next leaf allocates nothing.
-    spare: Vec<Vec<usize>>,
-    key: Vec<u8>,
-    value: Vec<u8>,
+    spare: Vec<Vec<u16>>,
+    /// The leaf the cursor is in, as it was when the cursor came.
+    leaf: Leaf,
+    /// Key and value of an entry with blocks of its own.
+    long: Vec<u8>,
 }
 
 struct Level {
-    node: Node,
-    entries: Vec<usize>,
+    node: Shape,
+    entries: Vec<u16>,
     /// The cursor stands before this entry.
     next: usize,
 }
 
 impl<'t> Cursor<'t> {
     pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<Snapshot>) -> Cursor<'t> {
-        let (stack, spare, key, value) = Default::default();
-        Cursor { media, view, root, keeper, batch: PhantomData, stack, spare, key, value }
+        let (stack, spare, leaf, long) = Default::default();
+        Cursor { media, view, root, keeper, batch: PhantomData, stack, spare, leaf, long }
     }
 
     /// Another cursor over the same version, standing nowhere yet.
@@ -50,31 +57,33 @@ impl<'t> Cursor<'t> {
     /// Damage.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.reset();
-        let mut node = Node::open(&self.media, self.root)?;
+        let mut at = self.root;
         loop {
-            let entries = self.entries(&node)?;
-            let head = node.query_head(&self.media, key);
-            // The first entry above the key, among entries in key order; in leaves, the first not below it.
+            let mut entries = self.spare.pop().unwrap_or_default();
+            let node = self.open(at)?;
+            node.visible(&self.view, &mut entries)?;
+            let head = node.query_head(key);
+            // In leaves the first entry not below the key; in inner nodes the first above it.
             let leaf = node.is_leaf();
             let (mut low, mut high) = (0, entries.len());
             while low < high {
                 let middle = (low + high) / 2;
-                let before = match node.order_against(&self.media, entries[middle], key, head)? {
+                let before = match node.order_against(entries[middle].into(), key, head)? {
                     Ordering::Less => true,
                     Ordering::Equal => !leaf,
                     Ordering::Greater => false,
                 };
                 if before { low = middle + 1 } else { high = middle }
             }
+            let shape = node.shape;
             if leaf {
-                self.stack.push(Level { node, entries, next: low });
+                self.stack.push(Level { node: shape, entries, next: low });
                 return Ok(());
             }
             // The entry before it covers the key; the first entry covers everything below it too.
             let chosen = low.saturating_sub(1);
-            let child = self.child(&node, &entries, chosen)?;
-            self.stack.push(Level { node, entries, next: chosen + 1 });
-            node = child;
+            at = child(&node, &entries, chosen)?;
+            self.stack.push(Level { node: shape, entries, next: chosen + 1 });
         }
     }
 
@@ -84,40 +93,41 @@ impl<'t> Cursor<'t> {
     /// Damage.
     pub fn seek_end(&mut self) -> Result<()> {
         self.reset();
-        let root = Node::open(&self.media, self.root)?;
-        self.descend(root, false)
+        self.descend(self.root, false)
     }
 
     fn reset(&mut self) {
-        while let Some(level) = self.stack.pop() {
-            self.spare.push(level.entries);
+        self.cut(0);
+    }
+
+    fn cut(&mut self, depth: usize) {
+        self.spare.extend(self.stack.drain(depth..).map(|level| level.entries));
+    }
+
+    /// The node at `at`, one level below the last on the stack.
+    fn open(&self, at: u64) -> Result<Node<'_>> {
+        let node = Node::open(&self.media, at)?;
+        match self.stack.last() {
+            Some(above) if node.level + 1 != above.node.level => damaged(at, "a child has the wrong level"),
+            _ => Ok(node),
         }
     }
 
-    fn entries(&mut self, node: &Node) -> Result<Vec<usize>> {
-        let mut entries = self.spare.pop().unwrap_or_default();
-        node.visible(&self.media, &self.view, &mut entries)?;
-        Ok(entries)
-    }
-
-    fn child(&self, node: &Node, entries: &[usize], which: usize) -> Result<Node> {
-        let Some(&index) = entries.get(which) else { return damaged(node.at, "an inner node without entries") };
-        below(&self.media, node, self.media.load(node.slot_at(index) + 24))
-    }
-
-    /// Pushes `node` and its first (or last) descendants.
-    fn descend(&mut self, mut node: Node, forward: bool) -> Result<()> {
+    /// Pushes the node at `at` and its first (or last) descendants.
+    fn descend(&mut self, mut at: u64, forward: bool) -> Result<()> {
         loop {
-            let entries = self.entries(&node)?;
+            let mut entries = self.spare.pop().unwrap_or_default();
+            let node = self.open(at)?;
+            node.visible(&self.view, &mut entries)?;
+            let shape = node.shape;
             if node.is_leaf() {
                 let next = if forward { 0 } else { entries.len() };
-                self.stack.push(Level { node, entries, next });
+                self.stack.push(Level { node: shape, entries, next });
                 return Ok(());
             }
             let chosen = if forward { 0 } else { entries.len().saturating_sub(1) };
-            let child = self.child(&node, &entries, chosen)?;
-            self.stack.push(Level { node, entries, next: chosen + 1 });
-            node = child;
+            at = child(&node, &entries, chosen)?;
+            self.stack.push(Level { node: shape, entries, next: chosen + 1 });
         }
     }
 
@@ -131,22 +141,22 @@ impl<'t> Cursor<'t> {
             let Some(leaf) = self.stack.last_mut() else { return Ok(None) };
             if let Some(&index) = leaf.entries.get(leaf.next) {
                 leaf.next += 1;
-                if let Some(&ahead) = leaf.entries.get(leaf.next) {
-                    self.media.prefetch(leaf.node.slot_at(ahead));
-                }
-                let node = leaf.node;
-                return self.fetch(node, index).map(Some);
+                let shape = leaf.node;
+                return self.fetch(shape, index.into()).map(Some);
             }
             // Up to the first level with a next child, and down its left edge.
-            let Some(depth) = self.stack.iter().rposition(|level| !level.node.is_leaf() && level.next < level.entries.len())
-            else {
-                return Ok(None);
-            };
+            let more = |level: &Level| level.node.level > 0 && level.next < level.entries.len();
+            let Some(depth) = self.stack.iter().rposition(more) else { return Ok(None) };
             self.cut(depth + 1);
             let level = &self.stack[depth];
-            let child = self.child(&level.node, &level.entries, level.next)?;
+            let node = level.node.on(&self.media)?;
+            let at = child(&node, &level.entries, level.next)?;
+            if let Some(&after) = level.entries.get(level.next + 1) {
+                let next = node.child(after.into());
+                (0..NEXT_LINES).for_each(|line| self.media.prefetch(next + line * 64));
+            }
             self.stack[depth].next += 1;
-            self.descend(child, true)?;
+            self.descend(at, true)?;
         }
     }
 
@@ -159,38 +169,87 @@ impl<'t> Cursor<'t> {
             let Some(leaf) = self.stack.last_mut() else { return Ok(None) };
             if leaf.next > 0 {
                 leaf.next -= 1;
-                let (node, index) = (leaf.node, leaf.entries[leaf.next]);
-                return self.fetch(node, index).map(Some);
+                let (shape, index) = (leaf.node, leaf.entries[leaf.next]);
+                return self.fetch(shape, index.into()).map(Some);
             }
             // `next` of an inner level is one past the child the cursor is in.
-            let Some(depth) = self.stack.iter().rposition(|level| !level.node.is_leaf() && level.next > 1) else {
-                return Ok(None);
-            };
+            let more = |level: &Level| level.node.level > 0 && level.next > 1;
+            let Some(depth) = self.stack.iter().rposition(more) else { return Ok(None) };
             self.cut(depth + 1);
             let level = &self.stack[depth];
-            let child = self.child(&level.node, &level.entries, level.next - 2)?;
+            let at = child(&level.node.on(&self.media)?, &level.entries, level.next - 2)?;
             self.stack[depth].next -= 1;
-            self.descend(child, false)?;
+            self.descend(at, false)?;
         }
     }
 
-    fn cut(&mut self, depth: usize) {
-        while self.stack.len() > depth {
-            let level = self.stack.pop().expect("longer than depth");
-            self.spare.push(level.entries);
+    #[inline]
+    fn fetch(&mut self, shape: Shape, index: usize) -> Result<(&[u8], &[u8])> {
+        if self.leaf.at != shape.at {
+            self.leaf.copy(&shape.on(&self.media)?)?;
         }
+        let slot = self.leaf.slot(index);
+        if !slot.has(KEY_OUT | VALUE_OUT) {
+            return self.leaf.entry(&slot);
+        }
+        let node = shape.on(&self.media)?;
+        self.long.clear();
+        node.key_into(&slot, &mut self.long)?;
+        node.value_into(&slot, &mut self.long)?;
+        let (key, value) = self.long.split_at(slot.key_len());
+        if sum(sum(0, key), value) as u32 != node.record_sum(&slot)? {
+            return damaged(shape.at, "a record fails its checksum");
+        }
+        Ok((key, value))
+    }
+}
+
+/// A leaf's slots and records, copied in one go: walking them then costs a few instructions an entry.
+///
+/// What the version sees in them cannot change, and only that is looked at.
+#[derive(Default)]
+struct Leaf {
+    at: u64,
+    slots: usize,
+    bytes: Vec<u8>,
+}
+
+impl Leaf {
+    fn copy(&mut self, node: &Node<'_>) -> Result<()> {
+        (self.at, self.slots) = (0, (node.slots - node.at) as usize);
+        self.bytes.clear();
+        node.copy_into(&mut self.bytes)?;
+        self.at = node.at;
+        Ok(())
     }
 
-    fn fetch(&mut self, node: Node, index: usize) -> Result<(&[u8], &[u8])> {
-        let slot = node.slot(&self.media, index);
-        self.key.clear();
-        self.value.clear();
-        node.key_into(&self.media, &slot, &mut self.key)?;
-        node.value_into(&self.media, &slot, &mut self.value)?;
-        let sum = crc32c::crc32c_append(crc32c::crc32c(&self.key), &self.value);
-        if sum != node.record_sum(&self.media, &slot)? {
-            return damaged(node.at, "a record fails its checksum");
+    #[inline]
+    fn slot(&self, index: usize) -> Slot {
+        let at = self.slots + index * SLOT as usize;
+        let word = |field: usize| {
+            let bytes = self.bytes.get(at + field * 8..).and_then(|rest| rest.first_chunk::<8>());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        Slot { start: word(0), end: word(1), place: word(2), value: word(3) }
+    }
+
+    #[inline]
+    fn entry(&self, slot: &Slot) -> Result<(&[u8], &[u8])> {
+        let record = slot.record() as usize;
+        let key = self.bytes.get(record + 8..record + 8 + slot.key_len());
+        let value_at = record + 8 + slot.key_bytes() as usize;
+        let value = self.bytes.get(value_at..value_at.saturating_add(slot.value as usize));
+        match (key, value) {
+            (Some(key), Some(value)) => Ok((key, value)),
+            _ => damaged(self.at, "a record leads outside its node"),
         }
-        Ok((&self.key, &self.value))
+    }
+}
+
+/// Where the chosen entry of an inner node leads.
+fn child(node: &Node<'_>, entries: &[u16], which: usize) -> Result<u64> {
+    match entries.get(which) {
+        Some(&index) => Ok(node.child(index.into())),
+        None => damaged(node.at, "an inner node without entries"),
     }
 }

@@ -6,13 +6,13 @@
 pub enum Error {
     /// From the media: an I/O error, a poisoned store.
     #[error(transparent)]
-    Media(#[from] everbyte_media::Error),
+    Media(Box<everbyte_media::Error>),
     /// From the heap: most often, out of space.
     #[error(transparent)]
-    Heap(#[from] everbyte_heap::Error),
+    Heap(Box<everbyte_heap::Error>),
     /// From the store.
     #[error(transparent)]
-    Store(#[from] everbyte_store::Error),
+    Store(Box<everbyte_store::Error>),
     /// Bytes on media contradict themselves.
     #[error("tree damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest")]
     Damaged {
@@ -51,6 +51,25 @@ pub enum Error {
     /// No version numbers are left: after 2^63 commits.
     #[error("the tree has used all its version numbers; export it and import it into a new store")]
     VersionsExhausted,
+}
+
+// Boxed, so that a result fits into registers on the paths that never fail.
+impl From<everbyte_media::Error> for Error {
+    fn from(error: everbyte_media::Error) -> Error {
+        Error::Media(Box::new(error))
+    }
+}
+
+impl From<everbyte_heap::Error> for Error {
+    fn from(error: everbyte_heap::Error) -> Error {
+        Error::Heap(Box::new(error))
+    }
+}
+
+impl From<everbyte_store::Error> for Error {
+    fn from(error: everbyte_store::Error) -> Error {
+        Error::Store(Box::new(error))
+    }
 }
 
 /// Shorthand for this crate.

@@ -27,6 +27,7 @@ mod pins;
 mod reclaim;
 mod recover;
 mod replace;
+mod sum;
 mod tree;
 mod version;
 

@@ -13,13 +13,14 @@
 
 use crate::error::{Result, damaged};
 use crate::layout::*;
+use crate::sum::sum;
 use crate::version::View;
-use everbyte_media::Media;
+use everbyte_media::{Media, Window};
 use std::cmp::Ordering;
 
-/// A node that has been found sound enough to be read.
+/// What a node's header says, found sound.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
+pub(crate) struct Shape {
     pub at: u64,
     pub level: u8,
     pub base: usize,
@@ -30,6 +31,32 @@ pub(crate) struct Node {
     pub heads: u64,
     /// Offset of the array of slots in the store.
     pub slots: u64,
+}
+
+/// A node that can be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'m> {
+    pub shape: Shape,
+    window: Window<'m>,
+    media: &'m Media,
+}
+
+impl std::ops::Deref for Node<'_> {
+    type Target = Shape;
+    fn deref(&self) -> &Shape {
+        &self.shape
+    }
+}
+
+impl Shape {
+    /// The node again: its bytes stay where they are for as long as a version that sees it is pinned.
+    #[inline]
+    pub(crate) fn on<'m>(&self, media: &'m Media) -> Result<Node<'m>> {
+        match media.window(self.at, self.size.into()) {
+            Some(window) => Ok(Node { shape: *self, window, media }),
+            None => damaged(self.at, "a node leads outside the store"),
+        }
+    }
 }
 
 /// Offsets in a node with `base` first slots: heads, slots, records.
@@ -43,13 +70,13 @@ pub(crate) fn parts(level: u8, base: usize) -> (u64, u64, u64) {
 #[derive(Clone, Copy)]
 pub(crate) struct Query<'k> {
     pub key: &'k [u8],
-    /// crc32c of the key: its low byte is the fingerprint, and a record's checksum continues it.
-    pub sum: u32,
+    /// Checksum of the key: its low byte is the fingerprint, and a record's checksum continues it.
+    pub sum: u64,
 }
 
 impl<'k> Query<'k> {
     pub(crate) fn new(key: &'k [u8]) -> Query<'k> {
-        Query { key, sum: crc32c::crc32c(key) }
+        Query { key, sum: sum(0, key) }
     }
 }
 
@@ -79,14 +106,14 @@ pub(crate) fn order_indexes(order: u64) -> impl DoubleEndedIterator<Item = usize
     (0..count).map(move |index| (order >> (4 + 4 * index) & 15) as usize)
 }
 
-impl Node {
+impl<'m> Node<'m> {
     #[inline]
-    pub(crate) fn open(media: &Media, at: u64) -> Result<Node> {
-        if at % 64 != 0 || !media.holds(at, 64) {
+    pub(crate) fn open(media: &'m Media, at: u64) -> Result<Node<'m>> {
+        let Some(header) = media.window(at, 64).filter(|_| at % 64 == 0) else {
             return damaged(at, "a node pointer leads outside the store");
-        }
-        let word = media.load(at);
-        let sizes = media.load(at + 8);
+        };
+        let word = header.load(0);
+        let sizes = header.load(8);
         let level = (word >> 16) as u8;
         let prefix_len = (word >> 24 & 0xff) as usize;
         let base = (word >> 32 & 0xffff) as usize;
@@ -96,10 +123,13 @@ impl Node {
             return damaged(at, "no node where one should be");
         }
         let (heads, slots, records) = parts(level, base);
-        if u64::from(base_end) < records || base_end > size || size as usize > NODE_MAX || !media.holds(at, size.into()) {
+        let window = media.window(at, size.into());
+        let Some(window) = window.filter(|_| u64::from(base_end) >= records && base_end <= size && size as usize <= NODE_MAX)
+        else {
             return damaged(at, "a node's sizes contradict each other");
-        }
-        Ok(Node { at, level, base, size, base_end, prefix_len, heads: at + heads, slots: at + slots })
+        };
+        let shape = Shape { at, level, base, size, base_end, prefix_len, heads: at + heads, slots: at + slots };
+        Ok(Node { shape, window, media })
     }
 
     pub(crate) fn is_leaf(&self) -> bool {
@@ -116,60 +146,71 @@ impl Node {
     }
 
     #[inline]
-    pub(crate) fn slot(&self, media: &Media, index: usize) -> Slot {
-        let at = self.slot_at(index);
-        Slot { start: media.load(at), end: media.load(at + 8), place: media.load(at + 16), value: media.load(at + 24) }
+    fn slot_offset(&self, index: usize) -> usize {
+        (self.slots - self.at) as usize + index * SLOT as usize
     }
 
     #[inline]
-    pub(crate) fn start(&self, media: &Media, index: usize) -> u64 {
-        media.load(self.slot_at(index))
+    pub(crate) fn slot(&self, index: usize) -> Slot {
+        let (at, window) = (self.slot_offset(index), &self.window);
+        Slot { start: window.load(at), end: window.load(at + 8), place: window.load(at + 16), value: window.load(at + 24) }
+    }
+
+    /// What slot `index` of an inner node leads to.
+    #[inline]
+    pub(crate) fn child(&self, index: usize) -> u64 {
+        self.window.load(self.slot_offset(index) + 24)
+    }
+
+    #[inline]
+    pub(crate) fn start(&self, index: usize) -> u64 {
+        self.window.load(self.slot_offset(index))
     }
 
     /// Whether `view` sees the entry of slot `index`.
     #[inline]
-    pub(crate) fn sees(&self, media: &Media, view: &View, index: usize) -> bool {
-        self.stamps(media, index).is_some_and(|(start, end)| view.sees(start, end))
+    pub(crate) fn sees(&self, view: &View, index: usize) -> bool {
+        self.stamps(index).is_some_and(|(start, end)| view.sees(start, end))
     }
 
     /// Start and end of a slot, read as one; `None` where the writer is reusing it.
     #[inline]
-    fn stamps(&self, media: &Media, index: usize) -> Option<(u64, u64)> {
-        let at = self.slot_at(index);
-        let (start, end) = (media.load(at), media.load(at + 8));
-        (media.load(at) == start).then_some((start, end))
+    fn stamps(&self, index: usize) -> Option<(u64, u64)> {
+        let at = self.slot_offset(index);
+        let (start, end) = (self.window.load(at), self.window.load(at + 8));
+        (self.window.load(at) == start).then_some((start, end))
     }
 
     #[inline]
-    pub(crate) fn order(&self, media: &Media) -> u64 {
-        media.load(self.at + ORDER_AT)
+    pub(crate) fn order(&self) -> u64 {
+        self.window.load(ORDER_AT as usize)
     }
 
     #[inline]
-    pub(crate) fn head(&self, media: &Media, index: usize) -> u64 {
-        media.load(self.heads + index as u64 * 8)
+    pub(crate) fn head(&self, index: usize) -> u64 {
+        self.window.load((self.heads - self.at) as usize + index * 8)
     }
 
-    pub(crate) fn birth(&self, media: &Media) -> u64 {
-        media.load(self.at + 16)
+    pub(crate) fn birth(&self) -> u64 {
+        self.window.load(16)
     }
 
     /// The prefix that all base keys share, in `buffer`.
     #[inline]
-    pub(crate) fn prefix<'b>(&self, media: &Media, buffer: &'b mut [u8; PREFIX_MAX]) -> &'b [u8] {
+    pub(crate) fn prefix<'b>(&self, buffer: &'b mut [u8; PREFIX_MAX]) -> &'b [u8] {
         for (word, chunk) in buffer.chunks_exact_mut(8).enumerate() {
-            chunk.copy_from_slice(&media.load(self.at + 40 + word as u64 * 8).to_le_bytes());
+            chunk.copy_from_slice(&self.window.load(40 + word * 8).to_le_bytes());
         }
         &buffer[..self.prefix_len]
     }
 
-    pub(crate) fn query_head(&self, media: &Media, key: &[u8]) -> u64 {
-        head_of(key, self.prefix(media, &mut [0; PREFIX_MAX]))
+    pub(crate) fn query_head(&self, key: &[u8]) -> u64 {
+        head_of(key, self.prefix(&mut [0; PREFIX_MAX]))
     }
 
     /// The record of `slot`, if it lies inside the node (NODE-1).
     #[inline]
-    pub(crate) fn record(&self, slot: &Slot) -> Result<u64> {
+    pub(crate) fn record(&self, slot: &Slot) -> Result<usize> {
         let (offset, bytes) = (slot.record(), slot.record_bytes(self.is_leaf()));
         if (!slot.has(VALUE_OUT) && self.is_leaf() && slot.value > INLINE_VALUE as u64)
             || (!slot.has(KEY_OUT) && slot.key_len() > INLINE_KEY)
@@ -178,77 +219,101 @@ impl Node {
         {
             return damaged(self.at, "a record leads outside its node");
         }
-        Ok(self.at + offset)
+        Ok(offset as usize)
     }
 
     /// Compares the key of `slot` with `key`.
     #[inline]
-    pub(crate) fn compare(&self, media: &Media, slot: &Slot, key: &[u8]) -> Result<Ordering> {
+    pub(crate) fn compare(&self, slot: &Slot, key: &[u8]) -> Result<Ordering> {
         let record = self.record(slot)?;
         if !slot.has(KEY_OUT) {
-            return Ok(media.compare(record + 8, slot.key_len() as u64, key));
+            return Ok(self.window.compare(record + 8, slot.key_len(), key));
         }
-        let block = self.key_block(media, slot)?;
-        Ok(media.compare(block, slot.key_len() as u64, key))
+        let block = self.key_block(slot)?;
+        Ok(self.media.compare(block, slot.key_len() as u64, key))
     }
 
     /// Where a key in a block of its own lies.
-    pub(crate) fn key_block(&self, media: &Media, slot: &Slot) -> Result<u64> {
-        let block = media.load(self.record(slot)? + 8);
-        if slot.key_len() > KEY_MAX || !media.holds(block, slot.key_len() as u64) {
+    pub(crate) fn key_block(&self, slot: &Slot) -> Result<u64> {
+        let block = self.window.load(self.record(slot)? + 8);
+        if slot.key_len() > KEY_MAX || !self.media.holds(block, slot.key_len() as u64) {
             return damaged(self.at, "a key's block leads outside the store");
         }
         Ok(block)
     }
 
     /// Where a value in a block of its own lies.
-    pub(crate) fn value_block(&self, media: &Media, slot: &Slot) -> Result<u64> {
-        let block = media.load(self.record(slot)? + 8 + slot.key_bytes());
-        if slot.value > VALUE_MAX || !media.holds(block, slot.value) {
+    pub(crate) fn value_block(&self, slot: &Slot) -> Result<u64> {
+        let block = self.window.load(self.record(slot)? + 8 + slot.key_bytes() as usize);
+        if slot.value > VALUE_MAX || !self.media.holds(block, slot.value) {
             return damaged(self.at, "a value's block leads outside the store");
         }
         Ok(block)
     }
 
     /// Appends the key of `slot` to `into`.
-    pub(crate) fn key_into(&self, media: &Media, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
-        let at = if slot.has(KEY_OUT) { self.key_block(media, slot)? } else { self.record(slot)? + 8 };
-        extend_from(media, at, slot.key_len(), into);
+    pub(crate) fn key_into(&self, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
+        match slot.has(KEY_OUT) {
+            true => extend_from(self.media, self.key_block(slot)?, slot.key_len(), into),
+            false => self.window.append_to(self.record(slot)? + 8, slot.key_len(), into),
+        }
         Ok(())
     }
 
     /// Appends the value of `slot` to `into`.
-    pub(crate) fn value_into(&self, media: &Media, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
-        let at = match slot.has(VALUE_OUT) {
-            true => self.value_block(media, slot)?,
-            false => self.record(slot)? + 8 + slot.key_bytes(),
-        };
-        extend_from(media, at, slot.value as usize, into);
+    pub(crate) fn value_into(&self, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
+        let len = slot.value as usize;
+        match slot.has(VALUE_OUT) {
+            true => extend_from(self.media, self.value_block(slot)?, len, into),
+            false => self.window.append_to(self.record(slot)? + 8 + slot.key_bytes() as usize, len, into),
+        }
         Ok(())
+    }
+
+    /// Appends the record of `slot` to `into`, as it stands.
+    pub(crate) fn record_into(&self, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
+        self.window.append_to(self.record(slot)?, slot.record_bytes(self.is_leaf()) as usize, into);
+        Ok(())
+    }
+
+    /// Appends the node, up to its last record.
+    pub(crate) fn copy_into(&self, into: &mut Vec<u8>) -> Result<()> {
+        let ends = (self.base..self.count()).map(|index| {
+            let slot = self.slot(index);
+            slot.record().saturating_add(slot.record_bytes(self.is_leaf()))
+        });
+        let end = ends.fold(u64::from(self.base_end), u64::max).min(self.size.into());
+        self.window.append_to(0, end as usize, into);
+        Ok(())
+    }
+
+    /// The fingerprint of slot `index` of a leaf.
+    pub(crate) fn fingerprint(&self, index: usize) -> u8 {
+        (self.window.load((FINGERPRINTS_AT as usize + index) & !7) >> (index % 8 * 8)) as u8
     }
 
     /// The checksum kept with the record of `slot`.
     #[inline]
-    pub(crate) fn record_sum(&self, media: &Media, slot: &Slot) -> Result<u32> {
-        Ok(media.load(self.record(slot)?) as u32)
+    pub(crate) fn record_sum(&self, slot: &Slot) -> Result<u32> {
+        Ok(self.window.load(self.record(slot)?) as u32)
     }
 
     /// How slot `index` compares with the query: by heads, and by whole keys where they tie.
     #[inline]
-    pub(crate) fn order_against(&self, media: &Media, index: usize, key: &[u8], head: u64) -> Result<Ordering> {
-        match self.head(media, index).cmp(&head) {
-            Ordering::Equal => self.compare(media, &self.slot(media, index), key),
+    pub(crate) fn order_against(&self, index: usize, key: &[u8], head: u64) -> Result<Ordering> {
+        match self.head(index).cmp(&head) {
+            Ordering::Equal => self.compare(&self.slot(index), key),
             other => Ok(other),
         }
     }
 
     /// How many base entries are smaller than `key`; with `or_equal`, not larger.
     #[inline]
-    pub(crate) fn rank(&self, media: &Media, key: &[u8], head: u64, or_equal: bool) -> Result<usize> {
+    pub(crate) fn rank(&self, key: &[u8], head: u64, or_equal: bool) -> Result<usize> {
         let (mut low, mut high) = (0, self.base);
         while low < high {
             let middle = (low + high) / 2;
-            let before = match self.order_against(media, middle, key, head)? {
+            let before = match self.order_against(middle, key, head)? {
                 Ordering::Less => true,
                 Ordering::Equal => or_equal,
                 Ordering::Greater => false,
@@ -260,23 +325,24 @@ impl Node {
 
     /// The slot of an inner node whose subtree holds `key`, and the child.
     #[inline]
-    pub(crate) fn child_for(&self, media: &Media, view: &View, key: &[u8]) -> Result<(usize, u64)> {
-        let head = self.query_head(media, key);
+    pub(crate) fn child_for(&self, view: &View, key: &[u8]) -> Result<(usize, u64)> {
+        let head = self.query_head(key);
         // Entries that died since the node was written are covered by appended ones with the same or a larger
         // separator, so stepping left over them is short.
-        let rank = self.rank(media, key, head, true)?;
-        let based = (0..rank).rev().find(|&index| self.sees(media, view, index));
+        let rank = self.rank(key, head, true)?;
+        let based = (0..rank).rev().find(|&index| self.sees(view, index));
         let mut best = based;
-        for append in order_indexes(self.order(media)).rev() {
+        for append in order_indexes(self.order()).rev() {
             let index = self.base + append;
-            if append >= APPENDS || !self.sees(media, view, index) {
+            // Heads lie together: most of the entries behind the key are passed over without touching their slots.
+            if append >= APPENDS || self.head(index) > head || !self.sees(view, index) {
                 continue;
             }
-            if self.order_against(media, index, key, head)? == Ordering::Greater {
+            if self.order_against(index, key, head)? == Ordering::Greater {
                 continue;
             }
             best = match based {
-                Some(based) if self.compare_slots(media, index, based)? == Ordering::Less => Some(based),
+                Some(based) if self.compare_slots(index, based)? == Ordering::Less => Some(based),
                 _ => Some(index),
             };
             break;
@@ -284,25 +350,25 @@ impl Node {
         // Below the first separator the first child counts: the leaf that covered these keys may have been unlinked.
         let index = match best {
             Some(index) => index,
-            None => self.first_visible(media, view)?,
+            None => self.first_visible(view)?,
         };
-        Ok((index, media.load(self.slot_at(index) + 24)))
+        Ok((index, self.child(index)))
     }
 
     #[cold]
-    fn first_visible(&self, media: &Media, view: &View) -> Result<usize> {
+    fn first_visible(&self, view: &View) -> Result<usize> {
         let mut all = Vec::new();
-        self.visible(media, view, &mut all)?;
-        all.first().copied().map_or_else(|| damaged(self.at, "an inner node without entries"), Ok)
+        self.visible(view, &mut all)?;
+        all.first().map_or_else(|| damaged(self.at, "an inner node without entries"), |&index| Ok(index.into()))
     }
 
     /// Compares the keys of two slots.
-    pub(crate) fn compare_slots(&self, media: &Media, left: usize, right: usize) -> Result<Ordering> {
-        match self.head(media, left).cmp(&self.head(media, right)) {
+    pub(crate) fn compare_slots(&self, left: usize, right: usize) -> Result<Ordering> {
+        match self.head(left).cmp(&self.head(right)) {
             Ordering::Equal => {
                 let mut key = Vec::with_capacity(64);
-                self.key_into(media, &self.slot(media, right), &mut key)?;
-                self.compare(media, &self.slot(media, left), &key)
+                self.key_into(&self.slot(right), &mut key)?;
+                self.compare(&self.slot(left), &key)
             }
             other => Ok(other),
         }
@@ -310,11 +376,11 @@ impl Node {
 
     /// The leaf slot that holds `query` at `view`, found by fingerprint.
     #[inline]
-    pub(crate) fn find(&self, media: &Media, view: &View, query: &Query<'_>) -> Result<Option<(usize, Slot)>> {
+    pub(crate) fn find(&self, view: &View, query: &Query<'_>) -> Result<Option<(usize, Slot)>> {
         const LOW: u64 = 0x0101_0101_0101_0101;
         let pattern = u64::from(query.sum as u8) * LOW;
         for word in 0..self.count().div_ceil(8) {
-            let different = media.load(self.at + FINGERPRINTS_AT + word as u64 * 8) ^ pattern;
+            let different = self.window.load(FINGERPRINTS_AT as usize + word * 8) ^ pattern;
             // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too; keys decide.
             let mut marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
             while marks != 0 {
@@ -323,11 +389,11 @@ impl Node {
                 if index >= self.count() {
                     break;
                 }
-                let slot = self.slot(media, index);
+                let slot = self.slot(index);
                 if view.sees(slot.start, slot.end)
                     && slot.key_len() == query.key.len()
-                    && self.compare(media, &slot, query.key)? == Ordering::Equal
-                    && self.start(media, index) == slot.start
+                    && self.compare(&slot, query.key)? == Ordering::Equal
+                    && self.start(index) == slot.start
                 {
                     return Ok(Some((index, slot)));
                 }
@@ -337,37 +403,45 @@ impl Node {
     }
 
     /// The entries that `view` sees, in key order, as slot indexes.
-    pub(crate) fn visible(&self, media: &Media, view: &View, into: &mut Vec<usize>) -> Result<()> {
-        self.select(media, into, |start, end| view.sees(start, end))
+    pub(crate) fn visible(&self, view: &View, into: &mut Vec<u16>) -> Result<()> {
+        self.select(into, |start, end| view.sees(start, end))
     }
 
     /// The slots whose stamps `wanted` accepts, in key order. `wanted` must refuse empty and void entries (NODE-3).
-    pub(crate) fn select(&self, media: &Media, into: &mut Vec<usize>, wanted: impl Fn(u64, u64) -> bool) -> Result<()> {
+    pub(crate) fn select(&self, into: &mut Vec<u16>, wanted: impl Fn(u64, u64) -> bool) -> Result<()> {
         into.clear();
-        let keep = |index: usize| self.stamps(media, index).is_some_and(|(start, end)| wanted(start, end));
+        let keep = |index: usize| self.stamps(index).is_some_and(|(start, end)| wanted(start, end));
         let mut seen = 0_u16;
-        let mut appended = [0; APPENDS];
+        let mut appended = [(0, 0); APPENDS];
         let mut count = 0;
-        for append in order_indexes(self.order(media)) {
+        for append in order_indexes(self.order()) {
             // A damaged word may name a slot twice or out of range; each is taken once.
             if append < APPENDS && seen & (1 << append) == 0 && keep(self.base + append) {
                 seen |= 1 << append;
-                appended[count] = self.base + append;
+                appended[count] = (self.base + append, self.head(self.base + append));
                 count += 1;
             }
         }
-        let mut appended = appended[..count].iter().copied().peekable();
-        for index in (0..self.base).filter(|&index| keep(index)) {
-            while let Some(&append) = appended.peek() {
-                if self.compare_slots(media, append, index)? != Ordering::Less {
-                    break;
-                }
-                into.push(append);
-                appended.next();
+        let mut appended = &appended[..count];
+        for index in 0..self.base {
+            // Slots of the base are never reused: no need to look twice.
+            let at = self.slot_offset(index);
+            if !wanted(self.window.load(at), self.window.load(at + 8)) {
+                continue;
             }
-            into.push(index);
+            if !appended.is_empty() {
+                let head = self.head(index);
+                while let Some((&(append, its_head), rest)) = appended.split_first() {
+                    if its_head > head || (its_head == head && self.compare_slots(append, index)? != Ordering::Less) {
+                        break;
+                    }
+                    into.push(append as u16);
+                    appended = rest;
+                }
+            }
+            into.push(index as u16);
         }
-        into.extend(appended);
+        into.extend(appended.iter().map(|&(append, _)| append as u16));
         Ok(())
     }
 }

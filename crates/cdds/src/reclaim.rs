@@ -37,15 +37,15 @@ impl Batch<'_> {
     }
 
     /// Frees what slot `index` owns and lists the slot to be emptied. `false`: the budget ran out, come back later.
-    fn bury_deep(&mut self, node: &Node, index: usize, whole: bool, work: &mut Work) -> Result<bool> {
-        let (at, slot) = (node.slot_at(index), node.slot(&self.shared.media, index));
+    fn bury_deep(&mut self, node: &Node<'_>, index: usize, whole: bool, work: &mut Work) -> Result<bool> {
+        let (at, slot) = (node.slot_at(index), node.slot(index));
         if slot.start == 0 || work.dropped.contains(&at) {
             return Ok(true);
         }
         if !node.is_leaf() && !self.free_subtree(slot.value, whole || slot.has(WHOLE), work)? {
             return Ok(false);
         }
-        for block in owned_blocks(&self.shared.media, node, &slot)?.into_iter().flatten() {
+        for block in owned_blocks(node, &slot)?.into_iter().flatten() {
             self.free(block)?;
         }
         work.left = work.left.saturating_sub(1);
@@ -58,13 +58,13 @@ impl Batch<'_> {
     fn free_subtree(&mut self, at: u64, whole: bool, work: &mut Work) -> Result<bool> {
         let node = Node::open(&self.shared.media, at)?;
         for index in 0..node.count() {
-            let slot = node.slot(&self.shared.media, index);
+            let slot = node.slot(index);
             let ended = self.view.ended(slot.end);
             if !self.view.born(slot.start) || !(ended || whole) || work.dropped.contains(&node.slot_at(index)) {
                 continue;
             }
             if node.is_leaf() {
-                for block in owned_blocks(&self.shared.media, &node, &slot)?.into_iter().flatten() {
+                for block in owned_blocks(&node, &slot)?.into_iter().flatten() {
                     self.free(block)?;
                 }
             } else {
@@ -88,13 +88,12 @@ impl Batch<'_> {
     }
 
     /// Lists the dead entries of a node that an earlier process left behind, once.
-    pub(crate) fn list_dead(&mut self, node: &Node) {
-        let media = &self.shared.media;
-        if node.birth(media) > self.writer.opened || !self.writer.scanned.insert(node.at) {
+    pub(crate) fn list_dead(&mut self, node: &Node<'_>) {
+        if node.birth() > self.writer.opened || !self.writer.scanned.insert(node.at) {
             return;
         }
         for index in 0..node.count() {
-            let slot = node.slot(media, index);
+            let slot = node.slot(index);
             if self.view.born(slot.start) && self.view.ended(slot.end) && slot.end <= self.writer.opened {
                 self.writer.graveyard.push_back(Grave { end: slot.end, node: node.at, index });
             }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result, damaged};
 use crate::layout::*;
 use crate::node::Node;
 use crate::pins::{Pins, Published};
+use crate::sum::inner_sum;
 use crate::tree::{Shared, Tally, Tree};
 use crate::version::Life;
 use crate::version::{View, Voids};
@@ -44,8 +45,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     let mut items = Items::default();
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
     media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !63, &items, 0..0));
-    let sum = u64::from(crc32c::crc32c(b""));
-    items.bytes.extend_from_slice(&sum.to_le_bytes());
+    items.bytes.extend_from_slice(&u64::from(inner_sum(b"")).to_le_bytes());
     let item = crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
     items.list.push(item);
     let root = heap.reserve(size_for(1, 1, 8) as u64)?;
@@ -110,6 +110,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         horizon: 0,
         long_ledgers: [None, None],
         items: Items::default(),
+        dirty: Vec::new(),
     };
     let shared = Shared {
         heap,
@@ -249,7 +250,7 @@ fn scrub_node(shared: &Shared, view: &View, at: u64, life: Life, depth: usize) -
         return damaged(at, "the tree is deeper than any tree");
     }
     for index in 0..node.count() {
-        let (slot_at, slot) = (node.slot_at(index), node.slot(media, index));
+        let (slot_at, slot) = (node.slot_at(index), node.slot(index));
         if slot.start == 0 {
             continue;
         }

@@ -12,6 +12,7 @@ use crate::build::{Item, Items, image, separator, size_for};
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, extend_from};
+use crate::sum::inner_sum;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,9 +23,9 @@ struct Child {
     at: u64,
 }
 
-impl Batch<'_> {
+impl<'t> Batch<'t> {
     /// Replaces a full leaf by one or two that hold its live entries and the new one.
-    pub(crate) fn rebuild_leaf(&mut self, path: Path, leaf: Node, key: &[u8], record: Record) -> Result<()> {
+    pub(crate) fn rebuild_leaf(&mut self, path: Path<'t>, leaf: Node<'t>, key: &[u8], record: Record) -> Result<()> {
         let mut items = std::mem::take(&mut self.writer.items);
         items.clear();
         let place = self.gather(&leaf, key, &mut items)?;
@@ -53,24 +54,23 @@ impl Batch<'_> {
     ///
     /// That is what is live, and, from a node that this batch itself made, also what this batch has ended in it: the
     /// node vanishes without a dead entry of its own, so its dead entries must go on owning.
-    fn gather(&mut self, node: &Node, key: &[u8], items: &mut Items) -> Result<usize> {
-        let media = &self.shared.media;
-        let (view, own) = (&self.view, node.birth(media) == self.view.version);
+    fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
+        let (view, own) = (&self.view, node.birth() == self.view.version);
         let mut indexes = Vec::with_capacity(64);
-        node.select(media, &mut indexes, |start, end| {
+        node.select(&mut indexes, |start, end| {
             view.sees(start, end) || (own && view.born(start) && end == view.version)
         })?;
-        let head = node.query_head(media, key);
+        let head = node.query_head(key);
         let mut place = None;
-        for &index in &indexes {
-            let slot = node.slot(media, index);
+        for index in indexes.iter().map(|&index| usize::from(index)) {
+            let slot = node.slot(index);
             if slot.end == self.view.version && node.is_leaf() && !slot.has(KEY_OUT | VALUE_OUT) {
                 continue; // owns nothing
             }
-            if place.is_none() && node.order_against(media, index, key, head)? == Ordering::Greater {
+            if place.is_none() && node.order_against(index, key, head)? == Ordering::Greater {
                 place = Some(items.list.len());
             }
-            items.copy(media, node, index)?;
+            items.copy(node, index)?;
             if slot.end != view.version {
                 // An end that a void version left means live; the copy says so plainly.
                 items.list.last_mut().expect("just copied").end = 0;
@@ -81,7 +81,7 @@ impl Batch<'_> {
 
     /// Writes `items` as one or two nodes in the place of `old` and tells the parent. `ascending`: the newest entry is
     /// the last, as when keys arrive in order; then the left node is left nearly full.
-    fn replace(&mut self, mut path: Path, old: Node, items: &Items, ascending: bool) -> Result<()> {
+    fn replace(&mut self, mut path: Path<'t>, old: Node<'t>, items: &Items, ascending: bool) -> Result<()> {
         self.shared.counts.rebuilds.fetch_add(1, Relaxed);
         let ranges = self.cut(&old, items, ascending);
         let mut children = Vec::with_capacity(2);
@@ -94,7 +94,7 @@ impl Batch<'_> {
             };
             children.push(Child { separator, at: 0 });
         }
-        if old.birth(&self.shared.media) == self.view.version {
+        if old.birth() == self.view.version {
             self.graves.retain(|grave| grave.node != old.at);
         }
         let is_root = path.is_empty();
@@ -119,8 +119,8 @@ impl Batch<'_> {
             None if ranges.len() == 1 => children[0].at,
             None => {
                 let mut items = Items::default();
-                if old.birth(&self.shared.media) != self.view.version {
-                    self.push_inner(&mut items, b"", old.at, old.birth(&self.shared.media).max(1), self.view.version, 0)?;
+                if old.birth() != self.view.version {
+                    self.push_inner(&mut items, b"", old.at, old.birth().max(1), self.view.version, 0)?;
                 }
                 for child in &children {
                     self.push_inner(&mut items, &child.separator, child.at, self.view.version, 0, 0)?;
@@ -135,9 +135,9 @@ impl Batch<'_> {
     }
 
     /// The entries of a new root, with the old root as a dead entry in front (unless this batch made it).
-    fn with_old_root(&mut self, old: &Node, items: &Items, range: Range<usize>) -> Result<(Items, Range<usize>)> {
+    fn with_old_root(&mut self, old: &Node<'_>, items: &Items, range: Range<usize>) -> Result<(Items, Range<usize>)> {
         let mut all = Items { list: items.list[range].to_vec(), bytes: items.bytes.clone() };
-        let birth = old.birth(&self.shared.media);
+        let birth = old.birth();
         if birth != self.view.version {
             self.push_inner(&mut all, b"", old.at, birth.max(1), self.view.version, 0)?;
             let dead = all.list.pop().expect("just pushed");
@@ -148,12 +148,12 @@ impl Batch<'_> {
     }
 
     /// A node that this batch made and no longer needs is gone at once (BATCH-2).
-    fn discard_own(&mut self, old: &Node) -> Result<()> {
-        if old.birth(&self.shared.media) == self.view.version { self.release(old.at) } else { Ok(()) }
+    fn discard_own(&mut self, old: &Node<'_>) -> Result<()> {
+        if old.birth() == self.view.version { self.release(old.at) } else { Ok(()) }
     }
 
     /// Where to cut: not at all, or into two (CDDS: when more than 4 m are live, m being a fifth of the capacity).
-    fn cut(&self, old: &Node, items: &Items, ascending: bool) -> Vec<Range<usize>> {
+    fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
         let count = items.list.len();
         let most = if old.is_leaf() { LEAF_BASE_MAX } else { INNER_BASE_MAX - 2 };
         let bytes = items.record_bytes(0..count);
@@ -198,15 +198,15 @@ impl Batch<'_> {
     }
 
     /// Ends the entry of a replaced child and adds those of its successors.
-    fn replace_child(&mut self, path: Path, parent: Node, index: usize, mut children: Vec<Child>) -> Result<()> {
+    fn replace_child(&mut self, path: Path<'t>, parent: Node<'t>, index: usize, mut children: Vec<Child>) -> Result<()> {
         self.list_dead(&parent);
-        let slot = parent.slot(&self.shared.media, index);
+        let slot = parent.slot(index);
         // The first child covers everything below it; its successor says so outright, since it may by now hold keys
         // below the separator it once had.
         let mut visible = Vec::new();
-        parent.visible(&self.shared.media, &self.view, &mut visible)?;
-        if visible.first() != Some(&index) {
-            parent.key_into(&self.shared.media, &slot, &mut children[0].separator)?;
+        parent.visible(&self.view, &mut visible)?;
+        if visible.first().map(|&first| usize::from(first)) != Some(index) {
+            parent.key_into(&slot, &mut children[0].separator)?;
         }
         self.end_entry(&parent, index, &slot, false)?;
         for done in 0..children.len() {
@@ -219,14 +219,13 @@ impl Batch<'_> {
     }
 
     fn inner_record(&mut self, child: &Child) -> Result<Record> {
-        let sum = crc32c::crc32c(&child.separator);
-        let (mut bytes, mut flags) = (u64::from(sum).to_le_bytes().to_vec(), 0);
+        let (mut bytes, mut flags) = (u64::from(inner_sum(&child.separator)).to_le_bytes().to_vec(), 0);
         self.key_part(&child.separator, &mut bytes, &mut flags)?;
         Ok(Record { bytes, flags, key_len: child.separator.len(), value: child.at, key_sum: 0 })
     }
 
     /// Replaces a full inner node; the first of `children` already has its record.
-    fn rebuild_inner(&mut self, path: Path, node: Node, first: Record, children: &[Child]) -> Result<()> {
+    fn rebuild_inner(&mut self, path: Path<'t>, node: Node<'t>, first: Record, children: &[Child]) -> Result<()> {
         let mut items = Items::default();
         let mut place = self.gather(&node, &children[0].separator, &mut items)?;
         let ascending = place == items.list.len();
@@ -251,17 +250,17 @@ impl Batch<'_> {
     }
 
     /// Takes an empty leaf, and inner nodes that it leaves without a child, out of the tree. The last leaf stays.
-    pub(crate) fn unlink(&mut self, path: &Path) -> Result<()> {
+    pub(crate) fn unlink(&mut self, path: &Path<'t>) -> Result<()> {
         let mut visible = Vec::new();
         for (depth, (node, _)) in path.iter().enumerate().rev() {
-            node.visible(&self.shared.media, &self.view, &mut visible)?;
+            node.visible(&self.view, &mut visible)?;
             if visible.len() < 2 {
                 continue;
             }
             // Deepest first: in the graveyard a node's dead entries precede the node's own.
             for (node, index) in path[depth..].iter().rev() {
                 self.list_dead(node);
-                let slot = node.slot(&self.shared.media, *index);
+                let slot = node.slot(*index);
                 self.bury(node, *index, &slot, false);
             }
             return Ok(());
@@ -278,7 +277,7 @@ impl Batch<'_> {
             let items = Items::default();
             let leaf = batch.write_node(0, &items, 0..0)?;
             let mut items = Items::default();
-            let birth = batch.view.version.min(Node::open(&batch.shared.media, batch.root)?.birth(&batch.shared.media)).max(1);
+            let birth = batch.view.version.min(Node::open(&batch.shared.media, batch.root)?.birth()).max(1);
             batch.push_inner(&mut items, b"", batch.root, birth, batch.view.version, WHOLE)?;
             batch.push_inner(&mut items, b"", leaf, batch.view.version, 0, 0)?;
             batch.root = batch.write_node(1, &items, 0..2)?;

@@ -27,6 +27,7 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::node::{Node, Query};
 use crate::pins::{Pins, Published, Ticket};
+use crate::sum::sum;
 use crate::version::{View, Voids};
 use everbyte_heap::Heap;
 use everbyte_media::{Mark, Media};
@@ -198,14 +199,14 @@ impl Shared {
         let mut node = Node::open(media, root)?;
         // Levels fall at each step, so a damaged pointer cannot lead in circles.
         while !node.is_leaf() {
-            let (_, child) = node.child_for(media, view, key)?;
+            let (_, child) = node.child_for(view, key)?;
             node = below(media, &node, child)?;
         }
         let query = Query::new(key);
-        let Some((_, slot)) = node.find(media, view, &query)? else { return Ok(None) };
+        let Some((_, slot)) = node.find(view, &query)? else { return Ok(None) };
         let mut value = Vec::new();
-        node.value_into(media, &slot, &mut value)?;
-        if crc32c::crc32c_append(query.sum, &value) != node.record_sum(media, &slot)? {
+        node.value_into(&slot, &mut value)?;
+        if sum(query.sum, &value) as u32 != node.record_sum(&slot)? {
             return crate::error::damaged(node.at, "a record fails its checksum");
         }
         Ok(Some(value))
@@ -214,7 +215,7 @@ impl Shared {
 
 /// Opens the child of an inner node; its level must be lower.
 #[inline]
-pub(crate) fn below(media: &Media, parent: &Node, child: u64) -> Result<Node> {
+pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Result<Node<'m>> {
     media.prefetch(child);
     let node = Node::open(media, child)?;
     if node.level + 1 != parent.level {

@@ -15,7 +15,8 @@ pub(crate) struct Voids(pub Vec<(u64, u64)>);
 impl Voids {
     #[inline]
     pub(crate) fn contains(&self, version: u64) -> bool {
-        if self.0.is_empty() {
+        // Void versions are old or few: most stamps are newer than all of them.
+        if self.0.last().is_none_or(|last| version > last.1) {
             return false;
         }
         let after = self.0.partition_point(|&(first, _)| first <= version);

@@ -9,7 +9,13 @@ pub enum Error {
     Tree(#[from] everbyte_cdds::Error),
     /// From the store: no such object, another engine, out of space.
     #[error(transparent)]
-    Store(#[from] everbyte_store::Error),
+    Store(Box<everbyte_store::Error>),
+}
+
+impl From<everbyte_store::Error> for Error {
+    fn from(error: everbyte_store::Error) -> Error {
+        Error::Store(Box::new(error))
+    }
 }
 
 /// Shorthand for this crate.

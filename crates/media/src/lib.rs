@@ -41,6 +41,7 @@ mod options;
 mod profile;
 mod recorder;
 mod view;
+mod window;
 
 pub use counters::Counts;
 pub use error::{Error, Result};
@@ -53,3 +54,4 @@ pub use open::Geometry;
 pub use options::{BackendChoice, BackendKind, Durability, Options};
 pub use profile::Profile;
 pub use recorder::Recorder;
+pub use window::Window;

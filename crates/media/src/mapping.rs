@@ -77,6 +77,9 @@ impl Mapping {
             )
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
+        // A hint: where the system refuses it, pages are small.
+        // SAFETY: advice on our own fresh mapping changes no content.
+        let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
         Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner: None })
     }
 
@@ -112,6 +115,12 @@ impl Mapping {
         if !self.holds(at, len) {
             out_of_range(at, len, self.limit());
         }
+    }
+
+    /// The address of `at..at+len` if it is backed.
+    #[inline(always)]
+    pub(crate) fn range_start(&self, at: u64, len: u64) -> Option<NonNull<u8>> {
+        if self.holds(at, len) { NonNull::new(self.pointer(at)) } else { None }
     }
 
     #[inline(always)]
