@@ -345,14 +345,21 @@ impl<'t> Batch<'t> {
             top = top.max(used);
             if slot.start == 0 && !self.emptied.contains(&at) && !self.writer.recent.contains(&at) {
                 vacant = vacant.or(Some((index, None)));
-                if slot.place != 0 && room >= need && slot.record() >= u64::from(node.base_end) && used <= u64::from(node.size) {
+                if slot.place != 0
+                    && room >= need
+                    && slot.record() >= u64::from(node.base_end)
+                    && used <= u64::from(node.size)
+                {
                     vacant = Some((index, Some(slot.record())));
                 }
                 continue;
             }
             taken[append] = (slot.record(), used);
             if slot.start != 0 && !self.view.born(slot.start)
-                || (node.is_leaf() && self.view.ended(slot.end) && slot.end != self.view.version && !slot.has(KEY_OUT | VALUE_OUT))
+                || (node.is_leaf()
+                    && self.view.ended(slot.end)
+                    && slot.end != self.view.version
+                    && !slot.has(KEY_OUT | VALUE_OUT))
             {
                 dead[dying] = index;
                 dying += 1;

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn heads_are_monotone() {
-        let mut keys: Vec<&[u8]> = vec![b"", b"a", b"ab", b"ab\0", b"ab\0\0\0\0\0\0\0\0", b"abz", b"ac", b"b", b"\xff\xff"];
+        let mut keys: Vec<&[u8]> =
+            vec![b"", b"a", b"ab", b"ab\0", b"ab\0\0\0\0\0\0\0\0", b"abz", b"ac", b"b", b"\xff\xff"];
         keys.sort();
         for prefix in [&b""[..], b"a", b"ab", b"ac", b"zz"] {
             let heads: Vec<u64> = keys.iter().map(|key| head_of(key, prefix)).collect();

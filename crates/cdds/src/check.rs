@@ -89,7 +89,11 @@ impl Walk<'_> {
             // Versions beyond the newest are void ones, or this is damage.
             for (stamp, name) in [(slot.start, "start"), (slot.end, "end")] {
                 if stamp > self.view.version && !self.view.voids.contains(stamp) {
-                    self.find(FindingKind::Damage, node.slot_at(index), format!("{name} stamp {stamp} is in the future"));
+                    self.find(
+                        FindingKind::Damage,
+                        node.slot_at(index),
+                        format!("{name} stamp {stamp} is in the future"),
+                    );
                 }
             }
             let Some(below) = life.below(&self.view, &slot) else { continue };

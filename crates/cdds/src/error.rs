@@ -14,7 +14,9 @@ pub enum Error {
     #[error(transparent)]
     Store(Box<everbyte_store::Error>),
     /// Bytes on media contradict themselves.
-    #[error("tree damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest")]
+    #[error(
+        "tree damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest"
+    )]
     Damaged {
         /// Offset in the store.
         at: u64,

@@ -124,7 +124,8 @@ impl<'m> Node<'m> {
         }
         let (heads, slots, records) = parts(level, base);
         let window = media.window(at, size.into());
-        let Some(window) = window.filter(|_| u64::from(base_end) >= records && base_end <= size && size as usize <= NODE_MAX)
+        let Some(window) =
+            window.filter(|_| u64::from(base_end) >= records && base_end <= size && size as usize <= NODE_MAX)
         else {
             return damaged(at, "a node's sizes contradict each other");
         };
@@ -153,7 +154,12 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
         let (at, window) = (self.slot_offset(index), &self.window);
-        Slot { start: window.load(at), end: window.load(at + 8), place: window.load(at + 16), value: window.load(at + 24) }
+        Slot {
+            start: window.load(at),
+            end: window.load(at + 8),
+            place: window.load(at + 16),
+            value: window.load(at + 24),
+        }
     }
 
     /// What slot `index` of an inner node leads to.

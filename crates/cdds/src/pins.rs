@@ -96,7 +96,8 @@ impl Pins {
         let hint = HINT.with(Cell::get);
         let (mut sequence, mut seen) = self.read();
         let slot = (0..SLOTS).map(|step| (hint + step) % SLOTS).find(|&slot| {
-            self.slots[slot].load(SeqCst) == 0 && self.slots[slot].compare_exchange(0, seen.version, SeqCst, SeqCst).is_ok()
+            self.slots[slot].load(SeqCst) == 0
+                && self.slots[slot].compare_exchange(0, seen.version, SeqCst, SeqCst).is_ok()
         });
         let Some(slot) = slot else {
             // The map's lock orders this with `oldest`, which takes it too.

@@ -46,7 +46,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
     media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !63, &items, 0..0));
     items.bytes.extend_from_slice(&u64::from(inner_sum(b"")).to_le_bytes());
-    let item = crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
+    let item =
+        crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
     items.list.push(item);
     let root = heap.reserve(size_for(1, 1, 8) as u64)?;
     media.copy_nt(root.at, &image(1, FIRST, root.size as usize & !63, &items, 0..1));
@@ -68,7 +69,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     media.flush(header_at, STATES_AT[1] + 64);
     // The object's name is published behind a fence of the store: until then nobody looks here, so one order suffices.
     media.fence();
-    heap.apply(&ops)?;
+    heap.apply(&ops);
     heap.finish(&ops);
     Ok(())
 }
@@ -160,7 +161,7 @@ fn replay(shared: &Shared, state: &State) -> Result<()> {
         return damaged(wild, "the ledger empties a slot outside the store");
     }
     if !seeded("tree-ledger-not-replayed") {
-        shared.heap.apply(&ops)?;
+        shared.heap.apply(&ops);
     }
     apply_drops(shared, drops);
     media.fence();

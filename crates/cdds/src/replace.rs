@@ -198,7 +198,13 @@ impl<'t> Batch<'t> {
     }
 
     /// Ends the entry of a replaced child and adds those of its successors.
-    fn replace_child(&mut self, path: Path<'t>, parent: Node<'t>, index: usize, mut children: Vec<Child>) -> Result<()> {
+    fn replace_child(
+        &mut self,
+        path: Path<'t>,
+        parent: Node<'t>,
+        index: usize,
+        mut children: Vec<Child>,
+    ) -> Result<()> {
         self.list_dead(&parent);
         let slot = parent.slot(index);
         // The first child covers everything below it; its successor says so outright, since it may by now hold keys
@@ -240,7 +246,15 @@ impl<'t> Batch<'t> {
         self.replace(path, node, &items, ascending)
     }
 
-    fn push_inner(&mut self, items: &mut Items, key: &[u8], child: u64, start: u64, end: u64, flags: u64) -> Result<()> {
+    fn push_inner(
+        &mut self,
+        items: &mut Items,
+        key: &[u8],
+        child: u64,
+        start: u64,
+        end: u64,
+        flags: u64,
+    ) -> Result<()> {
         let record = self.inner_record(&Child { separator: key.to_vec(), at: child })?;
         let mut item = self.item(items, &record);
         (item.start, item.end) = (start, end);

@@ -129,7 +129,12 @@ impl Tree {
     /// Pins the newest settled version.
     pub fn snapshot(&self) -> Snapshot {
         let (ticket, seen) = self.shared.pins.pin();
-        Snapshot(Arc::new(Pinned { shared: Arc::clone(&self.shared), view: self.shared.view(seen.version), ticket, seen }))
+        Snapshot(Arc::new(Pinned {
+            shared: Arc::clone(&self.shared),
+            view: self.shared.view(seen.version),
+            ticket,
+            seen,
+        }))
     }
 
     /// Waits for the writer's turn and begins a version.

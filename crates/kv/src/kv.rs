@@ -43,7 +43,9 @@ impl Kv {
     /// As [`Kv::open`] and [`Kv::create`].
     pub fn open_or_create(store: &Store, name: &str) -> Result<Kv> {
         match Kv::open(store, name) {
-            Err(Error::Store(error)) if matches!(*error, everbyte_store::Error::NotFound { .. }) => Kv::create(store, name),
+            Err(Error::Store(error)) if matches!(*error, everbyte_store::Error::NotFound { .. }) => {
+                Kv::create(store, name)
+            }
             other => other,
         }
     }

@@ -81,7 +81,11 @@ fn assert_same(snapshot: &Snapshot, model: &Model, random: &mut Random, story: &
             let mut range = snapshot.range(low.as_slice()..=high.as_slice());
             let (mut front, mut rear) = (Vec::new(), Vec::new());
             loop {
-                let entry = if random.chance(50) { range.next().map(|e| front.push(e.unwrap().0)) } else { range.next_back().map(|e| rear.push(e.unwrap().0)) };
+                let entry = if random.chance(50) {
+                    range.next().map(|e| front.push(e.unwrap().0))
+                } else {
+                    range.next_back().map(|e| rear.push(e.unwrap().0))
+                };
                 if entry.is_none() {
                     break;
                 }

@@ -79,7 +79,8 @@ impl Mapping {
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         // A hint: where the system refuses it, pages are small.
         // SAFETY: advice on our own fresh mapping changes no content.
-        let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
+        let _ =
+            unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
         Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner: None })
     }
 

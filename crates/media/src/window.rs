@@ -77,7 +77,11 @@ impl Window<'_> {
     /// If the range is outside.
     #[inline]
     pub fn append_to(&self, offset: usize, len: usize, into: &mut Vec<u8>) {
-        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "a window of {} bytes ends before", self.len);
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.len),
+            "a window of {} bytes ends before",
+            self.len
+        );
         if offset % 8 != 0 {
             into.extend((offset..offset + len).map(|offset| self.byte(offset)));
             return;
@@ -106,7 +110,11 @@ impl Window<'_> {
     /// If the range is outside or `offset` is not a multiple of 8.
     #[inline]
     pub fn compare(&self, offset: usize, len: usize, key: &[u8]) -> Cmp {
-        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "a window of {} bytes ends before", self.len);
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.len),
+            "a window of {} bytes ends before",
+            self.len
+        );
         debug_assert!(offset % 8 == 0);
         let common = len.min(key.len());
         let mut done = 0;
