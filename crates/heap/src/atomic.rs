@@ -142,6 +142,9 @@ impl Inner {
         for number in 0..SLOTS {
             let at = self.prime + layout::LOG + number * SLOT_STEP;
             let slot: Slot = self.media.get(at);
+            // A dead process may have left the slot unflushed, valid or retired: what is done from here on must not
+            // survive without it (HEAP-8). The next fence orders that.
+            self.media.adopt(at, size_of::<Slot>() as u64);
             *self.slots.0[number as usize].lock() = slot.turn;
             if slot.check == 0 || slot.check != slot.sum() {
                 continue; // nothing, or torn: step 2 never ended (HEAP-8)
@@ -155,6 +158,7 @@ impl Inner {
         if found.is_empty() {
             return Ok(());
         }
+        self.media.fence();
         for (_, op, slot) in &found {
             heap.apply(&[*op]);
             self.media.store(slot.target, slot.value);

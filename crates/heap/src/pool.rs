@@ -182,6 +182,8 @@ impl Inner {
 
     fn load_cluster(&self, cluster: u64, pool: &mut Pool) {
         let (twin, record) = (self.cluster(cluster), self.record(cluster));
+        // Blocks handed out here must not survive without what the cluster is; the fence that publishes them orders it.
+        self.media.adopt(record, 8);
         match layout::unseal_kind(self.media.load(record), cluster) {
             Some(Kind::System) => twin.set_usage(Use::System),
             Some(Kind::Pages) => {
