@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+mod heap;
 mod log;
 mod media;
 #[cfg(feature = "museum")]
@@ -42,7 +43,7 @@ pub struct Case {
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
-    [media::CASES, disk::CASES, log::CASES, store::CASES].concat()
+    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES].concat()
 }
 
 /// The case of that name.

@@ -153,6 +153,32 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-raise",
         "both copies of the superblock are in flight at once: neither may be whole",
     ),
+    exhibit(
+        "heap-slot-unfenced",
+        "heap",
+        "heap-small",
+        "the bit changes before the slot that explains it is ordered: a block without an owner",
+    ),
+    exhibit(
+        "heap-bits-not-flushed",
+        "heap",
+        "heap-small",
+        "a block's bit is stored and not flushed: its owner's word survives alone",
+    ),
+    exhibit("heap-fill-unfenced", "heap", "heap-small", "a block is published with its content still in flight"),
+    exhibit(
+        "heap-tail-kept",
+        "heap",
+        "heap-pages",
+        "a freed run leaves its length behind, which reads as a bitmap when its cluster is split",
+    ),
+    exhibit("heap-run-not-flushed", "heap", "heap-pages", "what a cluster is used for is stored and not flushed"),
+    exhibit(
+        "heap-end-before-tables",
+        "heap",
+        "heap-growth",
+        "the heap's end moves before the tables of the new clusters are ordered",
+    ),
 ];
 
 /// What a visit to one exhibit brought.

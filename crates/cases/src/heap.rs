@@ -1,0 +1,139 @@
+//! Cases of the heap: atomic allocation and free into destination words, small, medium and large.
+
+use crate::Case;
+use everbyte_heap::Heap;
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "heap-small",
+        room: "heap",
+        about: "blocks of one class allocated into words and freed from them: both or neither, filled, no leak",
+        program: |explorer| explore(explorer, &[Do::Set(0, 64, 7), Do::Alloc(1, 40), Do::Free(0), Do::Alloc(2, 64)]),
+    },
+    Case {
+        name: "heap-pages",
+        room: "heap",
+        about: "runs of pages: a block across clusters comes and goes whole, and its place serves smaller ones after",
+        program: |explorer| {
+            let ops = [Do::Alloc(0, 90_000), Do::Alloc(1, 9000), Do::Free(0), Do::Alloc(2, 700), Do::Alloc(3, 5000)];
+            explore(explorer, &ops)
+        },
+    },
+    Case {
+        name: "heap-growth",
+        room: "heap",
+        about: "the heap takes more clusters from its object while it allocates: its end and its tables agree",
+        program: |explorer| explore(explorer, &[Do::Alloc(0, 200_000), Do::Alloc(1, 64), Do::Alloc(2, 150_000)]),
+    },
+];
+
+const MAX: u64 = 4 << 20;
+/// Words that blocks are allocated into, in a block that the object's root names.
+const SLOTS: u64 = 4;
+
+/// One operation; the first number is the slot.
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    Alloc(u64, u64),
+    /// Allocates a block filled with a byte.
+    Set(u64, u64, u8),
+    Free(u64),
+}
+
+/// What each slot holds: asked size, and the fill if there was one.
+type Held = BTreeMap<u64, (u64, Option<u8>)>;
+
+fn image() -> Image {
+    Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+        let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
+        let store = Store::format(media, &options).expect("a small store");
+        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(2 << 20) };
+        let object = store.create_object("heap", options, Heap::format).expect("room for an object");
+        let heap = Heap::open(object.clone()).expect("a fresh heap");
+        heap.alloc_set(SLOTS * 8, object.root_at(), 0).expect("room in the heap");
+        drop((heap, object));
+        store.close().expect("sim barriers do not fail");
+    })
+}
+
+fn open(media: &Media) -> Result<(Store, Heap), String> {
+    let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+    let object = store.object("heap").map_err(|error| error.to_string())?;
+    let heap = Heap::open(object).map_err(|error| error.to_string())?;
+    Ok((store, heap))
+}
+
+fn explore(explorer: Explorer, ops: &[Do]) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(),
+        &Held::new(),
+        Order::InOrder,
+        |media, twin| {
+            let (_store, heap) = open(&media).expect("a whole heap");
+            let slot_at = |slot: u64| heap.object().root() + slot * 8;
+            for &op in ops {
+                let change = move |held: &mut Held| match op {
+                    Do::Alloc(slot, size) => drop(held.insert(slot, (size, None))),
+                    Do::Set(slot, size, fill) => drop(held.insert(slot, (size, Some(fill)))),
+                    Do::Free(slot) => drop(held.remove(&slot)),
+                };
+                twin.step(format!("{op:?}"), change, || {
+                    let done = match op {
+                        Do::Alloc(slot, size) => heap.alloc_into(size, slot_at(slot)).map(drop),
+                        Do::Set(slot, size, fill) => heap.alloc_set(size, slot_at(slot), fill).map(drop),
+                        Do::Free(slot) => heap.free_from(slot_at(slot)),
+                    };
+                    done.expect("room in the heap");
+                });
+            }
+        },
+        |media, seen| observe(&media, seen, ops),
+    )
+}
+
+/// Which slots hold a block, as the operations asked for it.
+fn observe(media: &Media, seen: &Seen, ops: &[Do]) -> Result<Held, String> {
+    let (store, heap) = open(media)?;
+    seen.recovered();
+    let root = heap.object().root();
+    let mut held = Held::new();
+    let mut reachable = BTreeSet::from([root]);
+    for slot in 0..SLOTS {
+        let at = media.load(root + slot * 8);
+        if at == 0 {
+            continue;
+        }
+        reachable.insert(at);
+        let usable = heap.size_of(at).map_err(|error| error.to_string())?;
+        let asked = ops.iter().find_map(|&op| match op {
+            Do::Alloc(to, size) if to == slot => Some((size, None)),
+            Do::Set(to, size, fill) if to == slot => Some((size, Some(fill))),
+            _ => None,
+        });
+        let asked = asked.ok_or_else(|| format!("slot {slot} holds {at:#x} and nothing was allocated into it"))?;
+        let filled = asked.1.is_none_or(|fill| media.read_vec(at, usable as usize).iter().all(|&byte| byte == fill));
+        if usable < asked.0 || !filled {
+            return Err(format!("slot {slot}: {usable} bytes at {at:#x}, filled: {filled}, asked: {asked:?}"));
+        }
+        held.insert(slot, asked);
+    }
+    let mut findings = heap.check(Some(&reachable));
+    findings.extend(store.check());
+    findings.retain(|finding| finding.kind != FindingKind::Note);
+    if !findings.is_empty() {
+        return Err(format!("check: {findings:?}"));
+    }
+    // Of use again: what is allocated now is nobody else's.
+    for size in [64, 700, 9000] {
+        let block = heap.reserve(size).map_err(|error| error.to_string())?;
+        let overlaps = |&at: &u64| at < block.end() && heap.size_of(at).is_ok_and(|len| at + len > block.at);
+        if let Some(at) = reachable.iter().find(|at| overlaps(at)) {
+            return Err(format!("{} bytes at {:#x} are handed out, and {at:#x} is in use", block.size, block.at));
+        }
+    }
+    Ok(held)
+}
