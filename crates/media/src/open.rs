@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::direct::{Backing, Direct};
-use crate::file::{self, Disk, FileBackend};
+use crate::file::{self, Disk, FileBackend, FileDisk};
 use crate::head::{COPIES, HEAD_END, Head};
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Inner, Media};
@@ -108,7 +108,7 @@ impl Media {
         let mapping = Mapping::of_file(file.as_fd(), mode, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
         if kind == BackendKind::File {
-            return Media::on_disk_mapped(Arc::new(file), mapping, path, (head, len), options);
+            return Media::on_disk_mapped(Arc::new(FileDisk::new(file)), mapping, path, (head, len), options);
         }
         let direct = Direct::new(kind, Some(Backing { file, head: head.into() }.into()), path, options)?;
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len))

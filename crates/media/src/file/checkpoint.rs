@@ -26,6 +26,8 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Release, fence};
 
 /// Pages copied and written between two syncs of the log.
 const BATCH_PAGES: usize = 256;
+/// Pages of one write: while it copies, the file system lets no log record pass.
+const WRITE_PAGES: usize = 32;
 
 /// Buffers that live from checkpoint to checkpoint.
 #[derive(Default)]
@@ -100,11 +102,12 @@ impl Shared {
             if !seeded("media-page-before-log") {
                 self.sync_log()?; // CKPT-1
             }
-            for run in batch.chunk_by(|page, next| page + 1 == *next) {
-                let bytes = &copies[..run.len() * PAGE as usize];
+            let mut copied = 0;
+            for run in batch.chunk_by(|page, next| page + 1 == *next).flat_map(|run| run.chunks(WRITE_PAGES)) {
+                let bytes = &copies[copied..copied + run.len() * PAGE as usize];
                 self.try_io("write pages", |shared| shared.disk.write_at(run[0] * PAGE, bytes))?;
                 self.disk.start_write(run[0] * PAGE, bytes.len() as u64);
-                copies.drain(..run.len() * PAGE as usize);
+                copied += bytes.len();
             }
         }
         if seeded("media-pages-unsynced") {

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A file on a disk. Writes may reach the medium in any order, by 512-byte sectors, until a sync returns.
 pub trait Disk: Send + Sync {
@@ -103,5 +104,85 @@ impl Disk for File {
 
     fn mappable(&self) -> BorrowedFd<'_> {
         self.as_fd()
+    }
+}
+
+/// A file whose log is written past the page cache: a synced write of a few sectors then costs what the device takes.
+///
+/// The kernel drops cached pages of what is written so, and readers go through the cache: they see the same bytes.
+pub(crate) struct FileDisk {
+    file: File,
+    /// The same file, opened with `O_DIRECT`; `None` where the file system does not offer that.
+    direct: Option<File>,
+    /// A direct write was refused: the device wants another alignment.
+    refused: AtomicBool,
+}
+
+/// The alignment of direct writes that is tried, in memory and in the file.
+const ALIGNMENT: usize = 512;
+
+impl FileDisk {
+    pub(crate) fn new(file: File) -> FileDisk {
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs one without.
+        let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(again).ok();
+        FileDisk { file, direct, refused: AtomicBool::new(false) }
+    }
+
+    fn write_direct(&self, at: u64, bytes: &[u8]) -> Option<io::Result<()>> {
+        let direct = self.direct.as_ref().filter(|_| !self.refused.load(Relaxed))?;
+        let aligned = [at as usize, bytes.len(), bytes.as_ptr() as usize].iter().all(|part| part % ALIGNMENT == 0);
+        if !aligned {
+            return None;
+        }
+        match Disk::write_sync_at(direct, at, bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.refused.store(true, Relaxed); // nothing was written
+                None
+            }
+            written => Some(written),
+        }
+    }
+}
+
+impl Disk for FileDisk {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        Disk::read_at(&self.file, at, into)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        Disk::write_at(&self.file, at, bytes)
+    }
+
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_direct(at, bytes).unwrap_or_else(|| Disk::write_sync_at(&self.file, at, bytes))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Disk::sync(&self.file)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Disk::len(&self.file)
+    }
+
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        Disk::allocate(&self.file, at, len)
+    }
+
+    fn start_write(&self, at: u64, len: u64) {
+        self.file.start_write(at, len);
+    }
+
+    fn forget(&self, at: u64, len: u64) {
+        self.file.forget(at, len);
+    }
+
+    fn punch(&self, at: u64, len: u64) {
+        Disk::punch(&self.file, at, len);
+    }
+
+    fn mappable(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }

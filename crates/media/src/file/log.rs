@@ -25,6 +25,7 @@ use crate::{Durability, Error, Mark, Result, seeded};
 use parking_lot::MutexGuard;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::{Duration, Instant};
 
 /// What the log's lock guards.
 pub(crate) struct Log {
@@ -47,6 +48,14 @@ pub(crate) struct Log {
     /// The head on the medium says that the log is empty, so it must be rewritten before the first record.
     pub clean: bool,
     pub dirty: DirtyPages,
+    /// Threads that wait for a record.
+    waiting: u32,
+    /// How many of them the newest record served: as many will come again, if they are let.
+    group: u32,
+    /// One of them waits for the others to come.
+    gathering: bool,
+    /// What the newest record took to write.
+    took: Duration,
 }
 
 impl Log {
@@ -64,6 +73,10 @@ impl Log {
             incarnation: head.incarnation,
             clean: head.log_clean == 1,
             dirty: DirtyPages::new(head.max),
+            waiting: 0,
+            group: 0,
+            gathering: false,
+            took: Duration::ZERO,
         };
         log.limit(head.log_len);
         log
@@ -186,18 +199,39 @@ impl Shared {
             return Ok(());
         }
         let mut log = self.log.lock();
-        loop {
-            self.check_alive()?;
-            if reached.load(Acquire) >= mark.0 {
-                return Ok(());
+        log.waiting += 1;
+        if log.gathering && log.waiting >= log.group {
+            self.gathered.notify_one();
+        }
+        let settled = loop {
+            let alive = self.check_alive();
+            if alive.is_err() || reached.load(Acquire) >= mark.0 {
+                break alive;
             }
             if log.writing {
                 self.turn.wait(&mut log);
                 continue;
             }
-            let written;
-            (log, written) = self.write_open(log);
-            written?;
+            self.gather(&mut log);
+            log.group = log.waiting;
+            let (guard, written) = self.write_open(log);
+            log = guard;
+            if written.is_err() {
+                break written;
+            }
+        };
+        log.waiting -= 1;
+        settled
+    }
+
+    /// Waits a little for those whom the newest record served. They were woken just now, and each will flush something
+    /// and come here: without this, the first one back would write a record for itself alone, and the others one more.
+    fn gather(&self, log: &mut MutexGuard<'_, Log>) {
+        if log.waiting < log.group && self.durability == Durability::Always {
+            (log.writing, log.gathering) = (true, true);
+            let patience = log.took / 4;
+            let _ = self.gathered.wait_for(log, patience);
+            (log.writing, log.gathering) = (false, false);
         }
     }
 
@@ -251,10 +285,13 @@ impl Shared {
             self.keeper.want_checkpoint();
         }
         let (chain, bytes) = batch.seal(header);
+        let start = Instant::now();
         let written = self.write_record(was_clean, position, bytes);
+        let took = start.elapsed();
         batch.reset();
 
         let mut log = self.log.lock();
+        log.took = took;
         if written.is_ok() {
             log.chain = chain;
             self.written.store(header.sequence, Release);

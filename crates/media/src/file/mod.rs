@@ -18,6 +18,7 @@ mod log;
 mod replay;
 
 pub use disk::Disk;
+pub(crate) use disk::FileDisk;
 pub(crate) use replay::replay;
 
 use crate::counters::Counters;
@@ -55,6 +56,8 @@ struct Shared {
     log: Mutex<Log>,
     /// A record has been written, or the store is poisoned.
     turn: Condvar,
+    /// As many threads wait for a record as the newest one served.
+    gathered: Condvar,
     /// The sequence of the record that holds, or will hold, the newest flushed line.
     appended: AtomicU64,
     /// The newest record given to the disk.
@@ -103,6 +106,7 @@ impl FileBackend {
             log: Mutex::new(Log::new(&head)),
             head: Mutex::new(head),
             turn: Condvar::new(),
+            gathered: Condvar::new(),
             appended: newest.into(),
             written: newest.into(),
             synced: newest.into(),
