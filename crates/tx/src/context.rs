@@ -1,0 +1,76 @@
+//! What a thread has under way in an engine: one context for each engine, kept by the thread.
+//!
+//! A context outlives its transactions so that its vectors need not be allocated again; it holds no lane between them.
+
+use crate::engine::Lane;
+use crate::lock::Guard;
+use crate::ranges::Ranges;
+use everbyte_heap::{Block, Op};
+use everbyte_media::Mark;
+use parking_lot::{ArcMutexGuard, RawMutex};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+#[derive(Default)]
+pub(crate) struct Context {
+    /// Transactions inside each other; the outermost counts.
+    pub depth: Cell<u32>,
+    /// One of them has failed: the outermost will not commit.
+    pub doomed: Cell<bool>,
+    pub state: RefCell<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub lane: Option<ArcMutexGuard<RawMutex, Lane>>,
+    /// The newest mark seen at a lock.
+    pub seen: Option<Mark>,
+    pub work: Work,
+    pub locks: Vec<Guard>,
+    pub hooks: Vec<Box<dyn FnOnce()>>,
+}
+
+/// What the transaction has done so far.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub ranges: Ranges,
+    /// Blocks allocated and not freed again.
+    pub allocated: Vec<Block>,
+    /// Blocks allocated and freed in this transaction: reserved until its end, never on media.
+    pub discarded: Vec<Block>,
+    /// Operations of frees, in order.
+    pub frees: Vec<Op>,
+}
+
+impl Work {
+    /// Whether the range lies in a block of this transaction's own.
+    #[inline]
+    pub(crate) fn owns(&self, at: u64, end: u64) -> bool {
+        self.allocated.iter().rev().any(|block| block.at <= at && end <= block.end())
+    }
+}
+
+thread_local! {
+    static CONTEXTS: RefCell<Vec<(u64, Rc<Context>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// This thread's context in the engine of this number.
+#[inline]
+pub(crate) fn mine(engine: u64) -> Rc<Context> {
+    CONTEXTS.with_borrow_mut(|contexts| {
+        if let Some((_, context)) = contexts.iter().find(|(number, _)| *number == engine) {
+            return Rc::clone(context);
+        }
+        first(contexts, engine)
+    })
+}
+
+#[cold]
+fn first(contexts: &mut Vec<(u64, Rc<Context>)>, engine: u64) -> Rc<Context> {
+    if contexts.len() >= 64 {
+        contexts.retain(|(_, context)| context.depth.get() > 0); // engines long closed, most likely
+    }
+    let context = Rc::new(Context::default());
+    contexts.push((engine, Rc::clone(&context)));
+    context
+}

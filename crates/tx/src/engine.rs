@@ -1,0 +1,249 @@
+//! [`Undo`]: lanes, and how transactions begin, nest and end.
+//!
+//! A lane is taken when a transaction first locks, logs or allocates, always before its first lock, so that nobody
+//! waits for a lane while holding a lock; it is given back at the end. Empty transactions take none.
+//!
+//! Invariants
+//!   TX-1  Nested transactions are part of the outermost. If one fails, by error or panic, the outermost rolls back,
+//!         whoever caught it.
+//!   TX-2  A lane has one owner at a time, and between transactions it is retired and fenced.
+//!
+//! Threads: any number; more than there are lanes wait for one.
+
+use crate::context::{self, Context};
+use crate::layout::{FORMAT, LANES_AT, MAGIC, TABLE, Table};
+use crate::{Error, Recovered, Result, Tx, TxError, recover};
+use everbyte_heap::{Heap, Op};
+use everbyte_log::Journal;
+use everbyte_media::Media;
+use everbyte_store::Object;
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// The undo engine of an object. Cheap to clone; all clones are one engine. Open it once per process.
+#[derive(Clone)]
+pub struct Undo {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub heap: Heap,
+    pub media: Media,
+    /// Unlike any other engine's of this process.
+    pub number: u64,
+    pub lanes: Vec<Arc<Mutex<Lane>>>,
+    /// A lane is in a state that only recovery can judge.
+    pub poisoned: AtomicBool,
+    pub recovered: Recovered,
+}
+
+/// One lane.
+pub(crate) struct Lane {
+    pub journal: Journal,
+    /// Operations of the commit under way; kept to keep its memory.
+    pub ops: Vec<Op>,
+    pub words: Vec<u64>,
+}
+
+thread_local! {
+    /// Where this thread looks for a free lane first.
+    static FIRST: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+impl Undo {
+    /// Makes a heap and lanes in an object that is being created, with engine `Undo`: to be given to
+    /// `Store::create_object`.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if the span or the disk is too small.
+    pub fn format(object: &Object) -> Result<()> {
+        let span = object.span();
+        let (lanes, lane_len) = if span.end - span.start >= 16 << 20 { (32, 8192) } else { (4, 4096) };
+        Undo::format_with(object, lanes, lane_len)
+    }
+
+    /// [`Undo::format`] with so many lanes (1 to 1024) of `lane_len` bytes (multiples of 64, 256 at least). A lane that
+    /// is too short for a transaction is extended by blocks of the heap while it runs.
+    ///
+    /// # Errors
+    /// As [`Undo::format`].
+    ///
+    /// # Panics
+    /// If the numbers are outside these bounds.
+    pub fn format_with(object: &Object, lanes: u32, lane_len: u64) -> Result<()> {
+        assert!((1..=crate::layout::LANES_MAX).contains(&lanes), "1 to 1024 lanes, not {lanes}");
+        assert!(lane_len.is_multiple_of(64) && (256..1 << 30).contains(&lane_len), "lanes of {lane_len} bytes");
+        Heap::format(object)?;
+        let heap = Heap::open(object.clone())?;
+        let (media, prime) = (object.media(), object.prime());
+        let mut table = Table { magic: MAGIC, format: FORMAT, lanes, lane_len, ..Table::new_zeroed() };
+        table.checksum = table.sum();
+        {
+            let _section = media.section();
+            media.write(prime + TABLE, table.as_bytes());
+            media.flush(prime + TABLE, size_of::<Table>() as u64);
+            media.fence();
+        }
+        let identity = u64::from_le_bytes(object.store().identity()[..8].try_into().expect("eight of sixteen bytes"));
+        let mut formatted = Ok(());
+        heap.alloc_with(u64::from(lanes) * lane_len, prime + LANES_AT, |media, block| {
+            for lane in 0..u64::from(lanes) {
+                let at = block.at + lane * lane_len;
+                let salt = (identity ^ object.id().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at;
+                if let Err(error) = Journal::format(media, at..at + lane_len, salt) {
+                    formatted = Err(error);
+                }
+            }
+        })?;
+        Ok(formatted?)
+    }
+
+    /// Opens the engine: opens the heap, rolls back what was under way, finishes what had committed. Costs what the
+    /// lanes in use hold.
+    ///
+    /// # Errors
+    /// [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Heap`], [`Error::Log`].
+    pub fn open(object: Object) -> Result<Undo> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let heap = Heap::open(object)?;
+        let (journals, recovered) = recover::recover(&heap)?;
+        let lane = |journal| Arc::new(Mutex::new(Lane { journal, ops: Vec::new(), words: Vec::new() }));
+        let inner = Inner {
+            media: heap.media().clone(),
+            heap,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            lanes: journals.into_iter().map(lane).collect(),
+            poisoned: AtomicBool::new(false),
+            recovered,
+        };
+        Ok(Undo { inner: Arc::new(inner) })
+    }
+
+    /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions follow its own
+    /// rules.
+    pub fn heap(&self) -> &Heap {
+        &self.inner.heap
+    }
+
+    /// The media it lies on.
+    #[inline(always)]
+    pub fn media(&self) -> &Media {
+        &self.inner.media
+    }
+
+    /// What opening found and put right.
+    pub fn recovered(&self) -> &Recovered {
+        &self.inner.recovered
+    }
+
+    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return.
+    ///
+    /// Inside another transaction of this thread and engine it is part of that one and settles with it. An error or a
+    /// panic rolls everything back, the outer transaction's changes included, even if the outer body catches it.
+    ///
+    /// # Errors
+    /// [`TxError::Aborted`], [`TxError::Doomed`]: rolled back. [`TxError::Engine`] with [`Error::Media`]: unknown until
+    /// the store is opened again.
+    #[inline]
+    pub fn run<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<T, TxError<E>> {
+        let inner = &*self.inner;
+        let context = context::mine(inner.number);
+        let depth = context.depth.get();
+        // Open until the changes are flushed, so that no page is given back that holds them only in memory.
+        let section = (depth == 0).then(|| inner.media.section());
+        context.depth.set(depth + 1);
+        let frame = Frame { inner, context: &context };
+        let outcome = body(&Tx { inner, context: &context });
+        std::mem::forget(frame); // from here on no code of the caller's can panic through us
+        context.depth.set(depth);
+        if depth > 0 {
+            return outcome.map_err(|error| {
+                context.doomed.set(true);
+                TxError::Aborted(error)
+            });
+        }
+        let committed = match outcome {
+            Ok(_) if context.doomed.replace(false) => {
+                inner.rollback(&context).map_err(TxError::Engine).and(Err(TxError::Doomed))
+            }
+            Ok(value) => inner.commit(&context).map(|mark| (value, mark)).map_err(TxError::Engine),
+            Err(error) => {
+                context.doomed.set(false);
+                inner.rollback(&context).map_err(TxError::Engine).and(Err(TxError::Aborted(error)))
+            }
+        };
+        drop(section); // a disk may be waited for now
+        let (value, committed) = committed?;
+        if let Some(mark) = committed.mark {
+            inner.media.settle(mark).map_err(|error| TxError::Engine(error.into()))?;
+        }
+        committed.hooks.into_iter().for_each(|hook| hook());
+        Ok(value)
+    }
+}
+
+/// A body is running; dropped only by a panic.
+struct Frame<'t> {
+    inner: &'t Inner,
+    context: &'t Context,
+}
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        let depth = self.context.depth.get() - 1;
+        self.context.depth.set(depth);
+        if depth > 0 {
+            self.context.doomed.set(true); // TX-1
+            return;
+        }
+        self.context.doomed.set(false);
+        // The panic is what the caller hears of; if rolling back fails, too, the engine is poisoned.
+        let _ = self.inner.rollback(self.context);
+    }
+}
+
+impl Inner {
+    pub(crate) fn name(&self) -> String {
+        self.heap.object().name().into()
+    }
+
+    /// A free lane, or the first that becomes free.
+    #[inline]
+    pub(crate) fn take_lane(&self) -> Result<ArcMutexGuard<RawMutex, Lane>> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(Error::Poisoned { object: self.name() });
+        }
+        let first = FIRST.get();
+        if first != usize::MAX
+            && let Some(lane) = self.lanes[first % self.lanes.len()].try_lock_arc()
+        {
+            return Ok(lane);
+        }
+        self.search_lane()
+    }
+
+    #[cold]
+    fn search_lane(&self) -> Result<ArcMutexGuard<RawMutex, Lane>> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        if FIRST.get() == usize::MAX {
+            FIRST.set(NEXT.fetch_add(1, Ordering::Relaxed) as usize & 0xffff);
+        }
+        let first = FIRST.get();
+        for step in 0..self.lanes.len() {
+            if let Some(lane) = self.lanes[(first + step) % self.lanes.len()].try_lock_arc() {
+                FIRST.set((first + step) & 0xffff);
+                return Ok(lane);
+            }
+        }
+        Ok(self.lanes[first % self.lanes.len()].lock_arc())
+    }
+}
+
+impl std::fmt::Debug for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Undo({}, {} lanes)", self.inner.heap.object().name(), self.inner.lanes.len())
+    }
+}

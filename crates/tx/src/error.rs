@@ -1,0 +1,88 @@
+//! What can go wrong in and around a transaction.
+
+use everbyte_heap as heap;
+use everbyte_log as log;
+use everbyte_media as media;
+
+/// An error of the engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The heap refused: a full object, a pointer that is no block.
+    #[error(transparent)]
+    Heap(#[from] heap::Error),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] everbyte_store::Error),
+    /// A lane cannot be read or extended.
+    #[error(transparent)]
+    Log(#[from] log::Error),
+    /// The media failed. At a commit: the outcome is unknown until the store is opened again.
+    #[error(transparent)]
+    Media(#[from] media::Error),
+    /// The object holds no lanes.
+    #[error("object `{object}` holds no lanes for undo transactions; it was not created with them")]
+    NoLane {
+        /// The object.
+        object: String,
+    },
+    /// The lanes were made by a newer Everbyte.
+    #[error("the lanes of object `{object}` have format {found}, newer than {known}; use a newer Everbyte")]
+    NewerFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The newest this program knows.
+        known: u32,
+    },
+    /// Bytes on media contradict themselves.
+    #[error("the lanes of object `{object}` are damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The object.
+        object: String,
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        detail: String,
+    },
+    /// A range that a transaction may not change.
+    #[error(
+        "{at:#x} + {len} lies outside object `{object}`, or is the engine's own; transactions change their object's data"
+    )]
+    BadRange {
+        /// Where.
+        at: u64,
+        /// Bytes.
+        len: u64,
+        /// The object.
+        object: String,
+    },
+    /// An earlier failure left a lane in a state that only recovery can judge.
+    #[error(
+        "transactions on object `{object}` stopped after a failure of the media; close the store and open it again"
+    )]
+    Poisoned {
+        /// The object.
+        object: String,
+    },
+}
+
+/// Why a transaction did not commit.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TxError<E> {
+    /// The body returned this error, and all its changes were rolled back.
+    #[error("rolled back: {0}")]
+    Aborted(E),
+    /// A transaction inside this one failed, and whoever caught that went on: everything was rolled back.
+    #[error("rolled back: a nested transaction failed, and its failure was not passed on")]
+    Doomed,
+    /// The engine could not commit. [`Error::Media`]: the outcome is unknown until the store is opened again;
+    /// otherwise all changes were rolled back.
+    #[error(transparent)]
+    Engine(Error),
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,36 @@
+//! [`TxLock`]: a lock that a transaction keeps until its commit is ordered.
+//!
+//! Locks fall before the barrier, so that others need not wait for the disk. What they then see is ordered but not yet
+//! settled; therefore a lock remembers its last writer's mark, and whoever takes it settles that mark before returning.
+//!
+//! Invariants
+//!   TX-5  Nobody returns from a transaction before the newest mark it saw at a lock is settled.
+
+use everbyte_media::Mark;
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use std::sync::Arc;
+
+/// A volatile lock for data of a persistent object; see [`crate::Tx::lock`]. Clones are the same lock.
+#[derive(Clone, Default)]
+pub struct TxLock {
+    pub(crate) last: Arc<Mutex<Option<Mark>>>,
+}
+
+pub(crate) type Guard = ArcMutexGuard<RawMutex, Option<Mark>>;
+
+impl TxLock {
+    /// A new lock, free.
+    pub fn new() -> TxLock {
+        TxLock::default()
+    }
+
+    pub(crate) fn is(&self, guard: &Guard) -> bool {
+        Arc::ptr_eq(&self.last, ArcMutexGuard::mutex(guard))
+    }
+}
+
+impl std::fmt::Debug for TxLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TxLock({})", if self.last.is_locked() { "held" } else { "free" })
+    }
+}

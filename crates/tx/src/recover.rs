@@ -1,0 +1,70 @@
+//! After a crash: lanes under way are rolled back, committed ones finished. Each step may be repeated.
+//!
+//! Steps:
+//!   1. every lane is read; nothing is changed before all of them have been understood
+//!   2. lanes under way: old bytes back. Committed lanes: their operations applied
+//!   3. every lane retired, idle ones too
+//!   4. blocks that were freed become allocatable
+
+use crate::layout::{FORMAT, LANES_MAX, MAGIC, TABLE, Table};
+use crate::{Error, Result};
+use everbyte_heap::{Heap, Op};
+use everbyte_log::{Journal, Outcome};
+
+/// What opening an engine found and put right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Transactions rolled back.
+    pub rolled_back: u64,
+    /// Transactions that had committed and whose blocks were finished.
+    pub finished: u64,
+}
+
+pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
+    let (object, media) = (heap.object(), heap.media());
+    let prime = object.prime();
+    let name = || object.name().to_string();
+    let damaged = |at, detail: &str| Error::Damaged { object: name(), at, detail: detail.into() };
+    let table: Table = media.get(prime + TABLE);
+    if table.magic != MAGIC {
+        return Err(Error::NoLane { object: name() });
+    }
+    if table.format > FORMAT {
+        return Err(Error::NewerFormat { object: name(), found: table.format, known: FORMAT });
+    }
+    if table.checksum != table.sum() || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30 {
+        return Err(damaged(prime + TABLE, "the lane table fails its checksum"));
+    }
+    let size = heap.size_of(table.lanes_at)?;
+    if size < u64::from(table.lanes) * table.lane_len {
+        return Err(damaged(table.lanes_at, "the block of the lanes is too small for them"));
+    }
+    let mut recoveries = Vec::with_capacity(table.lanes as usize);
+    for lane in 0..u64::from(table.lanes) {
+        let at = table.lanes_at + lane * table.lane_len;
+        recoveries.push(Journal::recover(media, at..at + table.lane_len, prime..object.backed())?); // 1
+    }
+    for op in recoveries.iter().flat_map(|recovery| recovery.ops()) {
+        heap.validate(Op::from(*op))?;
+    }
+    let mut recovered = Recovered::default();
+    let mut finished: Vec<Op> = Vec::new();
+    for recovery in &recoveries {
+        match recovery.outcome() {
+            Outcome::Idle => {}
+            Outcome::Undo => {
+                recovery.undo(); // 2
+                recovered.rolled_back += 1;
+            }
+            Outcome::Redo => {
+                let ops: Vec<Op> = recovery.ops().iter().map(|&op| Op::from(op)).collect();
+                heap.apply(&ops);
+                finished.extend(ops);
+                recovered.finished += 1;
+            }
+        }
+    }
+    let journals = recoveries.into_iter().map(|recovery| recovery.finish()).collect(); // 3
+    heap.finish(&finished); // 4
+    Ok((journals, recovered))
+}

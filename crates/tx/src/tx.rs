@@ -1,0 +1,205 @@
+//! [`Tx`]: what a transaction's body can do.
+//!
+//! Invariants
+//!   TX-3  A byte that was there before the transaction is noted, and the note fenced, before it is stored to.
+//!   TX-4  A block of the transaction's own is stored to unnoted: until the commit word it is free on media.
+//!
+//! Threads: a `Tx` belongs to the thread that runs the body.
+
+use crate::context::{Context, State};
+use crate::engine::{Inner, Lane};
+use crate::{Error, Result, TxLock};
+use everbyte_heap::{Block, Heap};
+use everbyte_log as log;
+use everbyte_media::{Media, seeded};
+
+/// A running transaction, given to the body by [`crate::Undo::run`].
+pub struct Tx<'t> {
+    pub(crate) inner: &'t Inner,
+    pub(crate) context: &'t Context,
+}
+
+impl Tx<'_> {
+    /// The media, to read from. Stores belong in [`Tx::write`], or after [`Tx::log_range`].
+    #[inline(always)]
+    pub fn media(&self) -> &Media {
+        &self.inner.media
+    }
+
+    /// The heap, to look at blocks. Its own allocations do not belong to the transaction.
+    pub fn heap(&self) -> &Heap {
+        &self.inner.heap
+    }
+
+    /// Notes what `at..at+len` holds, unless it is noted already or lies in a block of this transaction's own. The
+    /// range may then be stored to directly; it is flushed at the commit. One fence.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`]; [`Error::Heap`] if the lane needs more room and the object has none. Nothing has changed.
+    #[inline]
+    pub fn log_range(&self, at: u64, len: u64) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        if self.note(&mut state, at, len)? && !seeded("tx-note-unfenced") {
+            state.lane.as_mut().expect("noted in a lane").journal.fence(); // TX-3
+        }
+        Ok(())
+    }
+
+    /// [`Tx::log_range`] for several ranges, `(at, len)`, that share one fence: for what a transaction knows that it
+    /// will change.
+    ///
+    /// # Errors
+    /// As [`Tx::log_range`]; none of the ranges may be stored to then.
+    pub fn name_ranges(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        let mut noted = false;
+        for &(at, len) in ranges {
+            match self.note(&mut state, at, len) {
+                Ok(new) => noted |= new,
+                Err(error) => {
+                    // What has been noted counts as noted from now on, so it is fenced all the same.
+                    if noted {
+                        state.lane.as_mut().expect("noted in a lane").journal.fence();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        if noted && !seeded("tx-note-unfenced") {
+            state.lane.as_mut().expect("noted in a lane").journal.fence(); // TX-3
+        }
+        Ok(())
+    }
+
+    /// Stores bytes, noting what was there first if need be.
+    ///
+    /// # Errors
+    /// As [`Tx::log_range`]: nothing has been stored.
+    #[inline]
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.log_range(at, bytes.len() as u64)?;
+        self.inner.media.write(at, bytes);
+        Ok(())
+    }
+
+    /// Stores one word, noting what was there first if need be.
+    ///
+    /// # Errors
+    /// As [`Tx::log_range`]: nothing has been stored.
+    ///
+    /// # Panics
+    /// If `at` is not a multiple of 8.
+    #[inline]
+    pub fn store(&self, at: u64, value: u64) -> Result<()> {
+        self.log_range(at, 8)?;
+        self.inner.media.store(at, value);
+        Ok(())
+    }
+
+    /// Allocates a block of at least `size` bytes. It is the transaction's own: stores to it need no note and are
+    /// flushed at the commit; an abort or a crash gives it back. What it holds is unspecified.
+    ///
+    /// # Errors
+    /// [`Error::Heap`].
+    pub fn allocate(&self, size: u64) -> Result<Block> {
+        let mut state = self.context.state.borrow_mut();
+        self.lane(&mut state)?;
+        let block = self.inner.heap.reserve(size)?;
+        state.work.allocated.push(block);
+        Ok(block)
+    }
+
+    /// Frees the block at `at` at the commit; an abort keeps it. A block of this transaction's own is given back at its
+    /// end. It may be stored to until then.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has changed.
+    pub fn free(&self, at: u64) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        self.lane(&mut state)?;
+        let work = &mut state.work;
+        if let Some(own) = work.allocated.iter().position(|block| block.at == at) {
+            let block = work.allocated.remove(own);
+            work.discarded.push(block);
+            return Ok(());
+        }
+        let op = self.inner.heap.op_free(at)?;
+        work.frees.push(op);
+        Ok(())
+    }
+
+    /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit word, or its
+    /// rollback. A lock it has already is not taken again. Who locks in which order is the caller's care.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn lock(&self, lock: &TxLock) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        if state.locks.iter().any(|guard| lock.is(guard)) {
+            return Ok(());
+        }
+        self.lane(&mut state)?; // never waited for while a lock is held
+        let guard = lock.last.lock_arc();
+        state.seen = state.seen.max(*guard);
+        state.locks.push(guard);
+        Ok(())
+    }
+
+    /// Runs `hook` after the outermost transaction has committed and settled; never after a rollback.
+    pub fn on_commit(&self, hook: impl FnOnce() + 'static) {
+        self.context.state.borrow_mut().hooks.push(Box::new(hook));
+    }
+
+    /// The lane, taken if need be.
+    #[inline]
+    fn lane<'s>(&self, state: &'s mut State) -> Result<&'s mut Lane> {
+        if state.lane.is_none() {
+            state.lane = Some(self.inner.take_lane()?);
+        }
+        Ok(state.lane.as_mut().expect("taken just now"))
+    }
+
+    /// Notes a range; no fence. `false`: there was no need.
+    #[inline]
+    fn note(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
+        let end = at.checked_add(len).filter(|_| self.allowed(at, len)).ok_or_else(|| self.bad_range(at, len))?;
+        if len == 0 || state.work.ranges.covers(at, end) || state.work.owns(at, end) {
+            return Ok(false);
+        }
+        self.lane(state)?;
+        let State { lane, work, .. } = state;
+        let journal = &mut lane.as_mut().expect("taken just now").journal;
+        loop {
+            match journal.log(at, len) {
+                Ok(()) => break,
+                Err(log::Error::Full { needed, .. }) => self.inner.spill(journal, needed)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        work.ranges.push(at, end);
+        Ok(true)
+    }
+
+    /// Data of the object: behind the heap's own pages, or the root word, or the engine's part of the prime page.
+    #[inline]
+    fn allowed(&self, at: u64, len: u64) -> bool {
+        let object = self.inner.heap.object();
+        let prime = object.prime();
+        at >= prime + 4096 && self.inner.media.holds(at, len) && at + len <= object.backed()
+            || at == object.root_at() && len == 8
+            || at >= prime + crate::layout::TABLE + size_of::<crate::layout::Table>() as u64
+                && at < prime + 4096
+                && len <= prime + 4096 - at
+    }
+
+    #[cold]
+    fn bad_range(&self, at: u64, len: u64) -> Error {
+        Error::BadRange { at, len, object: self.inner.name() }
+    }
+}
+
+impl std::fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tx({}, depth {})", self.inner.name(), self.context.depth.get())
+    }
+}
