@@ -8,14 +8,13 @@
 
 mod kv;
 mod lmdb;
-#[cfg(has_pmemobj)]
+#[cfg_attr(not(has_pmemobj), path = "no_pmemobj.rs")]
 mod pmemobj;
 mod redb_kv;
 #[cfg(has_rocksdb)]
 mod rocks;
 
 pub use kv::{Failure, KvRival, Opened};
-#[cfg(has_pmemobj)]
 pub use pmemobj::Pmemobj;
 
 use std::path::Path;
@@ -27,9 +26,6 @@ pub const KV: &[&str] = &[
     #[cfg(has_rocksdb)]
     "rocksdb",
 ];
-
-/// Whether libpmemobj was found when this was built.
-pub const HAS_PMEMOBJ: bool = cfg!(has_pmemobj);
 
 /// Opens or creates the store of rival `name` in the existing folder `folder`.
 ///

@@ -48,7 +48,7 @@ impl Pmemobj {
     ///
     /// # Errors
     /// The library's own words.
-    pub fn create(path: &Path, size: usize) -> Result<Pmemobj, Failure> {
+    pub fn create(path: &Path, size: usize) -> Result<Option<Pmemobj>, Failure> {
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| Failure(error.to_string()))?;
         // SAFETY: two strings ended by zero.
         let pool = unsafe { pmemobj_create(name.as_ptr(), c"bench".as_ptr(), size, 0o600) };
@@ -62,7 +62,7 @@ impl Pmemobj {
         }
         // A pool handle is the pool's first byte, as the library's own inline `pmemobj_direct` has it.
         let root = pool.wrapping_byte_add(oid.offset as usize).cast();
-        Ok(Pmemobj { pool, root })
+        Ok(Some(Pmemobj { pool, root }))
     }
 
     fn transaction(&self, body: impl FnOnce()) {
@@ -136,7 +136,9 @@ impl Drop for Pmemobj {
 }
 
 fn said() -> Failure {
-    // SAFETY: the library always has a string, which this thread alone changes.
-    let text = unsafe { CStr::from_ptr(pmemobj_errormsg()) };
+    // SAFETY: takes nothing; the library always has a string.
+    let text = unsafe { pmemobj_errormsg() };
+    // SAFETY: ended by zero, and this thread alone changes it.
+    let text = unsafe { CStr::from_ptr(text) };
     Failure(format!("libpmemobj: {}", text.to_string_lossy()))
 }

@@ -12,5 +12,6 @@
 pub mod cases;
 pub mod harness;
 pub mod host;
+pub mod ours;
 pub mod pairs;
 pub mod report;

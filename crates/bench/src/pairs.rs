@@ -17,18 +17,19 @@ impl Random {
 
     /// The next number.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "a generator without an end is no iterator")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
     }
 
     /// A number below `end`, which is far below 2^32.
     #[inline]
     pub fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 32) * end >> 32
+        ((self.next() >> 32) * end) >> 32
     }
 }
 

@@ -1,6 +1,9 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
+mod kv;
 mod log;
+mod reopen;
+mod space;
 
 use crate::harness::Bench;
 
@@ -18,5 +21,21 @@ pub struct Case {
 }
 
 /// All of them, in the order `all` runs them.
-pub const ALL: &[Case] =
-    &[Case { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run }];
+pub const ALL: &[Case] = &[
+    Case { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run },
+    Case { name: "kv", about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk", run: kv::run },
+    Case {
+        name: "reopen",
+        about: "from opening to the first value, after a clean close and after kill -9",
+        run: reopen::run,
+    },
+    Case { name: "space", about: "bytes on the file system, loaded and after replacing every value", run: space::run },
+];
+
+/// Runs what a hidden word asks for, in a process that a case started; `None` if the word is none of them.
+pub fn hidden(words: &[String]) -> Option<Result> {
+    match words.split_first()? {
+        (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),
+        _ => None,
+    }
+}
