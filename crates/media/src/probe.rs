@@ -117,7 +117,7 @@ mod tests {
     fn check(directory: &Path) -> Probe {
         let probe = probe(directory).unwrap();
         assert!(probe.line_ns > 0.0 && probe.fence_ns >= 0.0 && probe.barrier_ns > 0.0 && probe.free_bytes > 0);
-        assert_eq!(std::fs::read_dir(directory).unwrap().filter(|entry| is_probe(entry)).count(), 0);
+        assert_eq!(std::fs::read_dir(directory).unwrap().filter(is_probe).count(), 0);
         probe
     }
 
