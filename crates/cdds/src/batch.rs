@@ -42,6 +42,10 @@ pub(crate) struct Writer {
     pub recent: OffsetSet,
     /// Nodes older than `opened` whose dead entries have been listed.
     pub scanned: OffsetSet,
+    /// Whether the last process died: empty slots of older nodes may then be empty only in its caches.
+    pub suspicious: bool,
+    /// Nodes older than `opened` whose empty slots have been flushed since.
+    pub adopted: OffsetSet,
     /// The last answer of `Pins::oldest`: never too new.
     pub horizon: u64,
     /// Ledgers too long for the area, kept reserved while their state counts.
@@ -329,6 +333,9 @@ impl<'t> Batch<'t> {
 
     /// Puts a record into an empty slot of `node`. `false`: there is no room.
     pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &Record, start: u64) -> Result<bool> {
+        if self.writer.suspicious && node.birth() <= self.writer.opened && self.writer.adopted.insert(node.at) {
+            self.adopt_empty(node);
+        }
         let order = node.order();
         let need = record.bytes.len() as u64;
         let mut top = u64::from(node.base_end);
@@ -383,6 +390,14 @@ impl<'t> Batch<'t> {
         self.fill(node, index, offset, key, record, start);
         self.insert_order(node, index, key, order)?;
         Ok(true)
+    }
+
+    /// Flushes the emptiness of empty slots, for the next version to reuse them (TREE-2).
+    fn adopt_empty(&mut self, node: &Node<'_>) {
+        for at in (node.base..node.count()).filter(|&index| node.start(index) == 0).map(|index| node.slot_at(index)) {
+            self.shared.media.adopt(at, 8);
+            self.emptied.insert(at);
+        }
     }
 
     /// Writes slot `index`, its start last.

@@ -91,6 +91,10 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     if header.checksum != header_sum(header) || header.area % 8 != 0 || !media.holds(header.area, AREA) {
         return damaged(header_at, "the tree's header fails its checksum");
     }
+    // A process that died rather than a machine may have left the commit in the caches: what recovery stores must not
+    // survive without it. What it commits was fenced before it.
+    media.adopt(header_at + COMMIT_AT, 16);
+    media.fence();
     let commit = media.load(header_at + COMMIT_AT);
     let (version, chosen) = (commit >> 1, (commit & 1) as usize);
     let state: State = media.get(header_at + STATES_AT[chosen]);
@@ -108,6 +112,8 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         graveyard: VecDeque::new(),
         recent: Default::default(),
         scanned: Default::default(),
+        suspicious: true,
+        adopted: Default::default(),
         horizon: 0,
         long_ledgers: [None, None],
         items: Items::default(),
@@ -172,6 +178,7 @@ fn replay(shared: &Shared, state: &State) -> Result<()> {
 fn void_unfinished(shared: &Shared, mut voids: Voids, version: u64) -> Result<()> {
     let media = &shared.media;
     let closed = media.load(shared.header + CLOSED_AT) == version;
+    shared.writer.lock().suspicious = !closed && media.capabilities().fence_settles;
     let next = voids.0.last().map_or(version, |last| last.1.max(version)) + 1;
     if closed || seeded("tree-void-forgotten") {
         shared.set_voids(voids);
