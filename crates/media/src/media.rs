@@ -6,7 +6,7 @@ use crate::counters::{Counter, Counters};
 use crate::direct::Direct;
 use crate::file::FileBackend;
 use crate::mapping::Mapping;
-use crate::{BackendKind, Counts, Error, FlushKind, Recorder, Result, seeded};
+use crate::{BackendKind, Counts, Durability, Error, FlushKind, Recorder, Result, seeded};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,6 +84,14 @@ impl Media {
             Backend::Direct(direct) => direct.kind,
             Backend::File(_) => BackendKind::File,
             Backend::Sim(_) => BackendKind::Sim,
+        }
+    }
+
+    /// What a barrier waits for. Where fences settle that is nothing more, in every mode.
+    pub fn durability(&self) -> Durability {
+        match &self.inner.backend {
+            Backend::File(file) => file.durability(),
+            Backend::Direct(_) | Backend::Sim(_) => Durability::Always,
         }
     }
 

@@ -80,6 +80,11 @@ struct Shared {
 }
 
 impl FileBackend {
+    /// What a barrier waits for.
+    pub fn durability(&self) -> Durability {
+        self.shared.durability
+    }
+
     /// Begins with a log that [`replay`] has emptied.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
