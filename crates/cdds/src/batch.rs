@@ -147,6 +147,11 @@ impl<'t> Batch<'t> {
         self.keys == 0
     }
 
+    /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed.
+    pub fn is_doomed(&self) -> bool {
+        self.doomed
+    }
+
     /// Binds `value` to `key`; returns whether the key was there.
     ///
     /// # Errors

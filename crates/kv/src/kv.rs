@@ -189,6 +189,12 @@ impl Batch<'_> {
         Range::new(self.tree.cursor(), Bounds::prefix(prefix))
     }
 
+    /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed. Errors that come before
+    /// anything was changed (a key that is too long) leave a batch as it was.
+    pub fn is_doomed(&self) -> bool {
+        self.tree.is_doomed()
+    }
+
     /// How many keys there are, this batch's writes included.
     pub fn len(&self) -> u64 {
         self.tree.len()
