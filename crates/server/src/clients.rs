@@ -1,0 +1,152 @@
+//! Who is connected: facts about one client, and the list of all connections.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use crate::connection::Connection;
+
+/// Whether and when a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Closing {
+    /// Not now.
+    #[default]
+    No,
+    /// Once its replies have left; nothing more is read.
+    AfterReplies,
+    /// At the end of this turn, whatever waits.
+    Now,
+}
+
+/// Whether a client wants replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReplyMode {
+    /// To every command.
+    #[default]
+    On,
+    /// To none.
+    Off,
+    /// To none, for one command that is still to come.
+    SkipNext,
+    /// To none, for the command under way.
+    Skip,
+}
+
+/// What commands see of a connection.
+pub struct Client {
+    /// Never reused within one run of the server.
+    pub id: u64,
+    /// The other side.
+    pub peer: SocketAddr,
+    /// This side.
+    pub local: SocketAddr,
+    /// The socket's file descriptor.
+    pub descriptor: i32,
+    /// As given by the client; may be empty.
+    pub name: Vec<u8>,
+    /// As given by the client's library.
+    pub library_name: Vec<u8>,
+    /// As given by the client's library.
+    pub library_version: Vec<u8>,
+    /// When it came.
+    pub connected: Instant,
+    /// When it last sent something.
+    pub active: Instant,
+    /// The last command.
+    pub command: &'static str,
+    /// Protocol, 2 or 3, as of the last command.
+    pub resp: u8,
+    /// Bytes received and not yet executed, as of the last turn.
+    pub input_size: usize,
+    /// Whether it wants replies.
+    pub reply_mode: ReplyMode,
+    /// Whether it is about to end.
+    pub closing: Closing,
+}
+
+impl Client {
+    /// Someone who has just come.
+    pub fn new(id: u64, peer: SocketAddr, local: SocketAddr, descriptor: i32, now: Instant) -> Client {
+        Client {
+            id,
+            peer,
+            local,
+            descriptor,
+            name: Vec::new(),
+            library_name: Vec::new(),
+            library_version: Vec::new(),
+            connected: now,
+            active: now,
+            command: "NULL",
+            resp: 2,
+            input_size: 0,
+            reply_mode: ReplyMode::On,
+            closing: Closing::No,
+        }
+    }
+
+    /// Forgets what the client said about itself, but for its library.
+    pub fn reset(&mut self) {
+        self.name.clear();
+        self.reply_mode = ReplyMode::On;
+    }
+}
+
+/// All connections, by slot. A slot is a poll token.
+#[derive(Default)]
+pub struct Clients {
+    slots: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    count: usize,
+}
+
+impl Clients {
+    /// How many there are, one that is being served included.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Those that are not being served right now.
+    pub fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().flatten().map(|connection| &**connection)
+    }
+
+    /// The slot that the next connection gets.
+    pub fn vacant(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.slots.len())
+    }
+
+    /// Puts a new connection into the vacant slot.
+    pub fn insert(&mut self, connection: Box<Connection>) {
+        match self.free.pop() {
+            Some(slot) => self.slots[slot] = Some(connection),
+            None => self.slots.push(Some(connection)),
+        }
+        self.count += 1;
+    }
+
+    /// Takes a connection out to serve it; it must come back by `restore` or `remove`.
+    pub fn take(&mut self, slot: usize) -> Option<Box<Connection>> {
+        self.slots.get_mut(slot)?.take()
+    }
+
+    /// Puts a served connection back.
+    pub fn restore(&mut self, slot: usize, connection: Box<Connection>) {
+        self.slots[slot] = Some(connection);
+    }
+
+    /// Frees the slot of a connection that was taken out for good.
+    pub fn remove(&mut self, slot: usize) {
+        self.free.push(slot);
+        self.count -= 1;
+    }
+
+    /// A connection in its slot.
+    pub fn get_mut(&mut self, slot: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// Every slot that is in use and not being served.
+    pub fn slots(&self) -> Vec<usize> {
+        (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()
+    }
+}

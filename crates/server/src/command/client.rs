@@ -1,0 +1,152 @@
+//! CLIENT: who is connected.
+
+use super::fail::{CLIENT_NAME, SYNTAX};
+use super::{Call, Fail, Outcome, is_word};
+use crate::clients::{Client, ReplyMode};
+use crate::resp::number::parse_integer;
+
+/// Whether a list of clients can show `name`.
+fn showable(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+/// Names the connection by argument `index`.
+pub fn rename(call: &mut Call<'_, '_>, index: usize) -> Outcome {
+    let name = call.args.get(index);
+    if !showable(name) {
+        return Err(CLIENT_NAME);
+    }
+    call.client.name = name.to_vec();
+    Ok(())
+}
+
+/// `CLIENT ID`
+pub fn id(call: &mut Call<'_, '_>) -> Outcome {
+    call.out.integer(call.client.id as i64);
+    Ok(())
+}
+
+/// `CLIENT SETNAME name`
+pub fn set_name(call: &mut Call<'_, '_>) -> Outcome {
+    rename(call, 2)?;
+    call.out.ok();
+    Ok(())
+}
+
+/// `CLIENT GETNAME`
+pub fn get_name(call: &mut Call<'_, '_>) -> Outcome {
+    match call.client.name.is_empty() {
+        true => call.out.null(),
+        false => call.out.bulk(&call.client.name),
+    }
+    Ok(())
+}
+
+/// `CLIENT SETINFO LIB-NAME | LIB-VER text`
+pub fn set_info(call: &mut Call<'_, '_>) -> Outcome {
+    let (option, text) = (call.args.get(2), call.args.get(3));
+    let (name, field) = match option {
+        _ if is_word(option, "lib-name") => ("lib-name", &mut call.client.library_name),
+        _ if is_word(option, "lib-ver") => ("lib-ver", &mut call.client.library_version),
+        _ => return Err(Fail::made([b"ERR Unrecognized option '", option, b"'"].concat())),
+    };
+    if !showable(text) {
+        return Err(Fail::made(format!("ERR {name} cannot contain spaces, newlines or special characters.")));
+    }
+    *field = text.to_vec();
+    call.out.ok();
+    Ok(())
+}
+
+/// `CLIENT NO-EVICT ON | OFF`
+pub fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
+    let mode = call.args.get(2);
+    if !is_word(mode, "on") && !is_word(mode, "off") {
+        return Err(SYNTAX);
+    }
+    call.out.ok();
+    Ok(())
+}
+
+/// `CLIENT REPLY ON | OFF | SKIP`
+pub fn reply(call: &mut Call<'_, '_>) -> Outcome {
+    let mode = call.args.get(2);
+    call.client.reply_mode = match mode {
+        _ if is_word(mode, "on") => ReplyMode::On,
+        _ if is_word(mode, "off") => ReplyMode::Off,
+        _ if is_word(mode, "skip") && call.client.reply_mode != ReplyMode::Off => ReplyMode::SkipNext,
+        _ if is_word(mode, "skip") => ReplyMode::Off,
+        _ => return Err(SYNTAX),
+    };
+    if call.client.reply_mode == ReplyMode::On {
+        call.out.ok();
+    }
+    Ok(())
+}
+
+/// `CLIENT INFO`
+pub fn info(call: &mut Call<'_, '_>) -> Outcome {
+    let text = line(call.client, call.out.pending(), call);
+    call.out.text(&text);
+    Ok(())
+}
+
+/// `CLIENT LIST [TYPE normal] [ID id ...]`
+pub fn list(call: &mut Call<'_, '_>) -> Outcome {
+    let options: Vec<&[u8]> = call.args.from(2).collect();
+    let mut wanted: Option<Vec<u64>> = None;
+    let mut shown = true;
+    match options[..] {
+        [] => {}
+        [word, kind] if is_word(word, "type") => match kind {
+            _ if is_word(kind, "normal") => {}
+            _ if ["master", "replica", "slave", "pubsub"].iter().any(|word| is_word(kind, word)) => shown = false,
+            _ => return Err(Fail::made([b"ERR Unknown client type '", kind, b"'"].concat())),
+        },
+        [word, ref ids @ ..] if is_word(word, "id") && !ids.is_empty() => {
+            let number = |id: &&[u8]| parse_integer(id).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+            let ids: Option<Vec<u64>> = ids.iter().map(number).collect();
+            wanted = Some(ids.ok_or(Fail::text("ERR Invalid client ID"))?);
+        }
+        _ => return Err(SYNTAX),
+    }
+    let wants = |id: u64| shown && wanted.as_ref().is_none_or(|wanted| wanted.contains(&id));
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    if wants(call.client.id) {
+        lines.push((call.client.id, line(call.client, call.out.pending(), call)));
+    }
+    for other in call.others.iter().filter(|other| wants(other.client.id)) {
+        lines.push((other.client.id, line(&other.client, other.out.pending(), call)));
+    }
+    lines.sort_unstable();
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    call.out.text(&text);
+    call.room()
+}
+
+fn line(client: &Client, pending: usize, call: &Call<'_, '_>) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let now = call.shared.now;
+    format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} obl={} \
+         events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
+        client.id,
+        client.peer,
+        client.local,
+        client.descriptor,
+        text(&client.name),
+        now.saturating_duration_since(client.connected).as_secs(),
+        now.saturating_duration_since(client.active).as_secs(),
+        client.input_size,
+        pending,
+        client.command,
+        client.resp,
+        text(&client.library_name),
+        text(&client.library_version),
+    )
+}
+
+/// `CLIENT HELP`
+pub fn help(call: &mut Call<'_, '_>) -> Outcome {
+    super::describe::help_of(call, "client")
+}

@@ -1,0 +1,81 @@
+//! CONFIG: the options this server was started with, under Redis's names where there are such.
+
+use super::{Call, Fail, Outcome};
+use crate::glob::{Case, matches};
+use crate::shared::Shared;
+
+/// A name and how to say its value.
+type Parameter = (&'static str, fn(&Shared) -> String);
+
+/// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask for them.
+const PARAMETERS: &[Parameter] = &[
+    ("appendfsync", |shared| shared.append_fsync().into()),
+    ("appendonly", |_| "yes".into()),
+    ("bind", |shared| shared.address.ip().to_string()),
+    ("client-query-buffer-limit", |shared| shared.options.input_size_max.to_string()),
+    ("databases", |_| "1".into()),
+    ("maxclients", |shared| shared.options.clients_max.to_string()),
+    ("maxmemory", |_| "0".into()),
+    ("maxmemory-policy", |_| "noeviction".into()),
+    ("output-size-max", |shared| shared.options.output_size_max.to_string()),
+    ("output-size-soft", |shared| shared.options.output_size_soft.to_string()),
+    ("output-stall-seconds", |shared| shared.options.output_stall.as_secs().to_string()),
+    ("port", |shared| shared.address.port().to_string()),
+    ("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
+    ("save", |_| String::new()),
+    ("timeout", |_| "0".into()),
+    ("turn-commands-max", |shared| shared.options.turn_commands_max.to_string()),
+    ("turn-size-max", |shared| shared.options.turn_size_max.to_string()),
+];
+
+/// `CONFIG GET pattern [pattern ...]`: a name that is no pattern is answered as it was written.
+pub fn get(call: &mut Call<'_, '_>) -> Outcome {
+    let mut wanted: Vec<(&[u8], &Parameter)> = Vec::new();
+    for asked in call.args.from(2) {
+        let exact = !asked.iter().any(|byte| b"*?[".contains(byte));
+        for parameter in PARAMETERS {
+            let name = parameter.0.as_bytes();
+            let fits = if exact { asked.eq_ignore_ascii_case(name) } else { matches(asked, name, Case::Folded) };
+            let shown = if exact { asked } else { name };
+            if fits && wanted.iter().all(|(known, _)| *known != shown) {
+                wanted.push((shown, parameter));
+            }
+        }
+    }
+    call.out.map(wanted.len());
+    for (name, (_, value)) in wanted {
+        call.out.bulk(name);
+        call.out.bulk(value(call.shared).as_bytes());
+    }
+    Ok(())
+}
+
+/// `CONFIG SET name value ...`
+pub fn set(call: &mut Call<'_, '_>) -> Outcome {
+    let name = call.args.get(2);
+    let known = PARAMETERS.iter().any(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+    Err(match known {
+        true => Fail::made(
+            [b"ERR CONFIG SET failed (possibly related to argument '", name, b"') - can't set immutable config"]
+                .concat(),
+        ),
+        false => Fail::made([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat()),
+    })
+}
+
+/// `CONFIG RESETSTAT`
+pub fn reset_stat(call: &mut Call<'_, '_>) -> Outcome {
+    call.shared.metrics.reset();
+    call.out.ok();
+    Ok(())
+}
+
+/// `CONFIG REWRITE`
+pub fn rewrite(_: &mut Call<'_, '_>) -> Outcome {
+    Err(Fail::text("ERR The server is running without a config file"))
+}
+
+/// `CONFIG HELP`
+pub fn help(call: &mut Call<'_, '_>) -> Outcome {
+    super::describe::help_of(call, "config")
+}

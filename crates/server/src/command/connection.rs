@@ -1,0 +1,116 @@
+//! Commands about the connection itself: PING, HELLO, SELECT, QUIT.
+
+use super::fail::{DATABASE, NO_PASSWORD, NOT_INT, NOT_INTEGER, SYNTAX, WRONG_PASSWORD};
+use super::{Call, Fail, Outcome, client, is_word};
+use crate::clients::Closing;
+use crate::resp::number::parse_integer;
+use crate::resp::reply::Protocol;
+use crate::shared::REDIS_VERSION;
+
+/// `PING [text]`
+pub fn ping(call: &mut Call<'_, '_>) -> Outcome {
+    match call.args.len() {
+        1 => call.out.simple("PONG"),
+        2 => call.out.bulk(call.args.get(1)),
+        _ => return Err(Fail::arity("ping")),
+    }
+    Ok(())
+}
+
+/// `ECHO text`
+pub fn echo(call: &mut Call<'_, '_>) -> Outcome {
+    call.out.bulk(call.args.get(1));
+    call.room()
+}
+
+/// There are no users and no passwords; the user every Redis has is accepted with any.
+fn authenticate(user: &[u8]) -> Outcome {
+    if user == b"default" { Ok(()) } else { Err(WRONG_PASSWORD) }
+}
+
+/// `AUTH [user] password`
+pub fn auth(call: &mut Call<'_, '_>) -> Outcome {
+    match call.args.len() {
+        2 => return Err(NO_PASSWORD),
+        3 => authenticate(call.args.get(1))?,
+        _ => return Err(SYNTAX),
+    }
+    call.out.ok();
+    Ok(())
+}
+
+/// `HELLO [protocol [AUTH user password] [SETNAME name]]`
+pub fn hello(call: &mut Call<'_, '_>) -> Outcome {
+    let mut protocol = None;
+    if call.args.len() > 1 {
+        protocol = match parse_integer(call.args.get(1)) {
+            Some(2) => Some(Protocol::Resp2),
+            Some(3) => Some(Protocol::Resp3),
+            Some(_) => return Err(Fail::text("NOPROTO unsupported protocol version")),
+            None => return Err(Fail::text("ERR Protocol version is not an integer or out of range")),
+        };
+    }
+    let mut index = 2;
+    while index < call.args.len() {
+        let (option, left) = (call.args.get(index), call.args.len() - 1 - index);
+        if is_word(option, "auth") && left >= 2 {
+            authenticate(call.args.get(index + 1))?;
+            index += 3;
+        } else if is_word(option, "setname") && left >= 1 {
+            client::rename(call, index + 1)?;
+            index += 2;
+        } else {
+            return Err(Fail::made([b"ERR Syntax error in HELLO option '", option, b"'"].concat()));
+        }
+    }
+    if let Some(protocol) = protocol {
+        call.out.protocol = protocol;
+    }
+    call.out.map(7);
+    call.out.bulk(b"server");
+    call.out.bulk(b"redis");
+    call.out.bulk(b"version");
+    call.out.bulk(REDIS_VERSION.as_bytes());
+    call.out.bulk(b"proto");
+    call.out.integer(if call.out.protocol == Protocol::Resp3 { 3 } else { 2 });
+    call.out.bulk(b"id");
+    call.out.integer(call.client.id as i64);
+    call.out.bulk(b"mode");
+    call.out.bulk(b"standalone");
+    call.out.bulk(b"role");
+    call.out.bulk(b"master");
+    call.out.bulk(b"modules");
+    call.out.array(0);
+    Ok(())
+}
+
+/// `SELECT 0`
+pub fn select(call: &mut Call<'_, '_>) -> Outcome {
+    let index = parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
+    match i32::try_from(index).map_err(|_| NOT_INT)? {
+        0 => call.out.ok(),
+        _ => return Err(DATABASE),
+    }
+    Ok(())
+}
+
+/// `QUIT`
+pub fn quit(call: &mut Call<'_, '_>) -> Outcome {
+    call.out.ok();
+    call.client.closing = Closing::AfterReplies;
+    Ok(())
+}
+
+/// `RESET`
+pub fn reset(call: &mut Call<'_, '_>) -> Outcome {
+    call.client.reset();
+    call.out.protocol = Protocol::Resp2;
+    call.out.simple("RESET");
+    Ok(())
+}
+
+/// `POST`, `Host:`: a browser made to send commands by a foreign page. It gets no second line in.
+pub fn hang_up(call: &mut Call<'_, '_>) -> Outcome {
+    call.client.closing = Closing::Now;
+    Ok(())
+}

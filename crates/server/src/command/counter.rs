@@ -1,0 +1,45 @@
+//! Numbers kept as text: INCR and its kin.
+
+use super::fail::{DECREMENT, NOT_INTEGER, OVERFLOW};
+use super::{Call, Fail, Outcome};
+use crate::resp::number::{parse_integer, write_integer};
+
+fn add(call: &mut Call<'_, '_>, amount: i64) -> Outcome {
+    let key = call.args.get(1);
+    let old = match call.keys.get(key)? {
+        Some(text) => parse_integer(&text).ok_or(NOT_INTEGER)?,
+        None => 0,
+    };
+    let new = old.checked_add(amount).ok_or(OVERFLOW)?;
+    let mut text = Vec::with_capacity(20);
+    write_integer(&mut text, new);
+    call.keys.put(key, &text)?;
+    call.out.integer(new);
+    Ok(())
+}
+
+fn amount(call: &Call<'_, '_>) -> Result<i64, Fail> {
+    parse_integer(call.args.get(2)).ok_or(NOT_INTEGER)
+}
+
+/// `INCR key`
+pub fn incr(call: &mut Call<'_, '_>) -> Outcome {
+    add(call, 1)
+}
+
+/// `DECR key`
+pub fn decr(call: &mut Call<'_, '_>) -> Outcome {
+    add(call, -1)
+}
+
+/// `INCRBY key amount`
+pub fn incrby(call: &mut Call<'_, '_>) -> Outcome {
+    let amount = amount(call)?;
+    add(call, amount)
+}
+
+/// `DECRBY key amount`
+pub fn decrby(call: &mut Call<'_, '_>) -> Outcome {
+    let amount = amount(call)?.checked_neg().ok_or(DECREMENT)?;
+    add(call, amount)
+}

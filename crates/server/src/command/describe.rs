@@ -1,0 +1,232 @@
+//! COMMAND: the table, told to clients.
+
+use super::{Call, Command, Fail, Flags, KeyUse, Outcome, Table, is_word};
+use crate::glob::{Case, matches};
+use crate::resp::reply::Replies;
+
+/// Flags by the names and in the order that clients know.
+const FLAG_NAMES: &[(Flags, &str)] = &[
+    (Flags::WRITE, "write"),
+    (Flags::READONLY, "readonly"),
+    (Flags::DENYOOM, "denyoom"),
+    (Flags::ADMIN, "admin"),
+    (Flags::NOSCRIPT, "noscript"),
+    (Flags::LOADING, "loading"),
+    (Flags::STALE, "stale"),
+    (Flags::FAST, "fast"),
+    (Flags::NO_AUTH, "no_auth"),
+    (Flags::NO_MULTI, "no_multi"),
+    (Flags::ALLOW_BUSY, "allow_busy"),
+];
+
+/// The categories of a command; some follow from its flags.
+fn categories(flags: Flags) -> Vec<&'static str> {
+    let has = |flag| flags.contains(flag);
+    [
+        (has(Flags::KEYSPACE), "@keyspace"),
+        (has(Flags::READONLY), "@read"),
+        (has(Flags::WRITE), "@write"),
+        (has(Flags::STRING), "@string"),
+        (has(Flags::ADMIN), "@admin"),
+        (has(Flags::FAST), "@fast"),
+        (!has(Flags::FAST), "@slow"),
+        (has(Flags::ADMIN) || has(Flags::DANGEROUS), "@dangerous"),
+        (has(Flags::CONNECTION), "@connection"),
+    ]
+    .into_iter()
+    .filter_map(|(is, name)| is.then_some(name))
+    .collect()
+}
+
+fn words<'a>(out: &mut Replies, words: impl ExactSizeIterator<Item = &'a str>) {
+    out.set(words.len());
+    words.for_each(|word| out.simple(word));
+}
+
+fn key_use(out: &mut Replies, key: &KeyUse) {
+    out.map(3 + usize::from(key.notes.is_some()));
+    if let Some(notes) = key.notes {
+        out.bulk(b"notes");
+        out.bulk(notes.as_bytes());
+    }
+    out.bulk(b"flags");
+    words(out, key.flags.iter().copied());
+    out.bulk(b"begin_search");
+    out.map(2);
+    out.bulk(b"type");
+    out.bulk(b"index");
+    out.bulk(b"spec");
+    out.map(1);
+    out.bulk(b"index");
+    out.integer(i64::from(key.first));
+    out.bulk(b"find_keys");
+    out.map(2);
+    out.bulk(b"type");
+    out.bulk(b"range");
+    out.bulk(b"spec");
+    out.map(3);
+    out.bulk(b"lastkey");
+    out.integer(i64::from(key.last));
+    out.bulk(b"keystep");
+    out.integer(i64::from(key.step));
+    out.bulk(b"limit");
+    out.integer(0);
+}
+
+fn describe(out: &mut Replies, command: &Command) {
+    out.array(10);
+    out.bulk(command.name.as_bytes());
+    out.integer(i64::from(command.arity));
+    let flags: Vec<&str> =
+        FLAG_NAMES.iter().filter(|(flag, _)| command.flags.contains(*flag)).map(|(_, name)| *name).collect();
+    words(out, flags.into_iter());
+    let (first, last, step) = command.keys;
+    out.integer(i64::from(first));
+    out.integer(i64::from(last));
+    out.integer(i64::from(step));
+    words(out, categories(command.flags).into_iter());
+    out.set(command.tips.len());
+    command.tips.iter().for_each(|tip| out.bulk(tip.as_bytes()));
+    out.set(command.key_uses.len());
+    command.key_uses.iter().for_each(|key| key_use(out, key));
+    match command.subcommands.len() {
+        0 => out.set(0), // a list when there are some, a set when there are none: as clients know it
+        count => out.array(count),
+    }
+    command.subcommands.iter().for_each(|sub| describe(out, sub));
+}
+
+/// Commands that are no subcommands.
+fn tops() -> impl Iterator<Item = &'static Command> {
+    Table::get().rows.iter().copied().filter(|command| !command.name.contains('|'))
+}
+
+/// `COMMAND`
+pub fn all(call: &mut Call<'_, '_>) -> Outcome {
+    call.out.array(tops().count());
+    tops().for_each(|command| describe(call.out, command));
+    Ok(())
+}
+
+/// `COMMAND COUNT`
+pub fn count(call: &mut Call<'_, '_>) -> Outcome {
+    call.out.integer(tops().count() as i64);
+    Ok(())
+}
+
+/// `COMMAND INFO [name ...]`
+pub fn info(call: &mut Call<'_, '_>) -> Outcome {
+    if call.args.len() == 2 {
+        return all(call);
+    }
+    call.out.array(call.args.len() - 2);
+    for name in call.args.from(2) {
+        match Table::get().find(name) {
+            Some(index) => describe(call.out, Table::get().rows[index]),
+            None => call.out.null(),
+        }
+    }
+    call.room()
+}
+
+fn document(out: &mut Replies, command: &Command) {
+    out.bulk(command.name.as_bytes());
+    out.map(4 + usize::from(!command.subcommands.is_empty()));
+    for (field, value) in [
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", command.group),
+        ("complexity", command.complexity),
+    ] {
+        out.bulk(field.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+    if !command.subcommands.is_empty() {
+        out.bulk(b"subcommands");
+        out.map(command.subcommands.len());
+        command.subcommands.iter().for_each(|sub| document(out, sub));
+    }
+}
+
+/// `COMMAND DOCS [name ...]`: unknown names are left out.
+pub fn docs(call: &mut Call<'_, '_>) -> Outcome {
+    let table = Table::get();
+    let wanted: Vec<&Command> = match call.args.len() {
+        2 => tops().collect(),
+        _ => call.args.from(2).filter_map(|name| table.find(name)).map(|index| table.rows[index]).collect(),
+    };
+    call.out.map(wanted.len());
+    wanted.into_iter().for_each(|command| document(call.out, command));
+    call.room()
+}
+
+/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
+pub fn list(call: &mut Call<'_, '_>) -> Outcome {
+    let options: Vec<&[u8]> = call.args.from(2).collect();
+    let chosen: Vec<&Command> = match options[..] {
+        [] => tops().collect(),
+        [by, kind, value] if is_word(by, "filterby") => match kind {
+            _ if is_word(kind, "module") => Vec::new(),
+            _ if is_word(kind, "aclcat") => tops()
+                .filter(|command| {
+                    categories(command.flags).iter().any(|name| value.eq_ignore_ascii_case(&name.as_bytes()[1..]))
+                })
+                .collect(),
+            _ if is_word(kind, "pattern") => Table::get()
+                .rows
+                .iter()
+                .copied()
+                .filter(|command| matches(value, command.name.as_bytes(), Case::Folded))
+                .collect(),
+            _ => return Err(super::fail::SYNTAX),
+        },
+        _ => return Err(super::fail::SYNTAX),
+    };
+    call.out.array(chosen.len());
+    chosen.iter().for_each(|command| call.out.bulk(command.name.as_bytes()));
+    Ok(())
+}
+
+/// `COMMAND GETKEYS command arguments ...`
+pub fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
+    let count = call.args.len() as i64 - 2;
+    let Some(index) = Table::get().find(call.args.get(2)) else {
+        return Err(Fail::text("ERR Invalid command specified"));
+    };
+    let command = Table::get().rows[index];
+    let (first, last, step) = command.keys;
+    if step == 0 {
+        return Err(Fail::text("ERR The command has no key arguments"));
+    }
+    let arity = i64::from(command.arity);
+    if (arity > 0 && count != arity) || count < -arity {
+        return Err(Fail::text("ERR Invalid number of arguments specified for command"));
+    }
+    let last = if last < 0 { count + i64::from(last) } else { i64::from(last) };
+    let places: Vec<usize> = (i64::from(first)..=last).step_by(step as usize).map(|at| at as usize + 2).collect();
+    call.out.array(places.len());
+    places.into_iter().for_each(|at| call.out.bulk(call.args.get(at)));
+    Ok(())
+}
+
+/// The subcommands of `container`, as lines for people.
+pub fn help_of(call: &mut Call<'_, '_>, container: &str) -> Outcome {
+    let Some(index) = Table::get().find(container.as_bytes()) else { return Err(super::fail::SYNTAX) };
+    let command = Table::get().rows[index];
+    call.out.array(1 + 2 * command.subcommands.len());
+    call.out.simple(&format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        command.name.to_ascii_uppercase()
+    ));
+    for sub in command.subcommands {
+        let name = sub.name.split('|').next_back().unwrap_or_default();
+        call.out.simple(&name.to_ascii_uppercase());
+        call.out.simple(&format!("    {}", sub.summary));
+    }
+    Ok(())
+}
+
+/// `COMMAND HELP`
+pub fn help(call: &mut Call<'_, '_>) -> Outcome {
+    help_of(call, "command")
+}

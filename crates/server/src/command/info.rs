@@ -1,0 +1,191 @@
+//! INFO: figures by section, all of them real. Names are Redis's where the meaning is.
+
+use std::fmt::Write;
+use std::time::UNIX_EPOCH;
+
+use super::{Call, Outcome, Table, is_word};
+use crate::shared::REDIS_VERSION;
+
+/// A section: its name, whether it is shown by default, and what writes its lines.
+type Section = (&'static str, bool, fn(&mut String, &mut Call<'_, '_>) -> Outcome);
+
+const SECTIONS: &[Section] = &[
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, cpu),
+    ("Commandstats", false, command_stats),
+    ("Cluster", true, cluster),
+    ("Keyspace", true, keyspace),
+];
+
+/// `INFO [section ...]`
+pub fn info(call: &mut Call<'_, '_>) -> Outcome {
+    let asked: Vec<&[u8]> = call.args.from(1).collect();
+    let all = asked.iter().any(|word| is_word(word, "all") || is_word(word, "everything"));
+    let default = asked.is_empty() || asked.iter().any(|word| is_word(word, "default"));
+    let mut text = String::new();
+    for (name, shown, section) in SECTIONS {
+        let named = asked.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        if all || named || (default && *shown) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            text.push_str(&format!("# {name}\r\n"));
+            section(&mut text, call)?;
+        }
+    }
+    call.out.text(&text);
+    Ok(())
+}
+
+/// Appends `name:value`.
+fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+    // Writing to a string does not fail.
+    let _ = write!(text, "{name}:{value}\r\n");
+}
+
+fn server(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let shared = &call.shared;
+    let uptime = shared.now.saturating_duration_since(shared.started).as_secs();
+    line(text, "redis_version", REDIS_VERSION);
+    line(text, "everbyte_version", env!("CARGO_PKG_VERSION"));
+    line(text, "redis_mode", "standalone");
+    line(text, "os", format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
+    line(text, "arch_bits", usize::BITS);
+    line(text, "multiplexing_api", "epoll");
+    line(text, "process_id", std::process::id());
+    line(text, "tcp_port", shared.address.port());
+    line(text, "server_time_usec", UNIX_EPOCH.elapsed().unwrap_or_default().as_micros());
+    line(text, "uptime_in_seconds", uptime);
+    line(text, "uptime_in_days", uptime / 86_400);
+    Ok(())
+}
+
+fn clients(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let waiting: usize = call.others.iter().map(|other| other.out.pending()).sum();
+    let received: usize = call.others.iter().map(|other| other.input_size()).sum();
+    line(text, "connected_clients", call.others.count());
+    line(text, "maxclients", call.shared.options.clients_max);
+    line(text, "clients_input_bytes", received);
+    line(text, "clients_output_bytes", waiting);
+    line(text, "blocked_clients", 0);
+    line(text, "scan_cursors", call.shared.cursors.count());
+    Ok(())
+}
+
+fn memory(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let (resident, peak) = process_memory();
+    let clients: usize = call.others.iter().map(|other| other.memory()).sum();
+    line(text, "used_memory", resident);
+    line(text, "used_memory_rss", resident);
+    line(text, "used_memory_peak", peak);
+    line(text, "mem_clients_normal", clients);
+    line(text, "maxmemory", 0);
+    line(text, "maxmemory_policy", "noeviction");
+    Ok(())
+}
+
+/// Resident bytes now and at most, as the system counts them; zeros where it does not say.
+fn process_memory() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kilobytes = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok());
+        kilobytes.unwrap_or(0) * 1024
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
+
+fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let shared = &call.shared;
+    line(text, "loading", 0);
+    line(text, "aof_enabled", 1);
+    line(text, "appendfsync", shared.append_fsync());
+    line(text, "durability", format_args!("{:?}", shared.kv.store().media().durability()));
+    let (store, counts, tree) = (shared.kv.store().info(), shared.kv.store().media().counts(), shared.kv.stats());
+    line(text, "store_backend", store.backend.name());
+    line(text, "store_path", shared.kv.store().media().path().display());
+    line(text, "store_table", shared.kv.name());
+    line(text, "store_max_bytes", store.max);
+    line(text, "store_file_bytes", store.len);
+    line(text, "store_backed_bytes", store.backed);
+    line(text, "store_lines_flushed", counts.lines);
+    line(text, "store_fences", counts.fences);
+    line(text, "store_barriers", counts.barriers);
+    line(text, "store_log_bytes", counts.log_bytes);
+    line(text, "store_syncs", counts.syncs);
+    line(text, "tree_version", tree.version);
+    line(text, "tree_oldest_version", tree.oldest);
+    line(text, "tree_commits", tree.commits);
+    let metrics = &shared.metrics;
+    line(text, "settled_turns", metrics.settled);
+    line(text, "settle_usec", metrics.settle_time.as_micros());
+    line(text, "settle_usec_max", metrics.settle_time_max.as_micros());
+    let mean = metrics.settle_time.as_micros().checked_div(u128::from(metrics.settled)).unwrap_or(0);
+    line(text, "settle_usec_mean", mean);
+    Ok(())
+}
+
+fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let metrics = &call.shared.metrics;
+    line(text, "total_connections_received", metrics.connections);
+    line(text, "total_commands_processed", metrics.commands);
+    line(text, "instantaneous_ops_per_sec", metrics.commands_per_second);
+    line(text, "total_net_input_bytes", metrics.input_bytes);
+    line(text, "total_net_output_bytes", metrics.output_bytes);
+    line(text, "rejected_connections", metrics.connections_rejected);
+    line(text, "malformed_connections", metrics.connections_malformed);
+    line(text, "over_limit_connections", metrics.connections_over_limit);
+    line(text, "back_pressure_pauses", metrics.back_pressure);
+    line(text, "total_error_replies", metrics.errors);
+    line(text, "keyspace_hits", metrics.hits);
+    line(text, "keyspace_misses", metrics.misses);
+    line(text, "expired_keys", 0);
+    line(text, "evicted_keys", 0);
+    line(text, "total_turns", metrics.turns);
+    line(text, "turn_commands_max", metrics.turn_commands_max);
+    Ok(())
+}
+
+fn replication(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
+    line(text, "role", "master");
+    line(text, "connected_slaves", 0);
+    Ok(())
+}
+
+/// Processor time of the process, by /proc; the unit of the fields is a hundredth of a second on every Linux we run on.
+fn cpu(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
+    let seconds = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
+    line(text, "used_cpu_sys", format_args!("{:.6}", seconds(12)));
+    line(text, "used_cpu_user", format_args!("{:.6}", seconds(11)));
+    Ok(())
+}
+
+fn command_stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    for (command, counts) in Table::get().rows.iter().zip(&call.shared.metrics.by_command) {
+        if counts.calls > 0 {
+            let name = format!("cmdstat_{}", command.name);
+            line(text, &name, format_args!("calls={},failed_calls={}", counts.calls, counts.failed));
+        }
+    }
+    Ok(())
+}
+
+fn cluster(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
+    line(text, "cluster_enabled", 0);
+    Ok(())
+}
+
+fn keyspace(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
+    let count = call.keys.len()?;
+    if count > 0 {
+        line(text, "db0", format_args!("keys={count},expires=0,avg_ttl=0"));
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! Commands as data: what each is called, takes and promises, and the function that does it.
+//!
+//! A request is looked up by name (and by its second word, for commands that are containers), its number of arguments is
+//! compared with the table, then its handler runs. COMMAND, COMMAND INFO, DOCS, LIST and GETKEYS answer from the same
+//! table, so what is said about a command is what is done.
+//!
+//! A handler writes its reply and returns, or returns a [`Fail`]; the caller then takes back what it wrote and writes the
+//! error. Handlers change keys only through the turn's [`Keyspace`], which the turn commits.
+
+mod client;
+mod config;
+mod connection;
+mod counter;
+mod describe;
+mod fail;
+mod info;
+mod keys;
+mod range;
+mod scan;
+mod server;
+mod strings;
+mod table;
+
+use std::sync::OnceLock;
+
+use crate::clients::{Client, Clients};
+use crate::keyspace::Keyspace;
+use crate::resp::parse::Args;
+use crate::resp::reply::Replies;
+use crate::shared::Shared;
+
+pub use fail::{Fail, Outcome, store_text};
+
+bitflags::bitflags! {
+    /// What a command does, in the words of `COMMAND INFO`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Flags: u32 {
+        /// May change keys.
+        const WRITE = 1;
+        /// Reads keys.
+        const READONLY = 1 << 1;
+        /// May need more space.
+        const DENYOOM = 1 << 2;
+        /// For operators.
+        const ADMIN = 1 << 3;
+        /// Not for scripts.
+        const NOSCRIPT = 1 << 4;
+        /// Allowed while loading.
+        const LOADING = 1 << 5;
+        /// Allowed on stale replicas.
+        const STALE = 1 << 6;
+        /// Constant or logarithmic time.
+        const FAST = 1 << 7;
+        /// Needs no authentication.
+        const NO_AUTH = 1 << 8;
+        /// Not inside a transaction.
+        const NO_MULTI = 1 << 9;
+        /// Allowed while a script hangs.
+        const ALLOW_BUSY = 1 << 10;
+
+        /// Category: about keys of any type.
+        const KEYSPACE = 1 << 16;
+        /// Category: about byte strings.
+        const STRING = 1 << 17;
+        /// Category: can hurt.
+        const DANGEROUS = 1 << 18;
+        /// Category: about the connection.
+        const CONNECTION = 1 << 19;
+    }
+}
+
+/// What a command does with its keys, as a key specification.
+#[derive(Debug)]
+pub struct KeyUse {
+    /// First key argument.
+    pub first: i32,
+    /// Last key argument, relative to the first; negative counts from the end.
+    pub last: i32,
+    /// Distance of keys.
+    pub step: i32,
+    /// RO, RW, OW, RM and access, update, insert, delete.
+    pub flags: &'static [&'static str],
+    /// A remark.
+    pub notes: Option<&'static str>,
+}
+
+/// One row of the table.
+pub struct Command {
+    /// Lower case; `container|sub` for subcommands.
+    pub name: &'static str,
+    /// Number of arguments with the name; negative: at least so many.
+    pub arity: i32,
+    /// What it does.
+    pub flags: Flags,
+    /// First key argument, last, and their distance; zeros: no keys.
+    pub keys: (i32, i32, i32),
+    /// What it does with them.
+    pub key_uses: &'static [KeyUse],
+    /// Hints for clients that route.
+    pub tips: &'static [&'static str],
+    /// The group it is documented in.
+    pub group: &'static str,
+    /// The Redis version that brought it, or ours.
+    pub since: &'static str,
+    /// Cost here.
+    pub complexity: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Commands of a container.
+    pub subcommands: &'static [Command],
+    /// Does it.
+    pub handler: fn(&mut Call<'_, '_>) -> Outcome,
+}
+
+/// Everything a handler may touch.
+pub struct Call<'c, 'k> {
+    /// The request.
+    pub args: Args<'c>,
+    /// Where the reply goes.
+    pub out: &'c mut Replies,
+    /// Who asks.
+    pub client: &'c mut Client,
+    /// All others.
+    pub others: &'c Clients,
+    /// The keys, under this turn's batch.
+    pub keys: &'c mut Keyspace<'k>,
+    /// The server's own state.
+    pub shared: &'c mut Shared,
+}
+
+impl Call<'_, '_> {
+    /// Fails when the replies waiting for this client are more than it may have.
+    pub fn room(&self) -> Outcome {
+        if self.out.pending() > self.shared.options.output_size_max {
+            return Err(Fail::OutputLimit);
+        }
+        Ok(())
+    }
+}
+
+/// Whether `arg` is the option `word` (given in lower case).
+pub fn is_word(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The table made ready for look-ups.
+pub struct Table {
+    /// Commands and, behind their containers, subcommands.
+    pub rows: Vec<&'static Command>,
+    slots: Vec<u16>,
+}
+
+const SLOTS: usize = 1024;
+const FREE: u16 = u16::MAX;
+
+impl Table {
+    /// The one table.
+    pub fn get() -> &'static Table {
+        static TABLE: OnceLock<Table> = OnceLock::new();
+        TABLE.get_or_init(|| {
+            let rows: Vec<&'static Command> =
+                table::COMMANDS.iter().flat_map(|command| [command].into_iter().chain(command.subcommands)).collect();
+            assert!(rows.len() * 4 <= SLOTS, "the table of commands needs more slots");
+            let mut slots = vec![FREE; SLOTS];
+            for (index, command) in rows.iter().enumerate() {
+                let mut slot = hash(command.name.as_bytes());
+                while slots[slot % SLOTS] != FREE {
+                    slot += 1;
+                }
+                slots[slot % SLOTS] = index as u16;
+            }
+            Table { rows, slots }
+        })
+    }
+
+    /// The row called `name`, in any case.
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
+        let mut slot = hash(name);
+        loop {
+            match self.slots[slot % SLOTS] {
+                FREE => return None,
+                index if self.rows[usize::from(index)].name.as_bytes().eq_ignore_ascii_case(name) => {
+                    return Some(usize::from(index));
+                }
+                _ => slot += 1,
+            }
+        }
+    }
+
+    /// The row that answers a request, after all checks that need only its words.
+    pub fn look_up(&self, args: &Args<'_>) -> Result<usize, Fail> {
+        let mut index = self.find(args.get(0)).ok_or_else(|| unknown(args))?;
+        let command = self.rows[index];
+        if !command.subcommands.is_empty() && args.len() > 1 {
+            let full = [command.name.as_bytes(), b"|", args.get(1)].concat();
+            index = self.find(&full).ok_or_else(|| unknown_subcommand(command.name, args.get(1)))?;
+        }
+        let command = self.rows[index];
+        let count = args.len() as i64;
+        let arity = i64::from(command.arity);
+        if (arity > 0 && count != arity) || count < -arity {
+            return Err(Fail::arity(command.name));
+        }
+        Ok(index)
+    }
+}
+
+/// FNV-1a over lower case letters: names are short.
+fn hash(name: &[u8]) -> usize {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in name {
+        hash = (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x100_0000_01b3);
+    }
+    (hash ^ (hash >> 32)) as usize
+}
+
+/// What a C string of at most `size_max` bytes would show.
+fn shown(bytes: &[u8], size_max: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(size_max)];
+    &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]
+}
+
+fn unknown(args: &Args<'_>) -> Fail {
+    const SHOWN_MAX: usize = 128;
+    let mut list = Vec::new();
+    for arg in args.from(1) {
+        if list.len() >= SHOWN_MAX {
+            break;
+        }
+        let arg = shown(arg, SHOWN_MAX - list.len());
+        list.extend_from_slice(&[b"'", arg, b"' "].concat());
+    }
+    let name = shown(args.get(0), SHOWN_MAX);
+    Fail::made([b"ERR unknown command '", name, b"', with args beginning with: ", &list[..]].concat())
+}
+
+fn unknown_subcommand(container: &str, name: &[u8]) -> Fail {
+    let help = container.to_ascii_uppercase();
+    Fail::made([b"ERR unknown subcommand '", shown(name, 128), b"'. Try ", help.as_bytes(), b" HELP."].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_any_case_and_once() {
+        let table = Table::get();
+        for (index, command) in table.rows.iter().enumerate() {
+            assert_eq!(table.find(command.name.as_bytes()), Some(index), "{}", command.name);
+            assert_eq!(table.find(command.name.to_ascii_uppercase().as_bytes()), Some(index));
+            assert!(command.name.len() <= 32 && !command.summary.is_empty() && !command.complexity.is_empty());
+            assert!(command.arity != 0);
+        }
+        assert_eq!(table.find(b""), None);
+        assert_eq!(table.find(b"nosuch"), None);
+    }
+}

@@ -1,0 +1,270 @@
+//! Byte strings: GET, SET and their kin. A value is exactly its bytes.
+
+use super::fail::{NO_EXPIRY, NOT_INTEGER, OFFSET, SYNTAX, TOO_LONG};
+use super::{Call, Fail, Outcome, is_word};
+use crate::resp::number::parse_integer;
+
+/// Replies with a value that may be absent.
+fn value(call: &mut Call<'_, '_>, value: Option<Vec<u8>>) -> Outcome {
+    match value {
+        Some(value) => call.out.bulk_owned(value),
+        None => call.out.null(),
+    }
+    call.room()
+}
+
+/// `GET key`
+pub fn get(call: &mut Call<'_, '_>) -> Outcome {
+    let found = call.keys.get(call.args.get(1))?;
+    call.shared.metrics.look_up(found.is_some());
+    value(call, found)
+}
+
+#[derive(Default)]
+struct SetOptions {
+    if_absent: bool,
+    if_present: bool,
+    get: bool,
+    keep: bool,
+    expiry: bool,
+}
+
+fn set_options(call: &Call<'_, '_>) -> Result<SetOptions, Fail> {
+    let mut options = SetOptions::default();
+    let mut rest = call.args.from(3);
+    while let Some(arg) = rest.next() {
+        let expiry = ["ex", "px", "exat", "pxat"].iter().any(|word| is_word(arg, word));
+        let fits = match arg {
+            _ if is_word(arg, "nx") => {
+                options.if_absent = true;
+                !options.if_present
+            }
+            _ if is_word(arg, "xx") => {
+                options.if_present = true;
+                !options.if_absent
+            }
+            _ if is_word(arg, "get") => {
+                options.get = true;
+                true
+            }
+            _ if is_word(arg, "keepttl") => {
+                options.keep = true;
+                !options.expiry
+            }
+            _ if expiry => !options.keep && !std::mem::replace(&mut options.expiry, true) && rest.next().is_some(),
+            _ => false,
+        };
+        if !fits {
+            return Err(SYNTAX);
+        }
+    }
+    if options.expiry { Err(NO_EXPIRY) } else { Ok(options) }
+}
+
+/// `SET key value [NX | XX] [GET] [KEEPTTL]`
+pub fn set(call: &mut Call<'_, '_>) -> Outcome {
+    let (key, new) = (call.args.get(1), call.args.get(2));
+    if call.args.len() == 3 {
+        call.keys.put(key, new)?;
+        call.out.ok();
+        return Ok(());
+    }
+    let options = set_options(call)?;
+    let old = match options.get {
+        true => call.keys.get(key)?,
+        false => None,
+    };
+    let found = match options.get {
+        true => old.is_some(),
+        false => (options.if_absent || options.if_present) && call.keys.contains(key)?,
+    };
+    let stored = !(options.if_absent && found || options.if_present && !found);
+    if stored {
+        call.keys.put(key, new)?;
+    }
+    match (options.get, stored) {
+        (true, _) => return value(call, old),
+        (false, true) => call.out.ok(),
+        (false, false) => call.out.null(),
+    }
+    Ok(())
+}
+
+/// `SETNX key value`
+pub fn setnx(call: &mut Call<'_, '_>) -> Outcome {
+    let absent = !call.keys.contains(call.args.get(1))?;
+    if absent {
+        call.keys.put(call.args.get(1), call.args.get(2))?;
+    }
+    call.out.integer(i64::from(absent));
+    Ok(())
+}
+
+/// `GETSET key value`
+pub fn getset(call: &mut Call<'_, '_>) -> Outcome {
+    let old = call.keys.get(call.args.get(1))?;
+    call.keys.put(call.args.get(1), call.args.get(2))?;
+    value(call, old)
+}
+
+/// `GETDEL key`
+pub fn getdel(call: &mut Call<'_, '_>) -> Outcome {
+    let old = call.keys.get(call.args.get(1))?;
+    if old.is_some() {
+        call.keys.delete(call.args.get(1))?;
+    }
+    value(call, old)
+}
+
+/// `GETEX key [PERSIST]`
+pub fn getex(call: &mut Call<'_, '_>) -> Outcome {
+    let options: Vec<&[u8]> = call.args.from(2).collect();
+    match options[..] {
+        [] => {}
+        [persist] if is_word(persist, "persist") => {}
+        [unit, _] if ["ex", "px", "exat", "pxat"].iter().any(|word| is_word(unit, word)) => return Err(NO_EXPIRY),
+        _ => return Err(SYNTAX),
+    }
+    get(call)
+}
+
+/// `MGET key [key ...]`
+pub fn mget(call: &mut Call<'_, '_>) -> Outcome {
+    call.out.array(call.args.len() - 1);
+    for key in call.args.from(1) {
+        let found = call.keys.get(key)?;
+        call.shared.metrics.look_up(found.is_some());
+        value(call, found)?;
+    }
+    Ok(())
+}
+
+fn pairs_given(call: &Call<'_, '_>, name: &str) -> Outcome {
+    match call.args.len() % 2 {
+        1 => Ok(()),
+        _ => Err(Fail::arity(name)),
+    }
+}
+
+fn put_pairs(call: &mut Call<'_, '_>) -> Outcome {
+    for index in (1..call.args.len()).step_by(2) {
+        call.keys.put(call.args.get(index), call.args.get(index + 1))?;
+    }
+    Ok(())
+}
+
+/// `MSET key value [key value ...]`
+pub fn mset(call: &mut Call<'_, '_>) -> Outcome {
+    pairs_given(call, "mset")?;
+    put_pairs(call)?;
+    call.out.ok();
+    Ok(())
+}
+
+/// `MSETNX key value [key value ...]`
+pub fn msetnx(call: &mut Call<'_, '_>) -> Outcome {
+    pairs_given(call, "msetnx")?;
+    for index in (1..call.args.len()).step_by(2) {
+        if call.keys.contains(call.args.get(index))? {
+            call.out.integer(0);
+            return Ok(());
+        }
+    }
+    put_pairs(call)?;
+    call.out.integer(1);
+    Ok(())
+}
+
+/// Fails when a value of `size` bytes would be above the limit.
+fn fits(call: &Call<'_, '_>, size: Option<usize>) -> Outcome {
+    match size {
+        Some(size) if size <= call.shared.options.bulk_size_max => Ok(()),
+        _ => Err(TOO_LONG),
+    }
+}
+
+/// `APPEND key value`
+pub fn append(call: &mut Call<'_, '_>) -> Outcome {
+    let (key, more) = (call.args.get(1), call.args.get(2));
+    let mut all = call.keys.get(key)?.unwrap_or_default();
+    fits(call, all.len().checked_add(more.len()))?;
+    all.extend_from_slice(more);
+    call.keys.put(key, &all)?;
+    call.out.integer(all.len() as i64);
+    Ok(())
+}
+
+/// `STRLEN key`
+pub fn strlen(call: &mut Call<'_, '_>) -> Outcome {
+    let size = call.keys.size(call.args.get(1))?;
+    call.shared.metrics.look_up(size.is_some());
+    call.out.integer(size.unwrap_or(0) as i64);
+    Ok(())
+}
+
+fn integer(arg: &[u8]) -> Result<i64, Fail> {
+    parse_integer(arg).ok_or(NOT_INTEGER)
+}
+
+/// The bytes `first..=last` of a value of `size` bytes, negatives counted from its end; `None` when there are none.
+fn part(first: i64, last: i64, size: usize) -> Option<std::ops::RangeInclusive<usize>> {
+    let size = size as i64; // a value is far below 2^63
+    if first < 0 && last < 0 && first > last {
+        return None;
+    }
+    let place = |at: i64| if at < 0 { size.saturating_add(at).max(0) } else { at };
+    let (first, last) = (place(first), place(last).min(size - 1));
+    (first <= last && size > 0).then_some(first as usize..=last as usize)
+}
+
+/// `GETRANGE key start end`
+pub fn getrange(call: &mut Call<'_, '_>) -> Outcome {
+    let (first, last) = (integer(call.args.get(2))?, integer(call.args.get(3))?);
+    let found = call.keys.get(call.args.get(1))?;
+    call.shared.metrics.look_up(found.is_some());
+    let whole = found.unwrap_or_default();
+    call.out.bulk(part(first, last, whole.len()).map_or(&[][..], |range| &whole[range]));
+    call.room()
+}
+
+/// `SETRANGE key offset value`
+pub fn setrange(call: &mut Call<'_, '_>) -> Outcome {
+    let (key, part) = (call.args.get(1), call.args.get(3));
+    let offset = usize::try_from(integer(call.args.get(2))?).map_err(|_| OFFSET)?;
+    let mut whole = call.keys.get(key)?.unwrap_or_default();
+    if !part.is_empty() {
+        fits(call, offset.checked_add(part.len()))?;
+        let end = offset + part.len();
+        if whole.len() < end {
+            whole.resize(end, 0);
+        }
+        whole[offset..end].copy_from_slice(part);
+        call.keys.put(key, &whole)?;
+    }
+    call.out.integer(whole.len() as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    #[test]
+    fn parts_are_counted_from_either_end() {
+        for (first, last, expect) in [
+            (0, -1, Some(0..=4)),
+            (1, 2, Some(1..=2)),
+            (-2, -1, Some(3..=4)),
+            (-1, -2, None),
+            (-100, 1, Some(0..=1)),
+            (3, 1, None),
+            (0, 100, Some(0..=4)),
+            (5, 9, None),
+            (i64::MIN, i64::MAX, Some(0..=4)),
+            (i64::MAX, i64::MIN, None),
+        ] {
+            assert_eq!(part(first, last, 5), expect, "{first} {last}");
+        }
+        assert_eq!(part(0, -1, 0), None);
+    }
+}

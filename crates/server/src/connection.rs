@@ -1,0 +1,191 @@
+//! One connection: bytes in, requests, replies, bytes out.
+//!
+//! Input grows with what has arrived, never with what was announced, and is given back to a common pool whenever it is
+//! empty, so an idle client costs no buffer. Reading stops while replies above the soft limit wait: that is the
+//! back-pressure on a client that sends more than it reads.
+//!
+//! Invariants
+//!   CONN-1  Nothing is read or executed for a client whose waiting replies exceed the soft limit.
+//!   CONN-2  Requests of one connection are executed in the order sent, and answered in that order.
+
+use std::io::{self, Read};
+use std::time::Instant;
+
+use mio::net::TcpStream;
+
+use crate::clients::Client;
+use crate::resp::parse::{Malformed, Parser, Step};
+use crate::resp::reply::Replies;
+
+/// Bytes asked of a socket at a time.
+const READ_SIZE: usize = 64 * 1024;
+/// Bytes asked at a time while a large argument arrives.
+const READ_SIZE_LARGE: usize = 1 << 20;
+/// Buffers above this size are not pooled.
+const POOLED_SIZE_MAX: usize = 256 * 1024;
+/// Buffers kept.
+const POOLED_MAX: usize = 64;
+
+/// Spare buffers, shared by all connections.
+#[derive(Default)]
+pub struct Pool {
+    inputs: Vec<Vec<u8>>,
+    replies: Vec<Vec<u8>>,
+}
+
+fn keep(list: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
+    if buffer.capacity() > 0 && buffer.capacity() <= POOLED_SIZE_MAX && list.len() < POOLED_MAX {
+        list.push(buffer);
+    }
+}
+
+impl Pool {
+    /// Lends `out` a buffer when it has none.
+    pub fn lend(&mut self, out: &mut Replies) {
+        if out.needs_buffer() {
+            out.lend(self.replies.pop().unwrap_or_default());
+        }
+    }
+
+    /// Takes the buffer back once all replies have left.
+    pub fn reclaim(&mut self, out: &mut Replies) {
+        if let Some(buffer) = out.reclaim() {
+            keep(&mut self.replies, buffer);
+        }
+    }
+}
+
+/// How reading went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadEnd {
+    /// Some bytes came; there may be more.
+    More(usize),
+    /// Some bytes came, and the socket is empty.
+    Drained(usize),
+    /// The other side closed, or the connection broke.
+    Gone,
+}
+
+/// See the head of this file.
+pub struct Connection {
+    /// The socket.
+    pub stream: TcpStream,
+    /// What commands see.
+    pub client: Client,
+    /// Replies that have not left.
+    pub out: Replies,
+    /// Whether the socket may have something to read.
+    pub readable: bool,
+    /// Whether the other side has closed; what it sent before is still executed.
+    pub ended: bool,
+    /// Whether this connection waits for a turn.
+    pub queued: bool,
+    /// Whether unexecuted whole requests may be in the input.
+    pub unread: bool,
+    /// When the socket last took bytes, while some wait.
+    pub progress: Instant,
+    /// Bytes beyond `end` are leftovers: kept, so that a buffer is zeroed once and not at each read.
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    parser: Parser,
+    /// Bytes of the request under way that are known to be missing.
+    missing: usize,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub fn new(stream: TcpStream, client: Client, bulk_size_max: usize) -> Connection {
+        let progress = client.connected;
+        Connection {
+            stream,
+            client,
+            out: Replies::default(),
+            readable: true,
+            ended: false,
+            queued: false,
+            unread: false,
+            progress,
+            input: Vec::new(),
+            start: 0,
+            end: 0,
+            parser: Parser::new(bulk_size_max),
+            missing: 0,
+        }
+    }
+
+    /// Bytes received and not yet executed.
+    pub fn input_size(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        size_of::<Connection>() + self.input.capacity() + self.parser.memory() + self.out.memory()
+    }
+
+    /// Reads once.
+    pub fn read(&mut self, pool: &mut Pool) -> io::Result<ReadEnd> {
+        if self.input.capacity() == 0 {
+            self.input = pool.inputs.pop().unwrap_or_default();
+        }
+        let want = self.missing.clamp(READ_SIZE, READ_SIZE_LARGE);
+        // `resize` grows by doubling, so memory stays within twice what has arrived and one read.
+        if self.input.len() < self.end + want {
+            self.input.resize(self.end + want, 0);
+        }
+        let space = &mut self.input[self.end..self.end + want];
+        let result = loop {
+            match self.stream.read(space) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        let count = *result.as_ref().unwrap_or(&0);
+        self.end += count;
+        self.missing = self.missing.saturating_sub(count);
+        match result {
+            Ok(0) => Ok(ReadEnd::Gone),
+            Ok(count) if count < want => Ok(ReadEnd::Drained(count)),
+            Ok(count) => Ok(ReadEnd::More(count)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(ReadEnd::Drained(0)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds the next whole request; how many bytes it takes is for `advance`.
+    pub fn next(&mut self) -> Result<Option<usize>, Malformed> {
+        loop {
+            match self.parser.parse(&self.input[self.start..self.end])? {
+                Step::Request { used } => return Ok(Some(used)),
+                Step::Nothing { used } => self.start += used,
+                Step::Incomplete { missing } => {
+                    self.missing = missing;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The request found by `next`, beside the parts of the connection that a command may change.
+    pub fn request(&mut self) -> (crate::resp::parse::Args<'_>, &mut Client, &mut Replies) {
+        (self.parser.args(&self.input[self.start..self.end]), &mut self.client, &mut self.out)
+    }
+
+    /// Drops a request that has been executed.
+    pub fn advance(&mut self, used: usize) {
+        self.start += used;
+    }
+
+    /// After a turn: closes the gap in front of an incomplete request, or gives an empty buffer back.
+    pub fn settle_input(&mut self, pool: &mut Pool) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            keep(&mut pool.inputs, std::mem::take(&mut self.input));
+        } else if self.start > 0 && (self.start >= self.end / 2 || self.start > READ_SIZE_LARGE) {
+            self.input.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+    }
+}

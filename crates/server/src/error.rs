@@ -1,0 +1,49 @@
+//! Why a server could not start, or had to stop.
+
+use std::io;
+
+/// Errors of [`Server`](crate::Server).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address is no address, or this machine does not have it, or it is taken.
+    #[error("cannot listen on {address}: {source}{}", advice(.source))]
+    Listen {
+        /// As given.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A system call of the event loop failed.
+    #[error("{action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The store could not settle a turn. What was acknowledged before is safe; the outcome of the turn's writes is unknown.
+    #[error(
+        "the store could not settle the last writes, which were answered with errors: {source}; the server stops: \
+         see to the medium, then start it again, and opening the store shows what it holds"
+    )]
+    Store {
+        /// What the store said.
+        source: everbyte_kv::Error,
+    },
+}
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; another server has it: stop that one, or listen on another port",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need a privilege: listen on a higher one",
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: use 127.0.0.1 or one that `ip addr` shows"
+        }
+        io::ErrorKind::InvalidInput => "; give an address and a port, such as 127.0.0.1:6380",
+        _ => "",
+    }
+}

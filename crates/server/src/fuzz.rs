@@ -1,0 +1,57 @@
+//! Entry for fuzzers: any bytes, as if a client had sent them.
+
+use crate::glob::{Case, literal_prefix, matches};
+use crate::resp::parse::{Malformed, Parser, Step};
+
+/// Inputs are cut to this size, so that limits on lines without an end do not depend on where the input is cut.
+const SIZE_MAX: usize = 32 * 1024;
+
+type Requests = (Vec<Vec<Vec<u8>>>, Option<Malformed>);
+
+fn parse(bytes: &[u8], piece: usize) -> Requests {
+    let mut parser = Parser::new(1 << 20);
+    let (mut start, mut known, mut requests) = (0, 0, Vec::new());
+    while known < bytes.len() {
+        known = (known + piece).min(bytes.len());
+        loop {
+            let input = &bytes[start..known];
+            match parser.parse(input) {
+                Err(malformed) => {
+                    assert!(malformed.text().starts_with(b"ERR "), "an error reply has a code");
+                    return (requests, Some(malformed));
+                }
+                Ok(Step::Incomplete { missing }) => {
+                    assert!(missing > 0, "RESP-1");
+                    assert!(parser.memory() <= 64 * (known + 1024), "RESP-2");
+                    break;
+                }
+                Ok(Step::Nothing { used }) => start += used,
+                Ok(Step::Request { used }) => {
+                    assert!(used > 0 && used <= input.len(), "RESP-1");
+                    requests.push(parser.args(input).from(0).map(<[u8]>::to_vec).collect());
+                    start += used;
+                }
+            }
+        }
+    }
+    (requests, None)
+}
+
+/// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as pattern and text. Panics only
+/// for a bug of ours.
+#[doc(hidden)]
+pub fn fuzz_protocol(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(SIZE_MAX)];
+    let whole = parse(bytes, bytes.len().max(1));
+    for piece in [1, 3, 17, 4096] {
+        assert_eq!(parse(bytes, piece), whole, "RESP-3, pieces of {piece}");
+    }
+    for request in whole.0.iter().filter(|request| request.len() > 1).take(64) {
+        let (pattern, text) = (&request[0][..], &request[1][..]);
+        let (prefix, _) = literal_prefix(pattern);
+        if matches(pattern, text, Case::Exact) {
+            assert!(text.starts_with(&prefix), "a match begins with the pattern's literal start");
+        }
+        matches(pattern, text, Case::Folded);
+    }
+}

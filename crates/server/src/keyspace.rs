@@ -1,0 +1,215 @@
+//! The keys as one turn of the event loop sees them.
+//!
+//! Until a turn changes something it reads the settled store; its first change opens the turn's batch, and everything later
+//! in the turn, of whichever client, goes through it: reads see the turn's own writes. `finish` commits the batch and
+//! settles it, and only then may any reply of the turn leave.
+//!
+//! An error in the middle of a write dooms the batch, and with it what other commands of the turn wrote. `end_command` says
+//! so; those commands are then answered with errors, and for a while turns are *careful*: each command that writes is
+//! committed by itself, all are settled together, so a full store refuses exactly those that do not fit.
+//!
+//! Invariants
+//!   TURN-1  No reply leaves before everything it tells of is settled.
+//!   TURN-2  A write that was rolled back is never answered as done.
+//!   TURN-3  A command happens whole or not at all.
+
+use std::ops::Bound;
+
+use everbyte_kv::{Batch, Commit, Error, Kv, Range, Result};
+
+/// See the head of this file.
+pub struct Keyspace<'k> {
+    kv: &'k Kv,
+    batch: Option<Batch<'k>>,
+    /// Whether the batch holds writes.
+    written: bool,
+    /// Whether it held some before the command under way.
+    written_before: bool,
+    /// Whether the command under way has changed something.
+    changed_by_command: bool,
+    /// The last commit that is not settled yet.
+    commit: Option<Commit>,
+    careful: bool,
+}
+
+/// What the end of a command means for the others of its turn.
+pub enum Verdict {
+    /// Nothing.
+    Kept,
+    /// The command itself could not be committed: it did not happen.
+    Refused(Error),
+    /// The command failed, and nothing that the turn wrote before it has happened either.
+    Lost,
+}
+
+/// The first byte string behind everything that begins with `prefix`; `None` when there is none.
+pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+impl<'k> Keyspace<'k> {
+    /// At the beginning of a turn.
+    pub fn new(kv: &'k Kv, careful: bool) -> Keyspace<'k> {
+        Keyspace {
+            kv,
+            batch: None,
+            written: false,
+            written_before: false,
+            changed_by_command: false,
+            commit: None,
+            careful,
+        }
+    }
+
+    /// The batch, where reads must see it.
+    fn reader(&mut self) -> Option<&mut Batch<'k>> {
+        if self.batch.is_none() && self.commit.is_some() {
+            self.batch = Some(self.kv.batch());
+        }
+        self.batch.as_mut()
+    }
+
+    fn write<T>(&mut self, operation: impl FnOnce(&mut Batch<'k>) -> Result<T>) -> Result<T> {
+        let batch = self.batch.get_or_insert_with(|| self.kv.batch());
+        self.written = true;
+        let result = operation(batch)?;
+        self.changed_by_command = true;
+        Ok(result)
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.reader() {
+            Some(batch) => batch.get(key),
+            None => self.kv.get(key),
+        }
+    }
+
+    /// Whether a key exists.
+    pub fn contains(&mut self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The size of a key's value.
+    pub fn size(&mut self, key: &[u8]) -> Result<Option<usize>> {
+        Ok(self.get(key)?.map(|value| value.len()))
+    }
+
+    /// Gives a key a value.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(|batch| batch.put(key, value)).map(|_| ())
+    }
+
+    /// Deletes a key; whether it was there.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
+        self.write(|batch| batch.delete(key))
+    }
+
+    /// Deletes all keys.
+    pub fn clear(&mut self) -> Result<()> {
+        self.write(Batch::clear)
+    }
+
+    /// The number of keys.
+    pub fn len(&mut self) -> Result<u64> {
+        Ok(match self.reader() {
+            Some(batch) => batch.len(),
+            None => self.kv.len(),
+        })
+    }
+
+    /// Visits keys and values in order while `each` says `true`.
+    pub fn visit(
+        &mut self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        match self.reader() {
+            Some(batch) => walk(batch.range::<[u8]>((from, to)), each),
+            None => walk(self.kv.range::<[u8]>((from, to)), each),
+        }
+    }
+
+    /// Called before each command.
+    pub fn begin_command(&mut self) {
+        self.written_before = self.written;
+        self.changed_by_command = false;
+    }
+
+    /// Called after each command: whether what it and others wrote still stands. A command that `failed` after it had
+    /// changed something takes the batch with it (TURN-3).
+    pub fn end_command(&mut self, failed: bool) -> Verdict {
+        if failed && self.changed_by_command || self.batch.as_ref().is_some_and(Batch::is_doomed) {
+            self.batch = None;
+            let lost = self.written_before;
+            self.written = false;
+            return if lost { Verdict::Lost } else { Verdict::Kept };
+        }
+        if self.careful && self.written {
+            return match self.commit_batch() {
+                Ok(()) => Verdict::Kept,
+                Err(error) => Verdict::Refused(error),
+            };
+        }
+        Verdict::Kept
+    }
+
+    fn commit_batch(&mut self) -> Result<()> {
+        self.written = false;
+        if let Some(batch) = self.batch.take() {
+            self.commit = Some(batch.commit()?);
+        }
+        Ok(())
+    }
+
+    /// Whether the turn has changed anything.
+    pub fn changed(&self) -> bool {
+        self.written || self.commit.is_some()
+    }
+
+    /// Commits what the turn changed. On error nothing of the batch has happened.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.written { self.commit_batch() } else { Ok(()) }
+    }
+
+    /// Settles what was committed. On error the outcome is unknown, and the store takes no more.
+    pub fn settle(mut self) -> Result<()> {
+        self.batch = None; // it holds the writer's turn
+        match self.commit {
+            Some(commit) => self.kv.settle(commit),
+            None => Ok(()),
+        }
+    }
+}
+
+fn walk(mut range: Range<'_>, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+    while let Some((key, value)) = range.next_ref()? {
+        if !each(key, value) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_end_where_the_next_one_begins() {
+        for (prefix, end) in [
+            (&b""[..], None),
+            (b"a", Some(&b"b"[..])),
+            (b"ab", Some(b"ac")),
+            (b"a\xff\xff", Some(b"b")),
+            (b"\xff", None),
+            (b"\0", Some(b"\x01")),
+        ] {
+            assert_eq!(after_prefix(prefix).as_deref(), end);
+        }
+    }
+}

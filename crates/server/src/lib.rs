@@ -1,0 +1,42 @@
+//! # everbyte-server: the Redis protocol over an Everbyte store
+//!
+//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread turns: it reads what all clients have
+//! sent, executes it under one batch, settles the store once, and only then replies. So **an acknowledged write is settled**,
+//! and so is everything a reply tells of; a hundred clients share the cost of one settlement.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let kv: everbyte_kv::Kv = panic!();
+//! use everbyte_server::{Options, Server};
+//! let server = Server::bind(kv, Options { address: "127.0.0.1:6380".into(), ..Options::default() })?;
+//! println!("redis-cli -p {}", server.address().port());
+//! server.run()?; // until SHUTDOWN, a signal, or Handle::stop
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where is what: bytes to requests and replies to bytes `resp`, commands as data `command`, one connection `connection`, one turn
+//! `turn`, the loop `server`. What is promised: `docs/semantics/server.md`.
+
+#![forbid(unsafe_code)]
+
+mod clients;
+mod command;
+mod connection;
+mod cursor;
+mod error;
+mod fuzz;
+mod glob;
+mod keyspace;
+mod metrics;
+mod options;
+mod resp;
+mod server;
+mod shared;
+mod turn;
+
+pub use error::{Error, Result};
+pub use fuzz::fuzz_protocol;
+pub use options::Options;
+pub use server::{Handle, Server};
+pub use shared::REDIS_VERSION;

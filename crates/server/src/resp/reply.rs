@@ -1,0 +1,352 @@
+//! Replies as bytes, waiting for the store to settle and for the socket to take them.
+//!
+//! Small replies are appended to one buffer; a large value moves in as a piece of its own and is never copied. A turn marks
+//! where its replies begin, so that a store that could not settle them can have them taken back.
+//!
+//! Invariants
+//!   OUT-1  Bytes leave in the order they were written.
+//!   OUT-2  `cut` takes back everything written since the mark; nothing is sent between a mark and its cut.
+//!
+//! Threads: one writer, the event loop.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+
+use super::number::{write_integer, write_unsigned};
+
+/// Values of this size and above are moved, not copied, into the queue.
+const MOVED_SIZE_MIN: usize = 64 * 1024;
+/// Pieces handed to the kernel in one call.
+const PIECES_MAX: usize = 64;
+
+/// Which protocol a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// What every client speaks after connecting.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`: maps, sets, nulls and texts have types of their own.
+    Resp3,
+}
+
+/// A place in a reply queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    pieces: usize,
+    tail: usize,
+    pending: usize,
+}
+
+/// The replies of one connection that have not left yet.
+#[derive(Default)]
+pub struct Replies {
+    pieces: VecDeque<Vec<u8>>,
+    /// The last piece, still growing.
+    tail: Vec<u8>,
+    /// Bytes of the first piece (or of the tail) that have left.
+    sent: usize,
+    /// Bytes that have not left.
+    pending: usize,
+    /// What the client speaks.
+    pub protocol: Protocol,
+}
+
+impl Replies {
+    /// Bytes that have not left.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Whether anything waits.
+    pub fn is_empty(&self) -> bool {
+        self.pending == 0
+    }
+
+    /// Bytes of memory held.
+    pub fn memory(&self) -> usize {
+        self.pieces.iter().map(Vec::capacity).sum::<usize>() + self.tail.capacity()
+    }
+
+    /// Remembers this place.
+    pub fn mark(&self) -> Mark {
+        Mark { pieces: self.pieces.len(), tail: self.tail.len(), pending: self.pending }
+    }
+
+    /// Takes back everything written since `mark`.
+    pub fn cut(&mut self, mark: Mark) {
+        if self.pieces.len() > mark.pieces {
+            self.tail = std::mem::take(&mut self.pieces[mark.pieces]);
+            self.pieces.truncate(mark.pieces);
+        }
+        assert!(self.tail.len() >= mark.tail, "OUT-2");
+        self.tail.truncate(mark.tail);
+        self.pending = mark.pending;
+    }
+
+    /// Whether a buffer would save an allocation.
+    pub fn needs_buffer(&self) -> bool {
+        self.tail.capacity() == 0
+    }
+
+    /// Uses `buffer`, which must be empty, for what comes next.
+    pub fn lend(&mut self, buffer: Vec<u8>) {
+        debug_assert!(buffer.is_empty() && self.needs_buffer());
+        self.tail = buffer;
+    }
+
+    /// Gives the buffer back once everything has left.
+    pub fn reclaim(&mut self) -> Option<Vec<u8>> {
+        if self.pending > 0 || self.tail.capacity() == 0 {
+            return None;
+        }
+        self.sent = 0;
+        let mut buffer = std::mem::take(&mut self.tail);
+        buffer.clear();
+        Some(buffer)
+    }
+
+    /// Gives the socket as much as it takes; `true` when nothing is left.
+    pub fn send(&mut self, socket: &mut impl Write) -> io::Result<bool> {
+        while self.pending > 0 {
+            let result = match self.pieces.is_empty() {
+                true => socket.write(&self.tail[self.sent..]),
+                false => {
+                    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+                    let mut count = 0;
+                    for piece in self.pieces.iter().chain([&self.tail]).take(PIECES_MAX) {
+                        let from = if count == 0 { self.sent } else { 0 };
+                        slices[count] = IoSlice::new(&piece[from..]);
+                        count += 1;
+                    }
+                    socket.write_vectored(&slices[..count])
+                }
+            };
+            match result {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.drop_sent(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.tail.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+
+    fn drop_sent(&mut self, count: usize) {
+        self.pending -= count;
+        self.sent += count;
+        while let Some(first) = self.pieces.front() {
+            if self.sent < first.len() {
+                return;
+            }
+            self.sent -= first.len();
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Appends bytes that already are protocol.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        self.pending += bytes.len();
+    }
+
+    fn write(&mut self, parts: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.tail.len();
+        parts(&mut self.tail);
+        self.pending += self.tail.len() - before;
+    }
+
+    fn header(&mut self, mark: u8, value: i64) {
+        self.write(|out| {
+            out.push(mark);
+            write_integer(out, value);
+            out.extend_from_slice(b"\r\n");
+        });
+    }
+
+    /// `+text`.
+    pub fn simple(&mut self, text: &str) {
+        self.write(|out| {
+            out.push(b'+');
+            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        });
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    /// `-text`; line ends inside become blanks, so an error is always one line.
+    pub fn error(&mut self, text: &[u8]) {
+        self.write(|out| {
+            out.push(b'-');
+            out.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+            out.extend_from_slice(b"\r\n");
+        });
+    }
+
+    /// `:value`.
+    pub fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    /// A byte string, copied.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.write(|out| {
+            out.push(b'$');
+            write_unsigned(out, bytes.len() as u64);
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(b"\r\n");
+        });
+    }
+
+    /// A byte string that is given away: moved when large.
+    pub fn bulk_owned(&mut self, bytes: Vec<u8>) {
+        if bytes.len() < MOVED_SIZE_MIN {
+            return self.bulk(&bytes);
+        }
+        self.header(b'$', bytes.len() as i64);
+        self.pending += bytes.len();
+        self.pieces.push_back(std::mem::take(&mut self.tail));
+        self.pieces.push_back(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// Appends the replies collected in `other`.
+    pub fn append(&mut self, other: Replies) {
+        assert_eq!(other.sent, 0, "OUT-1");
+        for piece in other.pieces.into_iter().chain([other.tail]) {
+            match piece.len() < MOVED_SIZE_MIN {
+                true => self.raw(&piece),
+                false => {
+                    self.pending += piece.len();
+                    self.pieces.push_back(std::mem::take(&mut self.tail));
+                    self.pieces.push_back(piece);
+                }
+            }
+        }
+    }
+
+    /// "No such value".
+    pub fn null(&mut self) {
+        self.raw(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n",
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// Begins a list of `count` replies.
+    pub fn array(&mut self, count: usize) {
+        self.header(b'*', count as i64);
+    }
+
+    /// Begins a map of `count` pairs; a flat list in RESP2.
+    pub fn map(&mut self, count: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', 2 * count as i64),
+            Protocol::Resp3 => self.header(b'%', count as i64),
+        }
+    }
+
+    /// Begins a set; a list in RESP2.
+    pub fn set(&mut self, count: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', count as i64),
+            Protocol::Resp3 => self.header(b'~', count as i64),
+        }
+    }
+
+    /// Plain text meant for people.
+    pub fn text(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => {
+                self.header(b'=', text.len() as i64 + 4);
+                self.raw(b"txt:");
+                self.raw(text.as_bytes());
+                self.raw(b"\r\n");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(replies: &mut Replies) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert!(replies.send(&mut out).unwrap());
+        out
+    }
+
+    #[test]
+    fn each_protocol_has_its_own_types() {
+        let mut replies = Replies::default();
+        let write = |replies: &mut Replies| {
+            replies.null();
+            replies.map(2);
+            replies.set(1);
+            replies.text("a");
+            sent(replies)
+        };
+        assert_eq!(write(&mut replies), b"$-1\r\n*4\r\n*1\r\n$1\r\na\r\n");
+        replies.protocol = Protocol::Resp3;
+        assert_eq!(write(&mut replies), b"_\r\n%2\r\n~1\r\n=5\r\ntxt:a\r\n");
+    }
+
+    /// OUT-2, across moved values.
+    #[test]
+    fn what_is_cut_is_never_sent() {
+        let mut replies = Replies::default();
+        replies.integer(1);
+        let mark = replies.mark();
+        replies.bulk_owned(vec![b'x'; MOVED_SIZE_MIN]);
+        replies.bulk(b"y");
+        replies.bulk_owned(vec![b'z'; MOVED_SIZE_MIN]);
+        replies.cut(mark);
+        replies.error(b"ERR a\r\nb");
+        assert_eq!(replies.pending(), 15);
+        assert_eq!(sent(&mut replies), b":1\r\n-ERR a  b\r\n");
+    }
+
+    /// A socket that takes a few bytes at a time, then none.
+    struct Narrow(Vec<u8>, usize);
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.1 == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let count = bytes.len().min(self.1).min(1000);
+            self.1 -= count;
+            self.0.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// OUT-1
+    #[test]
+    fn a_narrow_socket_gets_everything_in_order() {
+        let (mut replies, mut expect) = (Replies::default(), Vec::new());
+        for size in [3, 100_000, 0, 70_000, 5] {
+            replies.bulk_owned(vec![b'a' + (size % 26) as u8; size]);
+            expect.extend_from_slice(format!("${size}\r\n").as_bytes());
+            expect.extend(vec![b'a' + (size % 26) as u8; size]);
+            expect.extend_from_slice(b"\r\n");
+        }
+        let mut socket = Narrow(Vec::new(), 0);
+        while !replies.send(&mut socket).unwrap() {
+            socket.1 = 777;
+        }
+        assert_eq!(socket.0, expect);
+        assert!(replies.is_empty() && replies.reclaim().is_some());
+    }
+}

@@ -1,0 +1,233 @@
+//! The server: a listening socket, a poll, and turn after turn.
+//!
+//! Steps of the loop
+//!   1. wait for readiness, or not at all while connections are queued
+//!   2. accept; queue connections that became readable or writable
+//!   3. one turn (`turn.rs`): read, execute under one batch, settle, then reply
+//!
+//! Threads: one runs the loop; a [`Handle`] may stop it from any.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use everbyte_kv::Kv;
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream, UnixStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::net::sockopt::set_socket_keepalive;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::clients::Client;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::turn::Turns;
+
+const LISTENER: Token = Token(usize::MAX - 1);
+const WAKER: Token = Token(usize::MAX - 2);
+const SIGNAL: Token = Token(usize::MAX - 3);
+/// Connections accepted between two turns.
+const ACCEPTED_MAX: usize = 256;
+const TICK: Duration = Duration::from_secs(1);
+
+/// Serves one table of a store to clients that speak the Redis protocol.
+///
+/// An acknowledged write is settled: a reply leaves only after everything it tells of would survive a crash, as far as
+/// the store's durability promises.
+pub struct Server {
+    listener: TcpListener,
+    poll: Poll,
+    turns: Turns,
+    signals: Option<UnixStream>,
+    handle: Handle,
+    /// Whether somebody may be waiting at the door.
+    accept_pending: bool,
+    /// Whether accepting failed for want of something that a leaving client gives back: tried again at the next tick.
+    accept_again: bool,
+}
+
+/// Stops a running [`Server`].
+#[derive(Clone)]
+pub struct Handle {
+    waker: Arc<Waker>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Handle {
+    /// Makes `run` return after the turn under way. Idempotent; needs no reply.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release); // pairs with the Acquire in `run`
+        // A waker fails only when the loop is gone, and then there is nothing to stop.
+        let _ = self.waker.wake();
+    }
+}
+
+impl Server {
+    /// Binds the address. Connections wait in the system's queue until [`run`](Server::run).
+    ///
+    /// # Errors
+    /// [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll cannot be made.
+    pub fn bind(kv: Kv, options: Options) -> Result<Server> {
+        let listen = |source| Error::Listen { address: options.address.clone(), source };
+        let system = |action| move |source| Error::System { action, source };
+        let mut listener = listen_on(&options.address).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let poll = Poll::new().map_err(system("make a poll"))?;
+        let registry = poll.registry();
+        registry.register(&mut listener, LISTENER, Interest::READABLE).map_err(system("poll the listener"))?;
+        let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("make a waker"))?);
+        let mut signals = None;
+        if options.signals {
+            let mut receiver = signal_socket().map_err(system("wait for signals"))?;
+            registry.register(&mut receiver, SIGNAL, Interest::READABLE).map_err(system("poll signals"))?;
+            signals = Some(receiver);
+        }
+        raise_descriptors(options.clients_max);
+        let shared = Shared::new(options, address, kv);
+        let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
+        Ok(Server {
+            listener,
+            poll,
+            turns: Turns::new(shared),
+            signals,
+            handle,
+            accept_pending: false,
+            accept_again: false,
+        })
+    }
+
+    /// Where the server listens; the port is the real one when 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.turns.shared.address
+    }
+
+    /// For stopping it from elsewhere.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Serves until SHUTDOWN, a signal, or [`Handle::stop`]. Everything acknowledged is settled on return, also on error;
+    /// closing the store is the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the store could not settle: its clients have been told, nothing more was accepted.
+    pub fn run(mut self) -> Result<()> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let timeout = if self.turns.idle() && !self.accept_pending { TICK } else { Duration::ZERO };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other.map_err(|source| Error::System { action: "wait for connections", source })?,
+            }
+            let tick = self.turns.begin(Instant::now());
+            self.accept_pending |= tick && std::mem::take(&mut self.accept_again);
+            for event in &events {
+                self.dispatch(event);
+            }
+            if std::mem::take(&mut self.accept_pending) {
+                self.accept();
+            }
+            let result = self.turns.turn();
+            if result.is_err() || self.turns.shared.stopping || self.handle.stop.load(Ordering::Acquire) {
+                self.turns.farewell();
+                return result;
+            }
+        }
+    }
+
+    fn dispatch(&mut self, event: &Event) {
+        match event.token() {
+            LISTENER => self.accept_pending = true,
+            WAKER => {}
+            SIGNAL => {
+                let mut bytes = [0; 16];
+                if let Some(signals) = &mut self.signals
+                    && matches!(signals.read(&mut bytes), Ok(1..))
+                {
+                    self.turns.shared.stopping = true;
+                }
+            }
+            Token(slot) => {
+                let readable = event.is_readable() || event.is_read_closed() || event.is_error();
+                self.turns.ready(slot, readable);
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED_MAX {
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.welcome(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors or memory: those who wait are tried again when somebody leaves.
+                Err(_) => {
+                    self.accept_again = true;
+                    return;
+                }
+            }
+        }
+        self.accept_pending = true;
+    }
+
+    fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
+        let shared = &mut self.turns.shared;
+        if self.turns.clients.count() >= shared.options.clients_max {
+            shared.metrics.connections_rejected += 1;
+            // Best effort: the socket is new, so its buffer takes the line.
+            let _ = stream.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        // Both are about speed and tidiness; a socket that refuses them still works.
+        let _ = stream.set_nodelay(true);
+        let _ = set_socket_keepalive(&stream, true);
+        let slot = self.turns.clients.vacant();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(&mut stream, Token(slot), interest).is_err() {
+            return;
+        }
+        let local = stream.local_addr().unwrap_or(shared.address);
+        let client = Client::new(shared.client_next, peer, local, stream.as_raw_fd(), shared.now);
+        shared.client_next += 1;
+        shared.metrics.connections += 1;
+        let connection = Connection::new(stream, client, shared.options.bulk_size_max);
+        self.turns.clients.insert(Box::new(connection));
+        self.turns.ready(slot, true);
+    }
+}
+
+/// Tries the addresses that `address` resolves to, in order.
+fn listen_on(address: &str) -> io::Result<TcpListener> {
+    let mut last = io::Error::from(io::ErrorKind::InvalidInput);
+    for address in address.to_socket_addrs()? {
+        match TcpListener::bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// A socket that becomes readable at SIGTERM or SIGINT.
+fn signal_socket() -> io::Result<UnixStream> {
+    let (sender, receiver) = std::os::unix::net::UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+    }
+    receiver.set_nonblocking(true)?;
+    Ok(UnixStream::from_std(receiver))
+}
+
+/// Lets the process hold a descriptor per client, as far as the system allows. Where it does not, accepting waits.
+fn raise_descriptors(clients_max: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    let want = clients_max as u64 + 64;
+    if limit.current.is_some_and(|current| current < want) {
+        let current = Some(limit.maximum.map_or(want, |maximum| maximum.min(want)));
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum });
+    }
+}

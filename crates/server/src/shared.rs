@@ -1,0 +1,70 @@
+//! The server's own state, apart from connections and keys.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use everbyte_kv::Kv;
+use everbyte_media::Durability;
+
+use crate::cursor::Cursors;
+use crate::metrics::Metrics;
+use crate::options::Options;
+
+/// The Redis version whose replies are given. Clients decide by it what they may use.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+/// Places of SCAN kept, and their bytes.
+const CURSORS_MAX: usize = 65_536;
+const CURSORS_SIZE_MAX: usize = 16 << 20;
+
+/// See the head of this file.
+pub struct Shared {
+    /// As given at the start.
+    pub options: Options,
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// The table served.
+    pub kv: Kv,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Places of SCAN.
+    pub cursors: Cursors,
+    /// When the server started.
+    pub started: Instant,
+    /// The time at the beginning of this turn.
+    pub now: Instant,
+    /// Connections now.
+    pub clients: usize,
+    /// Number of the next client.
+    pub client_next: u64,
+    /// Set by SHUTDOWN: this turn is the last.
+    pub stopping: bool,
+}
+
+impl Shared {
+    /// At the start.
+    pub fn new(options: Options, address: SocketAddr, kv: Kv) -> Shared {
+        let now = Instant::now();
+        Shared {
+            options,
+            address,
+            kv,
+            metrics: Metrics::new(),
+            cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
+            started: now,
+            now,
+            clients: 0,
+            client_next: 1,
+            stopping: false,
+        }
+    }
+
+    /// What Redis would call this store's durability.
+    pub fn append_fsync(&self) -> &'static str {
+        match self.kv.store().media().durability() {
+            Durability::Always => "always",
+            Durability::Interval(_) => "everysec",
+            Durability::Process => "no",
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What the server's tests share: our server in a thread, a real Redis beside it, and a client that sees every byte.
+#![allow(dead_code)] // each test file uses its part
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use everbyte_kv::Kv;
+use everbyte_server::{Handle, Options, Server};
+use everbyte_store::{CreateOptions, Store};
+
+/// Our server, on a store of its own, in a thread of its own.
+pub struct Ours {
+    pub address: SocketAddr,
+    pub handle: Handle,
+    thread: Option<JoinHandle<everbyte_server::Result<()>>>,
+    _dir: tempfile::TempDir,
+}
+
+/// A store in `dir`, as `everbyte create` makes one, with its table.
+pub fn table(dir: &Path) -> Kv {
+    std::fs::create_dir_all(dir).unwrap();
+    let store = Store::create(&dir.join("everbyte.store"), &CreateOptions::default()).unwrap();
+    Kv::open_or_create(&store, "kv").unwrap()
+}
+
+impl Ours {
+    pub fn start() -> Ours {
+        Ours::with(Options::default())
+    }
+
+    pub fn with(options: Options) -> Ours {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { address: "127.0.0.1:0".into(), ..options };
+        let server = Server::bind(table(dir.path()), options).unwrap();
+        let (address, handle) = (server.address(), server.handle());
+        let thread = Some(std::thread::spawn(move || server.run()));
+        Ours { address, handle, thread, _dir: dir }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Waits for the server to end by itself.
+    pub fn join(&mut self) -> everbyte_server::Result<()> {
+        self.thread.take().expect("joined once").join().expect("the server does not panic")
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(thread) = self.thread.take() {
+            let result = thread.join();
+            if !std::thread::panicking() {
+                result.expect("the server does not panic").expect("the server ends well");
+            }
+        }
+    }
+}
+
+/// A real Redis.
+pub struct Redis {
+    pub address: SocketAddr,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Redis {
+    pub fn start() -> Redis {
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--databases", "1", "--save", "", "--dir"])
+            .arg(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "redis-server cannot be started ({error}): the tests compare with it; apt-get install redis-server"
+                )
+            });
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Redis { address, child, _dir: dir }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection that shows raw bytes.
+pub struct Client {
+    pub stream: TcpStream,
+    buffer: Vec<u8>,
+    nonce: u64,
+}
+
+/// One reply, understood.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reply {
+    Simple(String),
+    Error(String),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    Null,
+    List(Vec<Reply>),
+}
+
+impl Reply {
+    pub fn bytes(self) -> Vec<u8> {
+        match self {
+            Reply::Bulk(bytes) => bytes,
+            other => panic!("not a byte string: {other:?}"),
+        }
+    }
+    pub fn list(self) -> Vec<Reply> {
+        match self {
+            Reply::List(list) => list,
+            other => panic!("not a list: {other:?}"),
+        }
+    }
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Client { stream, buffer: Vec::new(), nonce: 0 }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    fn fill(&mut self) -> usize {
+        let mut bytes = [0; 65536];
+        let count = self.stream.read(&mut bytes).expect("a reply within a minute");
+        self.buffer.extend_from_slice(&bytes[..count]);
+        count
+    }
+
+    fn line(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                let line = self.buffer[..end].to_vec();
+                self.buffer.drain(..end + 2);
+                return line;
+            }
+            assert!(self.fill() > 0, "the server closed the connection");
+        }
+    }
+
+    /// Reads one reply; maps, sets and texts of RESP3 become lists and byte strings.
+    pub fn reply(&mut self) -> Reply {
+        let line = self.line();
+        let text = String::from_utf8_lossy(&line[1..]).into_owned();
+        let list = |client: &mut Client, count: i64| Reply::List((0..count).map(|_| client.reply()).collect());
+        match line[0] {
+            b'+' => Reply::Simple(text),
+            b'-' => Reply::Error(text),
+            b':' => Reply::Integer(text.parse().unwrap()),
+            b'_' => Reply::Null,
+            b'$' | b'=' if text == "-1" => Reply::Null,
+            b'*' if text == "-1" => Reply::Null,
+            b'$' | b'=' => {
+                let size: usize = text.parse().unwrap();
+                while self.buffer.len() < size + 2 {
+                    assert!(self.fill() > 0, "the server closed the connection");
+                }
+                let bytes = self.buffer[..size].to_vec();
+                assert_eq!(&self.buffer[size..size + 2], b"\r\n");
+                self.buffer.drain(..size + 2);
+                Reply::Bulk(bytes)
+            }
+            b'*' | b'~' => list(self, text.parse().unwrap()),
+            b'%' => list(self, 2 * text.parse::<i64>().unwrap()),
+            other => panic!("unknown reply {:?}", other as char),
+        }
+    }
+
+    /// Sends a command and reads its reply.
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Reply {
+        self.send(&command(args));
+        self.reply()
+    }
+
+    /// Sends `bytes` and returns everything that comes back until the connection is quiet: known by the answer to a last
+    /// command, or by the end of the connection (then with `true`).
+    pub fn exchange(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
+        self.nonce += 1;
+        let nonce = format!("nonce-{}-{:016x}", self.nonce, self.nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let end = format!("${}\r\n{nonce}\r\n", nonce.len());
+        // The connection may be closed under our feet: then the answer is what came before.
+        let _ = self.stream.write_all(&[bytes, &command(&["ECHO", &nonce])].concat());
+        let mut seen = std::mem::take(&mut self.buffer);
+        let mut part = [0; 65536];
+        loop {
+            if seen.ends_with(end.as_bytes()) {
+                seen.truncate(seen.len() - end.len());
+                return (seen, false);
+            }
+            match self.stream.read(&mut part) {
+                Ok(0) => return (seen, true),
+                Ok(count) => seen.extend_from_slice(&part[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return (seen, true),
+                Err(error) => panic!("no answer: {error}; so far {} bytes", seen.len()),
+            }
+        }
+    }
+}
+
+/// A command as an array of byte strings.
+pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        let arg = arg.as_ref();
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// A small generator of random numbers, seeded.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed ^ 0x9e37_79b9_7f4a_7c15)
+    }
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+    pub fn pick<'a, T: ?Sized>(&mut self, list: &[&'a T]) -> &'a T {
+        list[self.below(list.len())]
+    }
+}
+
+/// The seed of a random test: from `EVERBYTE_SEED`, else fixed, and printed when the test fails.
+pub fn seed(name: &str) -> u64 {
+    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
+    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-server {name}");
+    seed
+}
