@@ -257,13 +257,16 @@ impl Media {
         }
     }
 
-    /// Backs `at..at+len`, growing the file where needed. The range reads as zeros or as what was there before.
+    /// Backs the pages of `at..at+len`, growing the file where needed. The range reads as zeros or as what was there before.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full: nothing has changed then.
     pub fn extend(&self, at: u64, len: u64) -> Result<()> {
         let end = at.checked_add(len).filter(|&end| end <= self.max());
         let end = end.ok_or(Error::OutOfRange { at, len, limit: self.max() })?;
+        // Whole pages: that is how they are mapped, copied and written.
+        let (at, end) = (at & !4095, end.next_multiple_of(4096).min(self.max()));
+        let len = end - at;
         let io = |source| Error::Io { action: "allocate space", path: self.inner.path.clone(), source };
         match &self.inner.backend {
             Backend::Direct(direct) => direct.allocate(at, len)?,

@@ -12,11 +12,11 @@ use program::{Program, explore};
 #[test]
 fn random_programs_keep_the_rule() {
     let (mut images, mut exhausted, mut points) = (0, 0, 0);
-    for seed in 1..=24 {
+    for seed in 1..=16 {
         let report = explore("random_programs_keep_the_rule", &Program::random(seed), seed)
             .unwrap_or_else(|failure| panic!("{failure}"));
         (images, exhausted, points) = (images + report.images, exhausted + report.exhausted, points + report.points);
     }
     println!("{points} points, {exhausted} of them exhausted, {images} images");
-    assert!(images > 3000);
+    assert!(images > 2500);
 }

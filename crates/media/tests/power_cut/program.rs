@@ -154,7 +154,7 @@ pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, 
     let cut = PowerCut::new(test).seed(seed).images_per_point(16);
     cut.explore(&disk.tape(), |cut, image| {
         recover(&lives, cut, &image)?;
-        if cut.image % 7 != 0 {
+        if cut.image % 9 != 0 {
             return Ok(());
         }
         let again = PowerCut::new("recovery").seed(seed).images_per_point(6);

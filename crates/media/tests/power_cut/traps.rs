@@ -1,7 +1,7 @@
 //! Traps, each by its name: the shortest program in which forgetting one sentence of the contract loses data. Each is
 //! explored as it should be, and must pass; then with the sentence forgotten, and must be found.
 
-use crate::program::{DATA, LOG_AT, LOG_LEN, Op, Op::*, Program, explore, fresh, open};
+use crate::program::{DATA, LOG_AT, LOG_LEN, Op, Op::*, Program, explore, fresh, open, options};
 use everbyte_media::{Durability, Error, Media, museum};
 use everbyte_sim::{DiskCall, PowerCut, PowerFailure, PowerReport, RecordedDisk};
 use std::sync::Arc;
@@ -263,6 +263,53 @@ fn the_first_preparation_of_the_log_may_be_cut() {
         if (media.load(A), media.load(B)) == (7, 8) { Ok(()) } else { Err("lost".into()) }
     });
     explored.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Writers go on while the keeper checkpoints, many times around the log; cuts fall anywhere in both.
+#[test]
+fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
+    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let options = everbyte_media::Options { background: true, ..options(Durability::Always) };
+    let media = Media::open_disk(disk.clone(), std::path::Path::new("recorded"), &options).unwrap();
+    let (pair, bulk) = (|thread: u64| A + thread * 4096, |thread: u64| DATA + 8192 + thread * 4096);
+    settle(&media, DATA + 16384, 1);
+    let first = media.mark();
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let (media, disk) = (&media, &disk);
+            scope.spawn(move || {
+                for value in 1..=40 {
+                    let _section = media.section();
+                    media.store(pair(thread), value);
+                    media.flush(pair(thread), 8);
+                    media.fence();
+                    media.store(pair(thread) + 64, value); // never without the first, flushed or not
+                    if value % 4 != 0 {
+                        media.flush(pair(thread) + 64, 8);
+                    }
+                    media.flush(bulk(thread), 1024);
+                    media.barrier().unwrap();
+                    disk.note(thread << 32 | value);
+                }
+            });
+        }
+    });
+    assert!(media.checkpointed(first), "the log has turned over");
+    media.abandon();
+    let cut = PowerCut::new("power_is_cut_while_the_keeper_checkpoints_beside_writers").images_per_point(8);
+    let explored = cut.explore(&disk.tape(), |cut, image: Arc<RecordedDisk>| {
+        let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
+        for thread in 0..2 {
+            let acked = cut.notes.iter().filter(|&&note| note >> 32 == thread).map(|note| note & 0xff).max();
+            let (first, second) = (media.load(pair(thread)), media.load(pair(thread) + 64));
+            if first < acked.unwrap_or(0) || second > first || first > 40 {
+                return Err(format!("thread {thread} was told {acked:?}, {first} and {second} found"));
+            }
+        }
+        media.abandon();
+        Ok(())
+    });
+    println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
 }
 
 /// Two threads store to words of one line and settle each its own: after any cut each finds what it was told.
