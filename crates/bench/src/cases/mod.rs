@@ -4,6 +4,7 @@ mod kv;
 mod log;
 mod reopen;
 mod space;
+mod tx;
 
 use crate::harness::Bench;
 
@@ -23,6 +24,7 @@ pub struct Case {
 /// All of them, in the order `all` runs them.
 pub const ALL: &[Case] = &[
     Case { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run },
+    Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
     Case { name: "kv", about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk", run: kv::run },
     Case {
         name: "reopen",
