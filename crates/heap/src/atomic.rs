@@ -143,7 +143,7 @@ impl Inner {
             let at = self.prime + layout::LOG + number * SLOT_STEP;
             let slot: Slot = self.media.get(at);
             // A dead process may have left the slot unflushed, valid or retired: what is done from here on must not
-            // survive without it (HEAP-8). The next fence orders that.
+            // survive without it (HEAP-8, HEAP-10).
             self.media.adopt(at, size_of::<Slot>() as u64);
             *self.slots.0[number as usize].lock() = slot.turn;
             if slot.check == 0 || slot.check != slot.sum() {
@@ -155,10 +155,11 @@ impl Inner {
                 .map_err(|_| self.damaged(at, "an entry of the heap's log changes a word that it may not"))?;
             found.push((at, op, slot));
         }
+        // Empty slots too: were the retirement of one lost after a cluster has changed its kind, it would be done again.
+        self.media.fence();
         if found.is_empty() {
             return Ok(());
         }
-        self.media.fence();
         for (_, op, slot) in &found {
             heap.apply(&[*op]);
             self.media.store(slot.target, slot.value);

@@ -232,8 +232,9 @@ impl Inner {
     #[inline]
     pub(crate) fn zone(&self, number: u64) -> Result<&Zone> {
         match self.zones.get(number) {
-            Some(zone) => Ok(zone),
-            None => self.load_zone(number, &mut self.pool.lock()),
+            Some(zone) if zone.ready.load(Ordering::Acquire) => Ok(zone),
+            // Not there, or another thread is loading it: that one holds the pool's lock until it is whole.
+            _ => self.load_zone(number, &mut self.pool.lock()),
         }
     }
 

@@ -11,6 +11,8 @@
 //! Invariants
 //!   HEAP-2  Nothing on media is believed of clusters at or above `end`.
 //!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there.
+//!   HEAP-10 What a process left unflushed when it died, and what is read after it, is flushed before anything is
+//!           built on it: the end, the heap's log, the kinds of clusters.
 //!
 //! Threads: everything here happens under the pool's lock.
 
@@ -177,12 +179,18 @@ impl Inner {
         for cluster in first..(first + ZONE_CLUSTERS).min(self.end()) {
             self.load_cluster(cluster, pool);
         }
+        if !self.object.store().recovery().clean {
+            // Not left to the fence that orders a log entry: the entry may survive before it, without the kind that
+            // its operation is validated against (HEAP-10).
+            self.media.fence();
+        }
+        zone.ready.store(true, Ordering::Release);
         Ok(zone)
     }
 
     fn load_cluster(&self, cluster: u64, pool: &mut Pool) {
         let (twin, record) = (self.cluster(cluster), self.record(cluster));
-        // Blocks handed out here must not survive without what the cluster is; the fence that publishes them orders it.
+        // Blocks handed out here must not survive without what the cluster is (HEAP-10).
         self.media.adopt(record, 8);
         match layout::unseal_kind(self.media.load(record), cluster) {
             Some(Kind::System) => twin.set_usage(Use::System),

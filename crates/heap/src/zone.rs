@@ -14,7 +14,7 @@
 use crate::classes;
 use crate::layout::ZONE_CLUSTERS;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// No cluster.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -62,12 +62,15 @@ pub(crate) struct Cluster {
 pub(crate) struct Zone {
     /// Where its table lies.
     pub table: u64,
+    /// All its clusters have been loaded; pairs with the Acquire in `Inner::zone`.
+    pub ready: AtomicBool,
     pub clusters: Box<[Cluster]>,
 }
 
 impl Zone {
     pub(crate) fn new(table: u64) -> Zone {
-        Zone { table, clusters: (0..ZONE_CLUSTERS).map(|_| Cluster::new()).collect() }
+        let clusters = (0..ZONE_CLUSTERS).map(|_| Cluster::new()).collect();
+        Zone { table, ready: AtomicBool::new(false), clusters }
     }
 }
 
