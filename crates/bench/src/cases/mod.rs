@@ -3,6 +3,7 @@
 mod kv;
 mod log;
 mod reopen;
+mod serve;
 mod space;
 mod tx;
 
@@ -31,6 +32,7 @@ pub const ALL: &[Case] = &[
         about: "from opening to the first value, after a clean close and after kill -9",
         run: reopen::run,
     },
+    Case { name: "serve", about: "the server against Redis, synced and without a file", run: serve::run },
     Case { name: "space", about: "bytes on the file system, loaded and after replacing every value", run: space::run },
 ];
 
@@ -38,6 +40,7 @@ pub const ALL: &[Case] = &[
 pub fn hidden(words: &[String]) -> Option<Result> {
     match words.split_first()? {
         (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),
+        (word, rest) if word == serve::SERVER => Some(serve::server(rest)),
         _ => None,
     }
 }
