@@ -9,50 +9,10 @@
 
 use crate::{Error, Result};
 use std::path::Path;
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Where the two copies lie.
-pub(crate) const COPIES: [u64; 2] = [8 << 10, 12 << 10];
-/// Bytes below this belong to the superblock and the heads; logs and spans start later.
-pub const HEAD_END: u64 = 16 << 10;
-
-const MAGIC: [u8; 8] = *b"EVRBMDIA";
-/// The newest media format this program reads and writes.
-pub const FORMAT: u32 = 1;
-
-/// One copy of the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Head {
-    pub magic: [u8; 8],
-    /// Covers every other byte of the head (HEAD-1).
-    pub checksum: u32,
-    pub format: u32,
-    /// Larger is newer.
-    pub sequence: u64,
-    /// The declared maximum of the store in bytes; the mapping reserves as much.
-    pub max: u64,
-    /// A file shorter than this has been truncated from outside.
-    pub file_len: u64,
-    pub log_at: u64,
-    pub log_len: u64,
-    /// 0: the log was never used and is not backed. 1: it is preallocated and zeroed.
-    pub log_ready: u64,
-    /// Where the first record not yet checkpointed starts, relative to `log_at`.
-    pub log_head: u64,
-    /// The sequence number that record carries; the first is 1.
-    pub log_sequence: u64,
-    /// The checksum of the record before it, which it is chained to.
-    pub log_chain: u64,
-    /// Raised by each recovery of the log: records of an earlier life never join a later chain.
-    pub incarnation: u64,
-    /// 1: the log is empty and stays so until a head says 0; opening need not look into it.
-    pub log_clean: u64,
-    /// All records below this sequence were on the medium when this head was written.
-    pub log_synced: u64,
-    pub reserved: [u8; 400],
-}
-const _: () = assert!(size_of::<Head>() == 512);
+pub(crate) use crate::layout::{COPIES, Head, MAGIC};
+pub use crate::layout::{FORMAT, HEAD_END};
 
 impl Head {
     pub(crate) fn new(max: u64, file_len: u64, log_at: u64, log_len: u64) -> Head {

@@ -32,6 +32,7 @@ mod error;
 mod file;
 mod head;
 mod isa;
+mod layout;
 mod lock;
 mod mapping;
 mod media;
