@@ -17,6 +17,7 @@
 
 mod disk;
 mod heap;
+mod kv;
 mod log;
 mod media;
 #[cfg(feature = "museum")]
@@ -43,7 +44,7 @@ pub struct Case {
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
-    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES].concat()
+    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES, kv::CASES].concat()
 }
 
 /// The case of that name.

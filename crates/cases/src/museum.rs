@@ -179,6 +179,25 @@ pub const EXHIBITS: &[Exhibit] = &[
         "heap-growth",
         "the heap's end moves before the tables of the new clusters are ordered",
     ),
+    exhibit(
+        "tree-commit-unordered",
+        "cdds",
+        "kv-puts",
+        "the commit word shares a fence with the entries of its version",
+    ),
+    exhibit("tree-dropped-flush", "cdds", "kv-puts", "one line of a version is never flushed"),
+    exhibit(
+        "tree-ledger-not-replayed",
+        "cdds",
+        "kv-batches",
+        "a committed version's allocations are not marked after a crash: its blocks are handed out again",
+    ),
+    exhibit(
+        "tree-void-forgotten",
+        "cdds",
+        "kv-puts",
+        "the number of a version that crashed is used again, and its leftovers come alive",
+    ),
 ];
 
 /// What a visit to one exhibit brought.

@@ -1,0 +1,198 @@
+//! Cases of the key-value store and the versioned tree under it.
+
+use crate::Case;
+use everbyte_kv::Kv;
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
+use std::collections::BTreeMap;
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "kv-puts",
+        room: "kv",
+        about: "puts, replacements and deletes one by one: each is whole, and an acknowledged one is there",
+        program: puts,
+    },
+    Case {
+        name: "kv-batches",
+        room: "kv",
+        about: "batches over several keys, one aborted: all of a batch or nothing of it",
+        program: batches,
+    },
+    Case {
+        name: "kv-splits",
+        room: "kv",
+        about: "batches that split leaves and empty them again: old versions give their space back, nothing leaks",
+        program: splits,
+    },
+    Case {
+        name: "kv-late-settle",
+        room: "kv",
+        about: "three batches committed, settled together: a crash keeps the first so many of them",
+        program: late_settle,
+    },
+];
+
+const MAX: u64 = 4 << 20;
+
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn image(fill: u8) -> Image {
+    Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+        let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
+        let store = Store::format(media, &options).expect("a small store");
+        let kv = Kv::create(&store, "pairs").expect("room for a tree");
+        (0..fill).for_each(|key| kv.put(&[key], &value(key, 20)).expect("room in the tree"));
+        drop(kv);
+        store.close().expect("sim barriers do not fail");
+    })
+}
+
+fn filled(fill: u8) -> Pairs {
+    (0..fill).map(|key| (vec![key], value(key, 20))).collect()
+}
+
+fn value(seed: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|index| seed.wrapping_mul(31).wrapping_add(index as u8)).collect()
+}
+
+fn open(media: &Media) -> Result<Kv, String> {
+    let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+    Kv::open(&store, "pairs").map_err(|error| error.to_string())
+}
+
+fn read(kv: &Kv) -> Result<Pairs, String> {
+    kv.range::<[u8]>(..).collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+/// What is there after recovery; then it must be sound and of use.
+fn observe(media: &Media, seen: &Seen) -> Result<Pairs, String> {
+    let kv = open(media)?;
+    seen.recovered();
+    let pairs = read(&kv)?;
+    let mut findings = kv.check();
+    findings.extend(kv.store().check());
+    findings.retain(|finding| finding.kind != FindingKind::Note);
+    if !findings.is_empty() {
+        return Err(format!("check: {findings:?}"));
+    }
+    kv.put(b"after", b"the crash").map_err(|error| error.to_string())?;
+    let mut expected = pairs.clone();
+    expected.insert(b"after".to_vec(), b"the crash".to_vec());
+    let found = read(&kv)?;
+    if found == expected { Ok(pairs) } else { Err(format!("{expected:?} expected after a put, found {found:?}")) }
+}
+
+fn puts(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(3),
+        &filled(3),
+        Order::InOrder,
+        |media, twin| {
+            let kv = open(&media).expect("a whole store");
+            // Inline values, one out of line, a replacement of each kind, a delete.
+            for (key, len) in [(9, 10), (1, 30), (7, 9000), (7, 5), (9, 6000)] {
+                let put = move |pairs: &mut Pairs| drop(pairs.insert(vec![key], value(key, len)));
+                twin.step(format!("put {key}"), put, || kv.put(&[key], &value(key, len)).expect("room"));
+            }
+            let delete = |pairs: &mut Pairs| drop(pairs.remove(&vec![2]));
+            twin.step("delete 2", delete, || assert!(kv.delete(&[2]).expect("room")));
+        },
+        |media, seen| observe(&media, seen),
+    )
+}
+
+fn batches(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(6),
+        &filled(6),
+        Order::InOrder,
+        |media, twin| {
+            let kv = open(&media).expect("a whole store");
+            for round in 0..4_u8 {
+                let change = move |pairs: &mut Pairs| {
+                    pairs.remove(&vec![round]);
+                    pairs.insert(vec![round + 1], value(round, 40));
+                    pairs.insert(vec![100 + round], value(round, 3000));
+                };
+                let mut batch = kv.batch();
+                if round == 2 {
+                    batch.put(&[50], b"never").expect("room");
+                    batch.abort(); // the version is void, and nothing of it is seen
+                    batch = kv.batch();
+                }
+                twin.step(format!("batch {round}"), change, || {
+                    batch.delete(&[round]).expect("room");
+                    batch.put(&[round + 1], &value(round, 40)).expect("room");
+                    batch.put(&[100 + round], &value(round, 3000)).expect("room");
+                    let commit = batch.commit().expect("room");
+                    kv.settle(commit).expect("sim barriers do not fail");
+                });
+            }
+        },
+        |media, seen| observe(&media, seen),
+    )
+}
+
+fn splits(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(4),
+        &filled(4),
+        Order::InOrder,
+        |media, twin| {
+            let kv = open(&media).expect("a whole store");
+            for round in 0..5_u8 {
+                let fills = round % 2 == 0;
+                let change = move |pairs: &mut Pairs| {
+                    for key in 10..40 {
+                        if fills {
+                            pairs.insert(vec![key, round], value(key, 50));
+                        } else {
+                            pairs.remove(&vec![key, round - 1]);
+                        }
+                    }
+                };
+                twin.step(format!("batch {round}"), change, || {
+                    let mut batch = kv.batch();
+                    for key in 10..40 {
+                        if fills {
+                            batch.put(&[key, round], &value(key, 50)).expect("room");
+                        } else {
+                            batch.delete(&[key, round - 1]).expect("room");
+                        }
+                    }
+                    let commit = batch.commit().expect("room");
+                    kv.settle(commit).expect("sim barriers do not fail");
+                });
+            }
+        },
+        |media, seen| observe(&media, seen),
+    )
+}
+
+fn late_settle(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(2),
+        &filled(2),
+        Order::InOrder,
+        |media, twin| {
+            let kv = open(&media).expect("a whole store");
+            for turn in 0..2_u8 {
+                let mut open_ops = Vec::new();
+                let mut last = None;
+                for part in 0..3_u8 {
+                    let key = turn * 3 + part;
+                    let put = move |pairs: &mut Pairs| drop(pairs.insert(vec![key % 4], value(key, 25)));
+                    open_ops.push(twin.begin(format!("put {key}"), put));
+                    let mut batch = kv.batch();
+                    batch.put(&[key % 4], &value(key, 25)).expect("room");
+                    last = Some(batch.commit().expect("room"));
+                }
+                kv.settle(last.expect("three batches")).expect("sim barriers do not fail");
+                open_ops.into_iter().for_each(|op| twin.acked(op));
+            }
+        },
+        |media, seen| observe(&media, seen),
+    )
+}
