@@ -50,6 +50,8 @@ pub(crate) struct Writer {
     pub horizon: u64,
     /// Ledgers too long for the area, kept reserved while their state counts.
     pub long_ledgers: [Option<Block>; 2],
+    /// Operations of the ledger in force: a crash applies them again, so what they free is nobody's yet.
+    pub unfinished: Vec<Op>,
     pub items: Items,
     /// An empty list for the next batch's dirty lines.
     pub dirty: Vec<u64>,

@@ -45,7 +45,10 @@ impl Batch<'_> {
         shared.media.fence();
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
-        self.apply(&ops)?;
+        // No crash replays the ledger before this one any more: what it freed may be handed out again.
+        let retired = std::mem::replace(&mut self.writer.unfinished, ops.clone());
+        shared.heap.finish(&retired);
+        self.apply(&ops);
         let writer = &mut *self.writer;
         writer.committed = next;
         writer.next = next.version + 1;
@@ -111,13 +114,11 @@ impl Batch<'_> {
     }
 
     /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5).
-    fn apply(&mut self, ops: &[Op]) -> Result<()> {
+    fn apply(&mut self, ops: &[Op]) {
         if !ops.is_empty() {
             self.shared.heap.apply(ops);
-            self.shared.heap.finish(ops);
         }
         apply_drops(self.shared, &self.drops);
-        Ok(())
     }
 
     /// Gives the batch up; the same as dropping it.

@@ -116,6 +116,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         adopted: Default::default(),
         horizon: 0,
         long_ledgers: [None, None],
+        unfinished: Vec::new(),
         items: Items::default(),
         dirty: Vec::new(),
     };
@@ -132,7 +133,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     };
     let section = shared.media.section();
     if state.version == version {
-        replay(&shared, &state)?;
+        replay(&shared, state, chosen)?;
     }
     Node::open(&shared.media, state.root)?;
     void_unfinished(&shared, voids, version)?;
@@ -147,8 +148,9 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Applies the newest version's ledger again: it may not have been applied when the crash came.
-fn replay(shared: &Shared, state: &State) -> Result<()> {
+/// Applies the newest version's ledger again: it may not have been applied when the crash came. Then the same version
+/// gets a state without a ledger: this process may hand out what the ledger freed, and where a long one lies.
+fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
     let media = &shared.media;
     let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
     let Some(count) = count.filter(|count| state.ledger % 8 == 0 && media.holds(state.ledger, count * 8)) else {
@@ -171,6 +173,19 @@ fn replay(shared: &Shared, state: &State) -> Result<()> {
     }
     apply_drops(shared, drops);
     media.fence();
+    if !words.is_empty() {
+        let other = 1 - chosen;
+        (state.ledger, state.ops, state.drops) = (shared.area + LEDGERS_AT[other], 0, 0);
+        state.ledger_sum = crc32c::crc32c(&[]);
+        state.checksum = state_sum(state);
+        media.copy_nt(shared.header + STATES_AT[other], state.as_bytes());
+        media.fence();
+        media.store(shared.header + COMMIT_AT, state.version << 1 | other as u64);
+        media.flush(shared.header + COMMIT_AT, 8);
+        media.fence();
+        shared.writer.lock().state = other;
+        shared.heap.finish(&ops);
+    }
     Ok(())
 }
 
