@@ -1,6 +1,6 @@
 //! Power cuts of a whole store on a disk, through the `file` backend: log, checkpoint, replay and everything above.
 
-use crate::Case;
+use crate::{Case, TOTAL};
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_sim::{DiskTape, Explorer, Failure, RecordedDisk, Report};
 use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[Case {
     name: "media-power-cut",
     room: "media",
     about: "a store on a disk that loses unsynced sectors: acknowledged objects and words are there after log replay",
+    total: TOTAL,
     program: power_cut,
 }];
 

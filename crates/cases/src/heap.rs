@@ -1,6 +1,6 @@
 //! Cases of the heap: atomic allocation and free into destination words, small, medium and large.
 
-use crate::Case;
+use crate::{Case, TOTAL};
 use everbyte_heap::Heap;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
@@ -12,26 +12,38 @@ pub(crate) const CASES: &[Case] = &[
         name: "heap-small",
         room: "heap",
         about: "blocks of one class allocated into words and freed from them: both or neither, filled, no leak",
-        program: |explorer| explore(explorer, &[Do::Set(0, 64, 7), Do::Alloc(1, 40), Do::Free(0), Do::Alloc(2, 64)]),
+        total: TOTAL,
+        program: |explorer| {
+            explore(explorer, &[], &[Do::Set(0, 64, 7), Do::Alloc(1, 40), Do::Free(0), Do::Alloc(2, 64)])
+        },
     },
     Case {
         name: "heap-pages",
         room: "heap",
         about: "runs of pages: a block across clusters comes and goes whole, and its place serves smaller ones after",
+        total: TOTAL,
         program: |explorer| {
             let ops = [Do::Alloc(0, 90_000), Do::Alloc(1, 9000), Do::Free(0), Do::Alloc(2, 700), Do::Alloc(3, 5000)];
-            explore(explorer, &ops)
+            explore(explorer, &[], &ops)
         },
     },
     Case {
         name: "heap-growth",
         room: "heap",
         about: "the heap takes more clusters from its object while it allocates: its end and its tables agree",
-        program: |explorer| explore(explorer, &[Do::Alloc(0, 200_000), Do::Alloc(1, 64), Do::Alloc(2, 150_000)]),
+        total: TOTAL,
+        program: |explorer| explore(explorer, &[], &[Do::Alloc(0, 200_000), Do::Alloc(1, 64), Do::Alloc(2, 150_000)]),
+    },
+    Case {
+        name: "heap-zones",
+        room: "heap",
+        about: "the heap grows into clusters that need a further table: the table is never handed out as space",
+        total: TOTAL,
+        program: |explorer| explore(explorer, &[Do::Alloc(3, 7_800_000)], &[Do::Alloc(0, 900_000), Do::Alloc(1, 64)]),
     },
 ];
 
-const MAX: u64 = 4 << 20;
+const MAX: u64 = 32 << 20;
 /// Words that blocks are allocated into, in a block that the object's root names.
 const SLOTS: u64 = 4;
 
@@ -47,14 +59,36 @@ enum Do {
 /// What each slot holds: asked size, and the fill if there was one.
 type Held = BTreeMap<u64, (u64, Option<u8>)>;
 
-fn image() -> Image {
+impl Do {
+    fn run(self, heap: &Heap) {
+        let slot_at = |slot: u64| heap.object().root() + slot * 8;
+        let done = match self {
+            Do::Alloc(slot, size) => heap.alloc_into(size, slot_at(slot)).map(drop),
+            Do::Set(slot, size, fill) => heap.alloc_set(size, slot_at(slot), fill).map(drop),
+            Do::Free(slot) => heap.free_from(slot_at(slot)),
+        };
+        done.expect("room in the heap");
+    }
+
+    fn change(self, held: &mut Held) {
+        match self {
+            Do::Alloc(slot, size) => held.insert(slot, (size, None)),
+            Do::Set(slot, size, fill) => held.insert(slot, (size, Some(fill))),
+            Do::Free(slot) => held.remove(&slot),
+        };
+    }
+}
+
+/// A store with a heap in which `ops` have been done.
+fn image(ops: &[Do]) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
-        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(2 << 20) };
+        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(16 << 20) };
         let object = store.create_object("heap", options, Heap::format).expect("room for an object");
         let heap = Heap::open(object.clone()).expect("a fresh heap");
         heap.alloc_set(SLOTS * 8, object.root_at(), 0).expect("room in the heap");
+        ops.iter().for_each(|op| op.run(&heap));
         drop((heap, object));
         store.close().expect("sim barriers do not fail");
     })
@@ -67,31 +101,21 @@ fn open(media: &Media) -> Result<(Store, Heap), String> {
     Ok((store, heap))
 }
 
-fn explore(explorer: Explorer, ops: &[Do]) -> Result<Report, Box<Failure>> {
+fn explore(explorer: Explorer, before: &[Do], ops: &[Do]) -> Result<Report, Box<Failure>> {
+    let mut initial = Held::new();
+    before.iter().for_each(|op| op.change(&mut initial));
+    let all = [before, ops].concat();
     explorer.explore_twin(
-        &image(),
-        &Held::new(),
+        &image(before),
+        &initial,
         Order::InOrder,
         |media, twin| {
             let (_store, heap) = open(&media).expect("a whole heap");
-            let slot_at = |slot: u64| heap.object().root() + slot * 8;
             for &op in ops {
-                let change = move |held: &mut Held| match op {
-                    Do::Alloc(slot, size) => drop(held.insert(slot, (size, None))),
-                    Do::Set(slot, size, fill) => drop(held.insert(slot, (size, Some(fill)))),
-                    Do::Free(slot) => drop(held.remove(&slot)),
-                };
-                twin.step(format!("{op:?}"), change, || {
-                    let done = match op {
-                        Do::Alloc(slot, size) => heap.alloc_into(size, slot_at(slot)).map(drop),
-                        Do::Set(slot, size, fill) => heap.alloc_set(size, slot_at(slot), fill).map(drop),
-                        Do::Free(slot) => heap.free_from(slot_at(slot)),
-                    };
-                    done.expect("room in the heap");
-                });
+                twin.step(format!("{op:?}"), move |held: &mut Held| op.change(held), || op.run(&heap));
             }
         },
-        |media, seen| observe(&media, seen, ops),
+        |media, seen| observe(&media, seen, &all),
     )
 }
 

@@ -1,6 +1,6 @@
 //! Cases of the key-value store and the versioned tree under it.
 
-use crate::Case;
+use crate::{Case, TOTAL};
 use everbyte_kv::Kv;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
@@ -12,24 +12,35 @@ pub(crate) const CASES: &[Case] = &[
         name: "kv-puts",
         room: "kv",
         about: "puts, replacements and deletes one by one: each is whole, and an acknowledged one is there",
+        total: TOTAL,
         program: puts,
     },
     Case {
         name: "kv-batches",
         room: "kv",
         about: "batches over several keys, one aborted: all of a batch or nothing of it",
+        total: TOTAL,
         program: batches,
     },
     Case {
         name: "kv-splits",
         room: "kv",
         about: "batches that split leaves and empty them again: old versions give their space back, nothing leaks",
+        total: TOTAL,
         program: splits,
+    },
+    Case {
+        name: "kv-reopen",
+        room: "kv",
+        about: "a batch too long for the ledger's place, the table opened again, another batch: both whole or absent",
+        total: 400,
+        program: reopen,
     },
     Case {
         name: "kv-late-settle",
         room: "kv",
-        about: "three batches committed, settled together: a crash keeps the first so many of them",
+        about: "batches committed in pairs, each pair settled together: a crash keeps the first so many of them",
+        total: TOTAL,
         program: late_settle,
     },
 ];
@@ -181,16 +192,42 @@ fn late_settle(explorer: Explorer) -> Result<Report, Box<Failure>> {
             for turn in 0..2_u8 {
                 let mut open_ops = Vec::new();
                 let mut last = None;
-                for part in 0..3_u8 {
-                    let key = turn * 3 + part;
+                for part in 0..2_u8 {
+                    let key = turn * 2 + part;
                     let put = move |pairs: &mut Pairs| drop(pairs.insert(vec![key % 4], value(key, 25)));
                     open_ops.push(twin.begin(format!("put {key}"), put));
                     let mut batch = kv.batch();
                     batch.put(&[key % 4], &value(key, 25)).expect("room");
                     last = Some(batch.commit().expect("room"));
                 }
-                kv.settle(last.expect("three batches")).expect("sim barriers do not fail");
+                kv.settle(last.expect("two batches")).expect("sim barriers do not fail");
                 open_ops.into_iter().for_each(|op| twin.acked(op));
+            }
+        },
+        |media, seen| observe(&media, seen),
+    )
+}
+
+fn reopen(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let many = |first: u16| (first..first + 280).map(|key| key.to_be_bytes().to_vec());
+    let put = move |kv: &Kv, first: u16| {
+        let mut batch = kv.batch();
+        many(first).for_each(|key| drop(batch.put(&key, &value(key[1], 700)).expect("room")));
+        let commit = batch.commit().expect("room");
+        kv.settle(commit).expect("sim barriers do not fail");
+    };
+    explorer.explore_twin(
+        &image(2),
+        &filled(2),
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            for round in 0..2_u16 {
+                let first = 1000 + round % 2 * 100;
+                let change =
+                    move |pairs: &mut Pairs| pairs.extend(many(first).map(|key| (key.clone(), value(key[1], 700))));
+                let kv = Kv::open(&store, "pairs").expect("a whole table");
+                twin.step(format!("batch {round}"), change, || put(&kv, first));
             }
         },
         |media, seen| observe(&media, seen),

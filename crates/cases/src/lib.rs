@@ -38,9 +38,14 @@ pub struct Case {
     pub room: &'static str,
     /// One sentence: what the program does and what must hold.
     pub about: &'static str,
+    /// About how many images one profile tries, unless the user says otherwise.
+    pub total: u64,
     /// Explores it with the explorer given.
     program: fn(Explorer) -> Result<Explored, Box<Failure>>,
 }
+
+/// What most cases may cost.
+const TOTAL: u64 = 24_000;
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
@@ -56,7 +61,7 @@ impl Case {
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
-        let explorer = settings.apply(Explorer::new(self.name).process_death().command(command));
+        let explorer = settings.apply(Explorer::new(self.name).total(self.total).process_death().command(command));
         Report::new(self.name, self.room, (self.program)(explorer))
     }
 }

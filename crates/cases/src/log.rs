@@ -1,6 +1,6 @@
 //! Cases of the log: a journaled transaction with and without operations, and the word log in both forms.
 
-use crate::Case;
+use crate::{Case, TOTAL};
 use everbyte_log::{Form, Full, Journal, Outcome, WordLog};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report};
@@ -11,36 +11,42 @@ pub(crate) const CASES: &[Case] = &[
         name: "log-journal",
         room: "log",
         about: "transactions over three lines, undone by recovery unless retired: all of one, or nothing of it",
+        total: TOTAL,
         program: journal,
     },
     Case {
         name: "log-journal-ops",
         room: "log",
         about: "operations valid by the commit word: data and operations happen together, however often recovery crashes",
+        total: TOTAL,
         program: journal_ops,
     },
     Case {
         name: "log-journal-twice",
         room: "log",
         about: "a range logged again after it was changed: undo goes back to the oldest value, not to the middle",
+        total: TOTAL,
         program: journal_twice,
     },
     Case {
         name: "log-ring-lazy",
         room: "log",
         about: "records flushed, then a word stored: the word never survives without the record before it",
+        total: TOTAL,
         program: ring_lazy,
     },
     Case {
         name: "log-ring-torn",
         room: "log",
         about: "the word log with torn bits: appended records come back whole and in order, truncated ones do not",
+        total: TOTAL,
         program: |explorer| ring(explorer, Form::Torn),
     },
     Case {
         name: "log-ring-base",
         room: "log",
         about: "the word log with a tail word: appended records come back whole and in order, truncated ones do not",
+        total: TOTAL,
         program: |explorer| ring(explorer, Form::Base),
     },
 ];

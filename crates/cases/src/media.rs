@@ -1,6 +1,6 @@
 //! Cases of bare media: the idioms every room is made of.
 
-use crate::Case;
+use crate::{Case, TOTAL};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Report};
 
@@ -9,12 +9,14 @@ pub(crate) const CASES: &[Case] = &[
         name: "media-publish",
         room: "media",
         about: "a record of three lines, fenced, then the word that publishes it: never a torn record, never a lost one",
+        total: TOTAL,
         program: publish,
     },
     Case {
         name: "media-two-copies",
         room: "media",
         about: "a record kept twice and written in turn: the newer whole copy is at least the acknowledged one",
+        total: TOTAL,
         program: two_copies,
     },
 ];

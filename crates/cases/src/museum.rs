@@ -176,7 +176,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     exhibit(
         "heap-end-before-tables",
         "heap",
-        "heap-growth",
+        "heap-zones",
         "the heap's end moves before the tables of the new clusters are ordered",
     ),
     exhibit(

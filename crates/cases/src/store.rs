@@ -1,6 +1,6 @@
 //! Cases of the store: objects made, grown, released, backed again and removed.
 
-use crate::Case;
+use crate::{Case, TOTAL};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
 use everbyte_store::{CLUSTER, Engine, Error, FindingKind, FormatOptions, ObjectOptions, Store};
@@ -11,24 +11,28 @@ pub(crate) const CASES: &[Case] = &[
         name: "store-objects",
         room: "store",
         about: "objects made and removed: each name whole or absent, the acknowledged ones there, no cluster lost",
+        total: TOTAL,
         program: objects,
     },
     Case {
         name: "store-growth",
         room: "store",
         about: "an object grows, releases clusters and backs them again: growths whole or absent, handed-out space zeroed",
+        total: TOTAL,
         program: growth,
     },
     Case {
         name: "store-format",
         room: "store",
         about: "formatting empty media: a store, or recognisably none",
+        total: TOTAL,
         program: format,
     },
     Case {
         name: "store-raise",
         room: "store",
         about: "the declared maximum is raised twice: the old one or the new one, and the store opens in between",
+        total: TOTAL,
         program: raise,
     },
 ];

@@ -383,7 +383,7 @@ impl ProfileReport {
             whole_points: tried.whole,
             images: tried.images,
             repeated: tried.repeated,
-            possible: tried.possible,
+            possible: tried.possible.min(f64::MAX), // infinity is no number in JSON
             recovery_images: tried.recoveries,
             stores: recording.words.len() as u64,
             fences: recording.fences,
