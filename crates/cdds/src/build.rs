@@ -164,6 +164,22 @@ mod tests {
         for prefix in [&b""[..], b"a", b"ab", b"ac", b"zz"] {
             let heads: Vec<u64> = keys.iter().map(|key| head_of(key, prefix)).collect();
             assert!(heads.is_sorted(), "NODE-2 with prefix {prefix:?}: {heads:?}");
+            // A node of two keys that share the prefix gives the same heads a word at a time.
+            let mut items = Items::default();
+            for end in [&b"a"[..], b"z"] {
+                let key = [prefix, end].concat();
+                let begin = items.bytes.len();
+                items.bytes.extend_from_slice(&[0; 8]);
+                items.bytes.extend_from_slice(&key);
+                items.bytes.resize(items.bytes.len().next_multiple_of(8), 0);
+                let record = begin..items.bytes.len();
+                items.list.push(Item { start: 1, end: 0, flags: 0, key_len: key.len(), value: 0, record, key_sum: 0 });
+            }
+            let media = everbyte_media::Media::anonymous(1 << 16, &Default::default()).unwrap();
+            media.write(4096, &image(0, 1, 4096, &items, 0..2));
+            let node = crate::node::Node::open(&media, 4096).unwrap();
+            let by_words: Vec<u64> = keys.iter().map(|key| node.query_head(key)).collect();
+            assert_eq!(heads, by_words, "prefix {prefix:?}");
         }
     }
 }

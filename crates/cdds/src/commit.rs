@@ -54,7 +54,9 @@ impl Batch<'_> {
         writer.next = next.version + 1;
         writer.graveyard.extend(self.graves.drain(..));
         writer.recent.clear();
-        writer.recent.extend(self.drops.drain(..));
+        if !self.drops.is_empty() {
+            writer.recent.extend(self.drops.drain(..));
+        }
         shared.counts.commits.fetch_add(1, Relaxed);
         let commit = Commit { version: next.version, mark: shared.media.mark() };
         // Under the writer's lock, so that the queue is in the order of versions.

@@ -80,21 +80,23 @@ impl<'k> Query<'k> {
     }
 }
 
+/// Eight bytes of `key` as a big-endian number; behind its end are zeros.
+#[inline]
+fn word_at(key: &[u8], from: usize) -> u64 {
+    let rest = key.get(from..).unwrap_or_default();
+    match rest.first_chunk::<8>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)) << (8 * (8 - rest.len() as u32)).min(63),
+    }
+}
+
 /// The head of `key` in a node whose base shares `prefix` (NODE-2).
 #[inline]
 pub(crate) fn head_of(key: &[u8], prefix: &[u8]) -> u64 {
     let common = key.len().min(prefix.len());
     match key[..common].cmp(&prefix[..common]) {
         Ordering::Greater => u64::MAX,
-        Ordering::Equal if common == prefix.len() => {
-            let rest = &key[common..];
-            if let Some(first) = rest.first_chunk::<8>() {
-                return u64::from_be_bytes(*first);
-            }
-            let mut padded = [0; 8];
-            padded[..rest.len()].copy_from_slice(rest);
-            u64::from_be_bytes(padded)
-        }
+        Ordering::Equal if common == prefix.len() => word_at(key, common),
         _ => 0,
     }
 }
@@ -210,8 +212,21 @@ impl<'m> Node<'m> {
         &buffer[..self.prefix_len]
     }
 
+    /// The head of `key` here; the same as [`head_of`] with this node's prefix, but a word at a time.
+    #[inline]
     pub(crate) fn query_head(&self, key: &[u8]) -> u64 {
-        head_of(key, self.prefix(&mut [0; PREFIX_MAX]))
+        for (word, from) in (0..self.prefix_len).step_by(8).enumerate() {
+            let theirs = self.window.load(40 + word * 8).swap_bytes();
+            // Bytes behind the prefix are zero in the header; they do not count in the key.
+            let beyond = (from + 8).saturating_sub(self.prefix_len) * 8;
+            let ours = word_at(key, from) >> beyond << beyond;
+            match ours.cmp(&theirs) {
+                Ordering::Less => return 0,
+                Ordering::Greater => return u64::MAX,
+                Ordering::Equal => {}
+            }
+        }
+        if key.len() < self.prefix_len { 0 } else { word_at(key, self.prefix_len) }
     }
 
     /// The record of `slot`, if it lies inside the node (NODE-1).

@@ -50,15 +50,23 @@ pub struct Range<'a> {
     start: Option<Cursor<'a>>,
     front: Option<Cursor<'a>>,
     back: Option<Cursor<'a>>,
-    /// What was last handed out at either end: the ends never cross.
-    front_key: Option<Vec<u8>>,
-    back_key: Option<Vec<u8>>,
+    /// Whether anything was handed out at either end: the ends never cross.
+    front_moved: bool,
+    back_moved: bool,
     done: bool,
 }
 
 impl<'a> Range<'a> {
     pub(crate) fn new(cursor: Cursor<'a>, bounds: Bounds) -> Range<'a> {
-        Range { bounds, start: Some(cursor), front: None, back: None, front_key: None, back_key: None, done: false }
+        Range {
+            bounds,
+            start: Some(cursor),
+            front: None,
+            back: None,
+            front_moved: false,
+            back_moved: false,
+            done: false,
+        }
     }
 
     /// A cursor for one end: the first end takes the one given, the second a copy.
@@ -82,14 +90,13 @@ impl<'a> Range<'a> {
             cursor.seek(&self.bounds.low)?;
             self.front = Some(cursor);
         }
+        let back = self.back.as_ref().filter(|_| self.back_moved).map(Cursor::last_key);
         let Some((key, value)) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
         let beyond = self.bounds.high.as_deref().is_some_and(|high| key >= high);
-        if beyond || self.back_key.as_deref().is_some_and(|back| key >= back) {
+        if beyond || back.is_some_and(|back| key >= back) {
             return Ok(None);
         }
-        let last = self.front_key.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
+        self.front_moved = true;
         self.done = false;
         Ok(Some((key, value)))
     }
@@ -111,13 +118,12 @@ impl<'a> Range<'a> {
             }
             self.back = Some(cursor);
         }
+        let front = self.front.as_ref().filter(|_| self.front_moved).map(Cursor::last_key);
         let Some((key, value)) = self.back.as_mut().expect("set above").prev()? else { return Ok(None) };
-        if key < &*self.bounds.low || self.front_key.as_deref().is_some_and(|front| key <= front) {
+        if key < &*self.bounds.low || front.is_some_and(|front| key <= front) {
             return Ok(None);
         }
-        let last = self.back_key.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
+        self.back_moved = true;
         self.done = false;
         Ok(Some((key, value)))
     }
