@@ -1,6 +1,7 @@
 //! The `file` backend in a process: forks, memory, threads, time.
 
 use everbyte_media::{BackendChoice, Disk, Durability, Error, Geometry, Media, Options};
+use everbyte_sim::{DiskEvent, RecordedDisk};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -213,6 +214,23 @@ fn an_interval_passes_and_what_was_written_is_synced() {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(media.counts().syncs > before, syncs, "{durability:?}");
+    }
+    // However short the interval, the newest record is not left out.
+    let durability = Durability::Interval(Duration::ZERO);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("small");
+    let geometry = Geometry { max: 64 << 10, len: 64 << 10, log_at: 16 << 10, log_len: 16 << 10 };
+    drop(Media::create(&path, geometry, &options()).unwrap());
+    let disk = RecordedDisk::new(&std::fs::read(path).unwrap()).unwrap();
+    let media = Media::open_disk(disk.clone(), "recorded".as_ref(), &Options { durability, ..options() }).unwrap();
+    for value in 1..100 {
+        settle(&media, 48 << 10, value);
+        let start = Instant::now();
+        let synced_last = || matches!(disk.tape().events.last(), Some(DiskEvent::Sync));
+        while !synced_last() {
+            assert!(start.elapsed() < Duration::from_secs(20), "record {value} is not synced");
+            std::thread::yield_now();
+        }
     }
 }
 

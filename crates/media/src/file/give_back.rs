@@ -21,21 +21,26 @@ const PATIENCE: Duration = Duration::from_millis(2);
 impl Shared {
     /// Gives back what the newest checkpoint cleaned, except pages that are dirty again: these are hot.
     pub(crate) fn give_back(&self) {
-        let mut room = self.checkpointing.lock();
-        let mut bytes = vec![0; PAGE as usize];
+        let mut room = self.checkpointing.lock(); // so the file's bytes stay what they are
+        let mut bytes = vec![0; BATCH_PAGES * PAGE as usize];
         while !room.cleaned.is_empty() {
-            let Some(_gate) = self.gate.try_write_for(PATIENCE) else { break }; // another time (BACK-2)
             let rest = room.cleaned.len().saturating_sub(BATCH_PAGES);
-            for page in room.cleaned.drain(rest..) {
-                let hot = self.log.lock().dirty.contains(page);
-                if !hot && self.disk.read_at(page * PAGE, &mut bytes).is_ok() && self.is_equal(page, &bytes) {
+            let batch = &room.cleaned[rest..];
+            // The reading is done before the gate closes, the comparing and giving back behind it.
+            for (page, bytes) in batch.iter().zip(bytes.chunks_exact_mut(PAGE as usize)) {
+                if self.disk.read_at(page * PAGE, bytes).is_err() {
+                    return; // the pages are kept
+                }
+            }
+            let Some(_gate) = self.gate.try_write_for(PATIENCE) else { return }; // another time (BACK-2)
+            let log = self.log.lock();
+            for (&page, bytes) in batch.iter().zip(bytes.chunks_exact(PAGE as usize)) {
+                if !log.dirty.contains(page) && self.mapping.compare(page * PAGE, PAGE, bytes).is_eq() {
                     let _ = self.mapping.give_back(page * PAGE, PAGE); // a refusal only keeps the page
                 }
             }
+            drop(log);
+            room.cleaned.truncate(rest);
         }
-    }
-
-    fn is_equal(&self, page: u64, bytes: &[u8]) -> bool {
-        self.mapping.compare(page * PAGE, PAGE, bytes).is_eq()
     }
 }

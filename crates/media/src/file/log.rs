@@ -295,8 +295,10 @@ impl Shared {
         if written.is_ok() {
             log.chain = chain;
             self.written.store(header.sequence, Release);
-            if self.durability == Durability::Always {
-                self.synced.fetch_max(header.sequence, Release);
+            match self.durability {
+                Durability::Always => drop(self.synced.fetch_max(header.sequence, Release)),
+                Durability::Interval(_) => self.keeper.want_sync(), // of what `written` now says, not less
+                Durability::Process => {}
             }
         }
         log.spare = Some(batch);
@@ -324,9 +326,6 @@ impl Shared {
             self.counters.add(Counter::Syncs, sync.into());
         }
         self.counters.add(Counter::LogBytes, bytes.len() as u64);
-        if let (Durability::Interval(_), false) = (self.durability, sync) {
-            self.keeper.want_sync();
-        }
         Ok(())
     }
 
