@@ -207,3 +207,68 @@ impl Index {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// What a sealed record says, line by line.
+    fn decode(bytes: &[u8]) -> BTreeMap<u64, [u64; LINE_WORDS]> {
+        let words: Vec<u64> = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+        let header = RecordHeader::read_from_bytes(&bytes[..64]).unwrap();
+        assert_eq!(crc32c::crc32c(&bytes[4..64 + header.payload_len as usize]), header.checksum);
+        let (mut at, end) = (HEADER_WORDS, HEADER_WORDS + header.payload_len as usize / 8);
+        let mut lines = BTreeMap::new();
+        while at < end {
+            let (first, count) = run_parts(words[at]);
+            at += 1;
+            for line in first..first + count {
+                let twice = lines.insert(line, *words[at..].first_chunk().unwrap());
+                assert!(twice.is_none(), "line {line} stands twice in one record");
+                at += LINE_WORDS;
+            }
+            at += usize::from(count == 0);
+        }
+        assert!(words[end..].iter().all(|&word| word == 0), "padding is zero");
+        lines
+    }
+
+    /// Random lines, runs and repetitions, from a handful to a full buffer: each line once, with its newest value.
+    #[test]
+    fn a_batch_holds_each_line_once_and_newest() {
+        let mapping = Mapping::anonymous(8 << 20, 8 << 20).unwrap();
+        let mut batch = Batch::new(1 << 20);
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for round in 0..40 {
+            let (puts, spread) = (1 << (round % 15), [10, 1000, 131_000][round % 3]);
+            let mut expected = BTreeMap::new();
+            let mut line = 0;
+            for put in 0..puts {
+                line = if random(3) == 0 { random(spread) } else { (line + 1) % spread };
+                mapping.store(line * crate::LINE + random(8) * 8, put + 1);
+                if batch.used() + 1 + LINE_WORDS > batch.capacity() {
+                    break;
+                }
+                batch.put_line(line, &mapping);
+                let mut words = [0; LINE_WORDS];
+                mapping.load_line(line * crate::LINE, &mut words);
+                expected.insert(line, words);
+                if put % 100 == 99 && batch.used() + 2 <= batch.capacity() {
+                    batch.put_allocation(1 << 20, 4096);
+                }
+            }
+            let header = RecordHeader::read_from_bytes(&[0; 64]).unwrap();
+            let padded = batch.padded();
+            let (_, bytes) = batch.seal(header);
+            assert_eq!(bytes.len() as u64, padded);
+            assert!(decode(bytes) == expected, "round {round}");
+            batch.reset();
+            assert!(batch.is_empty());
+        }
+    }
+}

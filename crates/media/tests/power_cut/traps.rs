@@ -243,6 +243,24 @@ fn the_nth_write_and_sync_fail() {
     }
 }
 
+/// A disk too full for the log refuses the first opening as `file`, and the store is what it was.
+#[test]
+fn a_disk_too_full_for_the_log_refuses_to_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let geometry = everbyte_media::Geometry { max: 128 << 10, len: 64 << 10, log_at: LOG_AT, log_len: LOG_LEN };
+    let shm = everbyte_media::Options { backend: everbyte_media::BackendChoice::Shm, ..Default::default() };
+    drop(Media::create(&path, geometry, &shm).unwrap());
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    for call in [DiskCall::Allocate, DiskCall::Write] {
+        disk.fail(call, 0, libc::ENOSPC);
+        let refused = open(&disk, Durability::Always).unwrap_err();
+        assert!(matches!(&refused, Error::Io { action: "allocate the log", .. }), "{refused}");
+        disk.heal();
+    }
+    settle(&open(&disk, Durability::Always).unwrap(), A, 1);
+}
+
 /// The log is prepared in the first life as `file`: whatever is cut, the store opens, and the log is prepared again.
 #[test]
 fn the_first_preparation_of_the_log_may_be_cut() {
