@@ -25,7 +25,7 @@ impl Media {
     #[inline(always)]
     pub fn window(&self, at: u64, len: u64) -> Option<Window<'_>> {
         let start = self.inner.mapping.range_start(at, len)?;
-        (at % WORD == 0).then_some(Window { start, len: len as usize, media: PhantomData })
+        at.is_multiple_of(WORD).then_some(Window { start, len: len as usize, media: PhantomData })
     }
 }
 
@@ -46,19 +46,23 @@ impl Window<'_> {
         // Rounded down, so that a ragged end can be read whole; mappings are whole pages.
         let offset = offset & !7;
         assert!(offset < self.len, "a window of {} bytes has no word at {offset}", self.len);
+        // SAFETY: `offset < len`: inside the window.
+        let word = unsafe { self.start.as_ptr().add(offset) };
         // SAFETY:
         // - in bounds: `offset < len`, and the word that holds a backed byte is backed, since pages are;
         // - aligned: the start is, and `offset` is rounded down to a word;
         // - alive: the mapping outlives the media borrowed for `'m`;
         // - other writers: all through atomics (MAP-3); valid: any bits are a u64.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+        unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
     #[inline(always)]
     fn byte(&self, offset: usize) -> u8 {
         assert!(offset < self.len, "a window of {} bytes has no byte at {offset}", self.len);
-        // SAFETY: in bounds by the assertion, alive and shared as in `word`.
-        unsafe { AtomicU8::from_ptr(self.start.as_ptr().add(offset)) }.load(Ordering::Relaxed)
+        // SAFETY: in bounds by the assertion.
+        let byte = unsafe { self.start.as_ptr().add(offset) };
+        // SAFETY: alive and shared as in `word`; any bits are a u8.
+        unsafe { AtomicU8::from_ptr(byte) }.load(Ordering::Relaxed)
     }
 
     /// The word at `offset`, with acquire order.
@@ -67,7 +71,7 @@ impl Window<'_> {
     /// If `offset` is not a multiple of 8 or outside.
     #[inline(always)]
     pub fn load(&self, offset: usize) -> u64 {
-        debug_assert!(offset % 8 == 0);
+        debug_assert!(offset.is_multiple_of(8));
         self.word(offset).load(Ordering::Acquire)
     }
 
@@ -82,7 +86,7 @@ impl Window<'_> {
             "a window of {} bytes ends before",
             self.len
         );
-        if offset % 8 != 0 {
+        if !offset.is_multiple_of(8) {
             into.extend((offset..offset + len).map(|offset| self.byte(offset)));
             return;
         }
@@ -95,10 +99,14 @@ impl Window<'_> {
         let source = unsafe { self.start.as_ptr().add(offset).cast::<u64>() };
         let target = spare.as_mut_ptr().cast::<u64>();
         for index in 0..words {
-            // SAFETY: `index < words`: inside the checked source; aligned and shared as in `word`.
-            let word = unsafe { AtomicU64::from_ptr(source.add(index)) }.load(Ordering::Relaxed);
-            // SAFETY: `index < words`: inside the spare capacity asserted above; a Vec<u8> asks for no alignment.
-            unsafe { target.add(index).write_unaligned(word) };
+            // SAFETY: `index < words`: inside the checked source.
+            let word = unsafe { source.add(index) };
+            // SAFETY: aligned, alive and shared as in `word`.
+            let word = unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed);
+            // SAFETY: `index < words`: inside the spare capacity asserted above.
+            let target = unsafe { target.add(index) };
+            // SAFETY: as above; a Vec<u8> asks for no alignment.
+            unsafe { target.write_unaligned(word) };
         }
         // SAFETY: `len` bytes beyond the old length were just written.
         unsafe { into.set_len(into.len() + len) };
@@ -115,7 +123,7 @@ impl Window<'_> {
             "a window of {} bytes ends before",
             self.len
         );
-        debug_assert!(offset % 8 == 0);
+        debug_assert!(offset.is_multiple_of(8));
         let common = len.min(key.len());
         let mut done = 0;
         while done + 8 <= common {

@@ -1,0 +1,198 @@
+//! Odd keys and values, a full store, readers beside a writer, and flipped bits everywhere: clear errors, no panic,
+//! nothing lost that was acknowledged.
+
+use everbyte_kv::{Error, Kv};
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+fn store(max: u64) -> Store {
+    let media = Media::anonymous(max, &Options::default()).unwrap();
+    Store::format(media, &FormatOptions::default()).unwrap()
+}
+
+#[test]
+fn keys_of_no_byte_and_of_a_megabyte() {
+    let kv = Kv::create(&store(1 << 30), "t").unwrap();
+    let long = vec![b'k'; 1 << 20];
+    let longer = [&long[..], b"!"].concat();
+    for key in [&b""[..], &[0], &long, &longer, &long[..256], &long[..257]] {
+        kv.put(key, &key[..key.len().min(77)]).unwrap();
+    }
+    kv.put(b"", b"empty").unwrap();
+    assert_eq!(kv.get(b"").unwrap().as_deref(), Some(&b"empty"[..]));
+    assert_eq!(kv.get(&longer).unwrap().unwrap().len(), 77);
+    let keys: Vec<usize> = kv.range::<[u8]>(..).map(|entry| entry.unwrap().0.len()).collect();
+    assert_eq!(keys, [0, 1, 256, 257, 1 << 20, (1 << 20) + 1]);
+    assert_eq!(kv.prefix(&long).count(), 2);
+    assert!(kv.delete(&long).unwrap() && !kv.delete(&long).unwrap());
+    let error = kv.put(&vec![0; (16 << 20) + 1], b"").unwrap_err();
+    assert!(matches!(error, Error::Tree(_)) && error.to_string().contains("longer than"), "{error}");
+    assert_eq!(kv.check(), []);
+}
+
+#[test]
+fn a_value_of_512_megabytes() {
+    let kv = Kv::create(&store(8 << 30), "t").unwrap();
+    let mut value = vec![7; 512 << 20];
+    value[300 << 20] = 1;
+    kv.put(b"big", &value).unwrap();
+    assert!(kv.get(b"big").unwrap().unwrap() == value);
+    kv.put(b"big", b"small").unwrap();
+    for round in 0..4_u8 {
+        kv.put(b"other", &[round]).unwrap();
+    }
+    assert_eq!(kv.get(b"big").unwrap().as_deref(), Some(&b"small"[..]));
+    assert_eq!(kv.check(), []);
+    // The space is there again.
+    kv.put(b"big", &value).unwrap();
+}
+
+/// When nothing more fits, that is an error; what was there stays, and room made is room used.
+#[test]
+fn a_full_store() {
+    let store = store(16 << 20);
+    let kv = Kv::create(&store, "t").unwrap();
+    let mut model = BTreeMap::new();
+    let full = (0_u32..1 << 20).find(|number| {
+        let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+        match kv.put(&key, &[*number as u8; 200]) {
+            Ok(()) => model.insert(key.to_vec(), vec![*number as u8; 200]).is_some(),
+            Err(_) => true,
+        }
+    });
+    let error = kv.put(b"more", &[0; 100_000]).unwrap_err().to_string();
+    assert!(full.is_some() && error.len() > 20, "{error}");
+    let all: BTreeMap<_, _> = kv.range::<[u8]>(..).map(Result::unwrap).collect();
+    assert!(all == model, "{} of {} keys after the store was full", all.len(), model.len());
+    assert_eq!(kv.check(), []);
+    let gone: Vec<_> = model.keys().take(model.len() / 2).cloned().collect();
+    for key in gone {
+        // Deleting may need a little room too; it comes back as soon as anything is freed.
+        if kv.delete(&key).is_ok() {
+            model.remove(&key);
+        }
+    }
+    for round in 0..200_u32 {
+        kv.put(&round.to_be_bytes(), &[1; 200]).unwrap();
+        model.insert(round.to_be_bytes().to_vec(), vec![1; 200]);
+    }
+    let all: BTreeMap<_, _> = kv.range::<[u8]>(..).map(Result::unwrap).collect();
+    assert!(all == model);
+    assert_eq!(kv.check(), []);
+}
+
+/// Readers see whole batches only, whatever the writer does meanwhile: every version has all its keys the same.
+#[test]
+fn readers_beside_a_writer() {
+    let kv = Kv::create(&store(1 << 30), "t").unwrap();
+    let key = |index: u32| format!("key{index:03}").into_bytes();
+    let write = |round: u32| {
+        let mut batch = kv.batch();
+        (0..100).for_each(|index| assert_eq!(batch.put(&key(index), &round.to_be_bytes()).unwrap(), round > 0));
+        let commit = batch.commit().unwrap();
+        kv.settle(commit).unwrap();
+    };
+    write(0);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for reader in 0..2 {
+            let (kv, stop) = (kv.clone(), &stop);
+            scope.spawn(move || {
+                let mut last = 0;
+                while !stop.load(Relaxed) {
+                    let snapshot = kv.snapshot();
+                    let round = snapshot.get(&key(50)).unwrap().unwrap();
+                    let all: Vec<_> = match reader {
+                        0 => snapshot.range::<[u8]>(..).map(|entry| entry.unwrap().1).collect(),
+                        _ => (0..100).map(|index| snapshot.get(&key(index)).unwrap().unwrap()).collect(),
+                    };
+                    assert!(all.len() == 100 && all.iter().all(|value| *value == round), "a torn version");
+                    let round = u32::from_be_bytes(round.try_into().unwrap());
+                    assert!(round >= last, "a reader went back in time");
+                    last = round;
+                }
+            });
+        }
+        (1..3000).for_each(write);
+        stop.store(true, Relaxed);
+    });
+    assert_eq!(kv.check(), []);
+}
+
+/// Several writers at once: every acknowledged write is there.
+#[test]
+fn writers_beside_each_other() {
+    let kv = Kv::create(&store(1 << 30), "t").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4_u32 {
+            let kv = kv.clone();
+            scope.spawn(move || {
+                for round in 0..1000_u32 {
+                    kv.put(&[writer.to_be_bytes(), round.to_be_bytes()].concat(), b"x").unwrap();
+                    assert!(kv.get(&[writer.to_be_bytes(), round.to_be_bytes()].concat()).unwrap().is_some());
+                }
+            });
+        }
+    });
+    assert_eq!(kv.len(), 4000);
+    assert_eq!(kv.check(), []);
+}
+
+/// One flipped bit after another in everything the table has on media: opening, reading, walking, writing and checking
+/// give an answer or an error. Where a read answers, it is the truth or the check says that something is damaged.
+#[test]
+fn flipped_bits() {
+    let clean = store(8 << 20);
+    let kv = Kv::create(&clean, "t").unwrap();
+    let mut model = BTreeMap::new();
+    for number in 0_u32..300 {
+        let key = format!("key{number:05}").into_bytes();
+        let value = vec![number as u8; if number % 50 == 0 { 700 } else { 40 }];
+        kv.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+    let span = clean.object("t").unwrap();
+    let (from, until) = (span.prime() + 512, span.backed());
+    drop(kv);
+    let len = clean.media().len().min(until) as usize;
+    let image = clean.media().read_vec(0, len);
+    drop(clean);
+    let mut seed = 0x1234_5678_9abc_def1_u64;
+    let mut noticed = 0;
+    for _ in 0..1500 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        // Half of them where words are dense: prime page and the first clusters.
+        let range = if seed & 1 == 0 { until - from } else { 16 << 10 };
+        let at = from + (seed >> 8) % range;
+        let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
+        media.write(0, &image);
+        let mut byte = [0];
+        media.read(at, &mut byte);
+        media.write(at, &[byte[0] ^ 1 << (seed >> 4 & 7)]);
+        let story = format!("bit {} of {at:#x}", seed >> 4 & 7);
+        let Ok(kv) = Store::attach(media).map_err(drop).and_then(|store| Kv::open(&store, "t").map_err(drop)) else {
+            noticed += 1;
+            continue;
+        };
+        let findings = kv.check();
+        noticed += u32::from(!findings.is_empty());
+        for (key, value) in &model {
+            match kv.get(key) {
+                Ok(Some(found)) => assert!(found == *value, "{story}: a wrong value was read"),
+                Ok(None) => assert!(!findings.is_empty(), "{story}: {key:?} vanished and check saw nothing"),
+                Err(_) => assert!(!findings.is_empty(), "{story}: an error that check does not see"),
+            }
+        }
+        let walked = kv.range::<[u8]>(..).filter(Result::is_ok).count();
+        assert!(walked == model.len() || !findings.is_empty(), "{story}: {walked} entries and check saw nothing");
+        for key in model.keys().step_by(37) {
+            let _ = kv.put(key, b"after");
+            let _ = kv.delete(key);
+        }
+    }
+    assert!(noticed > 30, "{noticed} of 1500 flips noticed");
+}
