@@ -38,8 +38,11 @@ pub fn take(image: &Path, name: &str) -> Result<Option<PathBuf>> {
     let taken = image.with_file_name(name);
     let _ = fs::remove_file(&taken);
     let mut dump = Command::new(shell::which("debugfs")?);
-    dump.arg("-R").arg(format!("dump /{name} {}", taken.display())).arg(&partition).stderr(Stdio::null());
-    shell::output(&mut dump)?;
+    dump.arg("-R").arg(format!("dump /{name} {}", taken.display())).arg(&partition);
+    let dumped = dump.stdin(Stdio::null()).output().map_err(|error| format!("debugfs: {error}"))?;
+    if !dumped.status.success() {
+        return Err(format!("debugfs: {}", String::from_utf8_lossy(&dumped.stderr)));
+    }
     fs::remove_file(&partition).map_err(|error| format!("{}: {error}", partition.display()))?;
     Ok(fs::metadata(&taken).is_ok_and(|metadata| metadata.len() > 0).then_some(taken))
 }

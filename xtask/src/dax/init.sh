@@ -29,7 +29,7 @@ echo "READY $(uname -r)"
 case $task in
 *tests)
     mkdir -p /mnt/tmp
-    /test/everbyte-suite probe /mnt || off "FAILED probe"
+    /test/suite-writer probe /mnt || off "FAILED probe"
     export TMPDIR=/mnt/tmp RUST_BACKTRACE=1
     for program in /test/tests-*; do
         cd "/crate/${program##*/}"
@@ -42,7 +42,7 @@ case $task in
     ;;
 write,*)
     seed=${task#write,}
-    /test/everbyte-suite write /mnt/acked.store --backend pmem --seed "$seed" || off "FAILED write"
+    /test/suite-writer write /mnt/acked.store --backend pmem --seed "$seed" || off "FAILED write"
     off DONE
     ;;
 esac

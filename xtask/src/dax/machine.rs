@@ -103,10 +103,11 @@ fn plain(line: &[u8]) -> String {
     while let Some(c) = chars.next() {
         match c {
             '\u{1b}' => {
-                if chars.next() == Some('c') {
-                    continue; // a reset has no parameters
+                // A reset has no parameters; like clearing the screen it makes what stood before it history.
+                let end = chars.by_ref().find(char::is_ascii_alphabetic);
+                if matches!(end, Some('c' | 'J')) {
+                    plain.clear();
                 }
-                let _ = chars.find(char::is_ascii_alphabetic);
             }
             c if c.is_control() => {}
             c => plain.push(c),
@@ -126,5 +127,6 @@ mod tests {
     #[test]
     fn escape_sequences_are_dropped() {
         assert_eq!(super::plain(b"\x1bc\x1b[?7l\x1b[2JREADY 6.1\r\n"), "READY 6.1");
+        assert_eq!(super::plain(b"Booting from ROM..\x1bc\x1b[?7l\x1b[2JREADY 6.1\r\n"), "READY 6.1");
     }
 }
