@@ -5,7 +5,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -14,7 +14,7 @@ impl Random {
 
     /// Below `n`, which is not 0.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.number() % n as u64) as usize
     }
 }
 
@@ -36,12 +36,12 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     let inside = at < bytes.len();
     match random.below(9) {
         0 if inside => bytes[at] ^= 1 << random.below(8),
-        1 if inside => bytes[at] = random.next() as u8,
+        1 if inside => bytes[at] = random.number() as u8,
         2 if inside => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
         3 if inside => bytes[at] = bytes[at].wrapping_add(1 + random.below(16) as u8),
         4 => {
             let len = 1 + random.below(16);
-            let new: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+            let new: Vec<u8> = (0..len).map(|_| random.number() as u8).collect();
             bytes.splice(at..at, new);
         }
         5 if inside => {

@@ -32,6 +32,12 @@ pub enum Command {
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
+    /// Reads and writes the ordered key-value store inside a store
+    Kv(KvArgs),
+    /// Serves a store to Redis clients
+    Serve(ServeArgs),
+    /// Tells what memory or disk a path gives
+    Media(MediaArgs),
     /// Runs programs against every crash that the rule permits
     Crash(CrashArgs),
     /// Prints a completion script for a shell

@@ -90,3 +90,42 @@ impl From<everbyte_store::Error> for Failure {
         }
     }
 }
+
+impl From<everbyte_heap::Error> for Failure {
+    fn from(error: everbyte_heap::Error) -> Failure {
+        use everbyte_heap::Error;
+        let text = error.to_string();
+        match error {
+            Error::Store(error) => error.into(),
+            Error::Media(error) => error.into(),
+            _ => Failure::Store(text),
+        }
+    }
+}
+
+impl From<everbyte_kv::Error> for Failure {
+    fn from(error: everbyte_kv::Error) -> Failure {
+        use everbyte_cdds::Error as Tree;
+        use everbyte_kv::Error;
+        let text = error.to_string();
+        match error {
+            Error::Store(error) | Error::Tree(Tree::Store(error)) => (*error).into(),
+            Error::Tree(Tree::Media(error)) => (*error).into(),
+            Error::Tree(Tree::Heap(error)) => (*error).into(),
+            Error::Tree(Tree::KeyTooLong { .. } | Tree::ValueTooLong { .. }) => Failure::Words(text),
+            _ => Failure::Store(text), // damaged, newer, worn out
+        }
+    }
+}
+impl From<everbyte_server::Error> for Failure {
+    fn from(error: everbyte_server::Error) -> Failure {
+        let text = error.to_string();
+        match error {
+            everbyte_server::Error::Store { source } => match Failure::from(source) {
+                Failure::Store(_) => Failure::Store(text),
+                _ => Failure::System(text),
+            },
+            _ => Failure::System(text), // a taken address, a refused system call
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod config;
 mod failure;
+mod kv;
 mod open;
 mod output;
 mod progress;
@@ -40,6 +41,9 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Info(args) => commands::info::run(&args, output),
         Command::Check(args) => commands::check::run(&args, output),
         Command::Grow(args) => commands::grow::run(&args, output),
+        Command::Kv(args) => kv::run(args, output),
+        Command::Serve(args) => commands::serve::run(&args, output),
+        Command::Media(args) => commands::media::run(&args, output),
         Command::Crash(args) => commands::crash::run(&args, output),
         Command::Completion(args) => commands::completion::run(&args),
     }

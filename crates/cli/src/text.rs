@@ -18,13 +18,17 @@ pub fn escape(bytes: &[u8]) -> String {
                 '\n' => text.push_str("\\n"),
                 '\t' => text.push_str("\\t"),
                 '\r' => text.push_str("\\r"),
-                c if c.is_ascii_control() => drop(write!(text, "\\x{:02x}", c as u32)),
+                c if c.is_ascii_control() => push_hex(&mut text, c as u8),
                 c => text.push(c),
             }
         }
-        chunk.invalid().iter().for_each(|byte| drop(write!(text, "\\x{byte:02x}")));
+        chunk.invalid().iter().for_each(|byte| push_hex(&mut text, *byte));
     }
     text
+}
+
+fn push_hex(text: &mut String, byte: u8) {
+    let _ = write!(text, "\\x{byte:02x}"); // writing to a String does not fail
 }
 
 /// The bytes of a text.

@@ -10,7 +10,7 @@ use serde_json::Value;
 #[test]
 fn help_is_the_map() {
     let help = Place::new().good(&["--help"]);
-    for command in ["create", "info", "check", "grow", "completion"] {
+    for command in ["create", "info", "check", "grow", "kv", "serve", "media", "crash", "completion"] {
         assert!(help.contains(command), "{help}");
     }
     assert!(help.contains("Exit codes"), "{help}");
@@ -92,4 +92,16 @@ fn crash_explores_a_case_and_names_what_it_knows() {
     assert!(report["failure"].is_null() && report["images"].as_u64() > Some(10), "{report}");
     place.bad(&["crash", "no-such-case"], 2, &["no-such-case", "--list"]);
     place.bad(&["crash", "media-publish", "--profile", "pram"], 2, &["pram"]);
+}
+
+#[test]
+fn probe_tells_what_a_place_gives() {
+    let place = Place::new();
+    let said = place.good(&["media", "probe", "."]);
+    assert!(said.contains("backend") && said.contains("barrier") && said.contains("power loss"), "{said}");
+    let probe: Value = serde_json::from_str(&place.good(&["media", "probe", ".", "--json"])).unwrap();
+    assert!(["pmem", "file", "shm"].contains(&probe["backend"].as_str().unwrap()), "{probe}");
+    assert!(probe["barrier_ns"].as_f64() > Some(0.0), "{probe}");
+    assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 0, "nothing is left behind");
+    place.bad(&["media", "probe", "nowhere/at/all"], 5, &["nowhere"]);
 }

@@ -6,3 +6,5 @@ pub mod crash;
 pub mod create;
 pub mod grow;
 pub mod info;
+pub mod media;
+pub mod serve;

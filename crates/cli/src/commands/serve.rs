@@ -1,0 +1,53 @@
+//! `everbyte serve`: one key-value store to Redis clients. Prints its whole configuration, and what to type next.
+
+use crate::args::{OpenArgs, ServeArgs};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::open;
+use crate::output::Output;
+use everbyte_kv::Kv;
+use everbyte_server::{Options, Server};
+use serde_json::json;
+
+pub fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
+    let config = Config::of(args)?;
+    let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
+    let created = config.create && !config.store.exists();
+    let store = if created {
+        open::create(&config.store, &words, Some(config.max), None)?
+    } else {
+        open::store(&config.store, &words)?
+    };
+    let kv = Kv::open_or_create(&store, &config.table)?;
+    let options = Options { address: config.listen.clone(), signals: true, ..Options::default() };
+    let server = Server::bind(kv.clone(), options)?;
+    let address = server.address();
+    let backend = store.media().kind().name();
+    if output.is_json() {
+        let config = serde_json::to_value(&config).map_err(|error| Failure::Words(error.to_string()))?;
+        let address = address.to_string();
+        output.say(
+            "",
+            json!({ "address": address, "backend": backend, "created": created, "keys": kv.len(), "config": config }),
+        )?;
+    } else {
+        let settings = toml::to_string(&config).map_err(|error| Failure::Words(error.to_string()))?;
+        let (verb, keys, port) = (if created { "created" } else { "opened" }, kv.len(), address.port());
+        output.say(
+            format!(
+                "everbyte {}: {verb} {} on `{backend}`, {keys} keys; serving it on {address}\n\n{settings}\n\
+                 Type in another terminal (redis-cli is in the package redis-tools):\n\n\
+                 \x20   redis-cli -p {port} set greeting hello\n\
+                 \x20   redis-cli -p {port} get greeting\n\n\
+                 Then kill this server in any way you like, start it again, and ask again. Ctrl-C stops it in good order.",
+                env!("CARGO_PKG_VERSION"),
+                config.store.display(),
+            ),
+            json!(null),
+        )?;
+    }
+    output.finish()?;
+    server.run()?;
+    drop(kv);
+    Ok(store.close()?)
+}

@@ -1,0 +1,66 @@
+//! `everbyte kv import FILE`: loads entries in batches. A crash leaves whole batches; running it again completes the load.
+
+use super::{Place, close, exchange};
+use crate::args::ImportArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{open, progress};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+pub fn run(place: &Place, args: &ImportArgs, output: &Output) -> Result<(), Failure> {
+    let (mut lines, len) = source(&args.file)?;
+    let form = exchange::form_of(&args.file, args.format);
+    if args.create && !place.store.exists() {
+        open::create(&place.store, &place.open, None, None)?.close()?;
+    }
+    let (store, kv) = place.write()?;
+    let bar = progress::bar("importing", len);
+    let mut batch = kv.batch();
+    let (mut line, mut number, mut loaded, mut pending) = (Vec::new(), 0u64, 0u64, 0u32);
+    loop {
+        line.clear();
+        let read = lines.read_until(b'\n', &mut line).map_err(|error| Failure::system("read", &args.file, error))?;
+        if read > 0 {
+            number += 1;
+            bar.inc(read as u64);
+            let entry = exchange::read(form, &line);
+            let wrong = |why| {
+                let so_far = loaded - u64::from(pending);
+                Failure::Words(format!(
+                    "{} line {number}: {why}; the {so_far} entries of earlier batches are stored",
+                    args.file.display()
+                ))
+            };
+            if let Some((key, value)) = entry.map_err(wrong)? {
+                batch.put(&key, &value)?;
+                (loaded, pending) = (loaded + 1, pending + 1);
+            }
+        }
+        if pending == args.batch || (read == 0 && pending > 0) {
+            let mark = batch.commit()?;
+            kv.settle(mark)?;
+            batch = kv.batch();
+            pending = 0;
+        }
+        if read == 0 {
+            break;
+        }
+    }
+    drop(batch);
+    bar.finish_and_clear();
+    close(store, kv)?;
+    output.say(format!("imported {loaded} entries"), json!({ "imported": loaded }))
+}
+
+/// The lines of a file or of standard input, and their length where it is known.
+fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>), Failure> {
+    if path == Path::new("-") {
+        return Ok((Box::new(BufReader::new(std::io::stdin())), None));
+    }
+    let file = File::open(path).map_err(|error| Failure::system("open", path, error))?;
+    let len = file.metadata().ok().map(|metadata| metadata.len());
+    Ok((Box::new(BufReader::with_capacity(1 << 20, file)), len))
+}

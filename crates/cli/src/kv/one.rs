@@ -1,0 +1,58 @@
+//! `everbyte kv get|put|del`: single keys. A put or delete is durable when the command returns.
+
+use super::{Place, close, word};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text;
+use serde_json::{Map, Value, json};
+use std::io::Read;
+
+pub fn get(place: &Place, key: &str, output: &Output) -> Result<(), Failure> {
+    let key = word(key)?;
+    let (store, kv) = place.read()?;
+    let Some(value) = kv.get(&key)? else {
+        return Err(Failure::No(format!("no key `{}`", text::escape(&key))));
+    };
+    if output.is_json() {
+        let mut object = Map::new();
+        text::set_json(&mut object, "key", &key);
+        text::set_json(&mut object, "value", &value);
+        output.say("", Value::Object(object))?;
+    } else {
+        output.bytes(&value)?;
+        output.bytes(b"\n")?;
+    }
+    close(store, kv)
+}
+
+pub fn put(place: &Place, key: &str, value: Option<&str>, output: &Output) -> Result<(), Failure> {
+    let key = word(key)?;
+    let value = match value {
+        Some(value) => word(value)?,
+        None => {
+            let mut value = Vec::new();
+            let read = std::io::stdin().lock().read_to_end(&mut value);
+            read.map_err(|error| Failure::System(format!("cannot read standard input: {error}")))?;
+            value
+        }
+    };
+    let (store, kv) = place.write()?;
+    kv.put(&key, &value)?;
+    close(store, kv)?;
+    if output.is_json() { output.say("", json!({ "stored": 1 })) } else { Ok(()) }
+}
+
+pub fn del(place: &Place, keys: &[String], output: &Output) -> Result<(), Failure> {
+    let keys = keys.iter().map(|key| word(key)).collect::<Result<Vec<_>, _>>()?;
+    let (store, kv) = place.read()?;
+    let mut absent = Vec::new();
+    for key in &keys {
+        if !kv.delete(key)? {
+            absent.push(text::escape(key));
+        }
+    }
+    close(store, kv)?;
+    let deleted = keys.len() - absent.len();
+    output.say(format!("deleted {deleted}"), json!({ "deleted": deleted, "absent": absent }))?;
+    if absent.is_empty() { Ok(()) } else { Err(Failure::No(format!("no such key: {}", absent.join(", ")))) }
+}

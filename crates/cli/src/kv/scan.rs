@@ -1,0 +1,36 @@
+//! `everbyte kv scan`: entries in the order of their keys, from one snapshot.
+
+use super::{Place, close, exchange, word};
+use crate::args::{Form, ScanArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+use std::ops::Bound;
+
+pub fn run(place: &Place, args: &ScanArgs, output: &Output) -> Result<(), Failure> {
+    let bound = |text: &Option<String>| text.as_deref().map(word).transpose();
+    let (start, end, prefix) = (bound(&args.start)?, bound(&args.end)?, bound(&args.prefix)?);
+    let (store, kv) = place.read()?;
+    let snapshot = kv.snapshot();
+    let limit = args.limit.unwrap_or(usize::MAX);
+    let form = if output.is_json() { Form::Jsonl } else { Form::Tsv };
+    let mut print = |entry: everbyte_kv::Result<(Vec<u8>, Vec<u8>)>| -> Result<(), Failure> {
+        let (key, value) = entry?;
+        let line = exchange::write(form, &key, (!args.keys).then_some(&value));
+        output.bytes(format!("{line}\n").as_bytes())
+    };
+    let entries = match &prefix {
+        Some(prefix) => snapshot.prefix(prefix),
+        None => {
+            let from = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            snapshot.range::<[u8]>((from, to))
+        }
+    };
+    if args.reverse {
+        entries.rev().take(limit).try_for_each(&mut print)?;
+    } else {
+        entries.take(limit).try_for_each(&mut print)?;
+    }
+    drop(snapshot);
+    close(store, kv)
+}

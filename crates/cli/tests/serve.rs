@@ -1,0 +1,137 @@
+//! `everbyte serve`: its settings, a taken address, two processes at once, and a kill between two lives.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+use common::{Place, said};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+/// A server in a place, killed when dropped.
+struct Served {
+    child: Child,
+    hello: Value,
+}
+
+impl Served {
+    fn start(place: &Place, words: &[&str]) -> Served {
+        let words = [&["serve", "--json", "--listen", "127.0.0.1:0"], words].concat();
+        let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let Ok(hello) = serde_json::from_str(&line) else {
+            panic!("the server did not start: {:?}", said(child.wait_with_output().unwrap()));
+        };
+        Served { child, hello }
+    }
+
+    fn address(&self) -> &str {
+        self.hello["address"].as_str().unwrap()
+    }
+
+    /// Sends requests and reads as many bytes of reply as `expected` has.
+    #[track_caller]
+    fn ask(&self, requests: &str, expected: &str) {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.write_all(requests.as_bytes()).unwrap();
+        let mut reply = vec![0; expected.len()];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(String::from_utf8_lossy(&reply), expected);
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_kill() {
+    let place = Place::new();
+    let server = Served::start(&place, &["--create", "--max", "1GiB"]);
+    assert_eq!((&server.hello["created"], &server.hello["keys"]), (&Value::Bool(true), &Value::from(0)));
+    server.ask("SET greeting hello\r\nSET other 1\r\n", "+OK\r\n+OK\r\n");
+    server.kill();
+    let server = Served::start(&place, &[]);
+    assert_eq!((&server.hello["created"], &server.hello["keys"]), (&Value::Bool(false), &Value::from(2)));
+    server.ask("GET greeting\r\n", "$5\r\nhello\r\n");
+    server.kill();
+    assert_eq!(place.good(&["kv", "get", "greeting"]), "hello\n");
+    assert!(place.good(&["check"]).contains("no damage"));
+}
+
+#[test]
+fn a_store_in_use_says_who_has_it() {
+    let place = Place::new();
+    let server = Served::start(&place, &["--create", "--max", "1GiB"]);
+    let pid = server.child.id().to_string();
+    for words in [
+        &["info"][..],
+        &["check"],
+        &["kv", "get", "k"],
+        &["kv", "put", "k", "v"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ] {
+        place.bad(words, 4, &["everbyte.store", "in use", &pid, "everbyte serve"]);
+    }
+    server.ask("PING\r\n", "+PONG\r\n");
+}
+
+#[test]
+fn a_taken_address_says_what_to_do() {
+    let place = Place::new();
+    let server = Served::start(&place, &["--create", "--max", "1GiB"]);
+    let other = Place::new();
+    other.bad(&["serve", "--create", "--listen", server.address()], 5, &[server.address(), "another port"]);
+    other.bad(&["serve", "--create", "--listen", "nonsense"], 5, &["nonsense"]);
+}
+
+#[test]
+fn serving_nothing_says_how_to_make_it() {
+    Place::new().bad(&["serve"], 5, &["everbyte create"]);
+}
+
+#[test]
+fn settings_come_from_file_then_environment_then_flags() {
+    let place = Place::new();
+    std::fs::write(
+        place.path("settings.toml"),
+        "store = 'file.store'\ntable = 'from-file'\ncreate = true\nmax = 1073741824\ndurability = 'interval:50'\nlisten = '127.0.0.1:1'\n",
+    )
+    .unwrap();
+    let mut command = place.command(&["serve", "--json", "--config", "settings.toml", "--listen", "127.0.0.1:0"]);
+    command.env("EVERBYTE_TABLE", "from-environment").stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let config = &serde_json::from_str::<Value>(&line).unwrap()["config"];
+    assert_eq!(config["store"], "file.store", "{line}");
+    assert_eq!((&config["table"], &config["durability"]), (&"from-environment".into(), &"interval:50".into()));
+    assert_eq!(config["listen"], "127.0.0.1:0", "a flag wins");
+    std::fs::write(place.path("wrong.toml"), "prot = 1\n").unwrap();
+    place.bad(&["serve", "--config", "wrong.toml"], 2, &["wrong.toml", "prot"]);
+}
+
+#[test]
+fn a_signal_stops_it_in_good_order() {
+    let place = Place::new();
+    let mut server = Served::start(&place, &["--create", "--max", "1GiB"]);
+    server.ask("SET a 1\r\n", "+OK\r\n");
+    let pid = server.child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(server.child.wait().unwrap().success());
+    let info: Value = serde_json::from_str(&place.good(&["info", "--json"])).unwrap();
+    assert_eq!(info["recovery"]["clean"], true);
+}
