@@ -47,7 +47,22 @@ pub const TARGETS: &[Target] = &[
         seeds: patch::seeds,
     },
     Target { name: "journal", what: "a lane of the undo journal", run: targets::journal::run, seeds: patch::seeds },
+    Target {
+        name: "protocol",
+        what: "requests of the Redis protocol, whole and in pieces, and glob patterns",
+        run: everbyte_server::fuzz_protocol,
+        seeds: protocol_seeds,
+    },
 ];
+
+/// The server's own samples of its protocol.
+fn protocol_seeds() -> Vec<Vec<u8>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../crates/server/testdata/protocol");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+}
 
 /// The corpus of a target, kept in the repository.
 pub fn corpus(target: &Target) -> PathBuf {

@@ -37,10 +37,10 @@ fn parse(bytes: &[u8], piece: usize) -> Requests {
     (requests, None)
 }
 
-/// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as pattern and text. Panics only
-/// for a bug of ours.
+/// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as pattern and text. Returns the
+/// class of what happened, so that a fuzzer knows new from old. Panics only for a bug of ours.
 #[doc(hidden)]
-pub fn fuzz_protocol(bytes: &[u8]) {
+pub fn fuzz_protocol(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(SIZE_MAX)];
     let whole = parse(bytes, bytes.len().max(1));
     for piece in [1, 3, 17, 4096] {
@@ -54,4 +54,10 @@ pub fn fuzz_protocol(bytes: &[u8]) {
         }
         matches(pattern, text, Case::Folded);
     }
+    let shape: Vec<String> = whole.0.iter().take(3).map(|request| request.len().min(4).to_string()).collect();
+    let end = whole.1.map_or("open".into(), |malformed| match malformed {
+        Malformed::NotBulk(_) => "NotBulk".into(),
+        other => format!("{other:?}"),
+    });
+    format!("{} {end}", shape.join(","))
 }

@@ -1,0 +1,176 @@
+//! Disks that fail under a running server.
+
+mod common;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use common::{Client, Random, Reply, command};
+use everbyte_kv::Kv;
+use everbyte_media::{BackendChoice, Disk, Media};
+use everbyte_server::{Error, Options, Server};
+use everbyte_store::{CreateOptions, Store};
+
+/// A file whose syncs and allocations fail on demand.
+struct Failing {
+    file: File,
+    broken: AtomicBool,
+    full: AtomicBool,
+}
+
+impl Failing {
+    fn write_result(&self) -> io::Result<()> {
+        if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("injected: the disk is gone")) } else { Ok(()) }
+    }
+}
+
+impl Disk for Failing {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(at, into)
+    }
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(at, bytes)
+    }
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_result()?;
+        self.file.write_sync_at(at, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.write_result()?;
+        Disk::sync(&self.file)
+    }
+    fn len(&self) -> io::Result<u64> {
+        Disk::len(&self.file)
+    }
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        if self.full.load(Ordering::SeqCst) {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        self.file.allocate(at, len)
+    }
+    fn punch(&self, at: u64, len: u64) {
+        self.file.punch(at, len);
+    }
+    fn mappable(&self) -> BorrowedFd<'_> {
+        self.file.mappable()
+    }
+}
+
+fn media() -> everbyte_media::Options {
+    everbyte_media::Options { backend: BackendChoice::File, ..Default::default() }
+}
+
+type Running = JoinHandle<everbyte_server::Result<()>>;
+
+/// A server on a disk that can be made to fail.
+fn start(path: &Path) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
+    Store::create(path, &CreateOptions { media: media(), ..CreateOptions::default() }).unwrap().close().unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let disk = Arc::new(Failing { file, broken: false.into(), full: false.into() });
+    let store = Store::attach(Media::open_disk(disk.clone(), path, &media()).unwrap()).unwrap();
+    let kv = Kv::open_or_create(&store, "kv").unwrap();
+    let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
+    let (address, handle) = (server.address(), server.handle());
+    (disk, address, handle, std::thread::spawn(move || server.run()))
+}
+
+fn is_error(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(text) if text.starts_with("ERR store: "))
+}
+
+/// When the store cannot settle, nobody hears OK, the server ends with an error that says what to do, and what had been
+/// acknowledged is there.
+#[test]
+fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (disk, address, _, thread) = start(&path);
+    let (mut one, mut two) = (Client::connect(address), Client::connect(address));
+    for number in 0..100 {
+        assert_eq!(one.call(&["SET", &format!("k{number}"), "before"]), Reply::Simple("OK".into()));
+    }
+    disk.broken.store(true, Ordering::SeqCst);
+    one.send(&[command(&["SET", "k1", "after"]), command(&["GET", "k1"]), command(&["SET", "new", "after"])].concat());
+    let replies = [one.reply(), one.reply(), one.reply()];
+    assert!(replies.iter().all(is_error), "{replies:?}");
+    let error = thread.join().unwrap().expect_err("the server ends");
+    assert!(matches!(error, Error::Store { .. }) && error.to_string().contains("start it again"), "{error}");
+    assert!(!two.exchange(b"").0.starts_with(b"+OK"));
+    drop(disk);
+    let kv = Kv::open(&Store::open(&path, &media()).unwrap(), "kv").unwrap();
+    for number in 0..100 {
+        let value = kv.get(format!("k{number}").as_bytes()).unwrap().unwrap();
+        assert!(value == b"before" || number == 1 && value == b"after", "k{number}");
+    }
+    assert!(kv.check().is_empty());
+}
+
+/// A full disk refuses what does not fit, says so, changes nothing by it, and takes what fits, deletions above all. What was
+/// answered with OK is there; what was answered with an error is not.
+#[test]
+fn a_full_disk_refuses_and_every_answer_is_true() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let mut random = Random::new(common::seed("a_full_disk_refuses"));
+    let (disk, address, handle, thread) = start(&path);
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(address)).collect();
+    let mut expect = std::collections::BTreeMap::new();
+    let (mut refused, mut done, mut deleted) = (0, 0, 0);
+    for round in 0..120 {
+        // Ten rounds with room, ten without, and so on.
+        disk.full.store(round / 10 % 2 == 1, Ordering::SeqCst);
+        let mut asked = Vec::new();
+        for (number, client) in clients.iter_mut().enumerate() {
+            let mut bytes = Vec::new();
+            for _ in 0..20 {
+                let key = format!("{number}:{}", random.below(2000));
+                if random.below(4) == 0 {
+                    bytes.extend(command(&["DEL", &key]));
+                    asked.push((number, key, None));
+                } else {
+                    let size = [10, 300, 5_000, 60_000][random.below(4)];
+                    let value = vec![b'a' + (round % 26) as u8; size];
+                    bytes.extend(command(&[b"SET", key.as_bytes(), &value]));
+                    asked.push((number, key, Some(value)));
+                }
+            }
+            client.send(&bytes);
+        }
+        for (number, key, value) in asked {
+            let reply = clients[number].reply();
+            match (&reply, value) {
+                (Reply::Simple(_), Some(value)) => {
+                    expect.insert(key, value);
+                    done += 1;
+                }
+                (Reply::Integer(count), None) => {
+                    assert_eq!(*count == 1, expect.remove(&key).is_some(), "{key}");
+                    deleted += 1;
+                }
+                _ if is_error(&reply) => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        let key = format!("0:{}", random.below(2000));
+        let found = clients[1].call(&["GET", &key]);
+        assert_eq!(
+            found,
+            expect.get(&key).map_or(Reply::Null, |value| Reply::Bulk(value.clone())),
+            "round {round}, {key}"
+        );
+    }
+    assert!(refused > 100 && done > 100 && deleted > 100, "{refused} refused, {done} done, {deleted} deleted");
+    let mut found = std::collections::BTreeMap::new();
+    let list = clients[0].call(&["RANGE", "-", "+"]).list();
+    for pair in list.chunks(2) {
+        found.insert(String::from_utf8(pair[0].clone().bytes()).unwrap(), pair[1].clone().bytes());
+    }
+    assert!(found == expect, "{} keys found, {} expected", found.len(), expect.len());
+    handle.stop();
+    thread.join().unwrap().unwrap();
+}
