@@ -121,6 +121,10 @@ fn the_price_list() {
     let eight = |tx: &everbyte_tx::Tx<'_>| (0..8).try_for_each(|line| tx.store(at + line * 64, 1));
     assert_eq!(cost(&|tx| tx.name_ranges(&named).and_then(|()| eight(tx))), (17, 3, 1), "eight lines, named");
     assert_eq!(cost(&|tx| eight(tx)), (17, 10, 1), "eight lines, each a surprise");
+    let lock = TxLock::new();
+    assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 0), "a lock that nobody wrote under");
+    assert_eq!(cost(&|tx| tx.lock(&lock).and_then(|()| tx.store(at, 3))), (3, 3, 1), "a lock costs nothing");
+    assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 1), "TX-5: a reader settles what it saw");
     let old = Cell::new(undo.run(|tx| tx.allocate(64)).unwrap().at);
     let replace = |tx: &everbyte_tx::Tx<'_>| {
         let block = tx.allocate(64)?;
