@@ -81,7 +81,7 @@ pub fn locate(class: usize, offset: u32) -> (u32, u32) {
         }
         all
     };
-    let index = (u64::from(offset) * RECIPROCALS[class] >> 32) as u32;
+    let index = ((u64::from(offset) * RECIPROCALS[class]) >> 32) as u32;
     (index, offset - index * SIZES[class])
 }
 
@@ -96,16 +96,16 @@ mod tests {
             assert!(size_of(class) >= size, "{size}");
             assert!(class == 0 || size_of(class - 1) < size, "{size}");
             assert!(size <= 256 || size_of(class) * 4 <= size * 5 + 4, "{size} gets {}", size_of(class));
-            assert!(size < 64 || size_of(class) % 64 == 0, "lines are not shared: {size}");
+            assert!(size < 64 || size_of(class).is_multiple_of(64), "lines are not shared: {size}");
         }
         assert_eq!(class_of(0), 0);
     }
 
     #[test]
     fn the_reciprocal_divides_exactly() {
-        for class in 0..COUNT {
+        for (class, size) in SIZES.into_iter().enumerate() {
             for offset in 0..RUN as u32 {
-                assert_eq!(locate(class, offset), (offset / SIZES[class], offset % SIZES[class]));
+                assert_eq!(locate(class, offset), (offset / size, offset % size));
             }
         }
     }

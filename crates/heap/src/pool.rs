@@ -289,7 +289,7 @@ impl Inner {
         if end + total > backed {
             self.object.grow((end + total - backed) * CLUSTER)?; // 1
         }
-        if end % ZONE_CLUSTERS != 0 {
+        if !end.is_multiple_of(ZONE_CLUSTERS) {
             self.load_zone(end / ZONE_CLUSTERS, pool)?;
         }
         let _section = self.media.section();
@@ -324,7 +324,7 @@ impl Inner {
             next += 1;
         };
         for zone in end.div_ceil(ZONE_CLUSTERS)..new_end.div_ceil(ZONE_CLUSTERS) {
-            if zone >= DIRECT && (zone - DIRECT) % DIRECTORY_ZONES == 0 {
+            if zone >= DIRECT && (zone - DIRECT).is_multiple_of(DIRECTORY_ZONES) {
                 put(self.prime + layout::DIRECTORIES_AT + (zone - DIRECT) / DIRECTORY_ZONES * 8);
             }
             put(self.name_of(zone, new_end)?);

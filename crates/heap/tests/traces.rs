@@ -38,13 +38,17 @@ fn neutral(text: &str) -> String {
 
 #[test]
 fn allocate_into_a_word() {
-    let text = trace(|heap, target| drop(heap.alloc_into(64, target).unwrap()));
+    let text = trace(|heap, target| {
+        heap.alloc_into(64, target).unwrap();
+    });
     assert_golden("testdata/alloc_into.trace", &neutral(&text));
 }
 
 #[test]
 fn allocate_filled() {
-    let text = trace(|heap, target| drop(heap.alloc_set(64, target, 7).unwrap()));
+    let text = trace(|heap, target| {
+        heap.alloc_set(64, target, 7).unwrap();
+    });
     assert_golden("testdata/alloc_set.trace", &neutral(&text));
 }
 
@@ -56,6 +60,8 @@ fn free_from_a_word() {
 
 #[test]
 fn a_new_run() {
-    let text = trace(|heap, _| drop(heap.reserve(4096).unwrap()));
+    let text = trace(|heap, _| {
+        heap.reserve(4096).unwrap();
+    });
     assert_golden("testdata/new_run.trace", &neutral(&text));
 }
