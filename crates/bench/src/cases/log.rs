@@ -7,26 +7,34 @@ use everbyte_media::{BackendChoice, Geometry, Media, Options};
 use std::path::Path;
 
 const SIZES: [u64; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
-const LEN: u64 = 64 << 20;
-const RING: u64 = 4 << 20;
 
-/// A media without a store on it, every page touched.
-fn media(folder: &Path) -> Result<Media> {
-    let geometry = Geometry { max: LEN, len: LEN, log_at: 64 << 10, log_len: 64 << 10 };
+/// Where things lie, in units: the rings (4 units each), a lane, lines to change, lines to write.
+const TORN: u64 = 4;
+const BASE: u64 = 16;
+const LANE: u64 = 32;
+const HOME: u64 = 40;
+const BARE: u64 = 48;
+const END: u64 = 64;
+
+/// A media of [`END`] units without a store on it, every page touched.
+fn media(folder: &Path, unit: u64) -> Result<Media> {
+    let len = END * unit;
+    let geometry = Geometry { max: len, len, log_at: 64 << 10, log_len: 64 << 10 };
     let options = Options { backend: BackendChoice::Shm, ..Options::default() };
     let media = Media::create(&folder.join("log"), geometry, &options)?;
-    media.zero(1 << 20, LEN - (1 << 20));
+    media.zero(TORN * unit, (END - TORN) * unit);
     Ok(media)
 }
 
-fn ring(media: &Media, at: u64, form: Form) -> Result<WordLog> {
-    WordLog::format(media, at..at + RING, form, 1)?;
-    Ok(WordLog::recover(media, at..at + RING, Full::Error, |_| {})?.log)
+fn ring(media: &Media, at: u64, unit: u64, form: Form) -> Result<WordLog> {
+    let range = at * unit..(at + 4) * unit;
+    WordLog::format(media, range.clone(), form, 1)?;
+    Ok(WordLog::recover(media, range, Full::Error, |_| {})?.log)
 }
 
 /// Appends and flushes records; the ring is emptied whenever it is half full.
-fn appender(mut log: WordLog, words: Vec<u64>) -> impl FnMut(u64) {
-    let round = RING / 2 / (words.len() as u64 * 8 + 32);
+fn appender(mut log: WordLog, unit: u64, words: Vec<u64>) -> impl FnMut(u64) {
+    let round = 2 * unit / (words.len() as u64 * 8 + 32);
     let mut done = 0;
     move |count| {
         for _ in 0..count {
@@ -42,13 +50,14 @@ fn appender(mut log: WordLog, words: Vec<u64>) -> impl FnMut(u64) {
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let folder = tempfile::tempdir_in(&bench.plan.memory)?;
-    let media = media(folder.path())?;
+    let unit = bench.plan.pick(1 << 20, 1 << 20, 1 << 16);
+    let media = media(folder.path(), unit)?;
     bench.on(&media);
     let mut crossover = None;
     for size in SIZES {
         let words: Vec<u64> = (0..size / 8).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        let torn = appender(ring(&media, 1 << 20, Form::Torn)?, words.clone());
-        let base = appender(ring(&media, 16 << 20, Form::Base)?, words);
+        let torn = appender(ring(&media, TORN, unit, Form::Torn)?, unit, words.clone());
+        let base = appender(ring(&media, BASE, unit, Form::Base)?, unit, words);
         let runners = vec![Runner::new("torn-bit", torn).counting(&media), Runner::new("base form", base)];
         let outcome = bench.metric(&format!("append_{size}"), Unit::Nanoseconds, 0, runners);
         if outcome.ratio().is_some_and(|ratio| ratio < 1.0) && crossover.is_none() {
@@ -58,12 +67,12 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     // The size from which the base form is ahead; the largest size measured if it never is.
     let at = crossover.unwrap_or(SIZES[SIZES.len() - 1]) as f64;
     bench.report("crossover", Unit::Bytes, vec![("torn-bit".into(), vec![at])], None);
-    journal(bench, &media)
+    journal(bench, &media, unit)
 }
 
 /// The journal against the instructions it cannot do without.
-fn journal(bench: &mut Bench<'_>, media: &Media) -> Result {
-    let (lane, home) = (32 << 20..(32 << 20) + 4096, 40 << 20);
+fn journal(bench: &mut Bench<'_>, media: &Media, unit: u64) -> Result {
+    let (lane, home) = (LANE * unit..LANE * unit + 4096, HOME * unit);
     Journal::format(media, lane.clone(), 1)?;
     let mut journal = Journal::recover(media, lane, 0..media.len())?.finish();
     let log = |count: u64| {
@@ -80,7 +89,7 @@ fn journal(bench: &mut Bench<'_>, media: &Media) -> Result {
     };
     let bare = |count: u64| {
         for i in 0..count {
-            media.copy_nt((48 << 20) + i % 60 * 64, &[i as u8; 64]);
+            media.copy_nt(BARE * unit + i % 60 * 64, &[i as u8; 64]);
             media.fence();
         }
     };

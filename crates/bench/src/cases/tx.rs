@@ -93,7 +93,7 @@ fn two(count: u64, body: impl Fn(u64, u64) + Sync) {
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let folder = tempfile::tempdir_in(&bench.plan.memory)?;
     let ours = Field::new(folder.path())?;
-    let rival = Pmemobj::create(&folder.path().join("pmemobj"), 64 << 20)?;
+    let rival = Pmemobj::create(&folder.path().join("pmemobj"), bench.plan.pick(64 << 20, 64 << 20, 16 << 20))?;
     let rival = rival.as_ref();
     if rival.is_none() {
         bench.skipped("libpmemobj", "it was not installed when this was built; `cargo xtask rivals` does that");
