@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "kv-splits",
         room: "kv",
         about: "batches that split leaves and empty them again: old versions give their space back, nothing leaks",
-        total: TOTAL,
+        total: 6000,
         program: splits,
     },
     Case {
@@ -210,9 +210,12 @@ fn late_settle(explorer: Explorer) -> Result<Report, Box<Failure>> {
 
 fn reopen(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let many = |first: u16| (first..first + 280).map(|key| key.to_be_bytes().to_vec());
+    let explorer = explorer.recovery(64, 4); // each recovery reads some hundred values
     let put = move |kv: &Kv, first: u16| {
         let mut batch = kv.batch();
-        many(first).for_each(|key| drop(batch.put(&key, &value(key[1], 700)).expect("room")));
+        for key in many(first) {
+            batch.put(&key, &value(key[1], 700)).expect("room");
+        }
         let commit = batch.commit().expect("room");
         kv.settle(commit).expect("sim barriers do not fail");
     };

@@ -24,6 +24,7 @@ mod media;
 pub mod museum;
 mod report;
 mod store;
+mod tx;
 
 pub use report::{FailureReport, ProfileShare, Report, Settings};
 
@@ -49,7 +50,7 @@ const TOTAL: u64 = 24_000;
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
-    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES, kv::CASES].concat()
+    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES, tx::CASES, kv::CASES].concat()
 }
 
 /// The case of that name.

@@ -179,6 +179,20 @@ pub const EXHIBITS: &[Exhibit] = &[
         "heap-zones",
         "the heap's end moves before the tables of the new clusters are ordered",
     ),
+    exhibit("tx-note-unfenced", "tx", "tx-words", "data changes in place before the old bytes are ordered"),
+    exhibit(
+        "tx-data-not-flushed",
+        "tx",
+        "tx-words",
+        "the lane is retired with the transaction's data still in the cache",
+    ),
+    exhibit(
+        "tx-new-not-flushed",
+        "tx",
+        "tx-blocks",
+        "new memory is committed without being flushed: its name survives, its content does not",
+    ),
+    exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
     exhibit(
         "tree-commit-unordered",
         "cdds",
