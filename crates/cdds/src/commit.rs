@@ -85,7 +85,9 @@ impl Batch<'_> {
             self.writer.long_ledgers[other] = Some(block);
             block.at
         };
-        media.copy_nt(ledger, words.as_bytes());
+        if !words.is_empty() {
+            media.copy_nt(ledger, words.as_bytes());
+        }
         let mut state = State {
             version: next.version,
             root: next.root,

@@ -94,6 +94,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     // A process that died rather than a machine may have left the commit in the caches: what recovery stores must not
     // survive without it. What it commits was fenced before it.
     media.adopt(header_at + COMMIT_AT, 16);
+    media.adopt(header.area + VOID_COUNT_AT, AREA - VOID_COUNT_AT);
     media.fence();
     let commit = media.load(header_at + COMMIT_AT);
     let (version, chosen) = (commit >> 1, (commit & 1) as usize);
@@ -272,6 +273,8 @@ fn scrub_node(shared: &Shared, view: &View, at: u64, life: Life, depth: usize) -
     if depth > 64 {
         return damaged(at, "the tree is deeper than any tree");
     }
+    // A stamp that a dead process already took out, but did not flush, must be out for good before the list forgets it.
+    media.adopt(node.slots, node.count() as u64 * SLOT);
     for index in 0..node.count() {
         let (slot_at, slot) = (node.slot_at(index), node.slot(index));
         if slot.start == 0 {

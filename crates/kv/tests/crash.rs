@@ -191,3 +191,42 @@ fn emptying() {
         }
     });
 }
+
+/// The void list is full, one more version becomes void, and the tree is scrubbed: whatever a crash makes of that.
+#[test]
+fn scrubbing_a_full_void_list() {
+    let mut fill = Model::new();
+    let image = image(&fill).then(|media| {
+        let store = Store::attach(media).expect("a whole store");
+        let kv = Kv::open(&store, "t").expect("a whole table");
+        let mut round = 0_u8;
+        while kv.stats().void_ranges < 256 {
+            let mut batch = kv.batch();
+            batch.put(b"never", &[round; 20]).expect("room");
+            batch.delete(&[round.wrapping_sub(1) % 40]).expect("no error");
+            batch.abort();
+            kv.put(&[round % 40], &[round; 20]).expect("room");
+            fill.insert(vec![round % 40], vec![round; 20]);
+            round = round.wrapping_add(1);
+        }
+    });
+    let explorer = Explorer::new("tree-scrub").profiles(&Profile::BOTH).total(3000).process_death();
+    explorer.twin(
+        &image,
+        &fill,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            let kv = Kv::open(&store, "t").expect("a whole table");
+            for round in 0..3_u8 {
+                let mut batch = kv.batch();
+                batch.put(b"never", &[round; 20]).expect("room");
+                batch.delete(&[round]).expect("no error");
+                batch.abort();
+                put(twin, &kv, "after", vec![round; 9]);
+            }
+            assert!(kv.stats().void_ranges < 10, "{:?}", kv.stats());
+        },
+        observe,
+    );
+}
