@@ -46,6 +46,7 @@ pub const TARGETS: &[Target] = &[
         run: targets::file::run,
         seeds: patch::seeds,
     },
+    Target { name: "kv", what: "heap and tree of a key-value store", run: targets::kv::run, seeds: patch::seeds },
     Target { name: "journal", what: "a lane of the undo journal", run: targets::journal::run, seeds: patch::seeds },
     Target {
         name: "protocol",

@@ -1,6 +1,7 @@
 //! Chores that run a heavy crate: museum, bench, rivals, fuzz, soak.
 
 use crate::shell::{self, Result, as_root, cargo};
+use std::time::{Duration, Instant};
 
 /// Packages that the rivals of the benches need.
 const RIVALS: &[&str] = &[
@@ -53,7 +54,19 @@ pub fn fuzz(words: &[&str]) -> Result {
     release("everbyte-fuzz", words)
 }
 
-/// Kill -9 loops on a real server, for as long as asked.
+/// Kill -9 loops on real processes, again and again, for `--minutes N` (60).
 pub fn soak(words: &[&str]) -> Result {
-    release("everbyte-suite", words)
+    let minutes: u64 = match words {
+        [] => 60,
+        ["--minutes", n] => n.parse().map_err(|_| format!("--minutes {n}: not a number"))?,
+        other => return Err(format!("soak knows --minutes N, not {other:?}")),
+    };
+    let (start, mut rounds) = (Instant::now(), 0);
+    while rounds == 0 || start.elapsed() < Duration::from_secs(60 * minutes) {
+        rounds += 1;
+        println!("soak: round {rounds}, minute {}", start.elapsed().as_secs() / 60);
+        shell::run(&mut cargo(&["test", "--release", "--quiet", "--locked", "--package", "everbyte-suite"]))?;
+    }
+    println!("soak: {rounds} rounds, nothing lost");
+    Ok(())
 }

@@ -2,4 +2,5 @@
 
 pub mod file;
 pub mod journal;
+pub mod kv;
 pub mod store;
