@@ -232,10 +232,11 @@ impl<'m> Node<'m> {
     /// The record of `slot`, if it lies inside the node (NODE-1).
     #[inline]
     pub(crate) fn record(&self, slot: &Slot) -> Result<usize> {
-        let (offset, bytes) = (slot.record(), slot.record_bytes(self.is_leaf()));
+        let offset = slot.record();
+        // Lengths first: the size of a record is only computed from lengths that a record can have.
         if (!slot.has(VALUE_OUT) && self.is_leaf() && slot.value > INLINE_VALUE as u64)
             || (!slot.has(KEY_OUT) && slot.key_len() > INLINE_KEY)
-            || offset + bytes > u64::from(self.size)
+            || offset + slot.record_bytes(self.is_leaf()) > u64::from(self.size)
             || offset < 64
         {
             return damaged(self.at, "a record leads outside its node");
