@@ -6,6 +6,7 @@
 
 use crate::{Report, Settings, find};
 use everbyte_media::museum::with;
+use everbyte_sim::{Explorer, Image, Profile};
 use serde::Serialize;
 
 /// One seeded bug.
@@ -229,6 +230,51 @@ pub struct Outcome {
     pub found: bool,
     /// What it found, or what it explored in vain.
     pub report: Report,
+}
+
+/// Whether the explorer can tell right from wrong at all, under one profile.
+#[derive(Clone, Debug, Serialize)]
+pub struct Canary {
+    /// The profile.
+    pub profile: &'static str,
+    /// The right program passes.
+    pub right_passes: bool,
+    /// The one that acknowledges before it stores fails.
+    pub wrong_fails: bool,
+}
+
+/// One right and one wrong program, under every profile.
+pub fn canaries() -> Vec<Canary> {
+    let passes = |profile: Profile, early: bool| {
+        let explorer = Explorer::new("canary").profiles(&[profile]);
+        let outcome = explorer.explore(
+            &Image::zeroed(4096),
+            |media, oracle| {
+                for value in 1..4 {
+                    let op = oracle.begin("store");
+                    if early {
+                        oracle.acked(op);
+                    }
+                    media.store(64, value);
+                    media.flush(64, 8);
+                    media.barrier().expect("sim barriers do not fail");
+                    if !early {
+                        oracle.acked(op);
+                    }
+                }
+            },
+            |media, seen| match media.load(64) as usize >= seen.acked_count() {
+                true => Ok(()),
+                false => Err(format!("{seen:?}")),
+            },
+        );
+        outcome.is_ok()
+    };
+    let told = |&(name, profile): &(&'static str, Profile)| {
+        let (right_passes, wrong_fails) = (passes(profile, false), !passes(profile, true));
+        Canary { profile: name, right_passes, wrong_fails }
+    };
+    Profile::ALL.iter().map(told).collect()
 }
 
 /// Visits every exhibit.

@@ -1,6 +1,6 @@
 //! The explorer finds every seeded bug; if it stops finding one, this test says which.
 
-use everbyte_cases::museum::{EXHIBITS, run};
+use everbyte_cases::museum::{EXHIBITS, canaries, run};
 
 #[test]
 fn every_seeded_bug_is_found() {
@@ -12,9 +12,20 @@ fn every_seeded_bug_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
+/// A right program passes and a wrong one fails, under every profile.
+#[test]
+fn canaries_are_told_apart() {
+    let canaries = canaries();
+    assert_eq!(canaries.len(), 5);
+    canaries.iter().for_each(|canary| assert!(canary.right_passes && canary.wrong_fails, "{canary:?}"));
+}
+
 #[test]
 fn the_museum_covers_the_classes_of_bug() {
     assert!(EXHIBITS.len() >= 12);
     let rooms: std::collections::BTreeSet<_> = EXHIBITS.iter().map(|exhibit| exhibit.room).collect();
-    assert!(["media", "log", "store"].iter().all(|room| rooms.contains(room)), "{rooms:?}");
+    assert!(
+        ["media", "log", "space", "store", "heap", "tx", "cdds"].iter().all(|room| rooms.contains(room)),
+        "{rooms:?}"
+    );
 }
