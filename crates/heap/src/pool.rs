@@ -11,8 +11,8 @@
 //! Invariants
 //!   HEAP-2  Nothing on media is believed of clusters at or above `end`.
 //!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there.
-//!   HEAP-10 What a process left unflushed when it died, and what is read after it, is flushed before anything is
-//!           built on it: the end, the heap's log, the kinds of clusters.
+//!   HEAP-10  What a process left unflushed when it died, and what is read after it, is flushed before anything is
+//!            built on it: the end, the heap's log, the kinds of clusters.
 //!
 //! Threads: everything here happens under the pool's lock.
 

@@ -52,23 +52,14 @@ impl Tx<'_> {
     /// As [`Tx::log_range`]; none of the ranges may be stored to then.
     pub fn name_ranges(&self, ranges: &[(u64, u64)]) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
-        let mut noted = false;
-        for &(at, len) in ranges {
-            match self.note(&mut state, at, len) {
-                Ok(new) => noted |= new,
-                Err(error) => {
-                    // What has been noted counts as noted from now on, so it is fenced all the same.
-                    if noted {
-                        state.lane.as_mut().expect("noted in a lane").journal.fence();
-                    }
-                    return Err(error);
-                }
-            }
+        let noted = self.note_all(&mut state, ranges);
+        // What was noted before a bad range counts as noted from now on, so it is fenced all the same.
+        if let Some(lane) = state.lane.as_mut().filter(|lane| lane.journal.is_unfenced())
+            && !seeded("tx-note-unfenced")
+        {
+            lane.journal.fence(); // TX-3
         }
-        if noted && !seeded("tx-note-unfenced") {
-            state.lane.as_mut().expect("noted in a lane").journal.fence(); // TX-3
-        }
-        Ok(())
+        noted
     }
 
     /// Stores bytes, noting what was there first if need be.
@@ -162,11 +153,9 @@ impl Tx<'_> {
     /// Notes a range; no fence. `false`: there was no need.
     #[inline]
     fn note(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
-        let end = at.checked_add(len).filter(|_| self.allowed(at, len)).ok_or_else(|| self.bad_range(at, len))?;
-        if len == 0 || state.work.ranges.covers(at, end) || state.work.owns(at, end) {
+        if !self.is_new(state, at, len)? {
             return Ok(false);
         }
-        self.lane(state)?;
         let State { lane, work, .. } = state;
         let journal = &mut lane.as_mut().expect("taken just now").journal;
         loop {
@@ -176,8 +165,51 @@ impl Tx<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        work.ranges.push(at, end);
+        work.ranges.push(at, at + len);
         Ok(true)
+    }
+
+    /// Notes ranges; no fence. Words share a line of the log, three to one.
+    fn note_all(&self, state: &mut State, ranges: &[(u64, u64)]) -> Result<()> {
+        let (mut words, mut count) = ([0; 24], 0);
+        for &(at, len) in ranges {
+            if len != 8 || !at.is_multiple_of(8) {
+                self.note(state, at, len)?;
+            } else if self.is_new(state, at, len)? {
+                words[count] = at;
+                count += 1;
+                if count == words.len() {
+                    self.note_words(state, &words)?;
+                    count = 0;
+                }
+            }
+        }
+        self.note_words(state, &words[..count])
+    }
+
+    /// Whether a range is to be noted; if so, there is a lane.
+    #[inline]
+    fn is_new(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
+        let end = at.checked_add(len).filter(|_| self.allowed(at, len)).ok_or_else(|| self.bad_range(at, len))?;
+        if len == 0 || state.work.ranges.covers(at, end) || state.work.owns(at, end) {
+            return Ok(false);
+        }
+        self.lane(state)?;
+        Ok(true)
+    }
+
+    /// Notes words that are new; no fence.
+    fn note_words(&self, state: &mut State, words: &[u64]) -> Result<()> {
+        let State { lane: Some(lane), work, .. } = state else { return Ok(()) };
+        loop {
+            match lane.journal.log_words(words) {
+                Ok(()) => break,
+                Err(log::Error::Full { needed, .. }) => self.inner.spill(&mut lane.journal, needed)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        words.iter().for_each(|&at| work.ranges.push(at, at + 8));
+        Ok(())
     }
 
     /// Data of the object: behind the heap's own pages, or the root word, or the engine's part of the prime page.

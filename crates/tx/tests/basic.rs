@@ -119,7 +119,11 @@ fn the_price_list() {
     assert_eq!(cost(&|tx| tx.store(at, 1).and_then(|()| tx.store(at, 2))), (3, 3, 1), "noted once");
     let named: Vec<(u64, u64)> = (0..8).map(|line| (at + line * 64, 8)).collect();
     let eight = |tx: &everbyte_tx::Tx<'_>| (0..8).try_for_each(|line| tx.store(at + line * 64, 1));
-    assert_eq!(cost(&|tx| tx.name_ranges(&named).and_then(|()| eight(tx))), (17, 3, 1), "eight lines, named");
+    assert_eq!(
+        cost(&|tx| tx.name_ranges(&named).and_then(|()| eight(tx))),
+        (12, 3, 1),
+        "eight lines, named: three notes"
+    );
     assert_eq!(cost(&|tx| eight(tx)), (17, 10, 1), "eight lines, each a surprise");
     let lock = TxLock::new();
     assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 0), "a lock that nobody wrote under");
