@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -13,28 +13,49 @@ pub struct Process {
     pub address: String,
 }
 
+/// The `everbyte` program beside the running test, built now if it is not.
+pub fn everbyte() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", "everbyte-cli", "--manifest-path"]);
+    build.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"));
+    build.arg("--target-dir").arg(folder.parent().expect("target"));
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    assert!(build.status().expect("cargo").success(), "everbyte cannot be built");
+    folder.join("everbyte")
+}
+
+fn serve(program: &Path, store: &Path) -> Child {
+    let mut command = Command::new(program);
+    command.args(["--json", "serve", "--create", "--backend", "file", "--listen", "127.0.0.1:0"]).arg(store);
+    let child = command.stdout(Stdio::piped()).spawn();
+    child.unwrap_or_else(|error| panic!("{}: {error}", program.display()))
+}
+
 impl Process {
-    /// Starts `program STORE 127.0.0.1:0` and waits until it says where it listens.
-    pub fn start(program: &str, store: &Path) -> Process {
-        let mut child = Command::new(program)
-            .arg(store)
-            .arg("127.0.0.1:0")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{program}: {error}"));
+    /// Starts `everbyte serve` and waits until it says where it listens.
+    pub fn start(program: &Path, store: &Path) -> Process {
+        let mut child = serve(program, store);
         let output = child.stdout.take().expect("piped above");
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).expect("a line from the server");
-        let address = line.trim().strip_prefix("listening on ");
-        let address = address.unwrap_or_else(|| panic!("the server did not start: {line:?}")).to_string();
+        let (mark, mut said) = ("\"address\":", String::new());
+        let mut lines = BufReader::new(output);
+        let address = loop {
+            let count = lines.read_line(&mut said).expect("a line from the server");
+            let word = said.split(mark).nth(1).and_then(|rest| rest.split('"').nth(1));
+            if let Some(word) = word {
+                break word.to_string();
+            }
+            assert!(count > 0, "the server did not start: {said:?}");
+        };
         Process { child, address }
     }
 
     /// Starts it and kills it so soon that it is mostly still opening the store: a crash inside recovery.
-    pub fn stillborn(program: &str, store: &Path, life: Duration) {
-        let command = &mut Command::new(program);
-        let child = command.arg(store).arg("127.0.0.1:0").stdout(Stdio::null()).spawn();
-        let mut child = child.unwrap_or_else(|error| panic!("{program}: {error}"));
+    pub fn stillborn(program: &Path, store: &Path, life: Duration) {
+        let mut child = serve(program, store);
         std::thread::sleep(life);
         child.kill().expect("it is a child");
         child.wait().expect("it is a child");

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{FindingKind, Store};
-use everbyte_suite::process::{Client, Process, command};
+use everbyte_suite::process::{Client, Process, command, everbyte};
 use everbyte_suite::twin::{Twin, Write};
 use everbyte_suite::{Random, debian};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_suite-serve");
 const CLIENTS: usize = 4;
 const KILLS_MIN: usize = 30;
 /// Everything together, on two cores.
@@ -87,6 +87,7 @@ fn every_acknowledged_write_survives_kill_9() {
     let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
     println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite every_acknowledged");
     let mut random = Random::new(seed);
+    let program = everbyte();
     let start = Instant::now();
     let packages = debian::packages();
     let size: usize = packages.values().map(Vec::len).sum();
@@ -97,7 +98,7 @@ fn every_acknowledged_write_survives_kill_9() {
     let path = folder.path().join("debian.store");
 
     let (mut kills, mut doubtful, mut untold, mut opening) = (0, 0, 0, Duration::ZERO);
-    let mut process = Process::start(PROGRAM, &path);
+    let mut process = Process::start(&program, &path);
     while twins.iter().any(|twin| twin.done < twin.writes.len()) {
         let done: usize = twins.iter().map(|twin| twin.done).sum();
         // So many acknowledgements from now the server dies; what is left is shared by the kills that are left.
@@ -131,10 +132,10 @@ fn every_acknowledged_write_survives_kill_9() {
             None => {
                 kills += 1;
                 for _ in 0..random.below(3) {
-                    Process::stillborn(PROGRAM, &path, Duration::from_micros(random.below(20_000)));
+                    Process::stillborn(&program, &path, Duration::from_micros(random.below(20_000)));
                 }
                 let before = Instant::now();
-                let process = Process::start(PROGRAM, &path);
+                let process = Process::start(&program, &path);
                 opening = opening.max(before.elapsed());
                 for (number, (twin, found)) in twins.iter_mut().zip(found(&process, &packages)).enumerate() {
                     doubtful += twin.sent - twin.done;
@@ -152,6 +153,8 @@ fn every_acknowledged_write_survives_kill_9() {
     let mut client = process.client().expect("a connection");
     client.send(&command(&[b"SHUTDOWN"])).expect("the server lives");
     assert!(process.wait(), "the server ends well");
+    let check = Command::new(&program).arg("check").arg(&path).output().expect("everbyte check");
+    assert!(check.status.success(), "everbyte check: {check:?}");
     let media = Options { backend: BackendChoice::File, ..Options::default() };
     let store = Store::open(&path, &media).expect("the store");
     let kv = Kv::open(&store, "kv").expect("its table");
