@@ -5,6 +5,7 @@
 //!   1. the old entry's end := v
 //!   2. an empty slot: record, value, place, end, fingerprint, head; then start := v
 //!   3. `order` := with the slot at its place
+//!
 //! All of it may survive a crash in any mixture: until v commits, start = v is void and an end = v means live.
 //!
 //! Invariants
@@ -350,6 +351,7 @@ impl<'t> Batch<'t> {
         let mut taken = [(0, 0); APPENDS];
         let mut dead = [0_usize; APPENDS];
         let mut dying = 0;
+        #[allow(clippy::needless_range_loop)] // the number of the slot is what all else follows from
         for append in 0..APPENDS {
             let index = node.base + append;
             let (at, slot) = (node.slot_at(index), node.slot(index));

@@ -70,7 +70,7 @@ impl Items {
 /// How many bytes a node of these entries asks for, with room to append.
 pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
     let (_, _, records) = parts(level, count);
-    let average = if count == 0 { 128 } else { record_bytes / count };
+    let average = record_bytes.checked_div(count).unwrap_or(128);
     let room = if level == 0 { (APPENDS * average).clamp(1024, 4096) } else { (APPENDS * average).clamp(512, 4096) };
     (records as usize + record_bytes + room).next_multiple_of(64)
 }

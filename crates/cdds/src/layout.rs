@@ -109,14 +109,14 @@ impl Slot {
     pub fn record_bytes(&self, leaf: bool) -> u64 {
         let value = match leaf {
             true if self.has(VALUE_OUT) => 8,
-            true => self.value.next_multiple_of(8),
+            true => self.value.checked_next_multiple_of(8).unwrap_or(u64::MAX), // torn slots claim anything
             false => 0,
         };
-        8 + self.key_bytes() + value
+        (8 + self.key_bytes()).saturating_add(value)
     }
     /// The `place` word of a record at `record` with this key length and flags.
     pub fn place(record: usize, key_len: usize, flags: u64) -> u64 {
-        debug_assert!(record % 8 == 0 && record / 8 < 1 << 16);
+        debug_assert!(record.is_multiple_of(8) && record / 8 < 1 << 16);
         (record / 8) as u64 | (key_len as u64) << 16 | flags
     }
 }

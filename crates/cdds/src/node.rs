@@ -111,7 +111,7 @@ pub(crate) fn order_indexes(order: u64) -> impl DoubleEndedIterator<Item = usize
 impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn open(media: &'m Media, at: u64) -> Result<Node<'m>> {
-        let Some(header) = media.window(at, 64).filter(|_| at % 64 == 0) else {
+        let Some(header) = media.window(at, 64).filter(|_| at.is_multiple_of(64)) else {
             return damaged(at, "a node pointer leads outside the store");
         };
         let word = header.load(0);
@@ -236,7 +236,7 @@ impl<'m> Node<'m> {
         // Lengths first: the size of a record is only computed from lengths that a record can have.
         if (!slot.has(VALUE_OUT) && self.is_leaf() && slot.value > INLINE_VALUE as u64)
             || (!slot.has(KEY_OUT) && slot.key_len() > INLINE_KEY)
-            || offset + slot.record_bytes(self.is_leaf()) > u64::from(self.size)
+            || offset.saturating_add(slot.record_bytes(self.is_leaf())) > u64::from(self.size)
             || offset < 64
         {
             return damaged(self.at, "a record leads outside its node");

@@ -76,7 +76,7 @@ impl Pins {
     fn read(&self) -> (u64, Published) {
         loop {
             let before = self.sequence.load(SeqCst);
-            if before % 2 == 0 {
+            if before.is_multiple_of(2) {
                 let (version, root, keys) = (self.version.load(SeqCst), self.root.load(SeqCst), self.keys.load(SeqCst));
                 if self.sequence.load(SeqCst) == before {
                     return (before, Published { version, root, keys });

@@ -5,6 +5,7 @@
 //!   2. if the state belongs to the newest version, its ledger is applied again
 //!   3. unless the tree was closed, the first version that may have been under way joins the void list (VER-1): only
 //!      one can have been, for a version's stores survive only with the commit before it
+//!
 //! So the cost is bounded by what was in flight. The void list has room for 256 ranges; when it is full, the tree is
 //! scrubbed first, which reads all of it.
 
@@ -88,7 +89,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     if header.format > TREE_FORMAT {
         return Err(Error::NewerFormat { found: header.format, known: TREE_FORMAT });
     }
-    if header.checksum != header_sum(header) || header.area % 8 != 0 || !media.holds(header.area, AREA) {
+    if header.checksum != header_sum(header) || !header.area.is_multiple_of(8) || !media.holds(header.area, AREA) {
         return damaged(header_at, "the tree's header fails its checksum");
     }
     // A process that died rather than a machine may have left the commit in the caches: what recovery stores must not
@@ -154,7 +155,8 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
 fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
     let media = &shared.media;
     let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
-    let Some(count) = count.filter(|count| state.ledger % 8 == 0 && media.holds(state.ledger, count * 8)) else {
+    let Some(count) = count.filter(|count| state.ledger.is_multiple_of(8) && media.holds(state.ledger, count * 8))
+    else {
         return damaged(state.ledger, "the ledger leads outside the store");
     };
     let words: Vec<u64> = (0..count).map(|index| media.load(state.ledger + index * 8)).collect();

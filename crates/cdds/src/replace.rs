@@ -152,6 +152,7 @@ impl<'t> Batch<'t> {
         if old.birth() == self.view.version { self.release(old.at) } else { Ok(()) }
     }
 
+    #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
     /// Where to cut: not at all, or into two (CDDS: when more than 4 m are live, m being a fifth of the capacity).
     fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
         let count = items.list.len();

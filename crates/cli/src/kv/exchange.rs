@@ -7,6 +7,9 @@ use crate::text;
 use serde_json::{Map, Value};
 use std::path::Path;
 
+/// Key and value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
 /// The form a file's name suggests.
 pub fn form_of(path: &Path, asked: Option<Form>) -> Form {
     let tsv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
@@ -33,7 +36,7 @@ pub fn write(form: Form, key: &[u8], value: Option<&[u8]>) -> String {
 ///
 /// # Errors
 /// What is wrong with the line.
-pub fn read(form: Form, line: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, String> {
+pub fn read(form: Form, line: &[u8]) -> Result<Option<Entry>, String> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() {
