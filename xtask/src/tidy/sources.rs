@@ -50,9 +50,8 @@ fn invariants(tree: &Tree) -> Vec<String> {
     for text in tree.texts(".rs").chain(tree.texts(".md")) {
         for line in text.body.lines() {
             let Some(rest) = line.trim_start().strip_prefix("//!") else { continue };
-            if let Some((id, more)) = rest.trim_start().split_once(' ')
+            if let Some((id, _)) = rest.trim_start().split_once(' ')
                 && rest.starts_with("  ")
-                && more.starts_with(' ')
                 && is_id(id)
             {
                 defined.insert(id);
