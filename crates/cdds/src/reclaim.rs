@@ -8,7 +8,8 @@ use crate::layout::*;
 use crate::node::Node;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Nodes and entries looked at for one commit.
+/// Nodes and entries looked at for one commit, at least; twice as many as it buries if that is more, so that the
+/// graveyard cannot grow for ever.
 const BUDGET: usize = 64;
 
 /// One commit's share of reclaiming.
@@ -21,7 +22,7 @@ struct Work {
 impl Batch<'_> {
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
-        let mut work = Work { left: BUDGET, dropped: OffsetSet::default() };
+        let mut work = Work { left: BUDGET.max(2 * self.graves.len()), dropped: OffsetSet::default() };
         // In the order of ends: a node's dead entries come before the node's own (see `replace.rs`).
         while let Some(&Grave { end, node, index }) = self.writer.graveyard.front() {
             if work.left == 0 || !self.past(end) {
