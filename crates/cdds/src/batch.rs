@@ -83,6 +83,8 @@ pub struct Batch<'t> {
     pub(crate) frees: Vec<Op>,
     pub(crate) drops: Vec<u64>,
     pub(crate) graves: Vec<Grave>,
+    /// What was taken from the graveyard for this version.
+    pub(crate) reclaimed: Vec<Grave>,
     /// Slots emptied by this batch: to be reused by the next one at the earliest.
     pub(crate) emptied: OffsetSet,
     pub(crate) horizon_fresh: bool,
@@ -120,6 +122,7 @@ impl<'t> Batch<'t> {
             frees: Vec::new(),
             drops: Vec::new(),
             graves: Vec::new(),
+            reclaimed: Vec::new(),
             emptied: OffsetSet::default(),
             horizon_fresh: false,
             doomed: false,

@@ -34,7 +34,13 @@ impl Batch<'_> {
         let next = Published { version: self.view.version, root: self.root, keys: self.keys };
         let before = self.writer.committed;
         if (before.root, before.keys) != (next.root, next.keys) || !ops.is_empty() || !self.drops.is_empty() {
-            self.guarded(|batch| batch.store_state(next, &ops))?;
+            let stored = self.guarded(|batch| batch.store_state(next, &ops));
+            if let Err(error) = stored {
+                // What they reserved and what they were to free goes back when the version becomes void.
+                self.allocated.clear();
+                self.frees = ops;
+                return Err(error);
+            }
         }
         self.flush_dirty();
         if !seeded("tree-commit-unordered") {
@@ -132,6 +138,11 @@ impl Batch<'_> {
         let version = self.view.version;
         for (_, block) in self.allocated.drain() {
             self.shared.heap.cancel(block);
+        }
+        self.shared.heap.abandon(&self.frees);
+        self.frees.clear();
+        for grave in std::mem::take(&mut self.reclaimed).into_iter().rev() {
+            self.writer.graveyard.push_front(grave);
         }
         if self.dirty.is_empty() && self.emptied.is_empty() && self.drops.is_empty() {
             return; // nothing carries this version: the next batch may have it

@@ -32,7 +32,8 @@ impl Batch<'_> {
             if !self.bury_deep(&node, index, false, &mut work)? {
                 break;
             }
-            self.writer.graveyard.pop_front();
+            // Kept: should this version become void, it is still to be done.
+            self.reclaimed.extend(self.writer.graveyard.pop_front());
         }
         Ok(())
     }
