@@ -45,6 +45,8 @@ pub(crate) struct Writer {
     pub scanned: OffsetSet,
     /// Whether the last process died: empty slots of older nodes may then be empty only in its caches.
     pub suspicious: bool,
+    /// A void version could not be listed: nothing commits any more.
+    pub broken: bool,
     /// Nodes older than `opened` whose empty slots have been flushed since.
     pub adopted: OffsetSet,
     /// The last answer of `Pins::oldest`: never too new.
@@ -173,7 +175,7 @@ impl<'t> Batch<'t> {
             let (path, leaf) = batch.descend(key)?;
             let old = leaf.find(&batch.view, &query)?;
             if let Some((index, slot)) = old {
-                batch.end_entry(&leaf, index, &slot, false)?;
+                batch.end_entry(&leaf, index, &slot)?;
             }
             if !batch.append(&leaf, key, &record, batch.view.version)? {
                 batch.rebuild_leaf(path, leaf, key, record)?;
@@ -193,7 +195,7 @@ impl<'t> Batch<'t> {
         self.guarded(|batch| {
             let (path, leaf) = batch.descend(key)?;
             let Some((index, slot)) = leaf.find(&batch.view, &query)? else { return Ok(false) };
-            batch.end_entry(&leaf, index, &slot, false)?;
+            batch.end_entry(&leaf, index, &slot)?;
             batch.keys -= 1;
             let mut rest = Vec::new();
             leaf.visible(&batch.view, &mut rest)?;
@@ -222,6 +224,9 @@ impl<'t> Batch<'t> {
         if self.view.version >= 1 << 62 {
             return Err(Error::VersionsExhausted);
         }
+        if self.writer.broken {
+            return crate::error::damaged(self.shared.area, "the void list could not be written; open the store again");
+        }
         self.doomed = true;
         let result = operation(self)?;
         self.doomed = false;
@@ -248,7 +253,16 @@ impl<'t> Batch<'t> {
         self.key_part(query.key, &mut bytes, &mut flags)?;
         if value.len() > INLINE_VALUE {
             flags |= VALUE_OUT;
-            let block = self.block_of(value)?;
+            let block = match self.block_of(value) {
+                Ok(block) => block,
+                Err(error) => {
+                    if flags & KEY_OUT != 0 {
+                        // The key's block is nobody's yet: without this the commit would mark it.
+                        self.release(u64::from_le_bytes(*bytes[8..].first_chunk().expect("the key part")))?;
+                    }
+                    return Err(error);
+                }
+            };
             bytes.extend_from_slice(&block.to_le_bytes());
         } else {
             bytes.extend_from_slice(value);
@@ -312,8 +326,8 @@ impl<'t> Batch<'t> {
         end <= self.writer.horizon
     }
 
-    /// Ends an entry at this version; `whole` says that nothing below it moves elsewhere.
-    pub(crate) fn end_entry(&mut self, node: &Node<'_>, index: usize, slot: &Slot, whole: bool) -> Result<()> {
+    /// Ends an entry at this version.
+    pub(crate) fn end_entry(&mut self, node: &Node<'_>, index: usize, slot: &Slot) -> Result<()> {
         let at = node.slot_at(index);
         if slot.start == self.view.version {
             // Made by this batch: taken back at once (BATCH-2), with what it owns.
@@ -325,17 +339,13 @@ impl<'t> Batch<'t> {
             }
             return Ok(());
         }
-        self.bury(node, index, slot, whole);
+        self.bury(node, index);
         Ok(())
     }
 
     /// Stamps an entry's end and lists it if it owns something.
-    pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize, slot: &Slot, whole: bool) {
-        let at = node.slot_at(index);
-        if slot.has(WHOLE) != whole {
-            // A clear that a crash made void may have left the flag behind.
-            self.store(at + 16, if whole { slot.place | WHOLE } else { slot.place & !WHOLE });
-        }
+    pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize) {
+        let (at, slot) = (node.slot_at(index), node.slot(index));
         self.store(at + 8, self.view.version);
         if !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT) {
             self.graves.push(Grave { end: self.view.version, node: node.at, index });

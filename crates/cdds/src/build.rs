@@ -16,7 +16,7 @@ pub(crate) struct Item {
     pub value: u64,
     /// Record bytes in [`Items::bytes`].
     pub record: std::ops::Range<usize>,
-    /// crc32c of the key, for the fingerprint.
+    /// The low byte of the key's checksum: its fingerprint.
     pub key_sum: u8,
 }
 

@@ -148,10 +148,10 @@ impl Batch<'_> {
             return; // nothing carries this version: the next batch may have it
         }
         self.flush_dirty();
-        let mut voids = Voids::clone(&self.shared.voids.read());
+        let mut voids = Voids::clone(&self.shared.voids.load());
         voids.add(version);
-        // An error here is a poisoned or damaged store; every later commit will meet it too.
-        let _ = store_voids(self.shared, voids);
+        // Damage: the version is void in memory only, so nothing later may commit.
+        self.writer.broken |= store_voids(self.shared, voids).is_err();
         self.writer.next = version + 1;
         // Not yet ordered by any fence of this writer but the ones above; a version's wait costs nothing.
         let emptied = std::mem::take(&mut self.emptied);
@@ -195,6 +195,6 @@ impl Voids {
 impl Shared {
     /// Swaps the void list that new views get.
     pub(crate) fn set_voids(&self, voids: Voids) {
-        *self.voids.write() = Arc::new(voids);
+        self.voids.store(Arc::new(voids));
     }
 }

@@ -50,7 +50,7 @@ pub enum Error {
         /// Known here.
         known: u32,
     },
-    /// No version numbers are left: after 2^63 commits.
+    /// No version numbers are left: after 2^62 commits.
     #[error("the tree has used all its version numbers; export it and import it into a new store")]
     VersionsExhausted,
 }

@@ -412,11 +412,13 @@ impl<'m> Node<'m> {
                     break;
                 }
                 let slot = self.slot(index);
-                if view.sees(slot.start, slot.end)
-                    && slot.key_len() == query.key.len()
-                    && self.compare(&slot, query.key)? == Ordering::Equal
-                    && self.start(index) == slot.start
-                {
+                if !view.sees(slot.start, slot.end) || slot.key_len() != query.key.len() {
+                    continue;
+                }
+                let order = self.compare(&slot, query.key);
+                // The second look: a slot in the middle of being reused may show anything, an error among it.
+                std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+                if self.start(index) == slot.start && order? == Ordering::Equal {
                     return Ok(Some((index, slot)));
                 }
             }

@@ -20,10 +20,11 @@ use crate::sum::inner_sum;
 use crate::tree::{Shared, Tally, Tree};
 use crate::version::Life;
 use crate::version::{View, Voids};
+use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::{Media, seeded};
 use everbyte_store::Object;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
@@ -81,6 +82,7 @@ fn header_sum(mut header: TreeHeader) -> u32 {
 }
 
 pub(crate) fn open(object: Object) -> Result<Tree> {
+    let claim = object.claim()?;
     let (media, header_at) = (object.media().clone(), object.prime() + HEADER_AT);
     let header: TreeHeader = media.get(header_at);
     if header.magic != TREE_MAGIC {
@@ -115,6 +117,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         recent: Default::default(),
         scanned: Default::default(),
         suspicious: true,
+        broken: false,
         adopted: Default::default(),
         horizon: 0,
         long_ledgers: [None, None],
@@ -128,10 +131,11 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         header: header_at,
         area: header.area,
         pins: Pins::new(newest),
-        voids: RwLock::new(Arc::new(Voids::default())),
+        voids: ArcSwap::from_pointee(Voids::default()),
         writer: Mutex::new(writer),
         pending: Mutex::new(VecDeque::new()),
         counts: Tally::default(),
+        _claim: claim,
     };
     let section = shared.media.section();
     if state.version == version {

@@ -153,7 +153,7 @@ impl<'t> Batch<'t> {
     }
 
     #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
-    /// Where to cut: not at all, or into two (CDDS: when more than 4 m are live, m being a fifth of the capacity).
+    /// Where to cut: not at all, or into two when more are live than a new node may start with (CDDS: 4 m of capacity 5 m).
     fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
         let count = items.list.len();
         let most = if old.is_leaf() { LEAF_BASE_MAX } else { INNER_BASE_MAX - 2 };
@@ -163,11 +163,11 @@ impl<'t> Batch<'t> {
             return vec![0..count];
         }
         let mut middle = if ascending { (count - count / 8 - 1).min(most) } else { count / 2 };
-        // Entries with equal keys (a dead one and its successor) stay together.
-        while middle < count && self.full_key(items, middle - 1) == self.full_key(items, middle) {
-            middle += 1;
+        // Entries with equal keys (a dead one and its successor) stay together; downwards, so that `most` holds.
+        while middle > 0 && self.full_key(items, middle - 1) == self.full_key(items, middle) {
+            middle -= 1;
         }
-        if middle == count { vec![0..count] } else { vec![0..middle, middle..count] }
+        if middle == 0 { vec![0..count] } else { vec![0..middle, middle..count] }
     }
 
     /// The whole key of an item.
@@ -215,7 +215,7 @@ impl<'t> Batch<'t> {
         if visible.first().map(|&first| usize::from(first)) != Some(index) {
             parent.key_into(&slot, &mut children[0].separator)?;
         }
-        self.end_entry(&parent, index, &slot, false)?;
+        self.end_entry(&parent, index, &slot)?;
         for done in 0..children.len() {
             let record = self.inner_record(&children[done])?;
             if !self.append(&parent, &children[done].separator, &record, self.view.version)? {
@@ -275,8 +275,7 @@ impl<'t> Batch<'t> {
             // Deepest first: in the graveyard a node's dead entries precede the node's own.
             for (node, index) in path[depth..].iter().rev() {
                 self.list_dead(node);
-                let slot = node.slot(*index);
-                self.bury(node, *index, &slot, false);
+                self.bury(node, *index);
             }
             return Ok(());
         }

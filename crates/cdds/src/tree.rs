@@ -29,10 +29,11 @@ use crate::node::{Node, Query};
 use crate::pins::{Pins, Published, Ticket};
 use crate::sum::sum;
 use crate::version::{View, Voids};
+use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::{Mark, Media};
-use everbyte_store::Object;
-use parking_lot::{Mutex, RwLock};
+use everbyte_store::{Claim, Object};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -51,11 +52,13 @@ pub(crate) struct Shared {
     /// Where ledgers and void list lie.
     pub area: u64,
     pub pins: Pins,
-    pub voids: RwLock<Arc<Voids>>,
+    pub voids: ArcSwap<Voids>,
     pub writer: Mutex<Writer>,
     /// Committed and not yet known to be settled, oldest first.
     pub pending: Mutex<VecDeque<Published>>,
     pub counts: Tally,
+    /// The object is this tree's alone until it is dropped.
+    pub _claim: Claim,
 }
 
 /// What the tree has done since it was opened.
@@ -109,8 +112,10 @@ impl Tree {
     /// Opens the tree of `object`: replays the last version's ledger and voids the version a crash cut short. The cost
     /// does not depend on how much the tree holds.
     ///
+    /// A tree is opened once at a time; clones share it.
+    ///
     /// # Errors
-    /// Damage, a newer format, I/O.
+    /// Open already, damage, a newer format, I/O.
     pub fn open(object: Object) -> Result<Tree> {
         crate::recover::open(object)
     }
@@ -184,7 +189,7 @@ impl Tree {
             rebuilds: counts.rebuilds.load(Relaxed),
             splits: counts.splits.load(Relaxed),
             freed: counts.freed.load(Relaxed),
-            void_ranges: self.shared.voids.read().0.len(),
+            void_ranges: self.shared.voids.load().0.len(),
         }
     }
 
@@ -196,7 +201,7 @@ impl Tree {
 
 impl Shared {
     pub(crate) fn view(&self, version: u64) -> View {
-        View { version, voids: Arc::clone(&self.voids.read()) }
+        View { version, voids: self.voids.load_full() }
     }
 
     pub(crate) fn get(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -196,3 +196,81 @@ fn flipped_bits() {
     }
     assert!(noticed > 30, "{noticed} of 1500 flips noticed");
 }
+
+/// A table is opened once at a time: a second writer would know nothing of the first one's versions and pins.
+#[test]
+fn a_table_is_opened_once_at_a_time() {
+    let store = store(1 << 30);
+    let kv = Kv::create(&store, "t").unwrap();
+    let refused = |store: &Store| Kv::open(store, "t").map(drop).unwrap_err().to_string();
+    assert!(refused(&store).contains("already open in this process"), "{}", refused(&store));
+    kv.put(b"key", b"value").unwrap();
+    let range = kv.clone().range::<[u8]>(..);
+    drop(kv);
+    assert!(refused(&store).contains("already open"), "a range still reads");
+    drop(range);
+    assert!(Kv::open(&store, "t").unwrap().get(b"key").unwrap().is_some());
+}
+
+/// An overwrite of the largest key in a leaf that one batch fills in ascending order: its dead entry and its successor
+/// stay in one node, and the node within its bounds.
+#[test]
+fn ascending_keys_behind_an_overwritten_long_one() {
+    let kv = Kv::create(&store(1 << 30), "t").unwrap();
+    let key = |number: u32| format!("key{number:06}").into_bytes();
+    for before in 0..60_u32 {
+        (0..before).for_each(|number| kv.put(&key(number), &[1; 600]).unwrap());
+        let mut batch = kv.batch();
+        (before..before + 30).for_each(|number| assert!(!batch.put(&key(number), &[2; 20]).unwrap()));
+        if before > 0 {
+            batch.put(&key(before - 1), &[3; 700]).unwrap();
+        }
+        (before + 30..before + 90).for_each(|number| assert!(!batch.put(&key(number), &[4; 20]).unwrap()));
+        let commit = batch.commit().unwrap();
+        kv.settle(commit).unwrap();
+        assert_eq!(kv.range::<[u8]>(..).filter(Result::is_ok).count() as u32, before + 90);
+        assert_eq!(kv.check(), [], "{before} long values before");
+        let mut batch = kv.batch();
+        batch.clear().unwrap();
+        let commit = batch.commit().unwrap();
+        kv.settle(commit).unwrap();
+    }
+}
+
+/// What a batch could not write it does not leave behind, and the store goes on.
+#[test]
+fn a_batch_that_ran_out_of_room_is_void() {
+    let kv = Kv::create(&store(16 << 20), "t").unwrap();
+    kv.put(b"key", b"value").unwrap();
+    let long_key = vec![b'k'; 1000];
+    let mut batch = kv.batch();
+    assert!(batch.put(&long_key, &vec![0; 64 << 20]).is_err());
+    batch.put(b"other", b"fits").unwrap();
+    let commit = batch.commit().unwrap();
+    kv.settle(commit).unwrap();
+    assert_eq!(kv.check(), [], "the long key's block is nobody's");
+    let mut batch = kv.batch();
+    let full = (0_u32..1_000_000).any(|number| batch.put(&number.to_le_bytes(), &[7; 500]).is_err());
+    assert!(full && batch.commit().is_err());
+    assert_eq!(kv.len(), 2);
+    assert_eq!(kv.check(), []);
+    kv.put(b"key", b"again").unwrap();
+}
+
+/// Overwriting ten times over does not double the space.
+#[test]
+fn space_stays_bounded_under_overwrites() {
+    let store = store(1 << 30);
+    let kv = Kv::create(&store, "t").unwrap();
+    let key = |number: u64| (number % 20_000).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    (0..20_000).for_each(|number| kv.put(&key(number), &[1; 100]).unwrap());
+    let loaded = store.info().backed;
+    let mut random = 1_u64;
+    for _ in 0..200_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        kv.put(&key(random >> 33), &[2; 100]).unwrap();
+    }
+    let after = store.info().backed;
+    assert!(after <= 2 * loaded, "{loaded} bytes after loading, {after} after ten times as many overwrites");
+    assert_eq!(kv.check(), []);
+}

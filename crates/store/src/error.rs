@@ -149,6 +149,12 @@ pub enum Error {
         /// The one that asked.
         wanted: Engine,
     },
+    /// The object is open already, in this process.
+    #[error("object `{object}` is already open in this process; clone that handle, or drop it and what it lent first")]
+    Claimed {
+        /// The object.
+        object: String,
+    },
     /// The object holds another type.
     #[error(
         "object `{object}` holds type {found:#018x} and not {wanted:#018x}: the program's types have changed since it was made"

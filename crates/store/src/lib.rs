@@ -46,7 +46,7 @@ pub use engine::Engine;
 pub use error::{Error, Result};
 pub use everbyte_space::CLUSTER;
 pub use names::NAME_MAX;
-pub use object::{HEADER_LEN, Object, PRIME_LEN};
+pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
 pub use plan::Plan;
 pub use recover::Recovery;
 pub use store::{CreateOptions, FormatOptions, Info, ObjectInfo, Store};

@@ -23,7 +23,7 @@ use everbyte_space::{CLUSTER, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zerocopy::FromZeros;
 
 use crate::catalogue::Entry;
@@ -44,11 +44,40 @@ pub(crate) struct Inner {
     entry: Entry,
     backed: AtomicU64,
     growth: Mutex<()>,
+    claimed: AtomicBool,
+}
+
+/// An engine's hold of an object; see [`Object::claim`].
+pub struct Claim(Object);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.inner.claimed.store(false, Ordering::Release);
+    }
 }
 
 impl Object {
     pub(crate) fn new(store: Store, entry: Entry, backed: u64) -> Object {
-        Object { inner: Arc::new(Inner { store, entry, backed: AtomicU64::new(backed), growth: Mutex::new(()) }) }
+        Object {
+            inner: Arc::new(Inner {
+                store,
+                entry,
+                backed: AtomicU64::new(backed),
+                growth: Mutex::new(()),
+                claimed: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Takes the object for an engine that may be opened once at a time; free again when the claim is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Claimed`] while another claim lives in this process.
+    pub fn claim(&self) -> Result<Claim> {
+        if self.inner.claimed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Claimed { object: self.name().into() });
+        }
+        Ok(Claim(self.clone()))
     }
 
     /// The media it lies on.
