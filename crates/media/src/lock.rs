@@ -8,7 +8,17 @@ use std::path::Path;
 /// Locks the whole file for this process until the descriptor is closed.
 pub(crate) fn lock(file: &File, path: &Path) -> Result<()> {
     use rustix::fs::{FlockOperation, flock};
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+    // A program that has the store open and starts another holds the lock twice between fork and exec, even after it
+    // has closed the store: such a moment passes by itself.
+    const PATIENCE: usize = 20;
+    let locked = (0..PATIENCE).map(|_| flock(file, FlockOperation::NonBlockingLockExclusive)).find(|locked| {
+        let taken = matches!(locked, Err(rustix::io::Errno::WOULDBLOCK));
+        if taken {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        !taken
+    });
+    match locked.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK)) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let holder = holder(file).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
