@@ -5,6 +5,7 @@
 use everbyte_suite::acked::{Setup, backend, verify};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 /// Starts the writer, kills it after `acks` more acknowledgements and a little more, and returns the last one seen.
@@ -28,7 +29,12 @@ fn killed(setup: &Setup, name: &str, acks: u64, then: Duration) -> u64 {
     last
 }
 
+/// One test at a time: while one thread starts a writer, the child holds this process's descriptors until it executes, and
+/// with them the lock of a store that another thread has just closed.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn kill_again_and_again(name: &str) {
+    let _alone = ALONE.lock();
     let folder = tempfile::tempdir().unwrap();
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     let mut setup = Setup::new(folder.path().join("acked.store"));

@@ -34,7 +34,8 @@ case $task in
     for program in /test/tests-*; do
         cd "/crate/${program##*/}"
         echo "RUN ${program##*/}"
-        "$program" --test-threads 2 || off "FAILED $program"
+        # Time means nothing here: what measures delays stays at home.
+        "$program" --test-threads 2 --skip device_profiles || off "FAILED $program"
         rm -rf /mnt/tmp/*
     done
     umount /mnt

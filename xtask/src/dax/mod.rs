@@ -156,7 +156,8 @@ fn programs() -> Result<Vec<Program>> {
         let crate_ = folder.file_name().unwrap_or_default().to_string_lossy();
         let target = message["target"]["name"].as_str().unwrap_or("test");
         let kind = &message["target"]["kind"][0];
-        let opens_files = fs::read_to_string(source).is_ok_and(|body| body.contains("tempfile::"));
+        let opens_files = fs::read_to_string(source)
+            .is_ok_and(|body| body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR")); // no repository there
         let tests = kind == "test" && TESTED.contains(&&*crate_) && opens_files;
         let writer = kind == "bin" && target == "suite-writer";
         if tests && message["profile"]["test"] == true {
