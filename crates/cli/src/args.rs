@@ -28,7 +28,7 @@ pub enum Command {
     Create(CreateArgs),
     /// Tells what a store is and holds
     Info(StoreArgs),
-    /// Walks everything in a store, reports damage, double use and leaks with offsets, changes nothing
+    /// Walks everything in a store, reports damage, double use and leaks with offsets; changes nothing unless asked
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
@@ -83,6 +83,12 @@ pub struct CreateArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub store: StoreArgs,
+    /// Then opens the store, which recovers it, and repairs what has a second copy or no owner; says what it did
+    #[arg(long)]
+    pub repair: bool,
+    /// With --repair: only says what that would do
+    #[arg(long, requires = "repair")]
+    pub dry_run: bool,
 }
 
 /// `everbyte grow`.

@@ -25,6 +25,12 @@ pub fn store(path: &Path, open: &OpenArgs) -> Result<Store, Failure> {
     Ok(Store::open(path, &options(open))?)
 }
 
+/// Opens a store to look at it; the file is not changed.
+pub fn to_read(path: &Path, open: &OpenArgs) -> Result<Store, Failure> {
+    exists(path)?;
+    Ok(Store::open_read_only(path, &options(open))?)
+}
+
 /// An absent store is the commonest mistake, and has a way out.
 pub fn exists(path: &Path) -> Result<(), Failure> {
     if path.exists() {

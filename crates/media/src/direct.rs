@@ -17,6 +17,8 @@ pub(crate) struct Direct {
     pub profile: Profile,
     /// `None` for memory without a file.
     pub file: Option<Box<Backing>>,
+    /// A file that is only looked at: kept open for its lock.
+    pub _lock: Option<File>,
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,

@@ -35,6 +35,11 @@ impl Head {
         (COPIES[(self.sequence % 2) as usize], self.as_bytes())
     }
 
+    /// Whether these bytes are a head, whole (HEAD-1).
+    pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+        Head::read_from_bytes(bytes).is_ok_and(|head| head.magic == MAGIC && head.checksum == head.sum())
+    }
+
     /// The copy that counts, of the bytes read at [`COPIES`].
     pub(crate) fn choose(path: &Path, copies: [&[u8]; 2]) -> Result<Head> {
         let parse = |bytes: &[u8]| Head::read_from_bytes(bytes).ok().filter(|head| head.magic == MAGIC);

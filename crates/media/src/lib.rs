@@ -50,7 +50,7 @@ pub use error::{Error, Result};
 pub use file::Disk;
 pub use head::{FORMAT, HEAD_END};
 pub use isa::{FlushKind, LINE};
-pub use media::{Capabilities, Mark, Media, Section};
+pub use media::{Capabilities, Mark, Media, Opened, Section};
 pub use museum::seeded;
 pub use open::Geometry;
 pub use options::{BackendChoice, BackendKind, Durability, Options};

@@ -1,17 +1,30 @@
-//! One process at a time: an advisory lock on the store file, and the name of who holds it.
+//! One process at a time, or several that only read: an advisory lock on the store file, and the name of who holds it.
 
 use crate::{Error, Result};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// Who else may have the file meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nobody.
+    Alone,
+    /// Others who only read.
+    Readers,
+}
+
 /// Locks the whole file for this process until the descriptor is closed.
-pub(crate) fn lock(file: &File, path: &Path) -> Result<()> {
+pub(crate) fn lock(file: &File, path: &Path, hold: Hold) -> Result<()> {
     use rustix::fs::{FlockOperation, flock};
+    let operation = match hold {
+        Hold::Alone => FlockOperation::NonBlockingLockExclusive,
+        Hold::Readers => FlockOperation::NonBlockingLockShared,
+    };
     // A program that has the store open and starts another holds the lock twice between fork and exec, even after it
     // has closed the store: such a moment passes by itself.
     const PATIENCE: usize = 20;
-    let locked = (0..PATIENCE).map(|_| flock(file, FlockOperation::NonBlockingLockExclusive)).find(|locked| {
+    let locked = (0..PATIENCE).map(|_| flock(file, operation)).find(|locked| {
         let taken = matches!(locked, Err(rustix::io::Errno::WOULDBLOCK));
         if taken {
             std::thread::sleep(std::time::Duration::from_millis(10));

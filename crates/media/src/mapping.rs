@@ -63,6 +63,21 @@ impl Mapping {
         Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner })
     }
 
+    /// Maps the first `len` bytes of `file` privately, and private zeros from there to `reserve`: whatever is stored
+    /// stays in this process, and all of it may be touched.
+    pub(crate) fn copy_of_file(file: BorrowedFd<'_>, reserve: u64, len: u64) -> io::Result<Mapping> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        assert!(len.is_multiple_of(4096) && len <= reserve, "files are mapped by whole pages");
+        let mapping = Mapping::anonymous(reserve, len)?;
+        if len > 0 {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+            let (base, protection) = (mapping.base.as_ptr().cast(), ProtFlags::READ | ProtFlags::WRITE);
+            // SAFETY: it replaces pages `0..len` of our own fresh mapping, `len <= reserve`; nobody has a reference yet.
+            unsafe { rustix::mm::mmap(base, len as usize, protection, flags, file, 0) }?;
+        }
+        Ok(mapping)
+    }
+
     /// Zeroed private memory of `reserve` bytes.
     pub(crate) fn anonymous(reserve: u64, limit: u64) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};

@@ -39,6 +39,20 @@ pub(crate) struct Inner {
     pub counters: Arc<Counters>,
     pub path: PathBuf,
     pub found_len: u64,
+    pub opened: Opened,
+}
+
+/// What opening found; see [`Media::opened`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Opened by [`Media::open_read_only`]: the file stays as it is.
+    pub read_only: bool,
+    /// Records that the log held and that were brought in: the store had not been closed.
+    pub log_records: u64,
+    /// Bytes of the log that they took.
+    pub log_bytes: u64,
+    /// Copies of the media head that were torn, by offset. The next head that is written replaces them.
+    pub torn_heads: Vec<u64>,
 }
 
 pub(crate) enum Backend {
@@ -70,12 +84,23 @@ impl Media {
             source,
         })?;
         mapping.write(0, image);
-        Ok(Media::assemble(mapping, Backend::Sim(Mutex::new(recorder)), "sim".into(), image.len() as u64))
+        Ok(Media::assemble(
+            mapping,
+            Backend::Sim(Mutex::new(recorder)),
+            "sim".into(),
+            image.len() as u64,
+            Opened::default(),
+        ))
     }
 
-    pub(crate) fn assemble(mapping: Mapping, backend: Backend, path: PathBuf, found_len: u64) -> Media {
+    pub(crate) fn assemble(mapping: Mapping, backend: Backend, path: PathBuf, found_len: u64, opened: Opened) -> Media {
         let (mapping, counters) = (Arc::new(mapping), Arc::new(Counters::new()));
-        Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len }) }
+        Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, opened }) }
+    }
+
+    /// What opening found, and whether the file stays as it is.
+    pub fn opened(&self) -> &Opened {
+        &self.inner.opened
     }
 
     /// The backend this media got. For people and benches; code asks for [`Media::capabilities`].

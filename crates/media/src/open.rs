@@ -4,9 +4,10 @@ use crate::counters::Counters;
 use crate::direct::{Backing, Direct};
 use crate::file::{self, Disk, FileBackend, FileDisk};
 use crate::head::{COPIES, HEAD_END, Head};
+use crate::lock::{self, Hold};
 use crate::mapping::{Mapping, Mode};
-use crate::media::{Backend, Inner, Media};
-use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Result, isa, lock};
+use crate::media::{Backend, Inner, Media, Opened};
+use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Result, isa};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ impl Media {
     }
 
     fn create_in(file: File, path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
-        lock::lock(&file, path)?;
+        lock::lock(&file, path, Hold::Alone)?;
         let Geometry { max, len, log_at, log_len } = geometry;
         assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
         assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
@@ -59,7 +60,7 @@ impl Media {
             })?;
         }
         Disk::sync(&file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
-        Media::map(file, path, head, options)
+        Media::map(file, path, (head, Opened::default()), options)
     }
 
     /// Opens what [`Media::create`] made: locks it, replays the log whatever the backend, and maps it.
@@ -70,9 +71,44 @@ impl Media {
     pub fn open(path: &Path, options: &Options) -> Result<Media> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
-        lock::lock(&file, path)?;
-        let head = recover(&file, path)?;
-        Media::map(file, path, head, options)
+        lock::lock(&file, path, Hold::Alone)?;
+        let recovered = recover(&file, path)?;
+        Media::map(file, path, recovered, options)
+    }
+
+    /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
+    /// brought into the private pages. Whatever is stored, recovery included, stays in this process and ends with it;
+    /// flush, fence and barrier have nothing to do. Others may read meanwhile, nobody may write.
+    ///
+    /// # Errors
+    /// As [`Media::open`]. The file is never changed.
+    pub fn open_read_only(path: &Path, options: &Options) -> Result<Media> {
+        let io = |source| Error::Io { action: "open", path: path.into(), source };
+        let file = File::open(path).map_err(io)?;
+        if file.metadata().map_err(io)?.is_dir() {
+            return Err(io(std::io::ErrorKind::IsADirectory.into())); // which can be opened for reading
+        }
+        lock::lock(&file, path, Hold::Readers)?;
+        let (head, torn) = examine(&file, path)?;
+        let kind = choose(&file, path, options.backend)?;
+        let pending = file::pending(&file, path, head)?;
+        let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+        let mapping = Mapping::copy_of_file(file.as_fd(), head.max, len.min(head.max) & !4095);
+        let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
+        let opened = Opened { read_only: true, torn_heads: torn, ..pending.opened() };
+        pending.put(&mapping);
+        // No file: there is nothing that room could be asked of, or that could be synced.
+        let direct = Direct {
+            kind,
+            flush: FlushKind::None,
+            profile: Profile::DRAM,
+            slow: false,
+            file: None,
+            _lock: Some(file),
+            path: path.into(),
+            busy_until: 0.into(),
+        };
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len, opened))
     }
 
     /// Raises the declared maximum of a store that nobody has open; a smaller one changes nothing. Durable on return.
@@ -82,8 +118,8 @@ impl Media {
     pub fn raise_max(path: &Path, max: u64) -> Result<()> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
-        lock::lock(&file, path)?;
-        let mut head = recover(&file, path)?;
+        lock::lock(&file, path, Hold::Alone)?;
+        let (mut head, _) = recover(&file, path)?;
         if max > 1 << 46 || !max.is_multiple_of(4096) {
             let detail = format!("a maximum of {max} bytes is beyond 64 TiB, or not whole pages");
             return Err(Error::Unsupported { path: path.into(), detail });
@@ -97,7 +133,7 @@ impl Media {
         Ok(())
     }
 
-    fn map(file: File, path: &Path, head: Head, options: &Options) -> Result<Media> {
+    fn map(file: File, path: &Path, (head, opened): (Head, Opened), options: &Options) -> Result<Media> {
         let kind = choose(&file, path, options.backend)?;
         let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mode = match kind {
@@ -108,10 +144,10 @@ impl Media {
         let mapping = Mapping::of_file(file.as_fd(), mode, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
         if kind == BackendKind::File {
-            return Media::on_disk_mapped(Arc::new(FileDisk::new(file)), mapping, path, (head, len), options);
+            return Media::on_disk_mapped(Arc::new(FileDisk::new(file)), mapping, path, (head, len, opened), options);
         }
         let direct = Direct::new(kind, Some(Backing { file, head: head.into() }.into()), path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len, opened))
     }
 
     /// The `file` backend over any [`Disk`]: how the crash explorer cuts its power and fails its writes.
@@ -119,25 +155,25 @@ impl Media {
     /// # Errors
     /// As [`Media::open`].
     pub fn open_disk(disk: Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Media> {
-        let head = recover(&*disk, path)?;
+        let (head, opened) = recover(&*disk, path)?;
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mapping = Mapping::of_file(disk.mappable(), Mode::Private, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
-        Media::on_disk_mapped(disk, mapping, path, (head, len), options)
+        Media::on_disk_mapped(disk, mapping, path, (head, len, opened), options)
     }
 
     fn on_disk_mapped(
         disk: Arc<dyn Disk>,
         mapping: Mapping,
         path: &Path,
-        (head, found_len): (Head, u64),
+        (head, found_len, opened): (Head, u64, Opened),
         options: &Options,
     ) -> Result<Media> {
         let mapping = Arc::new(mapping);
         let counters = Arc::new(Counters::new());
         let backend = FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, options)?;
         let (backend, path) = (Backend::File(backend), path.into());
-        Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len }) })
+        Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, opened }) })
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.
@@ -149,7 +185,7 @@ impl Media {
         let mapping = Mapping::anonymous(len, len);
         let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
         let direct = Direct::new(BackendKind::Shm, None, &path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path, len))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path, len, Opened::default()))
     }
 }
 
@@ -165,7 +201,7 @@ impl Direct {
         if slow {
             crate::profile::ticks_per_ns(); // calibrate now, not inside the first fence
         }
-        Ok(Direct { kind, flush, profile, slow, busy_until: 0.into(), file, path: path.into() })
+        Ok(Direct { kind, flush, profile, slow, busy_until: 0.into(), file, _lock: None, path: path.into() })
     }
 }
 
@@ -177,18 +213,14 @@ fn sync_directory(path: &Path) -> Result<()> {
 }
 
 /// Recognises a store, and brings its log to its place.
-fn recover(disk: &dyn Disk, path: &Path) -> Result<Head> {
-    let head = read_head(disk, path)?;
-    let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-    if len < head.file_len {
-        let detail =
-            format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
-        return Err(Error::Damaged { path: path.into(), at: len, detail });
-    }
-    file::replay(disk, path, head)
+fn recover(disk: &dyn Disk, path: &Path) -> Result<(Head, Opened)> {
+    let (head, torn_heads) = examine(disk, path)?;
+    let (head, opened) = file::replay(disk, path, head)?;
+    Ok((head, Opened { torn_heads, ..opened }))
 }
 
-fn read_head(disk: &dyn Disk, path: &Path) -> Result<Head> {
+/// Recognises a store: the head that counts, and the copies that are torn. Changes nothing.
+fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Vec<u64>)> {
     let mut copies = [[0; 512]; 2];
     for (copy, at) in copies.iter_mut().zip(COPIES) {
         // A file too short for a head is simply not a store.
@@ -196,7 +228,15 @@ fn read_head(disk: &dyn Disk, path: &Path) -> Result<Head> {
             *copy = [0; 512];
         }
     }
-    Head::choose(path, [&copies[0], &copies[1]])
+    let head = Head::choose(path, [&copies[0], &copies[1]])?;
+    let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+    if len < head.file_len {
+        let detail =
+            format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
+        return Err(Error::Damaged { path: path.into(), at: len, detail });
+    }
+    let torn = COPIES.into_iter().zip(&copies).filter(|(_, copy)| !Head::is_whole(*copy)).map(|(at, _)| at);
+    Ok((head, torn.collect()))
 }
 
 /// What a path can give: `MAP_SYNC` is tried, tmpfs is recognised, everything else is a disk.

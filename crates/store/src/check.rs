@@ -1,9 +1,10 @@
-//! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit. Changes nothing.
+//! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit. Changes nothing. Of a store
+//! opened for reading alone it also says what opening had to put right, for that is still to be done.
 
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{Record, SUPERBLOCKS};
 use crate::superblock::{self, Copy, Words};
-use crate::{Store, object};
+use crate::{Result, Store, object};
 use everbyte_space::CLUSTER;
 use std::ops::Range;
 
@@ -57,6 +58,7 @@ impl Store {
     /// Nobody may change objects meanwhile. Cost: one bit for each 64 KiB up to the file's end.
     pub fn check(&self) -> Vec<Finding> {
         let mut findings = Findings::default();
+        self.check_opening(&mut findings);
         self.check_superblock(&mut findings);
         // Read again from media: what this process remembers is not what is to be checked.
         let slots = catalogue::read(self.media(), &self.inner.superblock());
@@ -64,6 +66,47 @@ impl Store {
         let owned = self.check_headers(&slots, &mut findings);
         self.check_bitmap(&owned, &mut findings);
         findings.all
+    }
+
+    /// What opening has put right only in this process, because the file stays as it is.
+    fn check_opening(&self, findings: &mut Findings) {
+        let opened = self.media().opened();
+        if !opened.read_only {
+            return;
+        }
+        let recovery = self.recovery();
+        for &at in &recovery.superblocks {
+            let detail =
+                "this copy of the superblock is torn, or older than the other; opening the store writes it again";
+            findings.add(FindingKind::Damage, at, None, detail.into());
+        }
+        for &at in &recovery.words {
+            let detail = "a word beside the superblock fails its check bits, and its copy is good; opening the store writes it again";
+            findings.add(FindingKind::Damage, at, None, detail.into());
+        }
+        for &at in &opened.torn_heads {
+            let detail =
+                "this copy of the media head is torn and the other is good; the next change of the head replaces it";
+            findings.add(FindingKind::Note, at, None, detail.into());
+        }
+        let names = |names: &[String], what: &str| -> Vec<(String, String)> {
+            names.iter().map(|name| (name.clone(), format!("{what}; opening the store finishes that"))).collect()
+        };
+        let half_done = [
+            names(&recovery.creations, "its creation was interrupted, and nothing of it is left"),
+            names(&recovery.removals, "its removal was interrupted"),
+            names(&recovery.growths, "it was growing, which is taken back"),
+        ];
+        for (name, detail) in half_done.into_iter().flatten() {
+            findings.add(FindingKind::Note, SUPERBLOCKS[0], Some(&name), detail);
+        }
+        if !recovery.clean {
+            let detail = format!(
+                "the last process did not close the store; {} records of its log wait for an opening that recovers",
+                opened.log_records
+            );
+            findings.add(FindingKind::Note, SUPERBLOCKS[0], None, detail);
+        }
     }
 
     fn check_superblock(&self, findings: &mut Findings) {
@@ -143,8 +186,7 @@ impl Store {
     fn check_bitmap(&self, owned: &[(Entry, Option<Range<u64>>)], findings: &mut Findings) {
         let media = self.media();
         let bitmap = self.space().bitmap();
-        // Beyond the file's end nothing can be backed; looking there would only make the bitmap less sparse.
-        let end = media.len().next_multiple_of(CLUSTER).min(bitmap.capacity());
+        let end = self.bitmap_end();
         for (which, name) in [(bitmap, "backed clusters"), (self.space().used(), "used clusters")] {
             for at in which.damaged(media, 0..end) {
                 findings.add(
@@ -155,25 +197,58 @@ impl Store {
                 );
             }
         }
+        for part in self.loose(owned) {
+            let owner = owned.iter().find(|(entry, _)| entry.span.holds(part.start, CLUSTER));
+            let detail = format!("{} clusters are marked and no object has them", (part.end - part.start) / CLUSTER);
+            findings.add(FindingKind::Leak, part.start, owner.map(|(entry, _)| &*entry.name), detail);
+        }
         for run in bitmap.runs(media, 0..end, true) {
-            // The parts of the run that no object owns.
-            let mut loose = vec![run.clone()];
-            for (entry, extent) in owned {
-                // What an unreadable object owns is unknown: anything in its span may be its.
-                let mine = extent.clone().unwrap_or(entry.span.range());
-                loose = loose.into_iter().flat_map(|part| without(part, &mine)).collect();
-            }
-            for part in loose {
-                let owner = owned.iter().find(|(entry, _)| entry.span.holds(part.start, CLUSTER));
-                let detail =
-                    format!("{} clusters are marked and no object has them", (part.end - part.start) / CLUSTER);
-                findings.add(FindingKind::Leak, part.start, owner.map(|(entry, _)| &*entry.name), detail);
-            }
             for part in self.space().used().runs(media, run, false) {
                 let detail = format!("{} clusters are marked and not noted as used", (part.end - part.start) / CLUSTER);
                 findings.add(FindingKind::Damage, part.start, None, detail);
             }
         }
+    }
+
+    /// Beyond the file's end nothing can be backed; looking there would only make the bitmap less sparse.
+    fn bitmap_end(&self) -> u64 {
+        self.media().len().next_multiple_of(CLUSTER).min(self.space().bitmap().capacity())
+    }
+
+    /// Clusters that are marked and that no object has.
+    fn loose(&self, owned: &[(Entry, Option<Range<u64>>)]) -> Vec<Range<u64>> {
+        let mut all = Vec::new();
+        for run in self.space().bitmap().runs(self.media(), 0..self.bitmap_end(), true) {
+            let mut loose = vec![run];
+            for (entry, extent) in owned {
+                // What an unreadable object owns is unknown: anything in its span may be its.
+                let mine = extent.clone().unwrap_or(entry.span.range());
+                loose = loose.into_iter().flat_map(|part| without(part, &mine)).collect();
+            }
+            all.extend(loose);
+        }
+        all
+    }
+
+    /// Gives clusters back that are marked and that no object has, and settles that. Returns what was done. Opening has
+    /// already repaired what the other copy tells: see [`Store::recovery`]. Nobody may change objects meanwhile.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] if a record of the object table is: the clusters could be its object's; or if the
+    /// bitmap there is. [`crate::Error::Media`].
+    pub fn repair(&self) -> Result<Vec<Finding>> {
+        let slots = catalogue::read(self.media(), &self.inner.superblock());
+        self.inner.refuse_if_damaged(&self.inner.table.lock())?;
+        let owned = self.check_headers(&slots, &mut Findings::default());
+        let mut done = Findings::default();
+        for part in self.loose(&owned) {
+            self.space().require_good(&part)?;
+            self.space().release(&part);
+            let detail = format!("{} clusters that no object has are given back", (part.end - part.start) / CLUSTER);
+            done.add(FindingKind::Note, part.start, None, detail);
+        }
+        self.trim()?;
+        Ok(done.all)
     }
 }
 

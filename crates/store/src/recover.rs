@@ -30,6 +30,8 @@ pub struct Recovery {
     pub clean: bool,
     /// Copies of the superblock that were written again, by offset.
     pub superblocks: Vec<u64>,
+    /// Words beside the superblocks that failed their check bits and were written again, by offset.
+    pub words: Vec<u64>,
     /// Creations that were interrupted, by name; nothing is left of them.
     pub creations: Vec<String>,
     /// Removals that were interrupted and have been finished, by name.
@@ -54,7 +56,8 @@ impl Store {
         if words.closed != words.opened || words.opened == 0 {
             adopt(&media, &superblock, &slots); // STORE-8
         }
-        let mut recovery = Recovery { clean: words.closed == words.opened, ..Recovery::default() };
+        let clean = words.closed == words.opened;
+        let mut recovery = Recovery { clean, words: Words::bad(&media), ..Recovery::default() };
         if !stale.is_empty() {
             superblock::write(&media, superblock, &stale)?;
             recovery.superblocks = stale;

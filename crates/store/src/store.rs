@@ -150,6 +150,15 @@ impl Store {
         Store::attach(Media::open(path, options)?)
     }
 
+    /// Opens a store to look at it: the file is not changed, whatever recovery does stays in this process. What an
+    /// ordinary opening would put right is among the findings of [`Store::check`].
+    ///
+    /// # Errors
+    /// As [`Store::open`]; several may read at once.
+    pub fn open_read_only(path: &Path, options: &Options) -> Result<Store> {
+        Store::attach(Media::open_read_only(path, options)?)
+    }
+
     /// Formats empty media, all zeros, and opens the store on it.
     ///
     /// # Errors

@@ -238,3 +238,32 @@ proptest! {
         }
     }
 }
+
+/// Clusters that are marked and that no object has: reported, given back by `repair`, and nothing else changes.
+#[test]
+fn clusters_without_an_owner_are_found_and_given_back() {
+    use everbyte_space::{Space, SpaceLayout};
+    use everbyte_store::FindingKind;
+    let (image, _, _) = sample();
+    let media = media_of(&image);
+    let superblock: Superblock = media.get(0);
+    let store = Store::attach(media.clone()).unwrap();
+    let before = state(&store).unwrap();
+    let layout =
+        SpaceLayout { bitmap_at: superblock.bitmap_at, used_at: superblock.used_at, bitmap_len: superblock.bitmap_len };
+    let lost = 14 * CLUSTER..16 * CLUSTER;
+    let space = Space::new(media.clone(), layout);
+    space.prepare(&lost);
+    space.mark(&lost);
+    let findings = store.check();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!((findings[0].kind, findings[0].at), (FindingKind::Leak, lost.start));
+    let done = store.repair().unwrap();
+    assert_eq!(done.len(), 1, "{done:?}");
+    assert_eq!((store.check(), state(&store).unwrap()), (vec![], before));
+    assert_eq!(store.repair().unwrap(), []);
+    // While a record is damaged they could be its object's.
+    space.mark(&lost);
+    media.store(superblock.table_at + 8, media.load(superblock.table_at + 8) ^ 1);
+    assert!(matches!(Store::attach(media).unwrap().repair(), Err(Error::Damaged { .. })));
+}

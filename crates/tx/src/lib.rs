@@ -32,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod commit;
 mod context;
 mod engine;

@@ -1,4 +1,4 @@
-//! `everbyte info`: what a store is and holds.
+//! `everbyte info`: what a store is and holds. It is opened for reading alone: not a byte of it changes.
 
 use crate::args::StoreArgs;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use everbyte_store::Recovery;
 use serde_json::{Value, json};
 
 pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
-    let store = open::store(&args.store, &args.open)?;
+    let store = open::to_read(&args.store, &args.open)?;
     let info = store.info();
     let objects = store.objects()?;
     if output.is_json() {
@@ -19,10 +19,10 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
             json!({
                 "store": args.store, "identity": hex(&info.identity), "format": info.format, "backend": info.backend.name(),
                 "max": info.max, "max_max": info.max_max, "len": info.len, "log_len": info.log_len, "backed": info.backed,
-                "opened": info.opened, "slots": info.slots, "recovery": recovery, "objects": objects,
+                "opened": info.opened - 1, "slots": info.slots, "recovery": recovery, "objects": objects,
             }),
         )?;
-        return Ok(store.close()?);
+        return Ok(());
     }
     output.table(&json!({
         "store": args.store,
@@ -33,8 +33,8 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         "file length": format!("{} (sparse)", text::bytes(info.len)),
         "log": text::bytes(info.log_len),
         "used by objects": text::bytes(info.backed),
-        "opened": format!("{} times", info.opened),
-        "last close": if store.recovery().clean { "in good order" } else { "none: recovered" },
+        "opened": format!("{} times", info.opened - 1),
+        "last close": if store.recovery().clean { "in good order" } else { "none: opening it will recover" },
         "objects": format!("{} of at most {}", info.objects, info.slots),
     }))?;
     for object in &objects {
@@ -42,7 +42,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         let at = format!("{:#x}..{:#x}", object.span.start, object.span.end);
         output.say(format!("  {}  engine {}, span {at}, {used} used", object.name, object.engine), Value::Null)?;
     }
-    Ok(store.close()?)
+    Ok(())
 }
 
 fn object(object: &everbyte_store::ObjectInfo) -> Value {
@@ -55,7 +55,7 @@ fn object(object: &everbyte_store::ObjectInfo) -> Value {
 fn recovery(recovery: &Recovery) -> Value {
     json!({
         "clean": recovery.clean, "superblocks": recovery.superblocks, "creations": recovery.creations,
-        "removals": recovery.removals, "growths": recovery.growths, "unknown": recovery.unknown,
+        "words": recovery.words, "removals": recovery.removals, "growths": recovery.growths, "unknown": recovery.unknown,
     })
 }
 

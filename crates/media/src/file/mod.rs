@@ -19,7 +19,7 @@ mod replay;
 
 pub use disk::Disk;
 pub(crate) use disk::FileDisk;
-pub(crate) use replay::replay;
+pub(crate) use replay::{pending, replay};
 
 use crate::counters::Counters;
 use crate::head::Head;

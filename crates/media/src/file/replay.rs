@@ -15,19 +15,33 @@
 use super::Disk;
 use super::layout::{HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR, padded, run_parts};
 use crate::head::{COPIES, Head};
-use crate::{Error, LINE, Result, seeded};
+use crate::mapping::Mapping;
+use crate::{Error, LINE, Opened, Result, seeded};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use zerocopy::FromBytes;
 
 /// Brings the records of the log to their places, on any backend, before anything is mapped.
-pub(crate) fn replay(disk: &dyn Disk, path: &Path, head: Head) -> Result<Head> {
+pub(crate) fn replay(disk: &dyn Disk, path: &Path, head: Head) -> Result<(Head, Opened)> {
     if head.log_ready != 1 || head.log_clean == 1 {
-        return Ok(head); // never used, or closed in order
+        return Ok((head, Opened::default())); // never used, or closed in order
     }
     let replay = Replay { disk, path, head };
-    replay.run()
+    if !seeded("media-replay-unsynced") {
+        disk.sync().map_err(|source| replay.io("sync before recovery", source))?; // REPLAY-2
+    }
+    disk.forget(head.log_at, head.log_len);
+    let pending = replay.judge()?;
+    Ok((replay.settle(&pending)?, pending.opened()))
+}
+
+/// Reads what the log holds beyond its place, and changes nothing: for those who only look.
+pub(crate) fn pending(disk: &dyn Disk, path: &Path, head: Head) -> Result<Pending> {
+    if head.log_ready != 1 || head.log_clean == 1 {
+        return Ok(Pending::default());
+    }
+    Replay { disk, path, head }.judge()
 }
 
 struct Replay<'a> {
@@ -38,28 +52,59 @@ struct Replay<'a> {
 
 /// What the chain holds, newest values only.
 #[derive(Default)]
-struct Found {
-    /// Where in the log's bytes each line lies.
+pub(crate) struct Pending {
+    /// The log's bytes, turned so that they begin at the head's position.
+    log: Vec<u8>,
+    /// Where in them each line lies.
     lines: BTreeMap<u64, usize>,
     allocations: Vec<(u64, u64)>,
+    /// Where the record to come will be written, from the head's position.
+    position: u64,
+    /// The number it will carry, and the checksum it will be chained to.
+    sequence: u64,
+    chain: u64,
+    records: u64,
+}
+
+impl Pending {
+    pub(crate) fn opened(&self) -> Opened {
+        Opened { log_records: self.records, log_bytes: self.position, ..Opened::default() }
+    }
+
+    /// Makes a private copy of the file what recovery would make of the file.
+    pub(crate) fn put(&self, mapping: &Mapping) {
+        let ends = self.allocations.iter().map(|(at, len)| at + len);
+        let end = ends.chain(self.lines.last_key_value().map(|(line, _)| (line + 1) * LINE)).max().unwrap_or(0);
+        mapping.raise_limit(end.next_multiple_of(4096).min(mapping.reserve()));
+        for (line, &at) in &self.lines {
+            mapping.write(line * LINE, &self.log[at..at + LINE as usize]);
+        }
+    }
 }
 
 impl Replay<'_> {
-    fn run(mut self) -> Result<Head> {
-        if !seeded("media-replay-unsynced") {
-            self.disk.sync().map_err(|source| self.io("sync before recovery", source))?; // REPLAY-2
-        }
-        self.disk.forget(self.head.log_at, self.head.log_len);
-        let log = self.read_log()?;
-        let (found, position, sequence, chain) = self.follow(&log)?;
-        self.look_behind(&log, position, sequence)?;
-        self.apply(&log, &found)?;
+    /// Reads the log and follows its chain; nothing is changed (REPLAY-1).
+    fn judge(&self) -> Result<Pending> {
+        let mut pending = Pending {
+            log: self.read_log()?,
+            sequence: self.head.log_sequence,
+            chain: self.head.log_chain,
+            ..Pending::default()
+        };
+        self.follow(&mut pending)?;
+        self.look_behind(&pending)?;
+        Ok(pending)
+    }
+
+    /// Steps 4 and 5.
+    fn settle(mut self, pending: &Pending) -> Result<Head> {
+        self.apply(pending)?;
         let file_len = self.disk.len().map_err(|source| self.io("measure", source))?;
         let head = &mut self.head;
         head.file_len = file_len.min(head.max);
         (head.log_head, head.log_sequence, head.log_chain) =
-            ((head.log_head + position) % head.log_len, sequence, chain);
-        (head.log_synced, head.log_clean) = (sequence, 1);
+            ((head.log_head + pending.position) % head.log_len, pending.sequence, pending.chain);
+        (head.log_synced, head.log_clean) = (pending.sequence, 1);
         head.incarnation += 1;
         let (at, bytes) = head.next();
         self.disk.write_sync_at(at, bytes).map_err(|source| self.io("write the media head", source))?;
@@ -86,24 +131,25 @@ impl Replay<'_> {
         Ok(log)
     }
 
-    /// Follows the chain; returns what it holds, and position, sequence and chain of the record to come.
-    fn follow(&self, log: &[u8]) -> Result<(Found, u64, u64, u64)> {
-        let mut found = Found::default();
-        let (mut position, mut sequence, mut chain) = (0, self.head.log_sequence, self.head.log_chain);
-        while let Some(header) = record_at(log, position, self.head.incarnation)
-            && header.sequence == sequence
-            && (header.chain == chain || seeded("media-no-chain"))
+    /// Follows the chain from the head's position to the first break.
+    fn follow(&self, pending: &mut Pending) -> Result<()> {
+        while let Some(header) = record_at(&pending.log, pending.position, self.head.incarnation)
+            && header.sequence == pending.sequence
+            && (header.chain == pending.chain || seeded("media-no-chain"))
         {
-            let payload = (position + HEADER_LEN) as usize..(position + HEADER_LEN + header.payload_len) as usize;
-            self.collect(log, payload, &mut found).map_err(|detail| self.damaged(position, detail))?;
-            position += padded(header.payload_len);
-            (sequence, chain) = (sequence + 1, header.checksum.into());
+            let start = (pending.position + HEADER_LEN) as usize;
+            let payload = start..start + header.payload_len as usize;
+            self.collect(pending, payload).map_err(|detail| self.damaged(pending.position, detail))?;
+            pending.position += padded(header.payload_len);
+            (pending.sequence, pending.chain) = (pending.sequence + 1, header.checksum.into());
+            pending.records += 1;
         }
-        Ok((found, position, sequence, chain))
+        Ok(())
     }
 
     /// Notes the runs of one record. What is wrong here was wrong when the checksum was made.
-    fn collect(&self, log: &[u8], payload: std::ops::Range<usize>, found: &mut Found) -> Result<(), String> {
+    fn collect(&self, pending: &mut Pending, payload: std::ops::Range<usize>) -> Result<(), String> {
+        let Pending { log, lines, allocations, .. } = pending;
         let mut at = payload.start;
         let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().expect("eight bytes"));
         while at < payload.end {
@@ -118,12 +164,12 @@ impl Replay<'_> {
             let end = start.checked_add(bytes).filter(|&end| end <= self.head.max);
             let Some(end) = end else { return Err(format!("the log names {start:#x} + {bytes}, beyond the store")) };
             if count == 0 {
-                found.allocations.push((start, bytes));
+                allocations.push((start, bytes));
             } else if self.overlaps_media(start, end) {
                 return Err(format!("the log names {start:#x} + {bytes}, which belongs to the media itself"));
             }
             for line in 0..count {
-                found.lines.insert(first + line, at + (line * LINE) as usize);
+                lines.insert(first + line, at + (line * LINE) as usize);
             }
             at += len;
         }
@@ -136,7 +182,9 @@ impl Replay<'_> {
     }
 
     /// A break is the end of the log unless something proves that the broken record had been on the medium.
-    fn look_behind(&self, log: &[u8], position: u64, sequence: u64) -> Result<()> {
+    fn look_behind(&self, pending: &Pending) -> Result<()> {
+        let Pending { log, position, sequence, .. } = pending;
+        let (position, sequence) = (*position, *sequence);
         let broken = |witness: String| {
             Err(self.damaged(
                 position,
@@ -157,20 +205,20 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn apply(&self, log: &[u8], found: &Found) -> Result<()> {
+    fn apply(&self, pending: &Pending) -> Result<()> {
         let io = |source| self.io("replay the log", source);
-        for &(at, len) in &found.allocations {
+        for &(at, len) in &pending.allocations {
             self.disk.allocate(at, len).map_err(io)?;
         }
         let mut bytes = Vec::new();
         let mut start = 0;
-        for (&line, &at) in &found.lines {
+        for (&line, &at) in &pending.lines {
             if start * LINE + bytes.len() as u64 != line * LINE || bytes.len() >= 1 << 20 {
                 self.put(start * LINE, &bytes)?;
                 bytes.clear();
                 start = line;
             }
-            bytes.extend_from_slice(&log[at..at + LINE as usize]);
+            bytes.extend_from_slice(&pending.log[at..at + LINE as usize]);
         }
         self.put(start * LINE, &bytes)?;
         self.disk.sync().map_err(io)

@@ -1,0 +1,184 @@
+//! `check` and `info` look and do not touch: the file's bytes are the same afterwards, whatever state it was in.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+use common::{Place, flip, said};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// The bytes of a sparse file and when they last changed.
+fn state(path: &Path) -> (Vec<u8>, i64, i64) {
+    let metadata = fs::metadata(path).unwrap();
+    (fs::read(path).unwrap(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// Runs a command that must leave the store and its directory as they are; returns what it said.
+#[track_caller]
+fn untouched(place: &Place, words: &[&str]) -> common::Said {
+    let path = place.path("everbyte.store");
+    let before = state(&path);
+    let said = place.run(words);
+    assert!(state(&path) == before, "everbyte {words:?} changed the store: {said:?}");
+    assert_eq!(fs::read_dir(place.folder.path()).unwrap().count(), 1, "and made nothing beside it");
+    said
+}
+
+/// A store whose process was killed while it was writing; returns how many keys had been put at least.
+fn killed(backend: &str) -> Place {
+    let place = Place::new();
+    place.good(&["create", "--max", "64MiB", "--log", "1MiB", "--backend", backend]);
+    let mut command = place.command(&["kv", "import", "-", "--batch", "1", "--backend", backend]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for key in 0..2000 {
+        writeln!(input, "{{\"key\":\"{key:06}\",\"value\":\"{key}\"}}").unwrap();
+    }
+    input.flush().unwrap();
+    // It has begun to write, and waits for more input.
+    let (before, start) = (fs::metadata(place.path("everbyte.store")).unwrap().blocks(), Instant::now());
+    while fs::metadata(place.path("everbyte.store")).unwrap().blocks() <= before + 64 {
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing was written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place
+}
+
+#[test]
+fn a_closed_store_stays_as_it_is() {
+    let place = Place::with_store();
+    place.good(&["kv", "put", "a", "1"]);
+    for words in
+        [&["info"][..], &["info", "--json"], &["check"], &["check", "--json"], &["check", "--repair", "--dry-run"]]
+    {
+        let said = untouched(&place, words);
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    assert!(place.good(&["info"]).contains("in good order"));
+}
+
+#[test]
+fn a_store_that_was_killed_stays_as_it_is_and_can_be_read() {
+    for backend in ["file", "shm"] {
+        let place = killed(backend);
+        for words in [&["info", "--backend", backend][..], &["check", "--backend", backend]] {
+            let said = untouched(&place, words);
+            assert_eq!(said.code, 0, "{said:?}");
+            assert!(said.out.contains("did not close") || said.out.contains("will recover"), "{backend}: {said:?}");
+        }
+        // What it reported is what an opening finds.
+        let info = |place: &Place| place.good(&["info", "--json", "--backend", backend]);
+        let objects = |info: &str| serde_json::from_str::<serde_json::Value>(info).unwrap()["objects"].clone();
+        let before = objects(&info(&place));
+        assert_eq!(before[0]["name"], "kv");
+        let done = place.good(&["check", "--repair", "--backend", backend]);
+        assert_eq!(done.contains("records of the log brought to their places"), backend == "file", "{done}");
+        assert_eq!(objects(&info(&place)), before);
+        let said = untouched(&place, &["check", "--backend", backend]);
+        assert_eq!(said.out.lines().count(), 1, "closed by the repair: {said:?}");
+        place.good(&["kv", "get", "000000", "--backend", backend]);
+    }
+}
+
+#[test]
+fn a_torn_copy_of_the_superblock_is_reported_and_repaired_when_asked() {
+    let place = Place::with_store();
+    place.good(&["kv", "put", "a", "1"]);
+    for at in [16_u64, 4096 + 16] {
+        flip(&place.path("everbyte.store"), at);
+        for words in [&["check"][..], &["check", "--repair", "--dry-run"]] {
+            let said = untouched(&place, words);
+            assert_eq!(said.code, 1, "{said:?}");
+            assert!(said.out.contains(&format!("damage at {:#x}", at & !4095)), "{said:?}");
+            assert!(said.err.contains("--repair"), "{said:?}");
+        }
+        assert_eq!(untouched(&place, &["info"]).code, 0);
+        let done = place.good(&["check", "--repair"]);
+        assert!(done.contains(&format!("done: the superblock's copy at {:#x} written again", at & !4095)), "{done}");
+        assert_eq!(untouched(&place, &["check"]).out.lines().count(), 1);
+    }
+    // Both copies torn: nothing to go by, and nothing is changed.
+    for at in [40, 4096 + 40] {
+        flip(&place.path("everbyte.store"), at);
+    }
+    assert_eq!(untouched(&place, &["check", "--repair"]).code, 3);
+}
+
+#[test]
+fn a_directory_and_a_file_without_write_permission_are_enough() {
+    let place = killed("file");
+    let path = place.path("everbyte.store");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    // Nobody's permissions are not root's.
+    let binary = place.path("program");
+    fs::copy(env!("CARGO_BIN_EXE_everbyte"), &binary).unwrap();
+    fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    let before = state(&path);
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    for words in [["info", "--json"], ["check", "--json"]] {
+        let mut command = std::process::Command::new(&binary);
+        command.args(words).current_dir(place.folder.path());
+        if root {
+            command.uid(65534).gid(65534);
+        }
+        let said = said(command.output().unwrap());
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    assert!(state(&path) == before);
+    fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn readers_share_a_store_and_a_writer_has_it_alone() {
+    let place = Place::with_store();
+    place.good(&["kv", "put", "a", "1"]);
+    let mut writer = place.command(&["kv", "import", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    loop {
+        let said = place.run(&["check"]);
+        if said.code == 4 {
+            assert!(said.err.contains(&format!("pid {}", writer.id())), "{said:?}");
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "a writer and a reader at once: {said:?}");
+    }
+    drop(writer.stdin.take());
+    assert!(writer.wait().unwrap().success());
+}
+
+/// Objects that no command makes are walked, too: a heap, and transactions over one.
+#[test]
+fn every_engine_is_walked() {
+    use everbyte_heap::Heap;
+    use everbyte_store::{Engine, ObjectOptions, Store};
+    use everbyte_tx::{Undo, layout};
+    let place = Place::with_store();
+    let path = place.path("everbyte.store");
+    let store = Store::open(&path, &Default::default()).unwrap();
+    let options = |engine| ObjectOptions { engine, fingerprint: 0, span: Some(1 << 20) };
+    let blocks = store.create_object("blocks", options(Engine::Heap), Heap::format).unwrap();
+    let accounts = store.create_object("accounts", options(Engine::Undo), Undo::format).unwrap();
+    store.create_object("files", options(Engine::Fs), |_| Ok::<_, everbyte_store::Error>(())).unwrap();
+    // A word that says what a cluster is for, and the lane table's checksum.
+    let places = [blocks.prime() + everbyte_heap::layout::FIRST_TABLE, accounts.prime() + layout::TABLE + 8];
+    store.close().unwrap();
+    drop((store, blocks, accounts));
+    let said = untouched(&place, &["check"]);
+    assert!(said.code == 0 && said.out.contains("`files`: this program has no engine `fs`"), "{said:?}");
+    for (at, object, way) in [(places[1], "accounts", "tx: damage"), (places[0], "blocks", "heap: damage")] {
+        flip(&path, at);
+        let said = untouched(&place, &["check"]);
+        assert_eq!(said.code, 1, "{said:?}");
+        let place = format!("{way} at {:#x} in `{object}`", at & !63);
+        assert!(said.out.contains(&place), "`{place}`: {said:?}");
+    }
+}
