@@ -62,7 +62,7 @@ impl Case {
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
-        let explorer = settings.apply(Explorer::new(self.name).total(self.total).process_death().command(command));
+        let explorer = settings.apply(Explorer::new(self.name).total(self.total).command(command));
         Report::new(self.name, self.room, (self.program)(explorer))
     }
 }

@@ -98,7 +98,7 @@ fn explore_in(
     profiles: &[Profile],
     program: impl Fn(&Heap, &Twin<'_, Model>),
 ) -> Result<(), Box<Failure>> {
-    let explorer = Explorer::new(name).profiles(profiles).process_death().total(total);
+    let explorer = Explorer::new(name).profiles(profiles).total(total);
     let run = |media: Media, twin: &Twin<'_, Model>| program(&open(media).unwrap().1, twin);
     explorer.explore_twin(&image(span), &empty(), Order::InOrder, run, observe).map(|report| println!("{report}"))
 }
@@ -237,7 +237,7 @@ fn operations_of_a_ledger_happen_whole_or_not() {
         media.fence();
         heap.finish(&ops);
     };
-    let explorer = Explorer::new("heap-ledger").process_death().total(6_000);
+    let explorer = Explorer::new("heap-ledger").total(6_000);
     explorer.twin(
         &image(1 << 20),
         &empty(),

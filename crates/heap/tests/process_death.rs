@@ -73,7 +73,7 @@ fn free(heap: &Heap, twin: &Twin<'_, Model>, index: u64) {
 
 fn explore(name: &str, program: impl Fn(&Heap, &Twin<'_, Model>)) {
     let run = |media: Media, twin: &Twin<'_, Model>| program(&open(media).unwrap(), twin);
-    let explorer = Explorer::new(name).total(1_200).process_death();
+    let explorer = Explorer::new(name).total(1_200);
     explorer.twin(&fresh(2 << 20), &Model::new(), Order::InOrder, run, observe);
 }
 

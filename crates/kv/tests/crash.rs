@@ -75,7 +75,7 @@ fn delete(twin: &Twin<'_, Model>, kv: &Kv, key: &str) {
 }
 
 fn explore(name: &str, fill: &Model, total: u64, program: impl Fn(&Twin<'_, Model>, &Kv)) -> Report {
-    let explorer = Explorer::new(name).profiles(&Profile::BOTH).total(total).process_death();
+    let explorer = Explorer::new(name).profiles(&Profile::BOTH).total(total);
     let report = explorer.twin(
         &image(fill),
         fill,
@@ -210,7 +210,7 @@ fn scrubbing_a_full_void_list() {
             round = round.wrapping_add(1);
         }
     });
-    let explorer = Explorer::new("tree-scrub").profiles(&Profile::BOTH).total(3000).process_death();
+    let explorer = Explorer::new("tree-scrub").profiles(&Profile::BOTH).total(3000);
     explorer.twin(
         &image,
         &fill,

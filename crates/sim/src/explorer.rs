@@ -62,7 +62,7 @@ pub struct Explorer {
 
 impl Explorer {
     /// An explorer with the house's budget: both settling profiles, all images up to 12 undecided words, else 200 per
-    /// crash point, recovery crashed too. `EVERBYTE_CRASH_SEED` and, for the explorer of the name in
+    /// crash point, recovery crashed too, processes that die on shared memory. `EVERBYTE_CRASH_SEED` and, for the explorer of the name in
     /// `EVERBYTE_CRASH_CASE`, `EVERBYTE_CRASH_IMAGE` are honoured: that is how a failure replays.
     pub fn new(name: impl Into<String>) -> Explorer {
         let name = name.into();
@@ -79,7 +79,7 @@ impl Explorer {
             recovery_images: 12,
             recovery_every: 24,
             depth: 2,
-            deaths: false,
+            deaths: true,
             total: 24_000,
             batch: 48,
             jobs: 2,
@@ -131,10 +131,11 @@ impl Explorer {
         self
     }
 
-    /// Processes die, too, at each crash point of a profile where memory outlives them (`pmem`): recovery then sees
-    /// every store of the dead process, none of which is settled, and power fails during or after recovery.
-    pub fn process_death(mut self) -> Explorer {
-        self.budget.deaths = true;
+    /// Lets only power fail. Otherwise processes die, too, at each crash point of a profile where memory outlives them
+    /// (`pmem`): recovery then sees every store of the dead process, none of which is settled, and power fails during or
+    /// after recovery. For programs that promise nothing on such media.
+    pub fn without_process_death(mut self) -> Explorer {
+        self.budget.deaths = false;
         self
     }
 

@@ -264,12 +264,12 @@ fn a_recovery_that_trusts_what_it_never_flushed_is_found() {
             },
         )
     };
-    let dying = || Explorer::new("trusting").process_death();
+    let dying = || Explorer::new("trusting");
     outcome(true, dying()).unwrap();
-    outcome(false, Explorer::new("trusting")).unwrap(); // after a power failure what recovery sees is what media holds
+    outcome(false, dying().without_process_death()).unwrap(); // after a power failure what recovery sees is what media holds
     let failure = found(outcome(false, dying()));
     assert!(failure.story.contains("the process died") && failure.message.contains("tail 1 over data 0"), "{failure}");
-    let again = found(outcome(false, Explorer::new("trusting").replay(&failure.image)));
+    let again = found(outcome(false, dying().replay(&failure.image)));
     assert_eq!((&again.image, &again.message), (&failure.image, &failure.message));
 }
 

@@ -83,7 +83,7 @@ fn explore_on(name: &str, image: &Image, initial: &Model, program: impl Fn(&Stor
 }
 
 fn explorer(name: &str) -> Explorer {
-    Explorer::new(name).total(8_000).process_death()
+    Explorer::new(name).total(8_000)
 }
 
 /// A store with one object `old`, and its model.

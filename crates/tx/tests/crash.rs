@@ -88,7 +88,7 @@ fn stop() -> Error {
 type Program = fn(&Undo, &Twin<'_, Model>);
 
 fn explore(name: &str, profiles: &[Profile], lane: u64, order: Order, program: Program) -> Result<(), Box<Failure>> {
-    let explorer = Explorer::new(name).profiles(profiles).process_death().total(6_000);
+    let explorer = Explorer::new(name).profiles(profiles).total(6_000);
     let run = |media: Media, twin: &Twin<'_, Model>| program(&open(media).unwrap().1, twin);
     explorer.explore_twin(&image(lane), &empty(), order, run, observe).map(|report| println!("{report}"))
 }
