@@ -139,6 +139,12 @@ impl Mapping {
         if self.holds(at, len) { NonNull::new(self.pointer(at)) } else { None }
     }
 
+    /// The address of offset 0.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> NonNull<u8> {
+        self.base
+    }
+
     #[inline(always)]
     fn pointer(&self, at: u64) -> *mut u8 {
         // In bounds for every caller: each has checked `at` against `limit`, and `limit <= reserve` (MAP-1).

@@ -273,6 +273,37 @@ impl Media {
         }
     }
 
+    /// Where the first byte of the store is mapped, for the rooms that may hold unsafe code (typed objects): offset 0.
+    /// It stays there while any clone of this media lives, and [`Media::len`] bytes of it are backed. Whoever stores
+    /// through it does so inside a [`Section`], and calls [`Media::told`].
+    #[inline(always)]
+    pub fn address(&self) -> std::ptr::NonNull<u8> {
+        self.inner.mapping.address()
+    }
+
+    /// Whether a recorder listens: stores made through [`Media::address`] are then to be told.
+    #[inline(always)]
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.inner.backend, Backend::Sim(_))
+    }
+
+    /// Tells a recorder what `at..at+len` holds now, if stores were made there through [`Media::address`] that it does
+    /// not know of. Nothing on other media.
+    ///
+    /// # Panics
+    /// If the range lies outside [`Media::len`].
+    #[inline]
+    pub fn told(&self, at: u64, len: u64) {
+        if let Backend::Sim(recorder) = &self.inner.backend {
+            let mut recorder = recorder.lock();
+            // Whole words, as they are stored: what lies beside the range in its first and last word has not changed.
+            let (first, end) = (at & !7, (at + len).next_multiple_of(8).min(self.len()));
+            let mut bytes = vec![0; (end - first) as usize];
+            self.inner.mapping.read(first, &mut bytes);
+            recorder.store(first, &bytes);
+        }
+    }
+
     /// Opens a write section; see [`Section`].
     #[inline]
     pub fn section(&self) -> Section<'_> {

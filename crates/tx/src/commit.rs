@@ -67,7 +67,7 @@ impl Inner {
     #[inline]
     fn commit_bytes(&self, state: &mut State) -> Result<Option<Mark>> {
         let journal = &mut state.lane.as_mut().expect("a transaction with work has a lane").journal;
-        if journal.is_empty() {
+        if journal.is_empty() && !state.work.unnoted {
             return Ok(None);
         }
         if !seeded("tx-data-not-flushed") {
@@ -137,7 +137,8 @@ impl Inner {
             return Err(error.into());
         }
         let work = &mut state.work;
-        work.allocated.drain(..).for_each(|block| self.heap.cancel(block));
+        work.allocated.iter().for_each(|block| self.heap.cancel(*block));
+        work.allocated.clear();
         self.heap.abandon(&work.frees);
         work.frees.clear();
         self.end(state, Some(self.media.mark()));
@@ -152,6 +153,7 @@ impl Inner {
             work.discarded.drain(..).for_each(|block| self.heap.cancel(block));
         }
         work.ranges.clear();
+        work.unnoted = false;
         let lane = state.lane.as_mut().expect("a transaction with work has a lane");
         if lane.journal.extra_count() > 0 {
             self.take_back(&mut lane.journal);

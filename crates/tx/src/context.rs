@@ -4,6 +4,7 @@
 
 use crate::engine::Lane;
 use crate::lock::Guard;
+use crate::owned::Owned;
 use crate::ranges::Ranges;
 use everbyte_heap::{Block, Op};
 use everbyte_media::Mark;
@@ -34,8 +35,10 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Work {
     pub ranges: Ranges,
+    /// Some range was not noted, so an empty lane does not say that nothing was changed.
+    pub unnoted: bool,
     /// Blocks allocated and not freed again.
-    pub allocated: Vec<Block>,
+    pub allocated: Owned,
     /// Blocks allocated and freed in this transaction: reserved until its end, never on media.
     pub discarded: Vec<Block>,
     /// Operations of frees, in order.
@@ -46,7 +49,7 @@ impl Work {
     /// Whether the range lies in a block of this transaction's own.
     #[inline]
     pub(crate) fn owns(&self, at: u64, end: u64) -> bool {
-        self.allocated.iter().rev().any(|block| block.at <= at && end <= block.end())
+        self.allocated.holds(at, end)
     }
 }
 

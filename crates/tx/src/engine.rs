@@ -15,7 +15,7 @@ use crate::layout::{FORMAT, LANES_AT, MAGIC, TABLE, Table};
 use crate::{Error, Recovered, Result, Tx, TxError, recover};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::Object;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::cell::Cell;
@@ -149,6 +149,24 @@ impl Undo {
     /// the store is opened again.
     #[inline]
     pub fn run<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<T, TxError<E>> {
+        let Ordered { value, mark, hooks } = self.run_ordered(body)?;
+        if let Some(mark) = mark.filter(|_| !seeded("tx-answer-unsettled")) {
+            self.inner.media.settle(mark).map_err(|error| TxError::Engine(error.into()))?;
+        }
+        hooks.into_iter().for_each(|hook| hook());
+        Ok(value)
+    }
+
+    /// [`Undo::run`] that returns once the commit is ordered: what the caller releases now, others may see; nobody is
+    /// told of it before the mark is settled.
+    ///
+    /// # Errors
+    /// As [`Undo::run`].
+    #[inline]
+    pub fn run_ordered<T, E>(
+        &self,
+        body: impl FnOnce(&Tx<'_>) -> Result<T, E>,
+    ) -> Result<Ordered<T>, TxError<E>> {
         let inner = &*self.inner;
         let context = context::mine(inner.number);
         let depth = context.depth.get();
@@ -160,10 +178,13 @@ impl Undo {
         std::mem::forget(frame); // from here on no code of the caller's can panic through us
         context.depth.set(depth);
         if depth > 0 {
-            return outcome.map_err(|error| {
-                context.doomed.set(true);
-                TxError::Aborted(error)
-            });
+            return match outcome {
+                Ok(value) => Ok(Ordered { value, mark: None, hooks: Vec::new() }),
+                Err(error) => {
+                    context.doomed.set(true);
+                    Err(TxError::Aborted(error))
+                }
+            };
         }
         let committed = match outcome {
             Ok(_) if context.doomed.replace(false) => {
@@ -177,12 +198,19 @@ impl Undo {
         };
         drop(section); // a disk may be waited for now
         let (value, committed) = committed?;
-        if let Some(mark) = committed.mark.filter(|_| !seeded("tx-answer-unsettled")) {
-            inner.media.settle(mark).map_err(|error| TxError::Engine(error.into()))?;
-        }
-        committed.hooks.into_iter().for_each(|hook| hook());
-        Ok(value)
+        Ok(Ordered { value, mark: committed.mark, hooks: committed.hooks })
     }
+}
+
+/// A transaction that has committed, ordered and not settled; see [`Undo::run_ordered`].
+#[must_use = "nobody may be told before the mark is settled"]
+pub struct Ordered<T> {
+    /// What the body returned.
+    pub value: T,
+    /// To be settled; `None` if nothing was changed or seen that is not settled, or inside another transaction.
+    pub mark: Option<Mark>,
+    /// To be called then.
+    pub hooks: Vec<Box<dyn FnOnce()>>,
 }
 
 /// A body is running; dropped only by a panic.

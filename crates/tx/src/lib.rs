@@ -39,11 +39,12 @@ mod engine;
 mod error;
 pub mod layout;
 mod lock;
+mod owned;
 mod ranges;
 mod recover;
 mod tx;
 
-pub use engine::Undo;
+pub use engine::{Ordered, Undo};
 pub use error::{Error, Result, TxError};
 pub use lock::TxLock;
 pub use recover::Recovered;

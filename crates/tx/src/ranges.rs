@@ -54,6 +54,14 @@ impl Ranges {
         self.ordered.insert(at, end);
     }
 
+    /// Calls `visit` with start and end of ranges that make up all there are.
+    pub(crate) fn each(&self, mut visit: impl FnMut(u64, u64)) {
+        if self.all.len() > FEW {
+            return self.ordered.iter().for_each(|(&at, &end)| visit(at, end));
+        }
+        self.all.iter().for_each(|&(at, end)| visit(at, end));
+    }
+
     /// Flushes all ranges; no fence.
     pub(crate) fn flush(&self, media: &Media) {
         if self.all.len() > FEW {

@@ -109,14 +109,45 @@ impl Tx<'_> {
         let mut state = self.context.state.borrow_mut();
         self.lane(&mut state)?;
         let work = &mut state.work;
-        if let Some(own) = work.allocated.iter().position(|block| block.at == at) {
-            let block = work.allocated.remove(own);
+        if let Some(block) = work.allocated.remove(at) {
             work.discarded.push(block);
             return Ok(());
         }
         let op = self.inner.heap.op_free(at)?;
         work.frees.push(op);
         Ok(())
+    }
+
+    /// Whether `at..at+len` lies in a block that this transaction has allocated.
+    #[inline]
+    pub fn owns(&self, at: u64, len: u64) -> bool {
+        self.context.state.borrow().work.owns(at, at + len)
+    }
+
+    /// Promises that what `at..at+len` held before this transaction is of no use to anybody: it may be stored to
+    /// unnoted, and is flushed at the commit. An abort or a crash leaves anything there.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`].
+    #[inline]
+    pub fn overwrite(&self, at: u64, len: u64) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        if self.is_new(&mut state, at, len)? {
+            state.work.ranges.push(at, at + len);
+            state.work.unnoted = true;
+        }
+        Ok(())
+    }
+
+    /// Tells a recorder what the ranges noted so far and the blocks of this transaction's own hold: for rooms that
+    /// store through [`Media::address`]. Nothing on other media.
+    pub fn tell(&self) {
+        if self.inner.media.is_recorded() {
+            let state = self.context.state.borrow();
+            state.work.ranges.each(|at, end| self.inner.media.told(at, end - at));
+            let own = state.work.allocated.iter().chain(&state.work.discarded);
+            own.for_each(|block| self.inner.media.told(block.at, block.size));
+        }
     }
 
     /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit word, or its
