@@ -22,6 +22,7 @@ mod log;
 mod media;
 #[cfg(feature = "museum")]
 pub mod museum;
+mod object;
 mod report;
 mod store;
 mod tx;
@@ -50,7 +51,7 @@ const TOTAL: u64 = 24_000;
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
-    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES, tx::CASES, kv::CASES].concat()
+    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES, tx::CASES, object::CASES, kv::CASES].concat()
 }
 
 /// The case of that name.

@@ -128,6 +128,11 @@ impl Undo {
         &self.inner.heap
     }
 
+    /// Where the block of the lanes lies: the one block that is the engine's own.
+    pub fn lanes_at(&self) -> u64 {
+        self.media().load(self.heap().object().prime() + LANES_AT)
+    }
+
     /// The media it lies on.
     #[inline(always)]
     pub fn media(&self) -> &Media {
@@ -163,10 +168,7 @@ impl Undo {
     /// # Errors
     /// As [`Undo::run`].
     #[inline]
-    pub fn run_ordered<T, E>(
-        &self,
-        body: impl FnOnce(&Tx<'_>) -> Result<T, E>,
-    ) -> Result<Ordered<T>, TxError<E>> {
+    pub fn run_ordered<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<Ordered<T>, TxError<E>> {
         let inner = &*self.inner;
         let context = context::mine(inner.number);
         let depth = context.depth.get();

@@ -1,0 +1,31 @@
+//! # everbyte-object-derive: the derives and macros of typed persistent objects
+//!
+//! `#[derive(PSafe)]` and `pool!`; see `everbyte-object`, which re-exports them.
+
+#![forbid(unsafe_code)]
+
+mod names;
+mod pool;
+mod psafe;
+
+use proc_macro::TokenStream;
+
+/// Declares a pool type: `pool!(P1);`, `pool!(pub P1, pub P2);`. Each can have one pool open at a time.
+#[proc_macro]
+pub fn pool(input: TokenStream) -> TokenStream {
+    let pools = syn::parse_macro_input!(input as pool::Pools);
+    pool::expand(&pools).into()
+}
+
+/// Makes a type one that may live in a pool.
+///
+/// For structs, enums and tuples, generic ones too; a type that holds pointers into a pool takes the pool as a parameter
+/// `P: MemPool`. Every field must be `PSafe<P>`; the type must say `#[repr(C)]` (or, for enums, `#[repr(u8)]` and the like),
+/// so that its layout is the same in every build, and cannot implement `Drop`.
+///
+/// `#[persist(version = 2)]` numbers layouts, `#[persist(crate = path)]` names this crate where it cannot be found.
+#[proc_macro_derive(PSafe, attributes(persist))]
+pub fn psafe(input: TokenStream) -> TokenStream {
+    let input = syn::parse_macro_input!(input as syn::DeriveInput);
+    psafe::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with a typed pool.
+
+use std::convert::Infallible;
+
+/// An error of a pool or a transaction on it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] everbyte_store::Error),
+    /// The transaction engine refused: a full object, damaged lanes, media that failed. A transaction was rolled back,
+    /// unless this is [`everbyte_tx::Error::Media`]: then its outcome is unknown until the store is opened again.
+    #[error(transparent)]
+    Tx(everbyte_tx::Error),
+    /// A pool is open under this pool type already.
+    #[error(
+        "pool `{open}` is open under pool type `{pool}`; drop its root first, or declare another type with `pool!`"
+    )]
+    Bound {
+        /// The pool type.
+        pool: &'static str,
+        /// The pool that is open.
+        open: String,
+    },
+    /// No pool is open under this pool type.
+    #[error("no pool is open under pool type `{pool}`; open one and keep its root while transactions run")]
+    Closed {
+        /// The pool type.
+        pool: &'static str,
+    },
+    /// The object is no typed pool.
+    #[error("object `{object}` is no typed pool: {detail}")]
+    NotTyped {
+        /// The object.
+        object: String,
+        /// What is missing.
+        detail: &'static str,
+    },
+    /// The pool's root is of another type, or the type's layout has changed.
+    #[error("pool `{object}` holds another type: {difference}; open it with the type it was made with, or migrate it")]
+    WrongType {
+        /// The object.
+        object: String,
+        /// The first type and field that differ, what is found and what was asked for.
+        difference: String,
+    },
+    /// The pool was made by a newer Everbyte.
+    #[error("pool `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    NewerFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The newest this program knows.
+        known: u32,
+    },
+    /// Bytes on media contradict themselves.
+    #[error("pool `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The object.
+        object: String,
+        /// Where, as a store offset.
+        at: u64,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The body panicked; everything was rolled back.
+    #[error("rolled back: the transaction's body panicked: {message}")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// A transaction inside this one failed, and whoever caught that went on; everything was rolled back.
+    #[error("rolled back: a nested transaction failed, and its failure was not passed on")]
+    Doomed,
+}
+
+/// Why a transaction whose body may fail did not commit.
+#[derive(Debug, thiserror::Error)]
+pub enum TryError<E> {
+    /// The body returned this error; everything was rolled back.
+    #[error("rolled back: {0}")]
+    Aborted(E),
+    /// As for a transaction whose body cannot fail.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+impl TryError<Infallible> {
+    pub(crate) fn failed(self) -> Error {
+        match self {
+            TryError::Failed(error) => error,
+            TryError::Aborted(never) => match never {},
+        }
+    }
+}
+
+impl From<everbyte_tx::Error> for Error {
+    fn from(error: everbyte_tx::Error) -> Error {
+        match error {
+            everbyte_tx::Error::Store(error) => Error::Store(error),
+            error => Error::Tx(error),
+        }
+    }
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,54 @@
+//! The bytes of a pool's header. Format: docs/formats/object.md.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Where in the prime page the header lies: behind the table of lanes.
+pub const HEADER: u64 = 2176;
+/// `b"EVRBTYPE"`.
+pub const MAGIC: [u8; 8] = *b"EVRBTYPE";
+/// The newest format this program reads and writes.
+pub const FORMAT: u32 = 1;
+
+/// The header, at `prime + 2176`. The first line is written once, when the pool is made; the second changes in
+/// transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of the first 64 bytes with this field zero.
+    pub checksum: u32,
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Zeros.
+    pub reserved: [u8; 48],
+    /// Raised by every opening, before anything else.
+    pub generation: u64,
+    /// Where the root lies, from the prime page.
+    pub root: u64,
+    /// Bytes of the root.
+    pub root_len: u64,
+    /// Hash of the root type's description.
+    pub fingerprint: u64,
+    /// Where the description lies, from the prime page.
+    pub schema: u64,
+    /// Bytes of the description.
+    pub schema_len: u64,
+    /// Zeros.
+    pub reserved_tail: [u64; 2],
+}
+const _: () = assert!(size_of::<Header>() == 128); // two lines
+
+/// Bytes of the header that its checksum covers.
+pub const FIXED: usize = 64;
+/// Offset of [`Header::generation`] from the prime page: the second line.
+pub const GENERATION: u64 = HEADER + std::mem::offset_of!(Header, generation) as u64;
+/// The longest description that is believed.
+pub const SCHEMA_MAX: u64 = 1 << 20;
+
+impl Header {
+    /// The checksum its fields ask for.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(&Header { checksum: 0, ..*self }.as_bytes()[..FIXED])
+    }
+}

@@ -1,0 +1,208 @@
+//! Making and opening pools.
+//!
+//! Making, inside `Store::create_object`, so that a crash leaves the pool whole or absent:
+//!   1. heap and lanes; the header's first line
+//!   2. one transaction: the root, the description, the header's second line
+//!   3. the store publishes the name
+//!
+//! Opening:
+//!   1. the engine recovers
+//!   2. the header is read, the description compared
+//!   3. the generation is raised and settled: volatile state of earlier openings is void from then on
+
+use crate::layout::{FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
+use crate::pool::In;
+use crate::running::{self, Inner, Running};
+use crate::schema::{Schema, difference, fingerprint};
+use crate::{Error, Journal, PSafe, PoolTag, Result, Root};
+use everbyte_media::seeded;
+use everbyte_store::{Engine, Object, ObjectOptions, Store};
+use everbyte_tx::Undo;
+use parking_lot::{Mutex, RwLockWriteGuard};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// How a pool is made.
+#[derive(Clone, Debug, Default)]
+pub struct PoolOptions {
+    /// Bytes of addresses that the pool may ever use: a power of two. By default the store chooses. They cost nothing
+    /// until they are used.
+    pub span: Option<u64>,
+    /// Transactions that may be under way at once, 1 to 1024. By default 32, 4 in a span below 16 MiB.
+    pub lanes: Option<u32>,
+}
+
+/// The value of type `R` is put where `root` says, with its description.
+pub(crate) fn create<R: PSafe<In<'static, G>>, G: PoolTag>(
+    store: &Store,
+    name: &str,
+    options: &PoolOptions,
+    init: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> R::At<'tx>,
+) -> Result<Root<R, In<'static, G>>> {
+    let slot = G::slot();
+    let mut bound = lock::<G>()?;
+    let text = Schema::of::<R, In<'static, G>>().text();
+    let object_options = ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span };
+    let mut made = None;
+    let object = store.create_object::<Error>(name, object_options, |object| {
+        format(object, options)?;
+        let inner = Arc::new(attach(object.clone(), 1)?);
+        slot.bind(&mut bound, &inner);
+        let root = running::rooted::<G, _, std::convert::Infallible>(&inner, |running| {
+            let root = running.allocate(init(&Journal::new(running)));
+            describe(running, &text, root, size_of::<R>() as u64);
+            Ok(root)
+        });
+        match root {
+            Ok(root) => made = Some((inner, root)),
+            Err(error) => {
+                slot.unbind(&mut bound);
+                return Err(error.failed());
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = object {
+        if bound.is_some() {
+            slot.unbind(&mut bound);
+        }
+        return Err(error);
+    }
+    let (inner, offset) = made.expect("`init` has run");
+    Ok(Root { inner, offset, marker: PhantomData })
+}
+
+pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, In<'static, G>>> {
+    let slot = G::slot();
+    let mut bound = lock::<G>()?;
+    let object = store.object(name)?;
+    object.require_engine(Engine::Undo)?;
+    let inner = attach(object, 0)?;
+    let header = read_header(&inner)?;
+    let wanted = Schema::of::<R, In<'static, G>>().text();
+    let found = description(&inner, &header)?;
+    if found != wanted {
+        return Err(Error::WrongType { object: name.into(), difference: difference(&found, &wanted) });
+    }
+    let root = inner.object.prime() + header.root;
+    let fits = inner.undo.heap().size_of(root).is_ok_and(|size| size >= size_of::<R>() as u64);
+    if !fits || header.root_len != size_of::<R>() as u64 {
+        return Err(damaged(&inner, root, "the root is no block of its size"));
+    }
+    let generation = raise_generation(&inner, header.generation)?;
+    let inner = Arc::new(Inner { generation, ..inner });
+    slot.bind(&mut bound, &inner);
+    Ok(Root { inner, offset: header.root, marker: PhantomData })
+}
+
+/// The slot, to be bound; refused while a pool is, or if this thread runs a transaction under the tag.
+fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Option<Arc<Inner>>>> {
+    let bound = |inner: &Inner| Error::Bound { pool: G::NAME, open: inner.object.name().into() };
+    let running = running::with_current::<G, _>(|current| current.map(|running| bound(running.inner())));
+    if let Some(error) = running {
+        return Err(error); // it may hold the slot's lock
+    }
+    let slot = G::slot().open.write();
+    match &*slot {
+        Some(inner) => Err(bound(inner)),
+        None => Ok(slot),
+    }
+}
+
+fn damaged(inner: &Inner, at: u64, detail: impl Into<String>) -> Error {
+    Error::Damaged { object: inner.object.name().into(), at, detail: detail.into() }
+}
+
+fn format(object: &Object, options: &PoolOptions) -> Result<()> {
+    match options.lanes {
+        Some(lanes) => Undo::format_with(object, lanes, 4096)?,
+        None => Undo::format(object)?,
+    }
+    let mut header = Header { magic: MAGIC, format: FORMAT, generation: 1, ..Header::new_zeroed() };
+    header.checksum = header.sum();
+    let (media, at) = (object.media(), object.prime() + HEADER);
+    let _section = media.section();
+    media.write(at, header.as_bytes());
+    media.flush(at, size_of::<Header>() as u64);
+    media.fence();
+    Ok(())
+}
+
+/// Recovers the object and finds where it is mapped.
+fn attach(object: Object, generation: u64) -> Result<Inner> {
+    let claim = object.claim()?;
+    let undo = Undo::open(object.clone())?;
+    let base = object.media().address().as_ptr().wrapping_add(object.prime() as usize);
+    let span = object.span();
+    Ok(Inner {
+        undo,
+        claim,
+        base,
+        len: (span.end - span.start) as usize,
+        generation,
+        buffered: Mutex::new(None),
+        is_buffered: false.into(),
+        object,
+    })
+}
+
+/// In the transaction that makes the root: where it lies and what it is.
+pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) {
+    let (inner, tx) = (running.inner(), running.tx());
+    let prime = inner.object.prime();
+    let schema = running.allocate_bytes(text.len());
+    let second = [root, root_len, fingerprint(text), schema, text.len() as u64].map(u64::to_le_bytes).concat();
+    let stored = tx
+        .write(prime + schema, text.as_bytes())
+        .and_then(|()| tx.write(prime + GENERATION + 8, &second))
+        .and_then(|()| tx.store(inner.object.root_at(), prime + root));
+    if let Err(error) = stored {
+        running.stop(error.into());
+    }
+}
+
+fn read_header(inner: &Inner) -> Result<Header> {
+    let at = inner.object.prime() + HEADER;
+    let header: Header = inner.media().get(at);
+    let object = || inner.object.name().to_string();
+    if header.magic != MAGIC {
+        return Err(Error::NotTyped { object: object(), detail: "it has no header of a pool" });
+    }
+    if header.checksum != header.sum() {
+        return Err(damaged(inner, at, "the pool's header fails its checksum"));
+    }
+    if header.format > FORMAT {
+        return Err(Error::NewerFormat { object: object(), found: header.format, known: FORMAT });
+    }
+    Ok(header)
+}
+
+/// The description of the root's type, as the pool has it.
+fn description(inner: &Inner, header: &Header) -> Result<String> {
+    let at = inner.object.prime().saturating_add(header.schema);
+    let size = inner.undo.heap().size_of(at).unwrap_or(0);
+    if header.schema_len > size.min(SCHEMA_MAX) {
+        return Err(damaged(inner, at, "the description of the root's type is no block of its size"));
+    }
+    let bytes = inner.media().read_vec(at, header.schema_len as usize);
+    let text = String::from_utf8(bytes).map_err(|_| damaged(inner, at, "the root type's description is no text"))?;
+    if fingerprint(&text) != header.fingerprint {
+        return Err(damaged(inner, at, "the root type's description does not fit its fingerprint"));
+    }
+    Ok(text)
+}
+
+fn raise_generation(inner: &Inner, found: u64) -> Result<u64> {
+    let (media, at) = (inner.media(), inner.object.prime() + GENERATION);
+    let generation = found + 1;
+    {
+        let _section = media.section();
+        media.store(at, generation);
+        media.flush(at, 8);
+    }
+    if !seeded("object-generation-unsettled") {
+        media.barrier().map_err(|error| Error::Tx(error.into()))?;
+    }
+    Ok(generation)
+}

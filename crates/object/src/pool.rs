@@ -1,0 +1,200 @@
+//! Pool types: what binds a type parameter to one open pool, and where that pool is mapped.
+//!
+//! Invariants
+//!   POOL-1  A tag's slot holds at most one pool. `base` is that pool's address while it is open, and it stays
+//!           mapped until the slot is emptied.
+//!   POOL-2  A slot is emptied only when its [`Root`] is gone and no transaction runs on it: every reference into the
+//!           pool borrows one of the two.
+//!
+//! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the opening happened before.
+
+use crate::running::{Current, Inner};
+use crate::{Error, InTx, Journal, PSafe, PoolOptions, Result, Root, TryError, open, running};
+use everbyte_store::Store;
+use parking_lot::RwLock;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What [`crate::pool!`] makes for each pool type: the statics that say which pool is open under it.
+///
+/// # Safety
+/// `slot` always returns the same slot, used by no other tag, and `current` the calling thread's cell for it.
+pub unsafe trait PoolTag: Sized + 'static {
+    /// The name of the pool type, for messages.
+    const NAME: &'static str;
+    /// The tag's slot.
+    #[doc(hidden)]
+    fn slot() -> &'static Slot;
+    /// Runs `with` on this thread's transaction under the tag.
+    #[doc(hidden)]
+    fn current<T>(with: impl FnOnce(&Current) -> T) -> T;
+}
+
+/// A pool type with a brand. `P1` is `In<'static, P1Tag>`; a transaction's body sees `In<'tx, P1Tag>`, which no other
+/// transaction has, so what is made in it stays in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<fn() -> G>);
+
+/// A pool type, as the parameter `P` of everything that lies in a pool.
+///
+/// # Safety
+/// Implemented by [`In`] alone: `At` differs from `Self` in its brand only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a pool type",
+    note = "declare one with `pool!(Name)`, or take `P: MemPool` as a parameter"
+)]
+pub unsafe trait MemPool: Sized {
+    /// The tag, which the brand leaves alone.
+    type Tag: PoolTag;
+    /// The same pool with another brand.
+    type At<'x>: MemPool<Tag = Self::Tag> + 'x;
+}
+
+// SAFETY: another lifetime is all that differs.
+unsafe impl<G: PoolTag> MemPool for In<'_, G> {
+    type Tag = G;
+    type At<'x> = In<'x, G>;
+}
+
+/// Which pool is open under a tag.
+#[doc(hidden)]
+pub struct Slot {
+    /// POOL-1. The address of the object's prime page; offsets of pointers count from it.
+    base: AtomicPtr<u8>,
+    /// Read-locked by transactions that hold no root, write-locked to open and close.
+    pub(crate) open: RwLock<Option<Arc<Inner>>>,
+}
+
+impl Slot {
+    /// A slot without a pool.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Slot {
+        Slot { base: AtomicPtr::new(ptr::null_mut()), open: RwLock::new(None) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *mut u8 {
+        // Relaxed: whoever has something to dereference got it from a root or a transaction, which came after opening.
+        self.base.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bind(&self, slot: &mut Option<Arc<Inner>>, inner: &Arc<Inner>) {
+        self.base.store(inner.base, Ordering::Release);
+        *slot = Some(Arc::clone(inner));
+    }
+
+    pub(crate) fn unbind(&self, slot: &mut Option<Arc<Inner>>) {
+        self.base.store(ptr::null_mut(), Ordering::Release);
+        *slot = None;
+    }
+}
+
+/// The base address of the pool open under `P`'s tag.
+#[inline(always)]
+pub(crate) fn base<P: MemPool>() -> *mut u8 {
+    P::Tag::slot().base()
+}
+
+/// What a pool type can do: open and create pools, and run transactions.
+///
+/// One pool at a time is open under a pool type; a program declares as many types as it opens pools at once.
+pub trait Pool: MemPool {
+    /// Makes a pool named `name` in `store` with the root that `init` returns. Settled on return: a crash before
+    /// leaves no pool at all.
+    ///
+    /// # Errors
+    /// [`Error::Bound`] if a pool is open under this type; [`Error::Store`] if the name is taken or there is no room;
+    /// [`Error::Panicked`] if `init` panicked. The store is as before then.
+    fn create<R: PSafe<Self>>(
+        store: &Store,
+        name: &str,
+        init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>> {
+        Self::create_with::<R>(store, name, &PoolOptions::default(), init)
+    }
+
+    /// [`Pool::create`] with options.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    fn create_with<R: PSafe<Self>>(
+        store: &Store,
+        name: &str,
+        options: &PoolOptions,
+        init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>>;
+
+    /// Opens the pool named `name`: rolls back what a crash left under way, and makes sure that its root is an `R`.
+    ///
+    /// # Errors
+    /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`], [`Error::WrongType`] if it is
+    /// no pool, or one of another type; [`Error::Tx`] if it cannot be recovered.
+    fn open<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>>;
+
+    /// Opens the pool named `name`, or makes it if there is none.
+    ///
+    /// # Errors
+    /// As [`Pool::open`] and [`Pool::create`].
+    fn open_or_create<R: PSafe<Self>>(
+        store: &Store,
+        name: &str,
+        init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>> {
+        match Self::open::<R>(store, name) {
+            Err(Error::Store(everbyte_store::Error::NotFound { .. })) => Self::create::<R>(store, name, init),
+            opened => opened,
+        }
+    }
+
+    /// Runs `body` as a transaction of the pool open under this type, without its root. See [`Root::tx`].
+    ///
+    /// # Errors
+    /// As [`Root::tx`]; [`Error::Closed`] if no pool is open under this type.
+    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O + InTx>(body: F) -> Result<O>;
+
+    /// [`Pool::transaction`] without the lint on what `body` captures.
+    ///
+    /// # Errors
+    /// As [`Pool::transaction`].
+    fn transaction_any<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O>(body: F) -> Result<O>;
+
+    /// [`Pool::transaction`] that rolls back if `body` returns an error.
+    ///
+    /// # Errors
+    /// [`TryError::Aborted`] with the body's own; [`TryError::Failed`] as [`Pool::transaction`].
+    fn try_transaction<O, E, F>(body: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> Result<O, E> + InTx;
+}
+
+impl<G: PoolTag> Pool for In<'static, G> {
+    fn create_with<R: PSafe<Self>>(
+        store: &Store,
+        name: &str,
+        options: &PoolOptions,
+        init: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>> {
+        open::create::<R, G>(store, name, options, init)
+    }
+
+    fn open<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>> {
+        open::open::<R, G>(store, name)
+    }
+
+    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O + InTx>(body: F) -> Result<O> {
+        Self::transaction_any(body)
+    }
+
+    fn transaction_any<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O>(body: F) -> Result<O> {
+        running::unrooted::<G, _, _>(|running| Ok(body(&Journal::new(running)))).map_err(TryError::failed)
+    }
+
+    fn try_transaction<O, E, F>(body: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, E> + InTx,
+    {
+        running::unrooted::<G, _, _>(|running| body(&Journal::new(running)))
+    }
+}

@@ -1,0 +1,235 @@
+//! [`PRefCell`]: a value that is borrowed while the program runs.
+//!
+//! Invariants
+//!   CELL-1  While a [`PRefMut`] of a cell lives there is no other guard of that cell; the flag says so (`borrows`).
+//!   CELL-2  A guard notes the value at its first mutable dereference, and not before.
+
+use crate::schema::{Schema, TypeName};
+use crate::{Journal, MemPool, PSafe, Tracer, borrows};
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::panic::RefUnwindSafe;
+
+/// As `RefCell`: [`PRefCell::borrow`] to read, [`PRefCell::borrow_mut`] with a journal to change. As large as its value.
+///
+/// A borrow that the rules forbid panics, which inside a transaction rolls it back.
+#[repr(transparent)]
+pub struct PRefCell<T, P: MemPool> {
+    value: UnsafeCell<T>,
+    marker: PhantomData<P>,
+}
+
+impl<T, P: MemPool> RefUnwindSafe for PRefCell<T, P> {}
+
+impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
+    /// A cell that holds `value`.
+    pub const fn new(value: T) -> PRefCell<T, P> {
+        PRefCell { value: UnsafeCell::new(value), marker: PhantomData }
+    }
+
+    /// Borrows the value for reading, until the guard is dropped.
+    ///
+    /// # Panics
+    /// While it is borrowed mutably.
+    #[inline]
+    #[track_caller]
+    pub fn borrow(&self) -> PRef<'_, T> {
+        self.try_borrow().unwrap_or_else(|| panic!("this PRefCell is already mutably borrowed"))
+    }
+
+    /// [`PRefCell::borrow`]; `None` while it is borrowed mutably.
+    #[inline]
+    pub fn try_borrow(&self) -> Option<PRef<'_, T>> {
+        let value = self.value.get();
+        let key = key::<T, P>(value);
+        borrows::share(key).then_some(PRef { value, key, marker: PhantomData })
+    }
+
+    /// Borrows the value for changing, until the guard is dropped. The first mutable dereference notes the old value.
+    ///
+    /// # Panics
+    /// While it is borrowed.
+    #[inline]
+    #[track_caller]
+    pub fn borrow_mut<'b>(&'b self, j: &'b Journal<P>) -> PRefMut<'b, T, P> {
+        self.try_borrow_mut(j).unwrap_or_else(|| panic!("this PRefCell is already borrowed"))
+    }
+
+    /// [`PRefCell::borrow_mut`]; `None` while it is borrowed.
+    #[inline]
+    pub fn try_borrow_mut<'b>(&'b self, j: &'b Journal<P>) -> Option<PRefMut<'b, T, P>> {
+        let value = self.value.get();
+        let key = key::<T, P>(value);
+        borrows::seize(key).then_some(PRefMut { value, key, noted: Cell::new(false), journal: j, marker: PhantomData })
+    }
+
+    /// Replaces the value and answers the old one.
+    ///
+    /// # Panics
+    /// While it is borrowed.
+    #[track_caller]
+    pub fn replace(&self, value: T, j: &Journal<P>) -> T {
+        std::mem::replace(&mut *self.borrow_mut(j), value)
+    }
+
+    /// Takes the value out and leaves the default.
+    ///
+    /// # Panics
+    /// While it is borrowed.
+    #[track_caller]
+    pub fn take(&self, j: &Journal<P>) -> T
+    where
+        T: Default,
+    {
+        self.replace(T::default(), j)
+    }
+
+    /// The value, to be changed: who has the cell alone has noted it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// Takes the cell apart.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+/// What the cell is called in the table of borrows: its address, and how deep it nests, since a cell may lie at the very
+/// start of a cell. Addresses of programs end below bit 56.
+#[inline(always)]
+fn key<T: PSafe<P>, P: MemPool>(value: *const T) -> usize {
+    value as usize | (T::CELLS as usize) << 56
+}
+
+/// A borrowed value of a [`PRefCell`].
+pub struct PRef<'b, T> {
+    value: *const T,
+    key: usize,
+    marker: PhantomData<&'b T>,
+}
+
+impl<'b, T> PRef<'b, T> {
+    /// A guard of a part of the value.
+    pub fn map<U>(this: PRef<'b, T>, part: impl FnOnce(&T) -> &U) -> PRefPart<'b, T, U> {
+        let value: *const U = part(&this);
+        PRefPart { value, whole: this }
+    }
+}
+
+impl<T> Deref for PRef<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the cell is borrowed for as long, and no mutable guard lives (CELL-1).
+        unsafe { &*self.value }
+    }
+}
+
+impl<T> Drop for PRef<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        borrows::release(self.key);
+    }
+}
+
+/// A part of a borrowed value; see [`PRef::map`].
+pub struct PRefPart<'b, T, U> {
+    value: *const U,
+    #[allow(dead_code)] // kept borrowed
+    whole: PRef<'b, T>,
+}
+
+impl<T, U> Deref for PRefPart<'_, T, U> {
+    type Target = U;
+
+    fn deref(&self) -> &U {
+        // SAFETY: a part of what `whole` keeps borrowed.
+        unsafe { &*self.value }
+    }
+}
+
+/// A value of a [`PRefCell`], borrowed to be changed.
+pub struct PRefMut<'b, T, P: MemPool> {
+    value: *mut T,
+    key: usize,
+    /// CELL-2.
+    noted: Cell<bool>,
+    journal: &'b Journal<P>,
+    marker: PhantomData<(*mut (), &'b mut T)>,
+}
+
+impl<T, P: MemPool> Deref for PRefMut<'_, T, P> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the cell is borrowed for as long, and this is its only guard (CELL-1).
+        unsafe { &*self.value }
+    }
+}
+
+impl<T, P: MemPool> DerefMut for PRefMut<'_, T, P> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        if !self.noted.get() {
+            self.journal.running().log(self.value.cast(), size_of::<T>());
+            self.noted.set(true);
+        }
+        // SAFETY: the only guard of the cell (CELL-1), and the old bytes are noted (OBJ-1).
+        unsafe { &mut *self.value }
+    }
+}
+
+impl<T, P: MemPool> Drop for PRefMut<'_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        borrows::release(self.key);
+    }
+}
+
+// SAFETY: as the value; changing it takes a journal of the pool.
+unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PRefCell<T, P> {
+    type At<'x> = PRefCell<T::At<'x>, P::At<'x>>;
+
+    const CELLS: u8 = T::CELLS + 1;
+
+    fn describe(schema: &mut Schema) -> TypeName {
+        schema.wrapper::<T, P>("PRefCell")
+    }
+
+    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
+        // SAFETY: the caller's; a cell is its value.
+        unsafe { T::trace(this.cast(), tracer) }
+    }
+}
+
+impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for PRefCell<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.try_borrow() {
+            Some(value) => f.debug_tuple("PRefCell").field(&*value).finish(),
+            None => f.write_str("PRefCell(<borrowed>)"),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PRef<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Debug, P: MemPool> fmt::Debug for PRefMut<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: PSafe<P> + Default, P: MemPool> Default for PRefCell<T, P> {
+    fn default() -> Self {
+        PRefCell::new(T::default())
+    }
+}

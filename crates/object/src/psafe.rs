@@ -1,0 +1,175 @@
+//! [`PSafe`]: what may lie in a pool.
+
+use crate::schema::{Schema, Shape, TypeName};
+use crate::{MemPool, Tracer};
+
+/// May lie in pool `P`: its bytes mean the same in every run, and what changes behind a shared reference changes in a
+/// transaction. Derived: `#[derive(PSafe)]` checks every field.
+///
+/// # Safety
+/// `At` is the same type with another brand: the same bytes. Values hold no references, no pointers but this crate's,
+/// and no interior mutability but this crate's; the layout does not depend on the build. `trace` visits every pointer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot live in a pool",
+    label = "not persistent-safe",
+    note = "only numbers, `bool`, `char`, arrays, tuples, `Option`, the P* types of the same pool and `#[derive(PSafe)]` types of these can",
+    note = "in place of `String`, `Vec`, `Box`, `Rc`, `Arc`, `Mutex`, `Cell`, `RefCell` use `PString`, `PVec`, `Pbox`, `Prc`, `Parc`, `PMutex`, `PCell`, `PRefCell`"
+)]
+pub unsafe trait PSafe<P: MemPool>: Sized {
+    /// The same type with another brand.
+    type At<'x>: PSafe<P::At<'x>> + 'x;
+
+    /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than what it holds.
+    #[doc(hidden)]
+    const CELLS: u8;
+
+    /// Adds this type, and the types it is made of, to a description of a root's layout; answers its name.
+    fn describe(schema: &mut Schema) -> TypeName;
+
+    /// Tells `tracer` every pointer in the value at `this`.
+    ///
+    /// # Safety
+    /// `size_of::<Self>()` bytes at `this` can be read; they may hold anything.
+    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>);
+}
+
+/// Implemented by everything that has a `Drop` of its own, and by the derive: so a type that has both does not compile.
+/// A hand-written `drop(&mut self)` would change bytes of the pool unnoted.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "persistent types are dropped by their fields: remove the `Drop` implementation"
+)]
+pub trait PersistentTypesMustNotImplementDrop {}
+#[allow(drop_bounds)]
+impl<T: Drop> PersistentTypesMustNotImplementDrop for T {}
+
+macro_rules! plain {
+    ($($t:ty: $valid:expr),* $(,)?) => { $(
+        // SAFETY: plain data, the same bytes in every build.
+        unsafe impl<P: MemPool> PSafe<P> for $t {
+            type At<'x> = $t;
+            const CELLS: u8 = 0;
+
+            fn describe(_: &mut Schema) -> TypeName {
+                stringify!($t).into()
+            }
+
+            unsafe fn trace(this: *const $t, tracer: &mut Tracer<'_>) {
+                #[allow(clippy::redundant_closure_call)]
+                if size_of::<$t>() > 0 && !($valid)(this) {
+                    tracer.invalid(this.cast(), concat!("not a `", stringify!($t), "`"));
+                }
+            }
+        }
+    )* };
+}
+
+fn any<T>(_: *const T) -> bool {
+    true
+}
+
+plain!(
+    u8: any, u16: any, u32: any, u64: any, u128: any, usize: any, i8: any, i16: any, i32: any, i64: any, i128: any,
+    isize: any, f32: any, f64: any, (): any,
+    // SAFETY: a byte of the value.
+    bool: |this: *const bool| unsafe { this.cast::<u8>().read() } < 2,
+    // SAFETY: the value's four bytes, aligned.
+    char: |this: *const char| char::from_u32(unsafe { this.cast::<u32>().read() }).is_some(),
+    // SAFETY: the value's eight bytes, aligned.
+    std::num::NonZeroU64: |this: *const std::num::NonZeroU64| unsafe { this.cast::<u64>().read() } != 0,
+    // SAFETY: the value's four bytes, aligned.
+    std::num::NonZeroU32: |this: *const std::num::NonZeroU32| unsafe { this.cast::<u32>().read() } != 0,
+);
+
+// SAFETY: as its value, with a tag whose place is part of the description by way of size and alignment.
+unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
+    type At<'x> = Option<T::At<'x>>;
+    const CELLS: u8 = T::CELLS;
+
+    fn describe(schema: &mut Schema) -> TypeName {
+        let value = T::describe(schema);
+        let name: TypeName = format!("Option<{value}>").into();
+        schema.define::<Self>(name, |_| Shape::opaque::<Self>())
+    }
+
+    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
+        // SAFETY: the caller's. An `Option` of a pointer is a word that any bits are valid for; of others the tag is
+        // trusted, and the value is looked at by its own type.
+        if let Some(value) = unsafe { &*this } {
+            // SAFETY: a part of the bytes at `this`.
+            unsafe { T::trace(value, tracer) }
+        }
+    }
+}
+
+// SAFETY: as its elements.
+unsafe impl<P: MemPool, T: PSafe<P>, const N: usize> PSafe<P> for [T; N] {
+    type At<'x> = [T::At<'x>; N];
+    const CELLS: u8 = T::CELLS;
+
+    fn describe(schema: &mut Schema) -> TypeName {
+        format!("[{}; {N}]", T::describe(schema)).into()
+    }
+
+    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
+        for index in 0..N {
+            // SAFETY: an element of the bytes at `this`.
+            unsafe { T::trace(this.cast::<T>().wrapping_add(index), tracer) }
+        }
+    }
+}
+
+const fn deepest(cells: &[u8]) -> u8 {
+    let (mut index, mut most) = (0, 0);
+    while index < cells.len() {
+        if cells[index] > most {
+            most = cells[index];
+        }
+        index += 1;
+    }
+    most
+}
+
+macro_rules! tuple {
+    ($($t:ident $index:tt),*) => {
+        // SAFETY: as its fields, whose places are part of the description.
+        unsafe impl<P: MemPool, $($t: PSafe<P>),*> PSafe<P> for ($($t,)*) {
+            type At<'x> = ($($t::At<'x>,)*);
+            const CELLS: u8 = deepest(&[$($t::CELLS),*]);
+
+            fn describe(schema: &mut Schema) -> TypeName {
+                let names = [$($t::describe(schema)),*];
+                let all: Vec<&str> = names.iter().map(|name| &**name).collect();
+                schema.define::<Self>(format!("({})", all.join(", ")).into(), |_| {
+                    Shape::of::<Self>()$(.field(stringify!($index), &names[$index], std::mem::offset_of!(Self, $index)))*
+                })
+            }
+
+            unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
+                // SAFETY: fields of the bytes at `this`.
+                $(unsafe { $t::trace(&raw const (*this).$index, tracer) };)*
+            }
+        }
+    };
+}
+
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+// SAFETY: no bytes.
+unsafe impl<P: MemPool, T: 'static> PSafe<P> for std::marker::PhantomData<T> {
+    type At<'x> = std::marker::PhantomData<T>;
+    const CELLS: u8 = 0;
+
+    fn describe(_: &mut Schema) -> TypeName {
+        "PhantomData".into()
+    }
+
+    unsafe fn trace(_: *const Self, _: &mut Tracer<'_>) {}
+}

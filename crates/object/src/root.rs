@@ -1,0 +1,162 @@
+//! [`Root`]: an open pool and its first object.
+
+use crate::running::{self, Inner};
+use crate::{In, InTx, Journal, MemPool, PSafe, PoolTag, Result, TryError, pool};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// An open pool, seen from its root object. Dereferences to the root for reading; the pool is closed when this is
+/// dropped, after the transactions that run on it.
+pub struct Root<R: PSafe<P>, P: MemPool> {
+    pub(crate) inner: Arc<Inner>,
+    /// From the pool's base.
+    pub(crate) offset: u64,
+    pub(crate) marker: PhantomData<(R, P)>,
+}
+
+// SAFETY: a root is a handle to `R`, which it lets others read (`Sync`) and reach alone (`Send`); the rest is `Sync`.
+unsafe impl<R: PSafe<P> + Send, P: MemPool> Send for Root<R, P> {}
+// SAFETY: as above; transactions of several threads reach `R` by `&R`.
+unsafe impl<R: PSafe<P> + Sync, P: MemPool> Sync for Root<R, P> {}
+
+impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
+    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return. Commits whatever
+    /// `body` returns. Inside another transaction of this thread and pool it is part of that one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Panicked`], [`crate::Error::Doomed`], [`crate::Error::Tx`], when the pool is full or its media
+    /// failed: rolled back, unless that last error says otherwise.
+    #[inline]
+    pub fn tx<O, F>(&self, body: F) -> Result<O>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O + InTx,
+    {
+        self.tx_any(body)
+    }
+
+    /// [`Root::tx`] without the lint on what `body` captures: volatile state that it changes is not rolled back.
+    ///
+    /// # Errors
+    /// As [`Root::tx`].
+    #[inline]
+    pub fn tx_any<O, F>(&self, body: F) -> Result<O>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O,
+    {
+        running::rooted::<G, _, _>(&self.inner, |running| Ok(body(&Journal::new(running), self.branded())))
+            .map_err(TryError::failed)
+    }
+
+    /// [`Root::tx`] that rolls back if `body` returns an error.
+    ///
+    /// # Errors
+    /// [`TryError::Aborted`] with the body's own; [`TryError::Failed`] as [`Root::tx`].
+    pub fn try_tx<O, E, F>(&self, body: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E> + InTx,
+    {
+        running::rooted::<G, _, _>(&self.inner, |running| body(&Journal::new(running), self.branded()))
+    }
+
+    /// [`Root::try_tx`] without the lint on what `body` captures.
+    ///
+    /// # Errors
+    /// As [`Root::try_tx`].
+    pub fn try_tx_any<O, E, F>(&self, body: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> Result<O, E>,
+    {
+        running::rooted::<G, _, _>(&self.inner, |running| body(&Journal::new(running), self.branded()))
+    }
+
+    /// [`Root::tx`] that returns once its changes are ordered: a crash may still lose it, but only together with
+    /// everything committed after it. [`Root::sync`] settles.
+    ///
+    /// # Errors
+    /// As [`Root::tx`].
+    pub fn tx_buffered<O, F>(&self, body: F) -> Result<O>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>, &'tx R::At<'tx>) -> O + InTx,
+    {
+        running::buffered::<G, _, _>(&self.inner, |running| Ok(body(&Journal::new(running), self.branded())))
+            .map_err(TryError::failed)
+    }
+
+    /// Settles every transaction of this pool that has returned, in order.
+    ///
+    /// # Errors
+    /// [`crate::Error::Tx`] if the media failed.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    /// The root as the running transaction sees it.
+    ///
+    /// # Panics
+    /// If `j` belongs to a transaction of another pool that was open under this type before.
+    pub fn at<'s, 'tx>(&'s self, j: &'s Journal<In<'tx, G>>) -> &'s R::At<'tx> {
+        j.enter(&**self)
+    }
+
+    /// Checks the whole pool: every pointer that the root can reach, and that nothing is allocated besides. An empty list:
+    /// all is well. Costs what the pool holds.
+    ///
+    /// # Errors
+    /// As [`Root::tx`]. Other threads must not change the pool meanwhile, or may be reported for it.
+    pub fn check(&self) -> Result<Vec<everbyte_store::Finding>> {
+        self.tx_any(|_, _| crate::check::check::<R, In<'static, G>>(&self.inner, self.offset))
+    }
+
+    /// The pool's name in its store.
+    pub fn name(&self) -> &str {
+        self.inner.object.name()
+    }
+
+    /// The store that the pool lies in.
+    pub fn store(&self) -> &everbyte_store::Store {
+        self.inner.object.store()
+    }
+
+    /// What opening found and put right.
+    pub fn recovered(&self) -> &everbyte_tx::Recovered {
+        self.inner.undo.recovered()
+    }
+
+    /// A number raised at every opening of the pool.
+    pub fn generation(&self) -> u64 {
+        self.inner.generation
+    }
+
+    #[inline(always)]
+    fn branded<'s, 'tx>(&'s self) -> &'s R::At<'tx> {
+        // SAFETY: `R` and `R::At<'tx>` are the same bytes (`PSafe`); the body that sees it is shorter than `self`.
+        unsafe { &*(&raw const **self).cast::<R::At<'tx>>() }
+    }
+}
+
+impl<R: PSafe<P>, P: MemPool> Deref for Root<R, P> {
+    type Target = R;
+
+    #[inline(always)]
+    fn deref(&self) -> &R {
+        let at = pool::base::<P>().wrapping_add(self.offset as usize);
+        // SAFETY:
+        // - in bounds and valid: opening checked the root's block and type, and transactions keep it so;
+        // - alive: the slot is bound while `self` lives (POOL-2);
+        // - other writers: what changes behind `&R` does so by the rules of `R`'s cells and locks.
+        unsafe { &*at.cast::<R>() }
+    }
+}
+
+impl<R: PSafe<P>, P: MemPool> Drop for Root<R, P> {
+    fn drop(&mut self) {
+        running::close::<P::Tag>(&self.inner);
+    }
+}
+
+impl<R: PSafe<P>, P: MemPool> std::fmt::Debug for Root<R, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Root({}, {})", self.inner.object.name(), P::Tag::NAME)
+    }
+}

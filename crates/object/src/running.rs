@@ -1,0 +1,427 @@
+//! A transaction under way: what `Journal`, the pointers and the cells of one thread and pool stand on.
+//!
+//! One outermost transaction:
+//!   1. a [`Running`] is made and named in the thread's [`Current`]; nested ones find it there
+//!   2. the body runs; what it changes is noted first ([`Running::log`]) or is new memory
+//!   3. what was left to the end is done; the engine commits; ordered
+//!   4. the mark is settled, unless the caller wants that later
+//!
+//! Invariants
+//!   OBJ-1  A byte of the pool that existed before the transaction is noted before a `&mut` to it exists.
+//!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that runs it.
+//!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
+//!   OBJ-4  Nothing unwinds out of a destructor: what fails there dooms the transaction.
+//!
+//! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
+
+use crate::{Error, PoolTag, Result, TryError};
+use everbyte_media::{Mark, Media, seeded};
+use everbyte_store::{Claim, Object};
+use everbyte_tx::{Tx, Undo};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An open pool.
+pub(crate) struct Inner {
+    pub undo: Undo,
+    pub object: Object,
+    #[allow(dead_code)] // held
+    pub claim: Claim,
+    /// The address of the prime page.
+    pub base: *mut u8,
+    /// Bytes of the span.
+    pub len: usize,
+    pub generation: u64,
+    /// The newest transaction that returned unsettled, and whether there is one.
+    pub buffered: Mutex<Option<Mark>>,
+    pub is_buffered: AtomicBool,
+}
+
+// SAFETY: `base` is an address in a mapping that `object` keeps; everything else is shared by itself.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Inner {
+    pub(crate) fn media(&self) -> &Media {
+        self.undo.media()
+    }
+
+    /// Settles what returned unsettled.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if !self.is_buffered.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mark = *self.buffered.lock();
+        if let Some(mark) = mark {
+            self.settle(mark)?;
+            let mut buffered = self.buffered.lock();
+            if *buffered == Some(mark) {
+                *buffered = None;
+                self.is_buffered.store(false, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self, mark: Mark) -> Result<()> {
+        self.media().settle(mark).map_err(|error| Error::Tx(error.into()))
+    }
+}
+
+/// This thread's transaction under a tag.
+pub struct Current(Cell<*const Running>);
+
+impl Current {
+    /// None.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Current {
+        Current(Cell::new(ptr::null()))
+    }
+}
+
+/// A transaction under way.
+pub(crate) struct Running {
+    inner: *const Inner,
+    /// The engine's handle; null before and after the body.
+    tx: Cell<*const Tx<'static>>,
+    base: usize,
+    len: usize,
+    /// A nested transaction has failed (OBJ-3).
+    doomed: Cell<bool>,
+    /// What stopped the body, if it was not the body itself.
+    failure: RefCell<Option<Error>>,
+    /// The root was dropped inside: the pool closes at the end.
+    closing: Cell<bool>,
+    drops: RefCell<Drops>,
+}
+
+/// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into a stack overflow.
+#[derive(Default)]
+struct Drops {
+    depth: u32,
+    waiting: Vec<(u64, Drop)>,
+}
+
+/// Drops what lies at an address.
+pub(crate) type Drop = unsafe fn(*mut u8);
+
+/// How deep destructors may call each other.
+const DROP_DEPTH: u32 = 64;
+
+/// What unwinds when the engine has failed; [`Running::failure`] says why.
+struct Stopped;
+
+/// Why a body did not end well.
+enum Stop<E> {
+    Body(E),
+    Failed(Error),
+}
+
+impl Running {
+    #[inline(always)]
+    fn new(inner: &Inner) -> Running {
+        Running {
+            inner,
+            tx: Cell::new(ptr::null()),
+            base: inner.base as usize,
+            len: inner.len,
+            doomed: Cell::new(false),
+            failure: RefCell::new(None),
+            closing: Cell::new(false),
+            drops: RefCell::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn inner(&self) -> &Inner {
+        // SAFETY: whoever runs a transaction holds the pool until its end.
+        unsafe { &*self.inner }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tx(&self) -> &Tx<'static> {
+        debug_assert!(!self.tx.get().is_null(), "OBJ-2");
+        // SAFETY: set for the time the body runs, and only the body can get hold of `self` (OBJ-2).
+        unsafe { &*self.tx.get() }
+    }
+
+    /// Whether `at..at+len` lies in the pool.
+    #[inline(always)]
+    pub(crate) fn contains(&self, at: *const u8, len: usize) -> bool {
+        let offset = (at as usize).wrapping_sub(self.base);
+        offset < self.len && len <= self.len - offset
+    }
+
+    /// OBJ-1 for `len` bytes at `at`, before they change. A value that has not been put into the pool yet, and is still
+    /// on the stack or in volatile memory, needs nothing.
+    #[inline]
+    pub(crate) fn log(&self, at: *const u8, len: usize) {
+        if self.contains(at, len) {
+            self.note((at as usize - self.base) as u64, len as u64);
+        }
+    }
+
+    fn note(&self, offset: u64, len: u64) {
+        if seeded("object-unlogged") {
+            return;
+        }
+        self.tx().tell(); // what was stored so far may survive from the next fence on
+        if let Err(error) = self.tx().log_range(self.store_offset(offset), len) {
+            self.stop(error.into());
+        }
+    }
+
+    #[inline(always)]
+    fn store_offset(&self, offset: u64) -> u64 {
+        self.inner().object.prime() + offset
+    }
+
+    /// Makes a block that holds `value`; answers its offset from the base.
+    #[inline]
+    pub(crate) fn allocate<T>(&self, value: T) -> u64 {
+        const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
+        let offset = self.allocate_bytes(size_of::<T>());
+        let at = (self.base + offset as usize) as *mut T;
+        // SAFETY:
+        // - in bounds: a block of at least this size, backed by the heap;
+        // - aligned: blocks are to 16 bytes;
+        // - no other: the block is this transaction's own until it commits.
+        unsafe { at.write(value) };
+        offset
+    }
+
+    /// Makes a block of at least `len` bytes; answers its offset.
+    #[inline]
+    pub(crate) fn allocate_bytes(&self, len: usize) -> u64 {
+        match self.tx().allocate(len.max(1) as u64) {
+            Ok(block) => block.at - self.inner().object.prime(),
+            Err(error) => self.stop(error.into()),
+        }
+    }
+
+    /// Frees a block at the commit. Never unwinds (OBJ-4).
+    #[inline]
+    pub(crate) fn free(&self, offset: u64) {
+        if let Err(error) = self.tx().free(self.store_offset(offset)) {
+            self.doom(error.into());
+        }
+    }
+
+    /// Drops what lies in the block at `offset`, then frees the block. `drop` may be called later, before the commit.
+    ///
+    /// # Safety
+    /// `drop` may be called once on the block's address before the transaction ends.
+    #[inline]
+    pub(crate) unsafe fn drop_block(&self, offset: u64, drop: Drop) {
+        {
+            let mut drops = self.drops.borrow_mut();
+            if drops.depth >= DROP_DEPTH {
+                return drops.waiting.push((offset, drop));
+            }
+            drops.depth += 1;
+        }
+        let mut next = Some((offset, drop));
+        while let Some((offset, drop)) = next.take() {
+            // SAFETY: the caller's promise, kept with the address.
+            unsafe { drop((self.base + offset as usize) as *mut u8) };
+            self.free(offset);
+            let mut drops = self.drops.borrow_mut();
+            if drops.depth == 1 {
+                next = drops.waiting.pop();
+            }
+        }
+        self.drops.borrow_mut().depth -= 1;
+    }
+
+    /// Notes the first failure; the outermost transaction will roll back.
+    #[cold]
+    fn doom(&self, error: Error) {
+        self.failure.borrow_mut().get_or_insert(error);
+        self.doomed.set(true);
+    }
+
+    /// Leaves the body because the engine failed.
+    #[cold]
+    pub(crate) fn stop(&self, error: Error) -> ! {
+        self.doom(error);
+        resume_unwind(Box::new(Stopped)) // no message: it comes out as an error
+    }
+
+    fn reason(&self, payload: Box<dyn Any + Send>) -> Error {
+        if payload.is::<Stopped>()
+            && let Some(error) = self.failure.borrow_mut().take()
+        {
+            return error;
+        }
+        let message = match payload.downcast::<String>() {
+            Ok(message) => *message,
+            Err(payload) => match payload.downcast_ref::<&str>() {
+                Some(message) => (*message).into(),
+                None => "(a payload that is no text)".into(),
+            },
+        };
+        Error::Panicked { message }
+    }
+
+    /// A transaction inside this one.
+    #[cold]
+    pub(crate) fn nest<O>(&self, body: impl FnOnce() -> O) -> Result<O> {
+        catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+            self.doomed.set(true); // OBJ-3
+            self.reason(payload)
+        })
+    }
+
+    fn nest_try<O, E>(&self, body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
+        self.nest(|| body(self))?.map_err(|error| {
+            self.doomed.set(true);
+            TryError::Aborted(error)
+        })
+    }
+
+    /// After the body: what was left to the end.
+    #[inline]
+    fn end<O, E>(&self, outcome: std::thread::Result<Result<O, E>>) -> Result<O, Stop<E>> {
+        let ended = match outcome {
+            Ok(Ok(_)) if self.doomed.get() => {
+                Err(Stop::Failed(self.failure.borrow_mut().take().unwrap_or(Error::Doomed)))
+            }
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(Stop::Body(error)),
+            Err(payload) => Err(Stop::Failed(self.reason(payload))),
+        };
+        self.tx().tell();
+        ended
+    }
+}
+
+/// Names a transaction in its thread, and takes the name back (OBJ-2).
+struct Named<'r, G: PoolTag>(&'r Running, std::marker::PhantomData<G>);
+
+impl<'r, G: PoolTag> Named<'r, G> {
+    #[inline(always)]
+    fn new(running: &'r Running, tx: &Tx<'_>) -> Named<'r, G> {
+        running.tx.set((&raw const *tx).cast());
+        G::current(|current| current.0.set(running));
+        Named(running, std::marker::PhantomData)
+    }
+}
+
+impl<G: PoolTag> std::ops::Drop for Named<'_, G> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        G::current(|current| current.0.set(ptr::null()));
+        self.0.tx.set(ptr::null());
+    }
+}
+
+/// Runs `with` on this thread's transaction under `G`, if there is one.
+#[inline(always)]
+pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) -> O) -> O {
+    let running = G::current(|current| current.0.get());
+    // SAFETY: named only while it lives (OBJ-2), and `with` cannot end it.
+    with(unsafe { running.as_ref() })
+}
+
+/// What a transaction came to, and the mark to be settled before anybody is told.
+type Ordered<O, E> = Result<(O, Option<Mark>), TryError<E>>;
+
+/// An outermost transaction: ordered on return, and the mark to be settled.
+#[inline]
+fn outermost<G: PoolTag, O, E>(inner: &Inner, body: impl FnOnce(&Running) -> Result<O, E>) -> (Ordered<O, E>, bool) {
+    let running = Running::new(inner);
+    let ran = inner.undo.run_ordered(|tx| {
+        let named = Named::<G>::new(&running, tx);
+        let ended = running.end(catch_unwind(AssertUnwindSafe(|| body(&running))));
+        drop(named);
+        ended
+    });
+    let ended = match ran {
+        Ok(ordered) => Ok((ordered.value, ordered.mark)),
+        Err(everbyte_tx::TxError::Aborted(Stop::Body(error))) => Err(TryError::Aborted(error)),
+        Err(everbyte_tx::TxError::Aborted(Stop::Failed(error))) => Err(TryError::Failed(error)),
+        Err(everbyte_tx::TxError::Engine(error)) => Err(TryError::Failed(error.into())),
+        Err(_) => Err(TryError::Failed(Error::Doomed)),
+    };
+    (ended, running.closing.get())
+}
+
+/// The caller has waited for nothing yet: settles the transaction, and what others left unsettled before it.
+#[inline]
+fn settled<O, E>(inner: &Inner, ended: Ordered<O, E>) -> Result<O, TryError<E>> {
+    let (value, mark) = ended?;
+    if inner.is_buffered.load(Ordering::Relaxed) {
+        inner.sync()?; // the body may have seen it
+    }
+    if let Some(mark) = mark
+        && !seeded("object-answer-unsettled")
+    {
+        inner.settle(mark)?;
+    }
+    Ok(value)
+}
+
+/// A transaction of somebody who holds the root.
+#[inline]
+pub(crate) fn rooted<G: PoolTag, O, E>(
+    inner: &Inner,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Result<O, TryError<E>> {
+    with_current::<G, _>(|current| match current {
+        Some(running) => running.nest_try(body),
+        None => settled(inner, outermost::<G, _, _>(inner, body).0),
+    })
+}
+
+/// [`rooted`] that does not wait for its own barrier.
+pub(crate) fn buffered<G: PoolTag, O, E>(
+    inner: &Inner,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Result<O, TryError<E>> {
+    with_current::<G, _>(|current| match current {
+        Some(running) => running.nest_try(body),
+        None => {
+            let (value, mark) = outermost::<G, _, _>(inner, body).0?;
+            if mark.is_some() {
+                let mut buffered = inner.buffered.lock();
+                *buffered = (*buffered).max(mark);
+                inner.is_buffered.store(true, Ordering::Release);
+            }
+            Ok(value)
+        }
+    })
+}
+
+/// A transaction of somebody who trusts that the pool is open.
+pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
+    with_current::<G, _>(|current| match current {
+        Some(running) => running.nest_try(body),
+        None => {
+            let open = G::slot().open.read();
+            let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
+            let (ended, closing) = outermost::<G, _, _>(&inner, body);
+            drop(open);
+            let ended = settled(&inner, ended);
+            if closing {
+                close::<G>(&inner);
+            }
+            ended
+        }
+    })
+}
+
+/// The root has been dropped: closes the pool, now or at the end of the transaction that this thread runs (POOL-2).
+pub(crate) fn close<G: PoolTag>(inner: &Arc<Inner>) {
+    let later = with_current::<G, _>(|current| current.map(|running| running.closing.set(true)).is_some());
+    if !later {
+        let _ = inner.sync(); // a failure has poisoned the media, and reopening tells what survived
+        let slot = G::slot();
+        slot.unbind(&mut slot.open.write());
+    }
+}

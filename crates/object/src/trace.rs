@@ -1,0 +1,102 @@
+//! [`Tracer`]: walks what a root can reach, and believes no pointer that the heap does not know.
+//!
+//! Pointers are followed from a list, not by recursion, so a long list does not overflow the stack.
+
+use crate::running::Inner;
+use crate::{MemPool, PSafe};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+/// Looks at one object.
+type Visit = unsafe fn(*const u8, &mut Tracer<'_>);
+
+/// What a walk has found; see [`PSafe::trace`].
+pub struct Tracer<'t> {
+    base: usize,
+    prime: u64,
+    /// Usable bytes of the block at a store offset, if there is one.
+    size_of: Box<dyn Fn(u64) -> Option<u64> + 't>,
+    /// Blocks by store offset: how many owners were met.
+    pub(crate) met: HashMap<u64, Met>,
+    pub(crate) faults: Vec<(u64, String)>,
+    waiting: Vec<(u64, Visit)>,
+    marker: PhantomData<&'t Inner>,
+}
+
+/// How a block was met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Owners that must be alone.
+    pub owned: u64,
+    /// Counting owners.
+    pub strong: u64,
+    /// Weak pointers.
+    pub weak: u64,
+}
+
+impl<'t> Tracer<'t> {
+    pub(crate) fn new(inner: &'t Inner) -> Tracer<'t> {
+        let heap = inner.undo.heap();
+        Tracer {
+            base: inner.base as usize,
+            prime: inner.object.prime(),
+            size_of: Box::new(|at| heap.size_of(at).ok()),
+            met: HashMap::new(),
+            faults: Vec::new(),
+            waiting: Vec::new(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Where `this` lies, as a store offset.
+    fn place(&self, this: *const u8) -> u64 {
+        self.prime + (this as usize).wrapping_sub(self.base) as u64
+    }
+
+    /// The bytes at `this` are no value of their type.
+    #[doc(hidden)]
+    pub fn invalid(&mut self, this: *const u8, what: &str) {
+        let at = self.place(this);
+        self.faults.push((at, what.into()));
+    }
+
+    /// An owning pointer to a `T`; 0 is none.
+    pub(crate) fn owned<T: PSafe<P>, P: MemPool>(&mut self, word: u64) {
+        self.block(word, size_of::<T>(), |met| met.owned += 1, visit::<T, P>);
+    }
+
+    /// A pointer to a block of `size` bytes: the first time it is met, `visit` looks at it later.
+    pub(crate) fn block(&mut self, word: u64, size: usize, count: impl FnOnce(&mut Met), visit: Visit) {
+        if word == 0 {
+            return;
+        }
+        let Some(at) = self.prime.checked_add(word) else {
+            return self.faults.push((word, "a pointer that leads nowhere".into()));
+        };
+        match (self.size_of)(at) {
+            Some(found) if found >= size as u64 => {
+                let first = !self.met.contains_key(&at);
+                count(self.met.entry(at).or_default());
+                if first {
+                    self.waiting.push((word, visit));
+                }
+            }
+            Some(found) => self.faults.push((at, format!("a block of {found} bytes is to hold {size}"))),
+            None => self.faults.push((at, "a pointer to what is no allocated block".into())),
+        }
+    }
+
+    /// Walks everything that is waiting.
+    pub(crate) fn run(&mut self) {
+        while let Some((word, visit)) = self.waiting.pop() {
+            // SAFETY: the heap has a block there, large enough for what `visit` reads.
+            unsafe { visit((self.base + word as usize) as *const u8, self) }
+        }
+    }
+}
+
+/// [`PSafe::trace`] without its type.
+pub(crate) unsafe fn visit<T: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
+    // SAFETY: the caller's.
+    unsafe { T::trace(at.cast(), tracer) }
+}

@@ -1,0 +1,52 @@
+//! What the tests share: stores in memory, and the list that everybody knows.
+#![allow(dead_code, clippy::type_complexity)]
+
+use everbyte_media::{Media, Options};
+use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox};
+use everbyte_store::{FormatOptions, Store};
+
+/// A store in memory of this process.
+pub fn store() -> Store {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).unwrap()
+}
+
+#[derive(PSafe)]
+#[repr(C)]
+pub struct Node<T: PSafe<P>, P: MemPool> {
+    pub val: T,
+    pub next: PRefCell<Option<Pbox<Node<T, P>, P>>, P>,
+}
+
+impl<T: PSafe<P>, P: MemPool> Node<T, P> {
+    pub fn new(val: T) -> Self {
+        Node { val, next: PRefCell::new(None) }
+    }
+}
+
+pub fn append<T: PSafe<P>, P: MemPool>(n: &Node<T, P>, v: T, j: &Journal<P>) {
+    let mut t = n.next.borrow_mut(j);
+    match &*t {
+        Some(succ) => append(succ, v, j),
+        None => *t = Some(Pbox::new(Node::new(v), j)),
+    }
+}
+
+/// Takes the first node out.
+pub fn pop<T: PSafe<P> + Clone, P: MemPool>(n: &Node<T, P>, j: &Journal<P>) -> Option<T> {
+    let mut first = n.next.borrow_mut(j);
+    let gone = first.take()?;
+    *first = gone.next.take(j);
+    Some(gone.val.clone())
+}
+
+pub fn values<T: PSafe<P> + Clone, P: MemPool>(n: &Node<T, P>) -> Vec<T> {
+    let mut all = Vec::new();
+    n.next.borrow().as_ref().into_iter().for_each(|node| collect(node, &mut all));
+    all
+}
+
+fn collect<T: PSafe<P> + Clone, P: MemPool>(n: &Node<T, P>, all: &mut Vec<T>) {
+    all.push(n.val.clone());
+    n.next.borrow().as_ref().into_iter().for_each(|node| collect(node, all));
+}
