@@ -168,6 +168,12 @@ pub const EXHIBITS: &[Exhibit] = &[
     ),
     exhibit("heap-fill-unfenced", "heap", "heap-small", "a block is published with its content still in flight"),
     exhibit(
+        "heap-released-handed-out",
+        "heap",
+        "heap-release",
+        "a cluster that was given back is handed out and not backed again: its bytes are a hole's",
+    ),
+    exhibit(
         "heap-tail-kept",
         "heap",
         "heap-pages",

@@ -122,16 +122,15 @@ impl Heap {
 
 impl Inner {
     fn check_target(&self, target: u64) -> Result<()> {
-        let bad = || Error::BadDestination { at: target, object: self.name() };
-        let inside = target.is_multiple_of(8) && target >= self.prime && target < self.object.backed();
         let page = target.wrapping_sub(self.prime);
-        let own = (HEADER..HEADER_END).contains(&page)
-            || (4096..self.plan.system_pages * 4096).contains(&page)
-            || page < HEADER && target != self.object.root_at();
-        if !inside || own {
-            return Err(bad());
-        }
-        Ok(())
+        let good = match page {
+            _ if !target.is_multiple_of(8) => false,
+            0..HEADER => target == self.object.root_at(),
+            HEADER..HEADER_END => false,
+            HEADER_END..4096 => true,
+            _ => self.may_hold_blocks(target, 8),
+        };
+        if good { Ok(()) } else { Err(Error::BadDestination { at: target, object: self.name() }) }
     }
 
     /// Finishes what a crash left in the log.

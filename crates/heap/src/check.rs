@@ -23,6 +23,8 @@ pub struct Usage {
     pub free_in_runs: u64,
     /// Free pages, for anything.
     pub free_pages: u64,
+    /// Of those, what the object does not back at present: given back to the file system, or about to be.
+    pub released: u64,
     /// The longest run of free pages.
     pub longest_free: u64,
     /// In clusters whose record is damaged: neither allocated nor free.
@@ -74,6 +76,9 @@ impl Heap {
                     free_here = !used & layout::PAGES_USED;
                 }
             }
+            if free_here == layout::PAGES_USED && !inner.object.is_backed(inner.at(cluster)) {
+                usage.released += CLUSTER;
+            }
             usage.free_pages += u64::from(free_here.count_ones()) * PAGE;
             for page in 0..16 {
                 longest = if free_here >> page & 1 == 1 { longest + PAGE } else { 0 };
@@ -117,6 +122,9 @@ impl Heap {
                 open = 0;
             }
             inner.check_record(cluster, kind, &mut open, &mut add);
+            if !inner.object.is_backed(inner.at(cluster)) && (kind == Kind::System || inner.has_blocks(record, kind)) {
+                add(FindingKind::Damage, record, "blocks are allocated in a cluster that is not backed".into()); // HEAP-11
+            }
             let collected = inner.blocks_of(cluster, kind, &mut |block| {
                 seen.insert(block.at);
                 if reachable.is_some_and(|reachable| !reachable.contains(&block.at)) {
@@ -143,6 +151,16 @@ impl Inner {
         Ok(layout::unseal_kind(self.media.load(self.zone_record(cluster)?), cluster))
     }
 
+    /// Whether any block or page of a cluster is in use.
+    fn has_blocks(&self, record: u64, kind: Kind) -> bool {
+        let words = match kind {
+            Kind::System => 0,
+            Kind::Pages => 1,
+            Kind::Run(class) => words_of(class),
+        };
+        (0..words).any(|word| self.media.load(layout::bitmap_at(record, word)) != 0)
+    }
+
     /// The blocks that start in a cluster.
     fn blocks_of(&self, cluster: u64, kind: Kind, each: &mut dyn FnMut(Block)) -> Result<()> {
         let record = self.zone_record(cluster)?;
@@ -165,7 +183,7 @@ impl Inner {
                 let word = self.media.load(record + layout::PAGE_WORD);
                 for page in 0..16 {
                     if word >> page & 1 == 1 && word >> layout::START_SHIFT >> page & 1 == 1 {
-                        let count = self.count_pages(cluster * 16 + page)?;
+                        let count = self.count_pages(cluster * 16 + page, &mut |cluster| self.zone_record(cluster))?;
                         each(Block { at: self.at(cluster) + page * PAGE, size: count * PAGE });
                     }
                 }
@@ -208,7 +226,7 @@ impl Inner {
                         *open = 0;
                     }
                     if used && start {
-                        *open = self.count_pages(number).unwrap_or(1);
+                        *open = self.count_pages(number, &mut |cluster| self.zone_record(cluster)).unwrap_or(1);
                     } else if used && *open == 0 && number >= self.plan.system_pages {
                         let detail = "a page is in use and belongs to no block";
                         add(FindingKind::Damage, self.prime + number * PAGE, detail.into());

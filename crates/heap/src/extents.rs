@@ -82,6 +82,15 @@ impl Extents {
         Some(start)
     }
 
+    /// The runs of whole clusters among the free pages, from the highest.
+    pub(crate) fn whole_clusters(&self) -> Vec<std::ops::Range<u32>> {
+        let whole = |(&at, &len): (&u32, &u32)| {
+            let range = at.next_multiple_of(CLUSTER_PAGES)..(at + len) / CLUSTER_PAGES * CLUSTER_PAGES;
+            (range.start < range.end).then_some(range)
+        };
+        self.by_place.iter().rev().filter_map(whole).collect()
+    }
+
     /// Takes exactly these pages. `false`: not all of them are free, and nothing is taken.
     pub(crate) fn take_at(&mut self, at: u32, count: u32) -> bool {
         let Some((&start, &len)) = self.by_place.range(..=at).next_back() else { return false };

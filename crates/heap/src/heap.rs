@@ -166,6 +166,13 @@ impl Heap {
         inner.give_back_small(cluster, class, index);
     }
 
+    /// Whether all of `at..at+len`, which may be any numbers, lies where blocks can: inside the heap, outside of its own
+    /// pages and tables. Whether a block is there is another question.
+    #[inline]
+    pub fn may_hold_blocks(&self, at: u64, len: u64) -> bool {
+        self.inner.may_hold_blocks(at, len)
+    }
+
     /// Usable bytes of the allocated block at `at`.
     ///
     /// # Errors
@@ -238,21 +245,48 @@ impl Inner {
         }
     }
 
+    /// See [`Heap::may_hold_blocks`].
+    #[inline]
+    pub(crate) fn may_hold_blocks(&self, at: u64, len: u64) -> bool {
+        let first = self.prime + self.plan.system_pages * PAGE;
+        let end = at.checked_add(len).filter(|&end| at >= first && end <= self.at(self.end()));
+        let Some(end) = end else { return false };
+        let mut clusters = self.cluster_of(at)..self.cluster_of(end + CLUSTER - 1);
+        clusters.all(|cluster| match self.zone(cluster / ZONE_CLUSTERS) {
+            Ok(zone) => zone.clusters[(cluster % ZONE_CLUSTERS) as usize].usage() != Use::System,
+            Err(_) => false,
+        })
+    }
+
     /// Clusters that the heap can ever have.
     pub(crate) fn end_max(&self) -> u64 {
         let span = self.object.span();
         ((span.end - span.start) / CLUSTER).min(ZONES_MAX * ZONE_CLUSTERS)
     }
 
-    /// Finds the allocated block that starts at `at`, which may be any number.
+    /// Finds the allocated block that starts at `at`, which may be any number. While somebody else changes that very
+    /// block the answer may be an error; who must not be misled holds its owner's lock: [`Inner::find_with`].
     pub(crate) fn find(&self, at: u64) -> Result<Found> {
+        self.cluster_at(at)?;
+        self.find_with(at, &mut |cluster| self.zone_record(cluster))
+    }
+
+    /// The cluster of an address, which may be any number; its zone is loaded.
+    pub(crate) fn cluster_at(&self, at: u64) -> Result<u64> {
         if at < self.prime || at - self.prime >= self.end() * CLUSTER {
             return Err(self.not_a_block(at, "it lies outside the heap"));
         }
         let cluster = self.cluster_of(at);
-        let zone = self.zone(cluster / ZONE_CLUSTERS)?;
-        let record = zone.table + cluster % ZONE_CLUSTERS * RECORD;
-        match zone.clusters[(cluster % ZONE_CLUSTERS) as usize].usage() {
+        self.zone(cluster / ZONE_CLUSTERS)?;
+        Ok(cluster)
+    }
+
+    /// Finds the allocated block that starts at `at`, in a cluster whose zone is loaded; `records` tells where the
+    /// records of other clusters lie.
+    pub(crate) fn find_with(&self, at: u64, records: &mut dyn FnMut(u64) -> Result<u64>) -> Result<Found> {
+        let cluster = self.cluster_of(at);
+        let record = self.record(cluster);
+        match self.cluster(cluster).usage() {
             Use::System => Err(self.not_a_block(at, "the heap's own bookkeeping is there")),
             Use::Damaged => Err(self.damaged(record, "the record of this cluster contradicts itself")),
             Use::Beyond => Err(self.not_a_block(at, "it lies outside the heap")),
@@ -280,15 +314,15 @@ impl Inner {
                 if word >> layout::START_SHIFT >> page & 1 == 0 {
                     return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
                 }
-                Ok(Found::Pages { first, count: self.count_pages(first)? })
+                Ok(Found::Pages { first, count: self.count_pages(first, records)? })
             }
         }
     }
 
     /// Pages of the allocated block that starts at page `first`.
-    pub(crate) fn count_pages(&self, first: u64) -> Result<u64> {
+    pub(crate) fn count_pages(&self, first: u64, records: &mut dyn FnMut(u64) -> Result<u64>) -> Result<u64> {
         let (cluster, page) = (first / 16, first % 16);
-        let record = self.zone_record(cluster)?;
+        let record = records(cluster)?;
         let word = self.media.load(record + layout::PAGE_WORD);
         let here = continued(word >> page, 16 - page);
         if page + here < 16 {
@@ -298,24 +332,24 @@ impl Inner {
         let count = self.media.load(record + layout::TAIL_WORD);
         if count > here && count <= self.end() * 16 - first {
             let last = first + count - 1;
-            let word = self.media.load(self.zone_record(last / 16)? + layout::PAGE_WORD);
+            let word = self.media.load(records(last / 16)? + layout::PAGE_WORD);
             let inside = word >> (last % 16) & 1 == 1 && word >> layout::START_SHIFT >> (last % 16) & 1 == 0;
-            if inside && !self.page_continues(last + 1)? && self.page_continues(first + here)? {
+            if inside && !self.page_continues(last + 1, records)? && self.page_continues(first + here, records)? {
                 return Ok(count);
             }
         }
-        if self.page_continues(first + here)? {
+        if count != 0 || self.page_continues(first + here, records)? {
             return Err(self.damaged(record + layout::TAIL_WORD, "the length of a large block does not fit its pages"));
         }
         Ok(here)
     }
 
     /// Whether this page belongs to the block of the page before it.
-    pub(crate) fn page_continues(&self, page: u64) -> Result<bool> {
+    fn page_continues(&self, page: u64, records: &mut dyn FnMut(u64) -> Result<u64>) -> Result<bool> {
         if page / 16 >= self.end() {
             return Ok(false);
         }
-        let record = self.zone_record(page / 16)?;
+        let record = records(page / 16)?;
         if self.media.load(record) != 0 {
             return Ok(false);
         }

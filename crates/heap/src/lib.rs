@@ -35,6 +35,7 @@ pub mod layout;
 mod op;
 mod ops;
 mod pool;
+mod release;
 mod shard;
 mod zone;
 

@@ -73,24 +73,31 @@ impl Heap {
     /// [`Error::Damaged`]. Nothing has changed.
     pub fn op_free(&self, at: u64) -> Result<Op> {
         let inner = &*self.inner;
-        // The block is looked at again under its owner's lock: between the two somebody may have freed it.
-        let found = inner.find(at)?;
-        if let Found::Pages { first, count } = found {
-            inner.load_zones(first, count)?;
-        }
-        let twin = inner.cluster(inner.cluster_of(at));
-        let _owner = inner.lock_owner(twin);
-        if inner.find_locked(at, found) != Some(found) {
-            return Err(Error::NotAllocated { at, object: inner.name() });
-        }
-        let (word, bit, op) = match found {
-            Found::Small { class, index, cluster } => {
-                let op = Op::small(false, class, index, cluster);
-                (twin.freeing(class, index as usize / 64), 1u64 << (index % 64), op)
+        let cluster = inner.cluster_at(at)?;
+        let twin = inner.cluster(cluster);
+        // Nobody else frees or hands out blocks of this cluster meanwhile, so what is found is so until the bit is set.
+        let mut owner = inner.lock_owner(twin);
+        let (word, bit) = match twin.usage() {
+            Use::Run(class) => {
+                let index = classes::locate(class, (at % CLUSTER) as u32).0.min(classes::count_of(class) - 1);
+                (twin.freeing(class, index as usize / 64), 1u64 << (index % 64))
             }
-            Found::Pages { first, count } => (twin.pages_freeing(), 1 << (first % 16), Op::pages(false, first, count)),
+            _ => (twin.pages_freeing(), 1 << (at / PAGE % 16)),
         };
         let freeing = word.load(Ordering::Relaxed);
+        let found = match &mut owner {
+            Owner::Shard(_) => inner.find_with(at, &mut |cluster| inner.zone_record(cluster)),
+            // Before the pages are counted: its bits may be changing at this moment.
+            Owner::Pool(_) if twin.usage() == Use::Pages && at.is_multiple_of(PAGE) && freeing & bit != 0 => {
+                return Err(Error::BeingFreed { at, object: inner.name() });
+            }
+            // The pool's lock is held, which loading a zone needs.
+            Owner::Pool(pool) => inner.find_with(at, &mut |cluster| inner.record_under(pool, cluster)),
+        };
+        let op = match found? {
+            Found::Small { class, index, cluster } => Op::small(false, class, index, cluster),
+            Found::Pages { first, count } => Op::pages(false, first, count),
+        };
         if freeing & bit != 0 {
             return Err(Error::BeingFreed { at, object: inner.name() });
         }
@@ -134,6 +141,9 @@ impl Heap {
                     return Err(bad("its block lies outside the heap"));
                 }
                 let record = inner.zone_record(cluster)?;
+                if !inner.object.is_backed(inner.at(cluster)) {
+                    return Err(bad("its block lies in a cluster that is not backed"));
+                }
                 match layout::unseal_kind(inner.media.load(record), cluster) {
                     Some(Kind::Run(found)) if found == class && inner.cluster(cluster).usage() != Use::Damaged => {
                         Ok(())
@@ -149,6 +159,9 @@ impl Heap {
                 }
                 for cluster in first / 16..(first + count).div_ceil(16) {
                     let record = inner.zone_record(cluster)?;
+                    if !inner.object.is_backed(inner.at(cluster)) {
+                        return Err(bad("its pages lie in a cluster that is not backed"));
+                    }
                     if inner.media.load(record) != 0 || inner.cluster(cluster).usage() != Use::Pages {
                         return Err(bad("its pages lie in a run, or are the heap's own, or damaged"));
                     }
@@ -216,19 +229,9 @@ impl Heap {
 }
 
 impl Inner {
-    /// What `find` found, if the bit is still there. The owner's lock is held.
-    fn find_locked(&self, at: u64, found: Found) -> Option<Found> {
-        let cluster = self.cluster_of(at);
-        let (twin, record) = (self.cluster(cluster), self.record(cluster));
-        let (usage, word, bit) = match found {
-            Found::Small { class, index, .. } => {
-                (Use::Run(class), layout::bitmap_at(record, index as usize / 64), index % 64)
-            }
-            Found::Pages { first, .. } => {
-                (Use::Pages, record + layout::PAGE_WORD, layout::START_SHIFT + (first % 16) as u32)
-            }
-        };
-        (twin.usage() == usage && self.media.load(word) >> bit & 1 == 1).then_some(found)
+    /// Where the record of a cluster below the end lies, for who holds the pool's lock.
+    fn record_under(&self, pool: &mut Pool, cluster: u64) -> Result<u64> {
+        Ok(self.load_zone(cluster / ZONE_CLUSTERS, pool)?.table + cluster % ZONE_CLUSTERS * layout::RECORD)
     }
 
     /// Sets or clears bits of one word, whatever others do to its other bits.

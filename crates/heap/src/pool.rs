@@ -17,7 +17,7 @@
 //! Threads: everything here happens under the pool's lock.
 
 use crate::classes::{self, PAGE};
-use crate::extents::Extents;
+use crate::extents::{CLUSTER_PAGES, Extents};
 use crate::heap::{Block, Inner};
 use crate::layout::{self, CLUSTER, DIRECT, DIRECTORY_ZONES, Kind, RECORD, ZONE_CLUSTERS};
 use crate::op::PAGES_MAX;
@@ -35,6 +35,10 @@ const AHEAD_MAX: u64 = 128;
 
 pub(crate) struct Pool {
     pub extents: Extents,
+    /// Free clusters that the object does not back at present.
+    pub released: Extents,
+    /// Free pages at which it is time to look for clusters to release.
+    pub release_at: u64,
     /// Runs with room.
     pub lists: Lists,
     /// Zones below this have been looked at.
@@ -43,7 +47,13 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new() -> Pool {
-        Pool { extents: Extents::default(), lists: Lists::new(), examined: 0 }
+        Pool {
+            extents: Extents::default(),
+            released: Extents::default(),
+            release_at: 0,
+            lists: Lists::new(),
+            examined: 0,
+        }
     }
 }
 
@@ -96,6 +106,7 @@ impl Inner {
             twin.pages_freeing().store(twin.pages_freeing().load(Ordering::Relaxed) & !mask, Ordering::Relaxed);
         });
         pool.extents.insert(first as u32, count as u32);
+        self.release_some(&mut pool);
     }
 
     fn free_pages(&self, pool: &mut Pool, count: u32) -> Result<u64> {
@@ -107,7 +118,8 @@ impl Inner {
         Ok(self.obtain(pool, 16, |pool| pool.extents.take_cluster())? / 16)
     }
 
-    /// Takes pages; looks at some more zones, grows, looks at all zones, in this order, until there are some.
+    /// Takes pages; looks at some more zones, backs what was released, grows, looks at all zones, in this order, until
+    /// there are some.
     fn obtain(&self, pool: &mut Pool, count: u32, take: impl Fn(&mut Pool) -> Option<u32>) -> Result<u64> {
         if let Some(page) = take(pool) {
             return Ok(u64::from(page));
@@ -117,11 +129,16 @@ impl Inner {
         {
             return Ok(u64::from(page));
         }
+        if self.back_released(pool, count)?
+            && let Some(page) = take(pool)
+        {
+            return Ok(u64::from(page));
+        }
         loop {
             match self.grow(pool, u64::from(count)) {
                 Ok(()) => return Ok(u64::from(take(pool).expect("HEAP-2: growth brought what was asked for"))),
                 Err(full) if full.is_full() => {
-                    if !self.examine_some(pool)? {
+                    if !self.examine_some(pool)? && !self.back_released(pool, 1)? {
                         return Err(full);
                     }
                     if let Some(page) = take(pool) {
@@ -183,6 +200,8 @@ impl Inner {
             // Not left to the fence that orders a log entry: the entry may survive before it, without the kind that
             // its operation is validated against (HEAP-10).
             self.media.fence();
+            // Nobody remembers which released clusters are holes in the file already.
+            self.object.forget(self.at(first)..self.at((first + ZONE_CLUSTERS).min(self.end())));
         }
         zone.ready.store(true, Ordering::Release);
         Ok(zone)
@@ -202,7 +221,11 @@ impl Inner {
                     return;
                 }
                 twin.begin_pages(used);
-                self.each_free(cluster, used, |first, count| pool.extents.insert(first, count));
+                if used == 0 {
+                    self.load_free(cluster, pool);
+                } else {
+                    self.each_free(cluster, used, |first, count| pool.extents.insert(first, count));
+                }
             }
             Some(Kind::Run(class)) => {
                 twin.begin_run(class);
@@ -221,13 +244,20 @@ impl Inner {
                 twin.free.store(free, Ordering::Relaxed);
                 if set == 0 {
                     twin.begin_pages(0);
-                    pool.extents.insert(cluster as u32 * 16, 16);
+                    self.load_free(cluster, pool);
                 } else if free > 0 {
                     pool.lists.push(self, class, cluster);
                 }
             }
             None => twin.set_usage(Use::Damaged),
         }
+    }
+
+    /// A cluster without blocks: free, and backed or not.
+    fn load_free(&self, cluster: u64, pool: &mut Pool) {
+        let backed = self.object.is_backed(self.at(cluster));
+        let extents = if backed { &mut pool.extents } else { &mut pool.released };
+        extents.insert(cluster as u32 * CLUSTER_PAGES, CLUSTER_PAGES);
     }
 
     fn each_free(&self, cluster: u64, used: u64, mut each: impl FnMut(u32, u32)) {

@@ -302,5 +302,6 @@ impl Inner {
         twin.begin_pages(0);
         twin.owner.store(POOL, Ordering::Release);
         pool.extents.insert(cluster as u32 * 16, 16);
+        self.release_some(pool);
     }
 }

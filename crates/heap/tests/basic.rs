@@ -232,3 +232,129 @@ fn a_small_allocation_writes_one_bitmap_word() {
     let cost = heap.media().counts() - before;
     assert_eq!((cost.lines, cost.fences, cost.barriers), (1, 0, 0));
 }
+
+/// Two threads free one block at once while a third takes and gives pages around it: one of the two frees it, the other
+/// is told, and never is more or less than the block freed.
+#[test]
+fn racing_double_frees_free_one_block_once() {
+    use std::sync::Barrier;
+    let (_store, heap) = create(64 << 20, 32 << 20);
+    const ROUNDS: usize = 400;
+    let (start, end) = (Barrier::new(3), Barrier::new(3));
+    let at = std::sync::atomic::AtomicU64::new(0);
+    let free_it = || {
+        let mut freed = 0;
+        for _ in 0..ROUNDS {
+            start.wait();
+            let block = at.load(std::sync::atomic::Ordering::Acquire);
+            match heap.op_free(block) {
+                Ok(op) => {
+                    freed += 1;
+                    heap.apply(&[op]);
+                    heap.media().fence();
+                    heap.finish(&[op]);
+                }
+                // A block of pages that another has taken meanwhile may begin before it.
+                Err(Error::NotAllocated { .. } | Error::BeingFreed { .. } | Error::NotABlock { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            end.wait();
+        }
+        freed
+    };
+    let freed = std::thread::scope(|scope| {
+        let frees = [scope.spawn(free_it), scope.spawn(free_it)];
+        for round in 0..ROUNDS {
+            at.store(allocate(&heap, 100_000 + round as u64 % 7 * 5000), std::sync::atomic::Ordering::Release);
+            start.wait();
+            for size in [200_000, 70_000, 9000] {
+                let block = heap.reserve(size).unwrap();
+                heap.cancel(block);
+            }
+            end.wait();
+        }
+        frees.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(freed[0] + freed[1], ROUNDS);
+    assert_eq!(heap.check(Some(&Default::default())), []);
+}
+
+/// Targets of [`Heap::alloc_into`] lie where data does: not in the heap's header, log and tables, later ones included.
+#[test]
+fn a_target_in_the_heaps_own_pages_is_refused() {
+    let (_store, heap) = create(64 << 20, 32 << 20);
+    let prime = heap.object().prime();
+    let large = allocate(&heap, 9 << 20); // the second zone's table comes before it
+    let tables: Vec<u64> = (prime..heap.object().backed())
+        .step_by(65536)
+        .filter(|&at| !heap.may_hold_blocks(at, 8) && at >= prime + (2 << 16))
+        .collect();
+    assert!(!tables.is_empty(), "a heap of two zones has a table between its blocks");
+    let own =
+        [prime, prime + 512, prime + 4096, prime + 8192, tables[0], tables[0] + 65528, heap.object().span().end, 3];
+    for target in own {
+        assert!(matches!(heap.alloc_into(64, target), Err(Error::BadDestination { .. })), "{target:#x}");
+    }
+    assert!(heap.may_hold_blocks(large, 9 << 20) && !heap.may_hold_blocks(tables[0] - 8, 9));
+    for target in [large, prime + 2048, heap.object().root_at()] {
+        heap.alloc_into(64, target).unwrap();
+    }
+}
+
+/// Much is freed, and the file has room again; it is taken again where it is needed, and nothing of that is seen by
+/// those who use the heap.
+#[test]
+fn what_is_freed_goes_back_to_the_file_system() {
+    use everbyte_media::BackendChoice;
+    use everbyte_store::{CreateOptions, Engine, ObjectOptions};
+    use std::os::unix::fs::MetadataExt;
+    for backend in [BackendChoice::File, BackendChoice::Shm] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let media = Options { backend, log_bytes: 1 << 20, ..Options::default() };
+        let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 1 << 30 }).unwrap();
+        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(256 << 20) };
+        let heap = Heap::open(store.create_object("test", options, Heap::format).unwrap()).unwrap();
+        let room = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        let fill = |heap: &Heap, at: u64, size: u64| {
+            for page in (at..at + size).step_by(4096) {
+                let _section = heap.media().section();
+                heap.media().store(page, page);
+                heap.media().flush(page, 8);
+            }
+        };
+        let empty = room();
+        let kept = allocate(&heap, 100);
+        let sizes: Vec<u64> = (0..400).map(|index| [3000, 8192, 40_000, 300_000][index % 4]).collect();
+        let blocks: Vec<u64> = sizes.iter().map(|&size| allocate(&heap, size)).collect();
+        blocks.iter().zip(&sizes).for_each(|(&at, &size)| fill(&heap, at, size));
+        heap.media().barrier().unwrap();
+        heap.media().checkpoint().unwrap();
+        let full = room();
+        assert!(full > empty + (30 << 20), "{empty} {full}");
+        blocks.iter().for_each(|&at| free(&heap, at));
+        let usage = heap.usage().unwrap();
+        assert!(usage.released > usage.free_pages * 3 / 4, "{backend:?}: {usage:?}");
+        store.trim().unwrap();
+        assert!(room() < empty + (6 << 20), "{backend:?}: {empty}, {full}, {}", room());
+        assert_eq!((heap.check(Some(&[kept].into())), store.check()), (vec![], vec![]));
+        store.close().unwrap();
+        drop((heap, store));
+        // The next opening knows what is backed and what is not.
+        let store = Store::open(&path, &media).unwrap();
+        let heap = heap_of(&store);
+        let blocks: Vec<u64> = sizes.iter().map(|&size| allocate(&heap, size)).collect();
+        blocks.iter().zip(&sizes).for_each(|(&at, &size)| fill(&heap, at, size));
+        heap.media().barrier().unwrap();
+        for (&at, &size) in blocks.iter().zip(&sizes) {
+            assert!((at..at + size).step_by(4096).all(|page| heap.media().load(page) == page), "{backend:?}");
+        }
+        assert!(
+            heap.object().backed() - heap.object().prime() < 60 << 20,
+            "released clusters are used before new ones"
+        );
+        let reachable = blocks.iter().copied().chain([kept]).collect();
+        assert_eq!((heap.check(Some(&reachable)), store.check()), (vec![], vec![]));
+        store.close().unwrap();
+    }
+}

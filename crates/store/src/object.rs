@@ -11,7 +11,7 @@
 //! Invariants
 //!   STORE-5  No bit of an object's span is set at or above its `reach`.
 //!   STORE-6  A cluster below `backed` is backed by the file system, or was released since; it read as zeros when
-//!            it was handed out.
+//!            it was handed out, unless its owner did not mind.
 //!
 //! Threads: any. Growth, release and backing of one object take turns.
 
@@ -171,6 +171,21 @@ impl Object {
         (self.prime()..self.backed()).contains(&at) && self.store().space().is_backed(at)
     }
 
+    /// Makes holes in the file of what was released, as far as a checkpoint has passed it; [`Object::release`] and
+    /// [`Object::grow`] do so, too. Returns the bytes given back.
+    pub fn punch(&self) -> u64 {
+        self.store().space().punch()
+    }
+
+    /// Notes that the released clusters of `range` should be holes in the file: after a crash nobody remembers which
+    /// are. They become holes as if they had been released now.
+    pub fn forget(&self, range: Range<u64>) {
+        let _turn = self.inner.growth.lock();
+        for hole in self.store().space().bitmap().runs(self.media(), range, false) {
+            self.store().space().forget(hole);
+        }
+    }
+
     /// The released clusters below [`Object::backed`], as ranges in order.
     pub fn holes(&self) -> Vec<Range<u64>> {
         self.store().space().bitmap().runs(self.media(), self.prime()..self.backed(), false)
@@ -240,6 +255,19 @@ impl Object {
     /// # Errors
     /// [`Error::BadRange`], [`Error::OutOfSpace`]: nothing has changed.
     pub fn back(&self, range: Range<u64>) -> Result<()> {
+        self.back_with(range, true)
+    }
+
+    /// [`Object::back`] for owners who do not mind what the clusters hold: each page of them what it held, or zeros. It
+    /// costs no zeroing.
+    ///
+    /// # Errors
+    /// As [`Object::back`].
+    pub fn back_as_is(&self, range: Range<u64>) -> Result<()> {
+        self.back_with(range, false)
+    }
+
+    fn back_with(&self, range: Range<u64>, zeroed: bool) -> Result<()> {
         let _turn = self.inner.growth.lock();
         self.check_range(&range)?;
         let space = self.store().space();
@@ -248,8 +276,10 @@ impl Object {
         for hole in &holes {
             space.reserve(hole)?;
         }
-        holes.iter().for_each(|hole| space.prepare(hole));
-        self.media().fence(); // zeros before the bits that hand them out (STORE-6)
+        if zeroed {
+            holes.iter().for_each(|hole| space.prepare(hole));
+            self.media().fence(); // zeros before the bits that hand them out (STORE-6)
+        }
         holes.iter().for_each(|hole| space.mark(hole));
         self.media().fence();
         Ok(())

@@ -19,6 +19,7 @@ use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::Object;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zerocopy::{FromZeros, IntoBytes};
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     /// Unlike any other engine's of this process.
     pub number: u64,
     pub lanes: Vec<Arc<Mutex<Lane>>>,
+    /// The bytes that all lanes lie in.
+    pub lane_bytes: Range<u64>,
     /// A lane is in a state that only recovery can judge.
     pub poisoned: AtomicBool,
     pub recovered: Recovered,
@@ -109,13 +112,14 @@ impl Undo {
     pub fn open(object: Object) -> Result<Undo> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let heap = Heap::open(object)?;
-        let (journals, recovered) = recover::recover(&heap)?;
+        let (journals, lane_bytes, recovered) = recover::recover(&heap)?;
         let lane = |journal| Arc::new(Mutex::new(Lane { journal, ops: Vec::new(), words: Vec::new() }));
         let inner = Inner {
             media: heap.media().clone(),
             heap,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             lanes: journals.into_iter().map(lane).collect(),
+            lane_bytes,
             poisoned: AtomicBool::new(false),
             recovered,
         };

@@ -10,6 +10,7 @@ use crate::layout::{FORMAT, LANES_MAX, MAGIC, TABLE, Table};
 use crate::{Error, Result};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Journal, Outcome};
+use std::ops::Range;
 
 /// What opening an engine found and put right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,8 @@ pub struct Recovered {
     pub finished: u64,
 }
 
-pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
+/// The lanes, the bytes they lie in, and what was done.
+pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Range<u64>, Recovered)> {
     let (object, media) = (heap.object(), heap.media());
     let prime = object.prime();
     let name = || object.name().to_string();
@@ -66,5 +68,5 @@ pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
     }
     let journals = recoveries.into_iter().map(|recovery| recovery.finish()).collect(); // 3
     heap.finish(&finished); // 4
-    Ok((journals, recovered))
+    Ok((journals, table.lanes_at..table.lanes_at + size, recovered))
 }

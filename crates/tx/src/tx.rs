@@ -8,10 +8,11 @@
 
 use crate::context::{Context, State};
 use crate::engine::{Inner, Lane};
-use crate::{Error, Result, TxLock};
+use crate::{Error, Result, TxLock, layout};
 use everbyte_heap::{Block, Heap};
 use everbyte_log as log;
 use everbyte_media::{Media, seeded};
+use everbyte_store::PRIME_LEN;
 
 /// A running transaction, given to the body by [`crate::Undo::run`].
 pub struct Tx<'t> {
@@ -243,16 +244,17 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Data of the object: behind the heap's own pages, or the root word, or the engine's part of the prime page.
+    /// Data of the object: where blocks can lie and lanes do not, or the root word, or the engine's part of the prime page.
     #[inline]
     fn allowed(&self, at: u64, len: u64) -> bool {
-        let object = self.inner.heap.object();
-        let prime = object.prime();
-        at >= prime + 4096 && self.inner.media.holds(at, len) && at + len <= object.backed()
-            || at == object.root_at() && len == 8
-            || at >= prime + crate::layout::TABLE + size_of::<crate::layout::Table>() as u64
-                && at < prime + 4096
-                && len <= prime + 4096 - at
+        let heap = &self.inner.heap;
+        let object = heap.object();
+        let (prime, lanes) = (object.prime(), &self.inner.lane_bytes);
+        if at >= prime + PRIME_LEN {
+            return heap.may_hold_blocks(at, len) && (at + len <= lanes.start || at >= lanes.end);
+        }
+        at == object.root_at() && len == 8
+            || at >= prime + layout::TABLE + size_of::<layout::Table>() as u64 && len <= prime + PRIME_LEN - at
     }
 
     #[cold]

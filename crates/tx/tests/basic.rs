@@ -148,12 +148,18 @@ fn ranges_that_are_not_the_transactions_are_refused() {
     let at = table(&undo, 64);
     let prime = undo.heap().object().prime();
     let end = undo.heap().object().backed();
+    let lanes = undo.media().load(prime + everbyte_tx::layout::LANES_AT);
     for (at, len) in [
         (0, 8),
         (prime, 8),
         (prime + 512, 8),
         (prime + 2048, 8),
         (prime + 4088, 16),
+        (prime + 4096, 8),
+        (prime + 8192, 8),
+        (prime + 12000, 1 << 20),
+        (lanes, 64),
+        (lanes - 8, 16),
         (end - 8, 16),
         (end, 8),
         (u64::MAX, 2),
