@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) struct Direct {
     pub kind: BackendKind,
@@ -24,6 +24,8 @@ pub(crate) struct Direct {
     pub slow: bool,
     /// When the profile's device will have taken what all threads have sent, in ticks.
     pub busy_until: AtomicU64,
+    /// Ranges were given back to the file system since its metadata was last synced.
+    pub punched: AtomicBool,
 }
 
 /// The file of a direct mapping, and its head, which says how long the file should be.
@@ -93,6 +95,16 @@ impl Direct {
     pub(crate) fn punch(&self, at: u64, len: u64) {
         if let Some(backing) = &self.file {
             Disk::punch(&backing.file, at, len);
+            self.punched.store(true, Ordering::Release);
         }
+    }
+
+    /// Brings holes to the medium: after a clean close nobody remembers which were to be made.
+    pub(crate) fn close(&self) -> Result<()> {
+        let Some(backing) = self.file.as_deref().filter(|_| self.punched.swap(false, Ordering::AcqRel)) else {
+            return Ok(());
+        };
+        let io = |source| Error::Io { action: "sync the holes of", path: self.path.clone(), source };
+        Disk::sync(&backing.file).map_err(io)
     }
 }

@@ -351,7 +351,8 @@ impl Media {
     pub fn close(&self) -> Result<()> {
         match &self.inner.backend {
             Backend::File(file) => file.close(),
-            Backend::Direct(_) | Backend::Sim(_) => Ok(()),
+            Backend::Direct(direct) => direct.close(),
+            Backend::Sim(_) => Ok(()),
         }
     }
 

@@ -107,6 +107,7 @@ impl Media {
             _lock: Some(file),
             path: path.into(),
             busy_until: 0.into(),
+            punched: false.into(),
         };
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len, opened))
     }
@@ -201,7 +202,17 @@ impl Direct {
         if slow {
             crate::profile::ticks_per_ns(); // calibrate now, not inside the first fence
         }
-        Ok(Direct { kind, flush, profile, slow, busy_until: 0.into(), file, _lock: None, path: path.into() })
+        Ok(Direct {
+            kind,
+            flush,
+            profile,
+            slow,
+            busy_until: 0.into(),
+            punched: false.into(),
+            file,
+            _lock: None,
+            path: path.into(),
+        })
     }
 }
 

@@ -279,3 +279,22 @@ fn closing_rescues_nothing_that_was_never_flushed() {
     drop(media);
     assert_eq!(Media::open(&path, &options()).unwrap().load(DATA), 0);
 }
+
+/// Holes reach the medium with the close: nobody would make them again.
+#[test]
+fn a_close_brings_holes_to_the_medium() {
+    let (_dir, path, media) = create(64 << 10, &options());
+    settle(&media, DATA, 1);
+    media.close().unwrap();
+    drop(media);
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    let disk_options = Options { background: false, ..options() };
+    let media = Media::open_disk(disk.clone(), &path, &disk_options).unwrap();
+    settle(&media, DATA, 2);
+    media.checkpoint().unwrap();
+    media.punch(DATA + 4096, 8192);
+    media.close().unwrap();
+    let events = disk.tape().events;
+    let punch = events.iter().rposition(|event| matches!(event, DiskEvent::Punch { .. })).unwrap();
+    assert!(events[punch..].iter().any(|event| matches!(event, DiskEvent::Sync)), "{:?}", &events[punch..]);
+}

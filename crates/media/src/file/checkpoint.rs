@@ -22,7 +22,7 @@ use super::dirty::PAGE;
 use super::log::Log;
 use crate::counters::Counter;
 use crate::{Result, seeded};
-use std::sync::atomic::{Ordering::Acquire, Ordering::Release, fence};
+use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Release, fence};
 
 /// Pages copied and written between two syncs of the log.
 const BATCH_PAGES: usize = 256;
@@ -34,7 +34,7 @@ const WRITE_PAGES: usize = 32;
 pub(crate) struct Room {
     pages: Vec<u64>,
     copies: Vec<u8>,
-    /// Pages of the newest checkpoint, in order: candidates for being given back.
+    /// Pages of checkpoints that were not given back yet, in order.
     pub cleaned: Vec<u64>,
 }
 
@@ -48,6 +48,11 @@ impl Shared {
     /// Checkpoints, leaves an empty log, and says so in the head.
     pub(crate) fn close(&self) -> Result<()> {
         self.checkpoint()?;
+        if self.punched.swap(false, AcqRel) {
+            // Nothing relies on a hole. But after a clean close nobody remembers which holes were to be made.
+            self.try_io("sync holes", |shared| shared.disk.sync())?;
+            self.counters.add(Counter::Syncs, 1);
+        }
         let mut head = self.head.lock();
         {
             let mut log = self.log.lock();
@@ -82,7 +87,10 @@ impl Shared {
             self.write_pages(pages, copies).and_then(|()| self.pass(target))
         };
         if done.is_ok() && self.gives_back {
-            std::mem::swap(pages, cleaned); // what was not given back in time stays until it is cleaned again
+            // What was not given back in time, because the gate was never free, stays a candidate.
+            cleaned.append(pages);
+            cleaned.sort_unstable();
+            cleaned.dedup();
         }
         pages.clear();
         done
@@ -113,6 +121,7 @@ impl Shared {
         if seeded("media-pages-unsynced") {
             return Ok(());
         }
+        self.punched.store(false, Release);
         self.try_io("sync pages", |shared| shared.disk.sync())?; // CKPT-2
         self.counters.add(Counter::Syncs, 1);
         Ok(())

@@ -19,7 +19,7 @@ const BATCH_PAGES: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(2);
 
 impl Shared {
-    /// Gives back what the newest checkpoint cleaned, except pages that are dirty again: these are hot.
+    /// Gives back what checkpoints have cleaned, except pages that are dirty again: these are hot.
     pub(crate) fn give_back(&self) {
         let mut room = self.checkpointing.lock(); // so the file's bytes stay what they are
         let mut bytes = vec![0; BATCH_PAGES * PAGE as usize];

@@ -75,6 +75,8 @@ struct Shared {
     gives_back: bool,
     keeper: Keeper,
     fork: ForkMark,
+    /// Ranges were given back to the file system since its metadata was last synced.
+    punched: AtomicBool,
     /// Set by tests: the end is not to be orderly.
     abandoned: AtomicBool,
 }
@@ -122,6 +124,7 @@ impl FileBackend {
             gives_back: options.give_back,
             keeper: Keeper::new(shared.clone(), interval, options.background),
             fork,
+            punched: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         });
         Ok(FileBackend { shared: ManuallyDrop::new(shared) })
@@ -172,6 +175,7 @@ impl FileBackend {
     pub(crate) fn punch(&self, at: u64, len: u64) {
         if self.shared.check_alive().is_ok() {
             self.shared.disk.punch(at, len);
+            self.shared.punched.store(true, Ordering::Release);
             // Nobody needs the range, so the private copies of its whole pages may go too.
             let (first, end) = (at.next_multiple_of(dirty::PAGE), (at + len) & !(dirty::PAGE - 1));
             if first < end {
