@@ -33,6 +33,14 @@ pub(crate) fn check<R: PSafe<P>, P: MemPool>(inner: &Inner, root: u64) -> Vec<Fi
             add(FindingKind::DoubleUse, *at, format!("a block with {} owners", met.owned + met.strong + met.weak)); // 2
         }
     }
+    for (at, (strong, weak)) in &tracer.counts {
+        let met = tracer.met[at];
+        if (*strong, *weak) != (met.strong, met.weak) {
+            let (found, whole) = ((met.strong, met.weak), (strong, weak));
+            let detail = format!("its counts say {whole:?} strong and weak pointers, and {found:?} were found");
+            add(FindingKind::Damage, *at, detail);
+        }
+    }
     let mut reachable: BTreeSet<u64> = tracer.met.keys().copied().collect();
     reachable.insert(prime + header.schema);
     reachable.insert(inner.undo.lanes_at());

@@ -65,6 +65,16 @@ pub enum Error {
         /// What is wrong.
         detail: String,
     },
+    /// The last strong pointer to an object was dropped while another transaction held one that it had upgraded from a weak
+    /// pointer; everything was rolled back.
+    #[error(
+        "rolled back: pool `{pool}`: another transaction has upgraded a weak pointer to an object whose last strong pointer \
+         was dropped; run the transaction again"
+    )]
+    Contended {
+        /// The pool.
+        pool: String,
+    },
     /// The body panicked; everything was rolled back.
     #[error("rolled back: the transaction's body panicked: {message}")]
     Panicked {

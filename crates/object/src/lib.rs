@@ -47,6 +47,10 @@
 //! |---|---|---|
 //! | [`Pbox`] | `Box` | [`Pbox::new`] takes a journal; `Option<Pbox>` is one word |
 //! | [`PCell`], [`PRefCell`] | `Cell`, `RefCell` | changing them takes a journal; no flags on media |
+//! | [`POnceCell`], [`VCell`] | `OnceCell`; a cell of this run | the second forgets its value when the pool is opened again |
+//! | [`PMutex`], [`PRwLock`] | `Mutex`, `RwLock` | held to the end of the transaction |
+//! | [`Prc`], [`Parc`] | `Rc`, `Arc` | counts change at the commit; [`parc::PWeak`] persists, [`parc::VWeak`] does not |
+//! | [`PVec`], [`PString`] | `Vec`, `String` | |
 //! | [`Root`] | a `main` that never ends | the pool's first object, by name, and its transactions |
 //! | [`Journal`] | - | the right to change a pool: exists only inside a transaction |
 //!
@@ -70,31 +74,48 @@ extern crate self as everbyte_object; // what derives call this crate
 mod borrows;
 mod cell;
 mod check;
+mod counted;
+mod counts;
 mod error;
 mod journal;
 pub mod layout;
+mod locks;
 mod open;
 mod pbox;
+mod pmutex;
+mod ponce;
 mod pool;
 mod prefcell;
+mod prwlock;
 mod psafe;
+mod pstring;
+mod pvec;
 mod root;
 mod running;
 mod schema;
 mod trace;
+mod vcell;
 
 pub use cell::PCell;
+pub use counted::parc::{self, Parc};
+pub use counted::prc::{self, Prc};
 pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
 pub use journal::{InTx, Journal};
 pub use open::PoolOptions;
 pub use pbox::Pbox;
+pub use pmutex::{PMutex, PMutexGuard};
+pub use ponce::POnceCell;
 pub use pool::{In, MemPool, Pool, PoolTag};
 pub use prefcell::{PRef, PRefCell, PRefMut};
+pub use prwlock::{PReadGuard, PRwLock, PWriteGuard};
 pub use psafe::{PSafe, PersistentTypesMustNotImplementDrop};
+pub use pstring::PString;
+pub use pvec::PVec;
 pub use root::Root;
 pub use schema::{Schema, Shape, TypeName};
 pub use trace::Tracer;
+pub use vcell::VCell;
 
 /// What the macros of this crate write; no part of its interface.
 #[doc(hidden)]

@@ -10,7 +10,9 @@
 //!   2. the header is read, the description compared
 //!   3. the generation is raised and settled: volatile state of earlier openings is void from then on
 
+use crate::counts::Shared;
 use crate::layout::{FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
+use crate::locks::Table;
 use crate::pool::In;
 use crate::running::{self, Inner, Running};
 use crate::schema::{Schema, difference, fingerprint};
@@ -141,6 +143,9 @@ fn attach(object: Object, generation: u64) -> Result<Inner> {
         base,
         len: (span.end - span.start) as usize,
         generation,
+        counts: Shared::default(),
+        locks: Table::default(),
+        newest: Mutex::new(None),
         buffered: Mutex::new(None),
         is_buffered: false.into(),
         object,

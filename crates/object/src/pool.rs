@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// What [`crate::pool!`] makes for each pool type: the statics that say which pool is open under it.
 ///
@@ -63,6 +63,8 @@ unsafe impl<G: PoolTag> MemPool for In<'_, G> {
 pub struct Slot {
     /// POOL-1. The address of the object's prime page; offsets of pointers count from it.
     base: AtomicPtr<u8>,
+    /// The number of this opening.
+    generation: AtomicU64,
     /// Read-locked by transactions that hold no root, write-locked to open and close.
     pub(crate) open: RwLock<Option<Arc<Inner>>>,
 }
@@ -71,7 +73,7 @@ impl Slot {
     /// A slot without a pool.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Slot {
-        Slot { base: AtomicPtr::new(ptr::null_mut()), open: RwLock::new(None) }
+        Slot { base: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0), open: RwLock::new(None) }
     }
 
     #[inline(always)]
@@ -81,6 +83,7 @@ impl Slot {
     }
 
     pub(crate) fn bind(&self, slot: &mut Option<Arc<Inner>>, inner: &Arc<Inner>) {
+        self.generation.store(inner.generation, Ordering::Release);
         self.base.store(inner.base, Ordering::Release);
         *slot = Some(Arc::clone(inner));
     }
@@ -95,6 +98,12 @@ impl Slot {
 #[inline(always)]
 pub(crate) fn base<P: MemPool>() -> *mut u8 {
     P::Tag::slot().base()
+}
+
+/// The number of this opening of the pool under `P`'s tag.
+#[inline(always)]
+pub(crate) fn generation<P: MemPool>() -> u64 {
+    P::Tag::slot().generation.load(Ordering::Relaxed)
 }
 
 /// What a pool type can do: open and create pools, and run transactions.

@@ -44,7 +44,7 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     pub fn try_borrow(&self) -> Option<PRef<'_, T>> {
         let value = self.value.get();
         let key = key::<T, P>(value);
-        borrows::share(key).then_some(PRef { value, key, marker: PhantomData })
+        borrows::share(key).then(|| PRef { value, key, marker: PhantomData })
     }
 
     /// Borrows the value for changing, until the guard is dropped. The first mutable dereference notes the old value.
@@ -62,7 +62,7 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     pub fn try_borrow_mut<'b>(&'b self, j: &'b Journal<P>) -> Option<PRefMut<'b, T, P>> {
         let value = self.value.get();
         let key = key::<T, P>(value);
-        borrows::seize(key).then_some(PRefMut { value, key, noted: Cell::new(false), journal: j, marker: PhantomData })
+        borrows::seize(key).then(|| PRefMut { value, key, noted: Cell::new(false), journal: j, marker: PhantomData })
     }
 
     /// Replaces the value and answers the old one.

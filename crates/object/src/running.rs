@@ -14,6 +14,8 @@
 //!
 //! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
 
+use crate::counts::{ByPlace, Changes, Shared};
+use crate::locks::{Mine, Table};
 use crate::{Error, PoolTag, Result, TryError};
 use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::{Claim, Object};
@@ -37,6 +39,10 @@ pub(crate) struct Inner {
     /// Bytes of the span.
     pub len: usize,
     pub generation: u64,
+    pub counts: Shared,
+    pub locks: Table,
+    /// The newest transaction that has locked something (LOCK-4).
+    pub newest: Mutex<Option<Mark>>,
     /// The newest transaction that returned unsettled, and whether there is one.
     pub buffered: Mutex<Option<Mark>>,
     pub is_buffered: AtomicBool,
@@ -99,6 +105,10 @@ pub(crate) struct Running {
     /// The root was dropped inside: the pool closes at the end.
     closing: Cell<bool>,
     drops: RefCell<Drops>,
+    pub changes: RefCell<Changes>,
+    pub locks: RefCell<Vec<Mine>>,
+    /// By buffer: elements that were there before the transaction; what lies behind them may be overwritten unnoted.
+    pub floors: RefCell<ByPlace<u64, u64>>,
 }
 
 /// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into a stack overflow.
@@ -135,6 +145,42 @@ impl Running {
             failure: RefCell::new(None),
             closing: Cell::new(false),
             drops: RefCell::default(),
+            changes: RefCell::default(),
+            locks: RefCell::default(),
+            floors: RefCell::default(),
+        }
+    }
+
+    /// A number that no other transaction has that runs at the same time.
+    pub(crate) fn id(&self) -> u64 {
+        (&raw const *self) as u64
+    }
+
+    #[inline(always)]
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Whether the bytes lie in a block that this transaction has made.
+    pub(crate) fn owns(&self, offset: u64, len: u64) -> bool {
+        self.tx().owns(self.store_offset(offset), len)
+    }
+
+    /// Tells a recorder what was stored so far.
+    #[inline]
+    pub(crate) fn tell(&self) {
+        self.tx().tell();
+    }
+
+    /// What has failed in a destructor, if anything has.
+    pub(crate) fn failed(&self) -> Result<()> {
+        self.failure.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    /// Lets `len` bytes at `offset`, which hold nothing, be stored to unnoted.
+    pub(crate) fn overwrite(&self, offset: u64, len: u64) {
+        if let Err(error) = self.tx().overwrite(self.store_offset(offset), len) {
+            self.stop(error.into());
         }
     }
 
@@ -178,7 +224,7 @@ impl Running {
     }
 
     #[inline(always)]
-    fn store_offset(&self, offset: u64) -> u64 {
+    pub(crate) fn store_offset(&self, offset: u64) -> u64 {
         self.inner().object.prime() + offset
     }
 
@@ -201,6 +247,14 @@ impl Running {
     pub(crate) fn allocate_bytes(&self, len: usize) -> u64 {
         match self.tx().allocate(len.max(1) as u64) {
             Ok(block) => block.at - self.inner().object.prime(),
+            Err(error) => self.stop(error.into()),
+        }
+    }
+
+    /// [`Running::allocate_bytes`] that also answers how large the block is.
+    pub(crate) fn allocate_sized(&self, len: usize) -> (u64, u64) {
+        match self.tx().allocate(len.max(1) as u64) {
+            Ok(block) => (block.at - self.inner().object.prime(), block.size),
             Err(error) => self.stop(error.into()),
         }
     }
@@ -292,12 +346,27 @@ impl Running {
             Ok(Ok(_)) if self.doomed.get() => {
                 Err(Stop::Failed(self.failure.borrow_mut().take().unwrap_or(Error::Doomed)))
             }
-            Ok(Ok(value)) => Ok(value),
+            Ok(Ok(value)) => match self.settle_counts() {
+                Ok(()) => Ok(value),
+                Err(error) => Err(Stop::Failed(error)),
+            },
             Ok(Err(error)) => Err(Stop::Body(error)),
             Err(payload) => Err(Stop::Failed(self.reason(payload))),
         };
+        if ended.is_err() {
+            self.revert_counts();
+        }
         self.tx().tell();
         ended
+    }
+}
+
+impl std::ops::Drop for Running {
+    /// The transaction is ordered, or rolled back: what others wait for is theirs.
+    #[inline]
+    fn drop(&mut self) {
+        self.release_counts();
+        self.release_locks();
     }
 }
 
@@ -343,6 +412,11 @@ fn outermost<G: PoolTag, O, E>(inner: &Inner, body: impl FnOnce(&Running) -> Res
         ended
     });
     let ended = match ran {
+        Ok(ordered) if running.has_locked() => {
+            let mut newest = inner.newest.lock();
+            *newest = (*newest).max(ordered.mark);
+            Ok((ordered.value, *newest)) // LOCK-4
+        }
         Ok(ordered) => Ok((ordered.value, ordered.mark)),
         Err(everbyte_tx::TxError::Aborted(Stop::Body(error))) => Err(TryError::Aborted(error)),
         Err(everbyte_tx::TxError::Aborted(Stop::Failed(error))) => Err(TryError::Failed(error)),

@@ -151,6 +151,14 @@ impl Tx<'_> {
         }
     }
 
+    /// Takes a lane, if there is none yet: for rooms with locks of their own, before the first of them.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn take_lane(&self) -> Result<()> {
+        self.lane(&mut self.context.state.borrow_mut()).map(|_| ())
+    }
+
     /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit word, or its
     /// rollback. A lock it has already is not taken again. Who locks in which order is the caller's care.
     ///

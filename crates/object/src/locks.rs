@@ -1,0 +1,208 @@
+//! Locks of a pool, by address: held to the end of the transaction, volatile by nature.
+//!
+//! A lock word inside a value would be moved by a swap, and would have to be reset after a crash. Here a lock exists while
+//! it is held: in the pool's table for everybody, in the transaction's list for itself.
+//!
+//! Invariants
+//!   LOCK-1  A lock falls after its transaction is ordered, or rolled back.
+//!   LOCK-2  A lane is taken before the first lock, so nobody waits for a lane while holding a lock.
+//!   LOCK-3  While a guard that can change a value lives, there is no other guard of that value.
+//!   LOCK-4  Whoever has held a lock settles the newest commit before it returns: it may have seen it.
+//!
+//! Threads: any. The order in which locks are taken is the program's care.
+
+use crate::counts::ByPlace;
+use crate::running::Running;
+use parking_lot::{Condvar, Mutex};
+use std::collections::hash_map::Entry;
+
+const SHARDS: usize = 64;
+
+/// The table.
+pub(crate) struct Table {
+    shards: [Shard; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    held: Mutex<Held>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    locks: ByPlace<usize, State>,
+    waiting: u32,
+}
+
+/// Readers, or one writer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Read(u32),
+    Written,
+}
+
+/// How a lock is to be held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Read,
+    Write,
+}
+
+/// A lock that a transaction holds.
+pub(crate) struct Mine {
+    key: usize,
+    mode: Mode,
+    /// In the table; a value that is not in the pool needs no lock, only LOCK-3.
+    shared: bool,
+    readers: u32,
+    writer: bool,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table { shards: std::array::from_fn(|_| Shard::default()) }
+    }
+}
+
+impl Table {
+    fn shard(&self, key: usize) -> &Shard {
+        &self.shards[((key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
+    }
+
+    fn acquire(&self, key: usize, mode: Mode) {
+        let shard = self.shard(key);
+        let mut held = shard.held.lock();
+        while !held.grant(key, mode) {
+            held.waiting += 1;
+            shard.freed.wait(&mut held);
+            held.waiting -= 1;
+        }
+    }
+
+    fn try_acquire(&self, key: usize, mode: Mode) -> bool {
+        self.shard(key).held.lock().grant(key, mode)
+    }
+
+    /// The only reader becomes the writer.
+    fn raise(&self, key: usize) -> bool {
+        let mut held = self.shard(key).held.lock();
+        let alone = held.locks.get(&key) == Some(&State::Read(1));
+        if alone {
+            held.locks.insert(key, State::Written);
+        }
+        alone
+    }
+
+    fn release(&self, key: usize) {
+        let shard = self.shard(key);
+        let mut held = shard.held.lock();
+        match held.locks.get_mut(&key) {
+            Some(State::Read(count)) if *count > 1 => *count -= 1,
+            Some(_) => drop(held.locks.remove(&key)),
+            None => unreachable!("LOCK-1: a lock falls once"),
+        }
+        if held.waiting > 0 {
+            shard.freed.notify_all();
+        }
+    }
+}
+
+impl Held {
+    #[inline]
+    fn grant(&mut self, key: usize, mode: Mode) -> bool {
+        match (self.locks.entry(key), mode) {
+            (Entry::Vacant(entry), Mode::Write) => drop(entry.insert(State::Written)),
+            (Entry::Vacant(entry), Mode::Read) => drop(entry.insert(State::Read(1))),
+            (Entry::Occupied(mut entry), Mode::Read) => match entry.get_mut() {
+                State::Read(count) => *count += 1,
+                State::Written => return false,
+            },
+            (Entry::Occupied(_), Mode::Write) => return false,
+        }
+        true
+    }
+}
+
+impl Running {
+    /// Takes a lock for the rest of the transaction, and notes a guard of it; answers the guard's number. `wait` is false
+    /// for those who would rather have `None`.
+    ///
+    /// # Panics
+    /// If a guard that forbids it lives in this transaction; if the transaction holds the lock for reading, others do,
+    /// too, and it is to be written.
+    #[track_caller]
+    pub(crate) fn lock(&self, at: *const u8, depth: u8, mode: Mode, wait: bool) -> Option<usize> {
+        let key = at as usize | (depth as usize) << 56;
+        let mut locks = self.locks.borrow_mut();
+        if let Some(index) = locks.iter().rposition(|mine| mine.key == key) {
+            let mine = &mut locks[index];
+            let free = !mine.writer && (mode == Mode::Read || mine.readers == 0);
+            if !free && !wait {
+                return None;
+            }
+            assert!(free, "LOCK-3: this transaction has a guard of the lock already; drop it first");
+            if mode == Mode::Write && mine.mode == Mode::Read {
+                let raised = !mine.shared || self.inner().locks.raise(key);
+                if !raised && !wait {
+                    return None;
+                }
+                assert!(
+                    raised,
+                    "this transaction reads the lock with others, and waiting for them could last forever: ask for `write` first"
+                );
+                mine.mode = Mode::Write;
+            }
+            mine.note(mode);
+            return Some(index);
+        }
+        let shared = self.contains(at, 1);
+        if shared {
+            if let Err(error) = self.tx().take_lane() {
+                drop(locks);
+                self.stop(error.into()); // LOCK-2
+            }
+            if wait {
+                self.inner().locks.acquire(key, mode);
+            } else if !self.inner().locks.try_acquire(key, mode) {
+                return None;
+            }
+        }
+        let mut mine = Mine { key, mode, shared, readers: 0, writer: false };
+        mine.note(mode);
+        locks.push(mine);
+        Some(locks.len() - 1)
+    }
+
+    /// A guard is dropped.
+    #[inline]
+    pub(crate) fn unguard(&self, index: usize, mode: Mode) {
+        let mut locks = self.locks.borrow_mut();
+        match mode {
+            Mode::Read => locks[index].readers -= 1,
+            Mode::Write => locks[index].writer = false,
+        }
+    }
+
+    /// LOCK-1.
+    pub(crate) fn release_locks(&self) {
+        for mine in self.locks.borrow_mut().drain(..).filter(|mine| mine.shared) {
+            self.inner().locks.release(mine.key);
+        }
+    }
+
+    /// Whether the transaction holds a lock that others could have held before (LOCK-4).
+    #[inline]
+    pub(crate) fn has_locked(&self) -> bool {
+        !self.locks.borrow().is_empty()
+    }
+}
+
+impl Mine {
+    fn note(&mut self, mode: Mode) {
+        match mode {
+            Mode::Read => self.readers += 1,
+            Mode::Write => self.writer = true,
+        }
+    }
+}
