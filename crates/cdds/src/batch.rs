@@ -19,7 +19,6 @@ use crate::hash::{OffsetMap, OffsetSet};
 use crate::layout::*;
 use crate::node::{Node, Query, order_indexes};
 use crate::pins::Published;
-use crate::sum::sum;
 use crate::tree::{Shared, below};
 use crate::version::View;
 use everbyte_heap::{Block, Op};
@@ -242,6 +241,8 @@ impl<'t> Batch<'t> {
             path.push((node, index));
             node = below(media, &node, child)?;
         }
+        // A write looks at every appended slot; asked for now, they come while the old entry is searched.
+        (node.slot_at(node.base())..node.slot_at(node.count())).step_by(64).for_each(|line| media.prefetch(line));
         Ok((path, node))
     }
 
@@ -249,7 +250,7 @@ impl<'t> Batch<'t> {
     fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<Record> {
         let mut flags = 0;
         let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
-        bytes.extend_from_slice(&u64::from(sum(query.sum, value) as u32).to_le_bytes());
+        bytes.extend_from_slice(&u64::from(query.sum.and(value).value()).to_le_bytes());
         self.key_part(query.key, &mut bytes, &mut flags)?;
         if value.len() > INLINE_VALUE {
             flags |= VALUE_OUT;
@@ -268,7 +269,7 @@ impl<'t> Batch<'t> {
             bytes.extend_from_slice(value);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         }
-        Ok(Record { bytes, flags, key_len: query.key.len(), value: value.len() as u64, key_sum: query.sum as u8 })
+        Ok(Record { bytes, flags, key_len: query.key.len(), value: value.len() as u64, key_sum: query.print })
     }
 
     /// Appends the key part of a record to `bytes`.
@@ -366,7 +367,7 @@ impl<'t> Batch<'t> {
         let mut dying = 0;
         #[allow(clippy::needless_range_loop)] // the number of the slot is what all else follows from
         for append in 0..APPENDS {
-            let index = node.base + append;
+            let index = node.base() + append;
             let (at, slot) = (node.slot_at(index), node.slot(index));
             // A slot that a crash tore may claim anything. What leads outside fills the node, and it is rebuilt.
             let room = slot.record_bytes(node.is_leaf());
@@ -416,7 +417,7 @@ impl<'t> Batch<'t> {
 
     /// Flushes the emptiness of empty slots, for the next version to reuse them (TREE-2).
     fn adopt_empty(&mut self, node: &Node<'_>) {
-        for at in (node.base..node.count()).filter(|&index| node.start(index) == 0).map(|index| node.slot_at(index)) {
+        for at in (node.base()..node.count()).filter(|&index| node.start(index) == 0).map(|index| node.slot_at(index)) {
             self.shared.media.adopt(at, 8);
             self.emptied.insert(at);
         }
@@ -430,7 +431,7 @@ impl<'t> Batch<'t> {
         self.store(at + 8, 0);
         self.store(at + 16, Slot::place(offset as usize, record.key_len, record.flags));
         self.store(at + 24, record.value);
-        self.store(node.heads + index as u64 * 8, head);
+        self.store(node.head_at(index), head);
         if node.is_leaf() {
             let byte = node.at + FINGERPRINTS_AT + index as u64;
             let shift = byte % 8 * 8;
@@ -449,18 +450,18 @@ impl<'t> Batch<'t> {
             count += 1;
         };
         for append in order_indexes(order) {
-            let other = node.base + append;
+            let other = node.base() + append;
             if append >= APPENDS || other == index || !self.view.born(node.start(other)) {
                 continue;
             }
             if !placed && node.order_against(other, key, head)? == Ordering::Greater {
-                push(index - node.base);
+                push(index - node.base());
                 placed = true;
             }
             push(append);
         }
         if !placed {
-            push(index - node.base);
+            push(index - node.base());
         }
         self.store(node.at + ORDER_AT, next | count as u64);
         Ok(())

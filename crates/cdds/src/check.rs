@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
 use crate::node::{Node, head_of};
-use crate::sum::sum;
+use crate::sum::Sum;
 use crate::tree::{Shared, Tree};
 use crate::version::{Life, View};
 use everbyte_store::{Finding, FindingKind};
@@ -88,7 +88,7 @@ impl Walk<'_> {
             let slot = node.slot(index);
             // Versions beyond the newest are void ones, or this is damage.
             for (stamp, name) in [(slot.start, "start"), (slot.end, "end")] {
-                if stamp > self.view.version && !self.view.voids.contains(stamp) {
+                if stamp > self.view.version && !self.view.void(stamp) {
                     self.find(
                         FindingKind::Damage,
                         node.slot_at(index),
@@ -125,21 +125,21 @@ impl Walk<'_> {
             let (at, slot) = (node.slot_at(index), node.slot(index));
             let (mut key, mut value) = (Vec::new(), Vec::new());
             node.key_into(&slot, &mut key)?;
-            let mut total = sum(0, &key);
+            let mut total = Sum::NONE.and(&key);
             if node.is_leaf() {
                 let byte = node.at + FINGERPRINTS_AT + index as u64;
-                if node.fingerprint(index) != total as u8 {
+                if node.fingerprint(index) != total.value() as u8 {
                     self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
                 }
                 node.value_into(&slot, &mut value)?;
-                total = sum(total, &value);
+                total = total.and(&value);
                 self.keys += 1;
                 if self.last_key.as_ref().is_some_and(|last| *last >= key) {
                     self.find(FindingKind::Damage, at, "keys are out of order");
                 }
                 self.last_key = Some(key.clone());
             }
-            if total as u32 != node.record_sum(&slot)? {
+            if total.value() != node.record_sum(&slot)? {
                 self.find(FindingKind::Damage, at, "a record fails its checksum");
             }
             if node.head(index) != head_of(&key, &prefix) {

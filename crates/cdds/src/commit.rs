@@ -65,8 +65,12 @@ impl Batch<'_> {
         }
         shared.counts.commits.fetch_add(1, Relaxed);
         let commit = Commit { version: next.version, mark: shared.media.mark() };
-        // Under the writer's lock, so that the queue is in the order of versions.
-        shared.pending.lock().push_back(next);
+        if shared.media.capabilities().fence_settles {
+            shared.pins.publish(next);
+        } else {
+            // Under the writer's lock, so that the queue is in the order of versions.
+            shared.pending.lock().push_back(next);
+        }
         Ok(commit)
     }
 

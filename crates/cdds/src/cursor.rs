@@ -1,14 +1,14 @@
 //! Walking a version in key order, both ways.
 //!
-//! The cursor keeps, for each level, the visible entries of one node; what it hands out is copied into its own buffers,
-//! so a concurrent writer cannot disturb it.
+//! The cursor keeps a place in one node of each level ([`Walk`], [`Entries`]). What it hands out is an [`Entry`], whose
+//! bytes are fetched only when they are asked for: copied into the cursor's own buffer and verified.
 
 use crate::error::{Result, damaged};
-use crate::layout::{APPENDS, KEY_OUT, ORDER_AT, SLOT, Slot, VALUE_OUT};
-use crate::node::{Node, Shape, order_indexes};
-use crate::sum::sum;
+use crate::layout::Slot;
+use crate::node::{Node, Shape};
 use crate::tree::Snapshot;
 use crate::version::View;
+use crate::walk::{Entries, Walk};
 use everbyte_media::Media;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -25,31 +25,98 @@ pub struct Cursor<'t> {
     /// What keeps the version: a pin of its own, or the batch it was borrowed from.
     keeper: Option<Snapshot>,
     batch: PhantomData<&'t ()>,
+    /// The inner nodes from the root down, each with the place behind the child the cursor is in.
     stack: Vec<Level>,
-    /// Spare levels, so that moving to the next leaf allocates nothing.
-    spare: Vec<Vec<u16>>,
-    /// The leaf the cursor is in, as it was when the cursor came.
-    leaf: Leaf,
-    /// The slot of the entry last handed out.
-    last: Slot,
-    /// What of the next leaf is to be prefetched next; 0: nothing.
-    ahead: u64,
-    /// Key and value of an entry with blocks of its own.
-    long: Vec<u8>,
+    /// The leaf the cursor is in, and the place there.
+    leaf: Option<Shape>,
+    entries: Entries,
+    /// What of the next leaf is to be prefetched next, and its end.
+    ahead: (u64, u64),
+    last: Last,
 }
 
+/// The entry last handed out.
+struct Last {
+    media: Media,
+    leaf: Option<Shape>,
+    slot: Slot,
+    /// For the bytes of key and value.
+    bytes: Vec<u8>,
+}
+
+impl Last {
+    #[inline]
+    fn node(&self) -> Result<Node<'_>> {
+        match &self.leaf {
+            Some(leaf) => leaf.on(&self.media),
+            None => damaged(0, "no entry was handed out"),
+        }
+    }
+}
+
+/// An entry that lies in the tree. Nothing of it has been fetched but its lengths.
+pub struct Entry<'c>(&'c mut Last);
+
+impl<'c> Entry<'c> {
+    /// Bytes of the key.
+    #[inline]
+    pub fn key_len(&self) -> usize {
+        self.0.slot.key_len()
+    }
+
+    /// Bytes of the value.
+    #[inline]
+    pub fn value_len(&self) -> u64 {
+        self.0.slot.value
+    }
+
+    /// How the key compares with another; fetches no more of it than that needs.
+    ///
+    /// # Errors
+    /// Damage.
+    #[inline]
+    pub fn compare(&self, key: &[u8]) -> Result<Ordering> {
+        self.0.node()?.compare(&self.0.slot, key)
+    }
+
+    /// The key alone. Unlike [`Entry::read`] this verifies nothing: the checksum covers the value too.
+    ///
+    /// # Errors
+    /// Damage that shows in the lengths.
+    pub fn key(self) -> Result<&'c [u8]> {
+        let mut bytes = std::mem::take(&mut self.0.bytes);
+        bytes.clear();
+        self.0.node()?.key_into(&self.0.slot, &mut bytes)?;
+        self.0.bytes = bytes;
+        Ok(&self.0.bytes)
+    }
+
+    /// Key and value, verified against their checksum; lent until the cursor moves.
+    ///
+    /// # Errors
+    /// Damage.
+    #[inline]
+    pub fn read(self) -> Result<(&'c [u8], &'c [u8])> {
+        let Last { media, leaf, slot, bytes } = self.0;
+        let Some(leaf) = leaf else { return damaged(0, "no entry was handed out") };
+        let (key_len, value_len) = leaf.on(media)?.entry_into(slot, bytes)?;
+        let (key, value) = bytes.split_at(key_len.next_multiple_of(8));
+        Ok((&key[..key_len], &value[..value_len]))
+    }
+}
+
+#[derive(Clone, Copy)]
 struct Level {
     node: Shape,
-    entries: Vec<u16>,
-    /// The cursor stands before this entry.
-    next: usize,
+    walk: Walk,
 }
 
 impl<'t> Cursor<'t> {
     pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<Snapshot>) -> Cursor<'t> {
-        let (stack, spare, leaf, ahead, long) = Default::default();
-        let last = Slot { start: 0, end: 0, place: 0, value: 0 };
-        Cursor { media, view, root, keeper, batch: PhantomData, stack, spare, leaf, last, ahead, long }
+        let slot = Slot { start: 0, end: 0, place: 0, value: 0 };
+        let last = Last { media: media.clone(), leaf: None, slot, bytes: Vec::new() };
+        let (stack, leaf, entries, ahead) = (Vec::with_capacity(6), None, Entries::NONE, (0, 0));
+        Cursor { media, view, root, keeper, batch: PhantomData, stack, leaf, entries, ahead, last }
     }
 
     /// Another cursor over the same version, standing nowhere yet.
@@ -65,31 +132,22 @@ impl<'t> Cursor<'t> {
         self.reset();
         let mut at = self.root;
         loop {
-            let mut entries = self.spare.pop().unwrap_or_default();
-            let node = Self::open(&self.media, &self.stack, at)?;
-            self.leaf.visible(&node, &self.view, &mut entries)?;
-            let head = node.query_head(key);
-            // In leaves the first entry not below the key; in inner nodes the first above it.
-            let leaf = node.is_leaf();
-            let (mut low, mut high) = (0, entries.len());
-            while low < high {
-                let middle = (low + high) / 2;
-                let before = match node.order_against(entries[middle].into(), key, head)? {
-                    Ordering::Less => true,
-                    Ordering::Equal => !leaf,
-                    Ordering::Greater => false,
-                };
-                if before { low = middle + 1 } else { high = middle }
+            let node = open(&self.media, &self.stack, at)?;
+            if node.is_leaf() {
+                self.entries.list(&node, &self.view)?;
+                self.entries.seek(&node, key)?;
+                self.leaf = Some(node.shape);
+                return self.look_ahead();
             }
-            let shape = node.shape;
-            if leaf {
-                self.stack.push(Level { node: shape, entries, next: low });
-                return Ok(());
-            }
-            // The entry before it covers the key; the first entry covers everything below it too.
-            let chosen = low.saturating_sub(1);
-            at = child(&node, &entries, chosen)?;
-            self.stack.push(Level { node: shape, entries, next: chosen + 1 });
+            let mut walk = Walk::behind(&node, &self.view, key)?;
+            // The entry before the place covers the key; the first one covers everything below it too.
+            let mut back = walk;
+            let chosen = match back.prev(&node, &self.view)? {
+                None => walk.next(&node, &self.view)?,
+                found => found,
+            };
+            self.stack.push(Level { node: node.shape, walk });
+            at = child(&node, chosen)?;
         }
     }
 
@@ -103,224 +161,150 @@ impl<'t> Cursor<'t> {
     }
 
     fn reset(&mut self) {
-        self.cut(0);
+        self.stack.clear();
+        (self.leaf, self.ahead) = (None, (0, 0));
     }
 
-    fn cut(&mut self, depth: usize) {
-        self.spare.extend(self.stack.drain(depth..).map(|level| level.entries));
-    }
-
-    /// The node at `at`, one level below the last on the stack.
-    fn open<'m>(media: &'m Media, stack: &[Level], at: u64) -> Result<Node<'m>> {
-        let node = Node::open(media, at)?;
-        match stack.last() {
-            Some(above) if node.level + 1 != above.node.level => damaged(at, "a child has the wrong level"),
-            _ => Ok(node),
-        }
-    }
-
-    /// Pushes the node at `at` and its first (or last) descendants.
+    /// Goes down the left (or right) edge from the node at `at`.
     fn descend(&mut self, mut at: u64, forward: bool) -> Result<()> {
         loop {
-            let mut entries = self.spare.pop().unwrap_or_default();
-            let node = Self::open(&self.media, &self.stack, at)?;
-            self.leaf.visible(&node, &self.view, &mut entries)?;
-            let shape = node.shape;
+            let node = open(&self.media, &self.stack, at)?;
             if node.is_leaf() {
-                let next = if forward { 0 } else { entries.len() };
-                self.stack.push(Level { node: shape, entries, next });
+                self.entries.list(&node, &self.view)?;
+                if !forward {
+                    self.entries.seek_end();
+                }
+                self.leaf = Some(node.shape);
                 return Ok(());
             }
-            let chosen = if forward { 0 } else { entries.len().saturating_sub(1) };
-            at = child(&node, &entries, chosen)?;
-            self.stack.push(Level { node: shape, entries, next: chosen + 1 });
+            let mut walk = if forward { Walk::at_start(&node) } else { Walk::at_end(&node) };
+            let mut back = walk;
+            let chosen = if forward { walk.next(&node, &self.view)? } else { back.prev(&node, &self.view)? };
+            self.stack.push(Level { node: node.shape, walk });
+            at = child(&node, chosen)?;
         }
+    }
+
+    /// Finds out which leaf comes next, if it has the same parent, so that it can be fetched in time.
+    fn look_ahead(&mut self) -> Result<()> {
+        self.ahead = (0, 0);
+        if let (Some(parent), Some(leaf)) = (self.stack.last(), &self.leaf) {
+            let (node, mut walk) = (parent.node.on(&self.media)?, parent.walk);
+            if let Some(next) = walk.next(&node, &self.view)? {
+                let at = node.child(next);
+                // As long as this one and half full behind its base: a good guess.
+                self.ahead = (at, at + u64::from(leaf.base_end / 2 + leaf.size / 2));
+            }
+        }
+        Ok(())
     }
 
     /// The entry behind the cursor; the cursor moves past it. `None` at the end.
     ///
     /// # Errors
     /// Damage.
-    #[allow(clippy::should_implement_trait)] // lends its buffers, which an Iterator cannot
-    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+    #[allow(clippy::should_implement_trait)] // lends its buffer, which an Iterator cannot
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>> {
         loop {
-            let Some(leaf) = self.stack.last_mut() else { return Ok(None) };
-            if let Some(&index) = leaf.entries.get(leaf.next) {
-                leaf.next += 1;
-                let shape = leaf.node;
-                if self.ahead != 0 {
-                    (0..AHEAD_LINES).for_each(|line| self.media.prefetch(self.ahead + line * 64));
-                    self.ahead += AHEAD_LINES * 64;
+            let Some(leaf) = &self.leaf else { return Ok(None) };
+            if let Some(index) = self.entries.next() {
+                if self.ahead.0 < self.ahead.1 {
+                    (0..AHEAD_LINES).for_each(|line| self.media.prefetch(self.ahead.0 + line * 64));
+                    self.ahead.0 += AHEAD_LINES * 64;
                 }
-                return self.fetch(shape, index.into()).map(Some);
+                self.last.slot = leaf.on(&self.media)?.slot(index);
+                if self.last.leaf.is_none_or(|last| last.at != leaf.at) {
+                    self.last.leaf = Some(*leaf);
+                }
+                return Ok(Some(Entry(&mut self.last)));
             }
-            // Up to the first level with a next child, and down its left edge.
-            let more = |level: &Level| level.node.level > 0 && level.next < level.entries.len();
-            let Some(depth) = self.stack.iter().rposition(more) else { return Ok(None) };
-            self.cut(depth + 1);
-            self.ahead = 0;
-            let level = &self.stack[depth];
-            let node = level.node.on(&self.media)?;
-            let at = child(&node, &level.entries, level.next)?;
-            if let Some(&after) = level.entries.get(level.next + 1) {
-                self.ahead = node.child(after.into());
+            if !self.next_leaf()? {
+                return Ok(None);
             }
-            self.stack[depth].next += 1;
-            self.descend(at, true)?;
         }
+    }
+
+    /// Moves up to the first level with a next child, and down its left edge.
+    fn next_leaf(&mut self) -> Result<bool> {
+        for depth in (0..self.stack.len()).rev() {
+            let level = &mut self.stack[depth];
+            let node = level.node.on(&self.media)?;
+            if let Some(next) = level.walk.next(&node, &self.view)? {
+                let at = node.child(next);
+                self.stack.truncate(depth + 1);
+                self.descend(at, true)?;
+                self.look_ahead()?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The entry before the cursor; the cursor moves before it. `None` at the beginning.
     ///
     /// # Errors
     /// Damage.
-    pub fn prev(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+    pub fn prev(&mut self) -> Result<Option<Entry<'_>>> {
         loop {
-            let Some(leaf) = self.stack.last_mut() else { return Ok(None) };
-            if leaf.next > 0 {
-                leaf.next -= 1;
-                let (shape, index) = (leaf.node, leaf.entries[leaf.next]);
-                return self.fetch(shape, index.into()).map(Some);
-            }
-            // `next` of an inner level is one past the child the cursor is in.
-            let more = |level: &Level| level.node.level > 0 && level.next > 1;
-            let Some(depth) = self.stack.iter().rposition(more) else { return Ok(None) };
-            self.cut(depth + 1);
-            let level = &self.stack[depth];
-            let at = child(&level.node.on(&self.media)?, &level.entries, level.next - 2)?;
-            self.stack[depth].next -= 1;
-            self.descend(at, false)?;
-        }
-    }
-
-    /// The key of the entry last handed out; only after `next` or `prev` handed one out.
-    pub fn last_key(&self) -> &[u8] {
-        match self.last.has(KEY_OUT | VALUE_OUT) {
-            true => self.long.get(..self.last.key_len()).unwrap_or_default(),
-            false => self.leaf.entry(&self.last).map_or(&[], |(key, _)| key),
-        }
-    }
-
-    #[inline]
-    fn fetch(&mut self, shape: Shape, index: usize) -> Result<(&[u8], &[u8])> {
-        if self.leaf.at != shape.at {
-            self.leaf.copy(&shape.on(&self.media)?)?;
-        }
-        let slot = self.leaf.slot(index);
-        self.last = slot;
-        if !slot.has(KEY_OUT | VALUE_OUT) {
-            return self.leaf.entry(&slot);
-        }
-        let node = shape.on(&self.media)?;
-        self.long.clear();
-        node.key_into(&slot, &mut self.long)?;
-        node.value_into(&slot, &mut self.long)?;
-        let (key, value) = self.long.split_at(slot.key_len());
-        if sum(sum(0, key), value) as u32 != node.record_sum(&slot)? {
-            return damaged(shape.at, "a record fails its checksum");
-        }
-        Ok((key, value))
-    }
-}
-
-/// A leaf's slots and records, copied in one go: walking them then costs a few instructions an entry.
-///
-/// What the version sees in them cannot change, and only that is looked at.
-#[derive(Default)]
-struct Leaf {
-    at: u64,
-    heads: usize,
-    slots: usize,
-    bytes: Vec<u8>,
-}
-
-impl Leaf {
-    fn copy(&mut self, node: &Node<'_>) -> Result<()> {
-        (self.at, self.heads, self.slots) = (0, (node.heads - node.at) as usize, (node.slots - node.at) as usize);
-        self.bytes.clear();
-        node.copy_into(&mut self.bytes)?;
-        self.at = node.at;
-        Ok(())
-    }
-
-    /// The entries of a node that `view` sees, in key order; a leaf is copied for it.
-    fn visible(&mut self, node: &Node<'_>, view: &View, into: &mut Vec<u16>) -> Result<()> {
-        if !node.is_leaf() {
-            return node.visible(view, into);
-        }
-        self.copy(node)?;
-        into.clear();
-        let mut appended = [(0, 0); APPENDS];
-        let mut count = 0;
-        let mut named = 0_u16;
-        for append in order_indexes(self.word(ORDER_AT as usize)) {
-            let index = node.base + append;
-            let slot = self.slot(index);
-            // The second look: the writer may have been reusing the slot while it was copied. Each is taken once.
-            if append < APPENDS
-                && named & (1 << append) == 0
-                && view.sees(slot.start, slot.end)
-                && node.start(index) == slot.start
-            {
-                named |= 1 << append;
-                appended[count] = (index, self.word(self.heads + index * 8));
-                count += 1;
-            }
-        }
-        let mut appended = &appended[..count];
-        for index in 0..node.base {
-            let at = self.slots + index * SLOT as usize;
-            if !view.sees(self.word(at), self.word(at + 8)) {
-                continue;
-            }
-            if let Some(mut first) = appended.first() {
-                let head = self.word(self.heads + index * 8);
-                while first.1 < head || (first.1 == head && node.compare_slots(first.0, index)? == Ordering::Less) {
-                    into.push(first.0 as u16);
-                    appended = &appended[1..];
-                    match appended.first() {
-                        Some(next) => first = next,
-                        None => break,
-                    }
+            let Some(leaf) = &self.leaf else { return Ok(None) };
+            if let Some(index) = self.entries.prev() {
+                self.last.slot = leaf.on(&self.media)?.slot(index);
+                if self.last.leaf.is_none_or(|last| last.at != leaf.at) {
+                    self.last.leaf = Some(*leaf);
                 }
+                return Ok(Some(Entry(&mut self.last)));
             }
-            into.push(index as u16);
+            if !self.prev_leaf()? {
+                return Ok(None);
+            }
         }
-        into.extend(appended.iter().map(|&(append, _)| append as u16));
-        Ok(())
     }
 
-    #[inline]
-    fn word(&self, at: usize) -> u64 {
-        self.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    }
-
-    #[inline]
-    fn slot(&self, index: usize) -> Slot {
-        let at = self.slots + index * SLOT as usize;
-        let Some(bytes) = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<{ SLOT as usize }>()) else {
-            return Slot { start: 0, end: 0, place: 0, value: 0 };
-        };
-        zerocopy::transmute!(*bytes)
-    }
-
-    #[inline]
-    fn entry(&self, slot: &Slot) -> Result<(&[u8], &[u8])> {
-        let record = slot.record() as usize;
-        let key = self.bytes.get(record + 8..record + 8 + slot.key_len());
-        let value_at = record + 8 + slot.key_bytes() as usize;
-        let value = self.bytes.get(value_at..value_at.saturating_add(slot.value as usize));
-        match (key, value) {
-            (Some(key), Some(value)) => Ok((key, value)),
-            _ => damaged(self.at, "a record leads outside its node"),
+    /// As [`Cursor::next_leaf`], the other way.
+    fn prev_leaf(&mut self) -> Result<bool> {
+        for depth in (0..self.stack.len()).rev() {
+            let level = &mut self.stack[depth];
+            let node = level.node.on(&self.media)?;
+            let mut back = level.walk;
+            back.prev(&node, &self.view)?; // the child the cursor is in
+            let before = back;
+            if let Some(previous) = back.prev(&node, &self.view)? {
+                level.walk = before;
+                let at = node.child(previous);
+                self.stack.truncate(depth + 1);
+                self.descend(at, false)?;
+                return Ok(true);
+            }
         }
+        Ok(false)
+    }
+
+    /// The key of the entry last handed out; `None` before the first.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn last_key(&self) -> Result<Option<Vec<u8>>> {
+        let Some(leaf) = &self.last.leaf else { return Ok(None) };
+        let mut key = Vec::new();
+        leaf.on(&self.media)?.key_into(&self.last.slot, &mut key)?;
+        Ok(Some(key))
+    }
+}
+
+/// The node at `at`, one level below the last on the stack.
+fn open<'m>(media: &'m Media, stack: &[Level], at: u64) -> Result<Node<'m>> {
+    let node = Node::open(media, at)?;
+    match stack.last() {
+        Some(above) if node.level + 1 != above.node.level => damaged(at, "a child has the wrong level"),
+        _ => Ok(node),
     }
 }
 
 /// Where the chosen entry of an inner node leads.
-fn child(node: &Node<'_>, entries: &[u16], which: usize) -> Result<u64> {
-    match entries.get(which) {
-        Some(&index) => Ok(node.child(index.into())),
+fn child(node: &Node<'_>, chosen: Option<usize>) -> Result<u64> {
+    match chosen {
+        Some(index) => Ok(node.child(index)),
         None => damaged(node.at, "an inner node without entries"),
     }
 }

@@ -159,7 +159,8 @@ pub struct TreeHeader {
 const _: () = assert!(size_of::<TreeHeader>() == 64);
 
 pub const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
-pub const TREE_FORMAT: u32 = 1;
+/// Format 2 has another sum than format 1, which no release wrote.
+pub const TREE_FORMAT: u32 = 2;
 
 /// Where the tree's fixed parts lie, relative to its header: each in lines of its own.
 pub const COMMIT_AT: u64 = 64;

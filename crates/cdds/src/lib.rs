@@ -8,7 +8,7 @@
 //! - [`Batch`]: one version in the making
 //! - [`Snapshot`] and [`Cursor`]: reading a version that stays
 //!
-//! The map: `layout` (bytes on media), `node` (reading), `build` (writing whole nodes), `batch` and `replace` (what a put
+//! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order), `build` (writing whole nodes), `batch` and `replace` (what a put
 //! does), `commit`, `reclaim` (what becomes of the dead), `recover`, `check`. Format: docs/formats/tree.md.
 
 #![forbid(unsafe_code)]
@@ -30,9 +30,10 @@ mod replace;
 mod sum;
 mod tree;
 mod version;
+mod walk;
 
 pub use batch::Batch;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Entry};
 pub use error::{Error, Result};
 pub use layout::{KEY_MAX, VALUE_MAX};
-pub use tree::{Commit, Snapshot, Stats, Tree};
+pub use tree::{Commit, Snapshot, Stats, Tree, UNSETTLED_MAX};

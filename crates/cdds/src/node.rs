@@ -13,7 +13,7 @@
 
 use crate::error::{Result, damaged};
 use crate::layout::*;
-use crate::sum::sum;
+use crate::sum::Sum;
 use crate::version::View;
 use everbyte_media::{Media, Window};
 use std::cmp::Ordering;
@@ -23,15 +23,16 @@ use std::cmp::Ordering;
 pub(crate) struct Shape {
     pub at: u64,
     pub level: u8,
-    pub base: usize,
+    pub prefix_len: u8,
+    base: u16,
     pub size: u32,
     pub base_end: u32,
-    pub prefix_len: usize,
-    /// Offset of the array of heads in the store.
-    pub heads: u64,
-    /// Offset of the array of slots in the store.
-    pub slots: u64,
+    /// Offset of the array of heads in the node.
+    heads: u32,
+    /// Offset of the array of slots in the node.
+    slots: u32,
 }
+const _: () = assert!(size_of::<Shape>() == 32); // copied often
 
 /// A node that can be read.
 #[derive(Clone, Copy)]
@@ -49,6 +50,24 @@ impl std::ops::Deref for Node<'_> {
 }
 
 impl Shape {
+    /// Slots written with the node.
+    #[inline]
+    pub(crate) fn base(&self) -> usize {
+        self.base.into()
+    }
+
+    /// Offset of the array of slots in the store.
+    #[inline]
+    pub(crate) fn slots(&self) -> u64 {
+        self.at + u64::from(self.slots)
+    }
+
+    /// Offset of the head of slot `index` in the store.
+    #[inline]
+    pub(crate) fn head_at(&self, index: usize) -> u64 {
+        self.at + u64::from(self.heads) + index as u64 * 8
+    }
+
     /// The node again: its bytes stay where they are for as long as a version that sees it is pinned.
     #[inline]
     pub(crate) fn on<'m>(&self, media: &'m Media) -> Result<Node<'m>> {
@@ -70,13 +89,16 @@ pub(crate) fn parts(level: u8, base: usize) -> (u64, u64, u64) {
 #[derive(Clone, Copy)]
 pub(crate) struct Query<'k> {
     pub key: &'k [u8],
-    /// Checksum of the key: its low byte is the fingerprint, and a record's checksum continues it.
-    pub sum: u64,
+    /// Sum of the key, which a record's continues.
+    pub sum: Sum,
+    /// The key's fingerprint.
+    pub print: u8,
 }
 
 impl<'k> Query<'k> {
     pub(crate) fn new(key: &'k [u8]) -> Query<'k> {
-        Query { key, sum: sum(0, key) }
+        let sum = Sum::NONE.and(key);
+        Query { key, sum, print: sum.value() as u8 }
     }
 }
 
@@ -131,7 +153,8 @@ impl<'m> Node<'m> {
         else {
             return damaged(at, "a node's sizes contradict each other");
         };
-        let shape = Shape { at, level, base, size, base_end, prefix_len, heads: at + heads, slots: at + slots };
+        let (prefix_len, base) = (prefix_len as u8, base as u16);
+        let shape = Shape { at, level, base, size, base_end, prefix_len, heads: heads as u32, slots: slots as u32 };
         Ok(Node { shape, window, media })
     }
 
@@ -140,28 +163,25 @@ impl<'m> Node<'m> {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.base + APPENDS
+        self.base() + APPENDS
     }
 
     #[inline]
     pub(crate) fn slot_at(&self, index: usize) -> u64 {
-        self.slots + index as u64 * SLOT
+        self.slots() + index as u64 * SLOT
     }
 
     #[inline]
     fn slot_offset(&self, index: usize) -> usize {
-        (self.slots - self.at) as usize + index * SLOT as usize
+        self.slots as usize + index * SLOT as usize
     }
 
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
-        let (at, window) = (self.slot_offset(index), &self.window);
-        Slot {
-            start: window.load(at),
-            end: window.load(at + 8),
-            place: window.load(at + 16),
-            value: window.load(at + 24),
-        }
+        let [start, end, place, value] = self.window.words(self.slot_offset(index));
+        // What its words say is from after `start` was read.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        Slot { start, end, place, value }
     }
 
     /// What slot `index` of an inner node leads to.
@@ -181,6 +201,13 @@ impl<'m> Node<'m> {
         self.stamps(index).is_some_and(|(start, end)| view.sees(start, end))
     }
 
+    /// As [`Node::sees`], for a slot of the base: those are never reused, so there is no need to look twice.
+    #[inline]
+    pub(crate) fn sees_base(&self, view: &View, index: usize) -> bool {
+        let at = self.slot_offset(index);
+        view.sees(self.window.load(at), self.window.load(at + 8))
+    }
+
     /// Start and end of a slot, read as one; `None` where the writer is reusing it.
     #[inline]
     fn stamps(&self, index: usize) -> Option<(u64, u64)> {
@@ -196,7 +223,7 @@ impl<'m> Node<'m> {
 
     #[inline]
     pub(crate) fn head(&self, index: usize) -> u64 {
-        self.window.load((self.heads - self.at) as usize + index * 8)
+        self.window.load(self.heads as usize + index * 8)
     }
 
     pub(crate) fn birth(&self) -> u64 {
@@ -209,16 +236,16 @@ impl<'m> Node<'m> {
         for (word, chunk) in buffer.chunks_exact_mut(8).enumerate() {
             chunk.copy_from_slice(&self.window.load(40 + word * 8).to_le_bytes());
         }
-        &buffer[..self.prefix_len]
+        &buffer[..usize::from(self.prefix_len)]
     }
 
     /// The head of `key` here; the same as [`head_of`] with this node's prefix, but a word at a time.
     #[inline]
     pub(crate) fn query_head(&self, key: &[u8]) -> u64 {
-        for (word, from) in (0..self.prefix_len).step_by(8).enumerate() {
+        for (word, from) in (0..usize::from(self.prefix_len)).step_by(8).enumerate() {
             let theirs = self.window.load(40 + word * 8).swap_bytes();
             // Bytes behind the prefix are zero in the header; they do not count in the key.
-            let beyond = (from + 8).saturating_sub(self.prefix_len) * 8;
+            let beyond = (from + 8).saturating_sub(self.prefix_len.into()) * 8;
             let ours = word_at(key, from) >> beyond << beyond;
             match ours.cmp(&theirs) {
                 Ordering::Less => return 0,
@@ -226,7 +253,7 @@ impl<'m> Node<'m> {
                 Ordering::Equal => {}
             }
         }
-        if key.len() < self.prefix_len { 0 } else { word_at(key, self.prefix_len) }
+        if key.len() < usize::from(self.prefix_len) { 0 } else { word_at(key, self.prefix_len.into()) }
     }
 
     /// The record of `slot`, if it lies inside the node (NODE-1).
@@ -298,15 +325,32 @@ impl<'m> Node<'m> {
         Ok(())
     }
 
-    /// Appends the node, up to its last record.
-    pub(crate) fn copy_into(&self, into: &mut Vec<u8>) -> Result<()> {
-        let ends = (self.base..self.count()).map(|index| {
-            let slot = self.slot(index);
-            slot.record().saturating_add(slot.record_bytes(self.is_leaf()))
-        });
-        let end = ends.fold(u64::from(self.base_end), u64::max).min(self.size.into());
-        self.window.append_to(0, end as usize, into);
-        Ok(())
+    /// Copies key and value of a leaf's slot into `entry`, the value at the word behind the key, and verifies them;
+    /// returns the lengths of both.
+    #[inline]
+    pub(crate) fn entry_into(&self, slot: &Slot, entry: &mut Vec<u8>) -> Result<(usize, usize)> {
+        let (record, key_len, value_len) = (self.record(slot)?, slot.key_len(), slot.value as usize);
+        let value_at = key_len.next_multiple_of(8);
+        let total = if slot.has(KEY_OUT | VALUE_OUT) {
+            entry.clear();
+            self.key_into(slot, entry)?;
+            entry.resize(value_at, 0);
+            self.value_into(slot, entry)?;
+            Sum::NONE.and(&entry[..key_len]).and(&entry[value_at..])
+        } else {
+            // Nearly always: no longer than the buffer already is.
+            let len = value_at + value_len.next_multiple_of(8);
+            if entry.len() < len {
+                entry.resize(INLINE_KEY + INLINE_VALUE, 0);
+            }
+            let (key, value) = entry[..len].split_at_mut(value_at);
+            let (key_from, value_from) = (record + 8, record + 8 + value_at);
+            Sum::NONE.copied(&self.window, key_from, key, key_len).copied(&self.window, value_from, value, value_len)
+        };
+        if total.value() != self.window.load(record) as u32 {
+            return damaged(self.at, "a record fails its checksum");
+        }
+        Ok((key_len, value_len))
     }
 
     /// The fingerprint of slot `index` of a leaf.
@@ -329,17 +373,13 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// How many base entries are smaller than `key`; with `or_equal`, not larger.
+    /// How many base entries are not larger than `key`.
     #[inline]
-    pub(crate) fn rank(&self, key: &[u8], head: u64, or_equal: bool) -> Result<usize> {
-        let (mut low, mut high) = (0, self.base);
+    pub(crate) fn rank(&self, key: &[u8], head: u64) -> Result<usize> {
+        let (mut low, mut high) = (0, self.base());
         while low < high {
             let middle = (low + high) / 2;
-            let before = match self.order_against(middle, key, head)? {
-                Ordering::Less => true,
-                Ordering::Equal => or_equal,
-                Ordering::Greater => false,
-            };
+            let before = self.order_against(middle, key, head)? != Ordering::Greater;
             if before { low = middle + 1 } else { high = middle }
         }
         Ok(low)
@@ -351,11 +391,11 @@ impl<'m> Node<'m> {
         let head = self.query_head(key);
         // Entries that died since the node was written are covered by appended ones with the same or a larger
         // separator, so stepping left over them is short.
-        let rank = self.rank(key, head, true)?;
+        let rank = self.rank(key, head)?;
         let based = (0..rank).rev().find(|&index| self.sees(view, index));
         let mut best = based;
         for append in order_indexes(self.order()).rev() {
-            let index = self.base + append;
+            let index = self.base() + append;
             // Heads lie together: most of the entries behind the key are passed over without touching their slots.
             if append >= APPENDS || self.head(index) > head || !self.sees(view, index) {
                 continue;
@@ -400,7 +440,7 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn find(&self, view: &View, query: &Query<'_>) -> Result<Option<(usize, Slot)>> {
         const LOW: u64 = 0x0101_0101_0101_0101;
-        let pattern = u64::from(query.sum as u8) * LOW;
+        let pattern = u64::from(query.print) * LOW;
         for word in 0..self.count().div_ceil(8) {
             let different = self.window.load(FINGERPRINTS_AT as usize + word * 8) ^ pattern;
             // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too; keys decide.
@@ -440,14 +480,14 @@ impl<'m> Node<'m> {
         let mut count = 0;
         for append in order_indexes(self.order()) {
             // A damaged word may name a slot twice or out of range; each is taken once.
-            if append < APPENDS && seen & (1 << append) == 0 && keep(self.base + append) {
+            if append < APPENDS && seen & (1 << append) == 0 && keep(self.base() + append) {
                 seen |= 1 << append;
-                appended[count] = (self.base + append, self.head(self.base + append));
+                appended[count] = (self.base() + append, self.head(self.base() + append));
                 count += 1;
             }
         }
         let mut appended = &appended[..count];
-        for index in 0..self.base {
+        for index in 0..self.base() {
             // Slots of the base are never reused: no need to look twice.
             let at = self.slot_offset(index);
             if !wanted(self.window.load(at), self.window.load(at + 8)) {

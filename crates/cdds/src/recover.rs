@@ -16,7 +16,7 @@ use crate::error::{Error, Result, damaged};
 use crate::layout::*;
 use crate::node::Node;
 use crate::pins::{Pins, Published};
-use crate::sum::inner_sum;
+use crate::sum::sum;
 use crate::tree::{Shared, Tally, Tree};
 use crate::version::Life;
 use crate::version::{View, Voids};
@@ -47,7 +47,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     let mut items = Items::default();
     let leaf = heap.reserve(size_for(0, 0, 0) as u64)?;
     media.copy_nt(leaf.at, &image(0, FIRST, leaf.size as usize & !63, &items, 0..0));
-    items.bytes.extend_from_slice(&u64::from(inner_sum(b"")).to_le_bytes());
+    items.bytes.extend_from_slice(&u64::from(sum(b"")).to_le_bytes());
     let item =
         crate::build::Item { start: FIRST, end: 0, flags: 0, key_len: 0, value: leaf.at, record: 0..8, key_sum: 0 };
     items.list.push(item);
@@ -90,6 +90,9 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     }
     if header.format > TREE_FORMAT {
         return Err(Error::NewerFormat { found: header.format, known: TREE_FORMAT });
+    }
+    if header.format < TREE_FORMAT {
+        return damaged(header_at, "a tree of format 1, which no release wrote; export it with the build that made it");
     }
     if header.checksum != header_sum(header) || !header.area.is_multiple_of(8) || !media.holds(header.area, AREA) {
         return damaged(header_at, "the tree's header fails its checksum");
@@ -267,7 +270,7 @@ pub(crate) fn store_voids(shared: &Shared, mut voids: Voids) -> Result<()> {
 
 /// Takes the stamps of void versions out of the whole tree. Readers see the same before and after.
 fn scrub(shared: &Shared, voids: &Voids) -> Result<()> {
-    let view = View { version: u64::MAX >> 2, voids: Arc::new(voids.clone()) };
+    let view = View::new(u64::MAX >> 2, Arc::new(voids.clone()));
     scrub_node(shared, &view, shared.writer_root(), Life::Live, 0)?;
     shared.media.fence();
     Ok(())
@@ -280,18 +283,18 @@ fn scrub_node(shared: &Shared, view: &View, at: u64, life: Life, depth: usize) -
         return damaged(at, "the tree is deeper than any tree");
     }
     // A stamp that a dead process already took out, but did not flush, must be out for good before the list forgets it.
-    media.adopt(node.slots, node.count() as u64 * SLOT);
+    media.adopt(node.slots(), node.count() as u64 * SLOT);
     for index in 0..node.count() {
         let (slot_at, slot) = (node.slot_at(index), node.slot(index));
         if slot.start == 0 {
             continue;
         }
-        if view.voids.contains(slot.start) {
+        if view.void(slot.start) {
             media.store(slot_at, 0);
             media.flush(slot_at, 8);
             continue;
         }
-        if view.voids.contains(slot.end) {
+        if view.void(slot.end) {
             media.store(slot_at + 8, 0);
             media.flush(slot_at + 8, 8);
         }

@@ -12,7 +12,7 @@ use crate::build::{Item, Items, image, separator, size_for};
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, extend_from};
-use crate::sum::inner_sum;
+use crate::sum::sum;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -226,7 +226,7 @@ impl<'t> Batch<'t> {
     }
 
     fn inner_record(&mut self, child: &Child) -> Result<Record> {
-        let (mut bytes, mut flags) = (u64::from(inner_sum(&child.separator)).to_le_bytes().to_vec(), 0);
+        let (mut bytes, mut flags) = (u64::from(sum(&child.separator)).to_le_bytes().to_vec(), 0);
         self.key_part(&child.separator, &mut bytes, &mut flags)?;
         Ok(Record { bytes, flags, key_len: child.separator.len(), value: child.at, key_sum: 0 })
     }

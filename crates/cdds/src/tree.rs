@@ -27,7 +27,6 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::node::{Node, Query};
 use crate::pins::{Pins, Published, Ticket};
-use crate::sum::sum;
 use crate::version::{View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
@@ -37,6 +36,9 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Versions that may be committed and not settled.
+pub const UNSETTLED_MAX: u64 = 256;
 
 /// A versioned tree. Cheap to clone; clones are one tree.
 #[derive(Clone)]
@@ -143,7 +145,20 @@ impl Tree {
     }
 
     /// Waits for the writer's turn and begins a version.
+    ///
+    /// Commits that nobody settles are settled here, [`UNSETTLED_MAX`] at a time: what they replaced would be kept for ever.
     pub fn batch(&self) -> Batch<'_> {
+        let behind = self
+            .shared
+            .pending
+            .lock()
+            .back()
+            .copied()
+            .filter(|newest| newest.version > self.shared.pins.published().version + UNSETTLED_MAX);
+        if let Some(newest) = behind {
+            // An error poisons the store: whoever settles or writes next is told.
+            let _ = self.settle(Commit { version: newest.version, mark: self.shared.media.mark() });
+        }
         Batch::begin(&self.shared)
     }
 
@@ -201,7 +216,7 @@ impl Tree {
 
 impl Shared {
     pub(crate) fn view(&self, version: u64) -> View {
-        View { version, voids: self.voids.load_full() }
+        View::new(version, self.voids.load_full())
     }
 
     pub(crate) fn get(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -216,7 +231,7 @@ impl Shared {
         let Some((_, slot)) = node.find(view, &query)? else { return Ok(None) };
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
-        if sum(query.sum, &value) as u32 != node.record_sum(&slot)? {
+        if query.sum.and(&value).value() != node.record_sum(&slot)? {
             return crate::error::damaged(node.at, "a record fails its checksum");
         }
         Ok(Some(value))
@@ -226,7 +241,8 @@ impl Shared {
 /// Opens the child of an inner node; its level must be lower.
 #[inline]
 pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Result<Node<'m>> {
-    media.prefetch(child);
+    // The header, and what a search looks at next: fingerprints or heads.
+    (0..3).for_each(|line| media.prefetch(child + line * 64));
     let node = Node::open(media, child)?;
     if node.level + 1 != parent.level {
         return crate::error::damaged(child, "a child has the wrong level");

@@ -28,26 +28,39 @@ impl Voids {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub version: u64,
-    pub voids: Arc<Voids>,
+    voids: Arc<Voids>,
+    /// The newest void version: most stamps are newer, which saves looking at the list.
+    void_last: u64,
 }
 
 impl View {
+    pub(crate) fn new(version: u64, voids: Arc<Voids>) -> View {
+        let void_last = voids.0.last().map_or(0, |last| last.1);
+        View { version, voids, void_last }
+    }
+
+    /// Whether this version never committed.
+    #[inline]
+    pub(crate) fn void(&self, version: u64) -> bool {
+        version <= self.void_last && self.voids.contains(version)
+    }
+
     /// Whether an entry with these stamps is there at this version (VER-2).
     #[inline]
     pub(crate) fn sees(&self, start: u64, end: u64) -> bool {
-        self.born(start) && (end == 0 || end > self.version || self.voids.contains(end))
+        self.born(start) && (end == 0 || end > self.version || self.void(end))
     }
 
     /// Whether an entry with this start exists at this version or existed before.
     #[inline]
     pub(crate) fn born(&self, start: u64) -> bool {
-        start != 0 && start <= self.version && !self.voids.contains(start)
+        start != 0 && start <= self.version && !self.void(start)
     }
 
     /// Whether an entry with this end was deleted or moved, at this version or before.
     #[inline]
     pub(crate) fn ended(&self, end: u64) -> bool {
-        end != 0 && end <= self.version && !self.voids.contains(end)
+        end != 0 && end <= self.version && !self.void(end)
     }
 }
 
@@ -80,7 +93,7 @@ mod tests {
 
     #[test]
     fn void_versions_never_start_and_never_end() {
-        let view = View { version: 10, voids: Arc::new(Voids(vec![(3, 4), (8, 8)])) };
+        let view = View::new(10, Arc::new(Voids(vec![(3, 4), (8, 8)])));
         assert!(view.sees(1, 0) && view.sees(10, 0) && view.sees(5, 11));
         assert!(!view.sees(0, 0) && !view.sees(11, 0) && !view.sees(2, 7) && !view.sees(5, 10));
         assert!(!view.sees(3, 0) && !view.sees(4, 0) && !view.sees(8, 0), "a void start is never");

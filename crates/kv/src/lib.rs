@@ -34,5 +34,5 @@ mod snapshot;
 pub use error::{Error, Result};
 pub use everbyte_cdds::{Commit, Stats};
 pub use kv::{Batch, Kv};
-pub use range::Range;
+pub use range::{Entry, Range};
 pub use snapshot::Snapshot;

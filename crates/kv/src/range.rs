@@ -1,7 +1,8 @@
 //! Iterating over a range of keys, from both ends.
 
 use crate::Result;
-use everbyte_cdds::Cursor;
+use everbyte_cdds::{self as cdds, Cursor};
+use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
 
 /// A range of keys as `low..high`; without a high bound it goes to the end.
@@ -44,29 +45,53 @@ impl Bounds {
     }
 }
 
-/// Entries in key order; [`DoubleEndedIterator`] walks them from the end. After an error it ends.
+/// An entry that a [`Range`] has come to. Nothing of it has been fetched but its lengths.
+pub struct Entry<'r>(cdds::Entry<'r>);
+
+impl<'r> Entry<'r> {
+    /// Bytes of the key.
+    #[inline]
+    pub fn key_len(&self) -> usize {
+        self.0.key_len()
+    }
+
+    /// Bytes of the value.
+    #[inline]
+    pub fn value_len(&self) -> u64 {
+        self.0.value_len()
+    }
+
+    /// The key alone. Unlike [`Entry::read`] this verifies nothing: the checksum covers the value too.
+    ///
+    /// # Errors
+    /// Damage that shows in the lengths.
+    pub fn key(self) -> Result<&'r [u8]> {
+        Ok(self.0.key()?)
+    }
+
+    /// Key and value, verified against their checksum; lent until the range moves.
+    ///
+    /// # Errors
+    /// Damage of this entry. The range can go on behind it.
+    #[inline]
+    pub fn read(self) -> Result<(&'r [u8], &'r [u8])> {
+        Ok(self.0.read()?)
+    }
+}
+
+/// Entries in key order; [`DoubleEndedIterator`] walks them from the end. A damaged entry is an error in its place;
+/// after damage that hides where to go on, the range ends.
 pub struct Range<'a> {
     bounds: Bounds,
     start: Option<Cursor<'a>>,
     front: Option<Cursor<'a>>,
     back: Option<Cursor<'a>>,
-    /// Whether anything was handed out at either end: the ends never cross.
-    front_moved: bool,
-    back_moved: bool,
     done: bool,
 }
 
 impl<'a> Range<'a> {
     pub(crate) fn new(cursor: Cursor<'a>, bounds: Bounds) -> Range<'a> {
-        Range {
-            bounds,
-            start: Some(cursor),
-            front: None,
-            back: None,
-            front_moved: false,
-            back_moved: false,
-            done: false,
-        }
+        Range { bounds, start: Some(cursor), front: None, back: None, done: false }
     }
 
     /// A cursor for one end: the first end takes the one given, the second a copy.
@@ -75,41 +100,46 @@ impl<'a> Range<'a> {
         other.or_else(|| self.start.take()).expect("one of the three is there")
     }
 
-    /// The next entry, lent until the next call: the fast way through many.
+    /// The next entry, of which nothing is fetched yet: the fast way to pass over many, or to read some.
     ///
     /// # Errors
     /// Damage. The range ends then.
-    pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if self.done {
+    #[inline]
+    pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
+        // Anything but an entry handed out ends the range.
+        if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        // Anything but an entry handed out ends the range.
-        self.done = true;
         if self.front.is_none() {
             let mut cursor = self.cursor();
             cursor.seek(&self.bounds.low)?;
             self.front = Some(cursor);
         }
-        let back = self.back.as_ref().filter(|_| self.back_moved).map(Cursor::last_key);
-        let Some((key, value)) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
-        let beyond = self.bounds.high.as_deref().is_some_and(|high| key >= high);
-        if beyond || back.is_some_and(|back| key >= back) {
+        let Some(entry) = self.front.as_mut().expect("set above").next()? else { return Ok(None) };
+        if let Some(high) = &self.bounds.high
+            && entry.compare(high)? != Ordering::Less
+        {
             return Ok(None);
         }
-        self.front_moved = true;
+        // The ends never cross.
+        if let Some(back) = &self.back
+            && let Some(key) = back.last_key()?
+            && entry.compare(&key)? != Ordering::Less
+        {
+            return Ok(None);
+        }
         self.done = false;
-        Ok(Some((key, value)))
+        Ok(Some(Entry(entry)))
     }
 
-    /// As [`Range::next_ref`], from the end.
+    /// As [`Range::next_entry`], from the end.
     ///
     /// # Errors
     /// Damage. The range ends then.
-    pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        if self.done {
+    pub fn next_back_entry(&mut self) -> Result<Option<Entry<'_>>> {
+        if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        self.done = true;
         if self.back.is_none() {
             let mut cursor = self.cursor();
             match &self.bounds.high {
@@ -118,14 +148,35 @@ impl<'a> Range<'a> {
             }
             self.back = Some(cursor);
         }
-        let front = self.front.as_ref().filter(|_| self.front_moved).map(Cursor::last_key);
-        let Some((key, value)) = self.back.as_mut().expect("set above").prev()? else { return Ok(None) };
-        if key < &*self.bounds.low || front.is_some_and(|front| key <= front) {
+        let Some(entry) = self.back.as_mut().expect("set above").prev()? else { return Ok(None) };
+        if entry.compare(&self.bounds.low)? == Ordering::Less {
             return Ok(None);
         }
-        self.back_moved = true;
+        if let Some(front) = &self.front
+            && let Some(key) = front.last_key()?
+            && entry.compare(&key)? != Ordering::Greater
+        {
+            return Ok(None);
+        }
         self.done = false;
-        Ok(Some((key, value)))
+        Ok(Some(Entry(entry)))
+    }
+
+    /// The next entry's key and value, verified, lent until the next call.
+    ///
+    /// # Errors
+    /// Damage.
+    #[inline]
+    pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.next_entry()?.map(Entry::read).transpose()
+    }
+
+    /// As [`Range::next_ref`], from the end.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.next_back_entry()?.map(Entry::read).transpose()
     }
 }
 

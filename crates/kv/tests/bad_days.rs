@@ -187,7 +187,11 @@ fn flipped_bits() {
                 Err(_) => assert!(!findings.is_empty(), "{story}: an error that check does not see"),
             }
         }
-        let walked = kv.range::<[u8]>(..).filter(Result::is_ok).count();
+        let right = |entry: &(Vec<u8>, Vec<u8>)| model.get(&entry.0) == Some(&entry.1);
+        let walked = kv.range::<[u8]>(..).filter_map(Result::ok).inspect(|entry| {
+            assert!(right(entry) || !findings.is_empty(), "{story}: a scan read a wrong pair");
+        });
+        let walked = walked.count();
         assert!(walked == model.len() || !findings.is_empty(), "{story}: {walked} entries and check saw nothing");
         for key in model.keys().step_by(37) {
             let _ = kv.put(key, b"after");
@@ -255,6 +259,72 @@ fn a_batch_that_ran_out_of_room_is_void() {
     assert_eq!(kv.len(), 2);
     assert_eq!(kv.check(), []);
     kv.put(b"key", b"again").unwrap();
+}
+
+/// A damaged record is an error in its place; what lies behind it is still read, so that it can be saved.
+#[test]
+fn a_scan_goes_on_behind_a_damaged_record() {
+    let store = store(8 << 20);
+    let kv = Kv::create(&store, "t").unwrap();
+    (0..20_u8).for_each(|number| kv.put(&[number], &[number ^ 0x5a; 64]).unwrap());
+    let media = store.media();
+    let at = (0..media.len() - 64).step_by(8).find(|&at| media.read_vec(at, 64) == [7 ^ 0x5a; 64]).unwrap();
+    media.write(at, b"!");
+    for reverse in [false, true] {
+        let range = kv.range::<[u8]>(..);
+        let entries: Vec<_> = if reverse { range.rev().collect() } else { range.collect() };
+        let place = if reverse { 19 - 7 } else { 7 };
+        assert_eq!(entries.len(), 20);
+        assert!(entries.iter().enumerate().all(|(index, entry)| entry.is_err() == (index == place)));
+        assert!(entries[place].as_ref().unwrap_err().to_string().contains("checksum"));
+    }
+    assert!(!kv.check().is_empty());
+}
+
+/// Passing over entries fetches neither keys nor values; asked for, they are what was put.
+#[test]
+fn a_range_passes_over_what_nobody_reads() {
+    let kv = Kv::create(&store(64 << 20), "t").unwrap();
+    let key = |number: usize| [&b"k"[..], &vec![b'0'; number % 300], &number.to_be_bytes()].concat();
+    (0..500).for_each(|number| kv.put(&key(number), &vec![1; number * 3]).unwrap());
+    let mut sizes: Vec<_> = (0..500).map(|number| (key(number), number as u64 * 3)).collect();
+    sizes.sort();
+    let mut range = kv.range::<[u8]>(..);
+    for (number, (key, len)) in sizes.iter().enumerate() {
+        let entry = range.next_entry().unwrap().unwrap();
+        assert_eq!((entry.key_len(), entry.value_len()), (key.len(), *len));
+        match number % 3 {
+            0 => assert_eq!(entry.key().unwrap(), key),
+            1 => assert_eq!(entry.read().unwrap(), (&key[..], &vec![1; *len as usize][..])),
+            _ => {}
+        }
+    }
+    assert!(range.next_entry().unwrap().is_none());
+    // From both ends they meet, whether anybody reads or not.
+    let mut range = kv.range::<[u8]>(..);
+    let mut count = 0;
+    while range.next_entry().unwrap().is_some() {
+        count += 1 + usize::from(range.next_back_entry().unwrap().is_some());
+    }
+    assert_eq!(count, 500);
+}
+
+/// Whoever commits and never settles does not keep every version there ever was.
+#[test]
+fn what_nobody_settles_is_settled_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = everbyte_store::CreateOptions { media: Options::default(), max: 1 << 30 };
+    let store = Store::create(&folder.path().join("s"), &options).unwrap();
+    assert!(!store.media().capabilities().fence_settles, "a folder on a disk: {:?}", store.media());
+    let kv = Kv::create(&store, "t").unwrap();
+    for round in 0..2000_u32 {
+        let mut batch = kv.batch();
+        batch.put(b"key", &round.to_be_bytes()).unwrap();
+        let _ = batch.commit().unwrap();
+    }
+    let stats = kv.stats();
+    assert!(stats.version + 2 * 256 > stats.commits, "{stats:?}");
+    assert!(kv.get(b"key").unwrap().is_some());
 }
 
 /// Overwriting ten times over does not double the space.
