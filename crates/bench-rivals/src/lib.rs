@@ -14,7 +14,7 @@ mod redb_kv;
 #[cfg(has_rocksdb)]
 mod rocks;
 
-pub use kv::{Failure, KvRival, Opened};
+pub use kv::{Failure, KvRival, Opened, Values};
 pub use pmemobj::Pmemobj;
 
 use std::path::Path;
@@ -58,8 +58,8 @@ mod tests {
             let mut value = Vec::new();
             assert!(kv.get(&key(3), &mut value).unwrap() && value == b"three", "{name}");
             assert!(!kv.get(b"nothing", &mut value).unwrap(), "{name}");
-            assert_eq!(kv.scan(&key(10), 100).unwrap(), (100, 100 * 100), "{name}");
-            assert_eq!(kv.scan(&key(450), 100).unwrap().0, 50, "{name}");
+            assert_eq!(kv.scan(&key(10), 100, None).unwrap(), (100, 100 * 100), "{name}");
+            assert_eq!(kv.scan(&key(450), 100, None).unwrap().0, 50, "{name}");
             drop(kv);
             let kv = open_kv(name, folder.path()).unwrap();
             assert!(kv.get(&key(499), &mut value).unwrap() && value == [243; 100], "{name}");

@@ -1,6 +1,6 @@
 //! LMDB through heed, which bundles it. Default flags: a put is a transaction and a sync.
 
-use crate::{Failure, KvRival, Opened};
+use crate::{Failure, KvRival, Opened, Values};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions};
 use std::ops::Bound;
@@ -41,13 +41,16 @@ impl KvRival for Lmdb {
         Ok(found.is_some())
     }
 
-    fn scan(&self, key: &[u8], count: usize) -> Result<(usize, usize), Failure> {
+    fn scan(&self, key: &[u8], count: usize, mut values: Values<'_>) -> Result<(usize, usize), Failure> {
         let txn = self.env.read_txn().map_err(said)?;
         let range = (Bound::Included(key), Bound::Unbounded);
         let mut sum = (0, 0);
         for pair in self.pairs.range(&txn, &range).map_err(said)?.take(count) {
             let (_, value) = pair.map_err(said)?;
             sum = (sum.0 + 1, sum.1 + value.len());
+            if let Some(values) = &mut values {
+                values.extend_from_slice(value);
+            }
         }
         Ok(sum)
     }

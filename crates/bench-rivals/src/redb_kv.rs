@@ -1,6 +1,6 @@
 //! redb with its default durability: a put is a transaction, synced.
 
-use crate::{Failure, KvRival, Opened};
+use crate::{Failure, KvRival, Opened, Values};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::fmt::Display;
 use std::path::Path;
@@ -38,13 +38,16 @@ impl KvRival for Redb {
         Ok(found.is_some())
     }
 
-    fn scan(&self, key: &[u8], count: usize) -> Result<(usize, usize), Failure> {
+    fn scan(&self, key: &[u8], count: usize, mut values: Values<'_>) -> Result<(usize, usize), Failure> {
         let txn = self.0.begin_read().map_err(said)?;
         let table = txn.open_table(PAIRS).map_err(said)?;
         let mut sum = (0, 0);
         for pair in table.range(key..).map_err(said)?.take(count) {
             let (_, value) = pair.map_err(said)?;
             sum = (sum.0 + 1, sum.1 + value.value().len());
+            if let Some(values) = &mut values {
+                values.extend_from_slice(value.value());
+            }
         }
         Ok(sum)
     }

@@ -1,6 +1,6 @@
 //! RocksDB through its C interface, declared here. Default options; a put is a synced write.
 
-use crate::{Failure, KvRival, Opened};
+use crate::{Failure, KvRival, Opened, Values};
 use std::ffi::{CStr, CString, c_char, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -134,7 +134,7 @@ impl KvRival for Rocks {
         Ok(true)
     }
 
-    fn scan(&self, key: &[u8], count: usize) -> Result<(usize, usize), Failure> {
+    fn scan(&self, key: &[u8], count: usize, mut values: Values<'_>) -> Result<(usize, usize), Failure> {
         // SAFETY: live handles.
         let iterator = unsafe { rocksdb_create_iterator(self.db, self.read) };
         // SAFETY: a live iterator; the key lives through the call.
@@ -145,8 +145,11 @@ impl KvRival for Rocks {
             let mut len = 0;
             // SAFETY: a live iterator that stands on a pair.
             let value = unsafe { rocksdb_iter_value(iterator, &mut len) };
-            std::hint::black_box(value);
             sum = (sum.0 + 1, sum.1 + len);
+            if let Some(values) = &mut values {
+                // SAFETY: the iterator lends `len` bytes until it moves.
+                values.extend_from_slice(unsafe { std::slice::from_raw_parts(value.cast(), len) });
+            }
             // SAFETY: as above.
             unsafe { rocksdb_iter_next(iterator) };
         }

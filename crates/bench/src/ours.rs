@@ -1,6 +1,6 @@
 //! Our key-value store as the rivals look: the same calls, the same copies.
 
-use everbyte_bench_rivals::{Failure, KvRival, Opened, open_kv};
+use everbyte_bench_rivals::{Failure, KvRival, Opened, Values, open_kv};
 use everbyte_kv::Kv;
 use everbyte_media::Options;
 use everbyte_store::{CreateOptions, Store};
@@ -59,13 +59,16 @@ impl KvRival for Ours {
         Ok(found.is_some())
     }
 
-    fn scan(&self, key: &[u8], count: usize) -> Result<(usize, usize), Failure> {
+    fn scan(&self, key: &[u8], count: usize, mut values: Values<'_>) -> Result<(usize, usize), Failure> {
         let mut range = self.kv.range(key..);
         let mut sum = (0, 0);
         while sum.0 < count
-            && let Some((_, value)) = range.next_ref().map_err(said)?
+            && let Some(entry) = range.next_entry().map_err(said)?
         {
-            sum = (sum.0 + 1, sum.1 + value.len());
+            sum = (sum.0 + 1, sum.1 + entry.value_len() as usize);
+            if let Some(values) = &mut values {
+                values.extend_from_slice(entry.read().map_err(said)?.1);
+            }
         }
         Ok(sum)
     }

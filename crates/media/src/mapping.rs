@@ -16,6 +16,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 pub(crate) const WORD: u64 = 8;
+/// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are mapped as such.
+const LARGE: u64 = 2 << 20;
+/// `MADV_COLLAPSE` (Linux 6.1), which libc does not name yet.
+const COLLAPSE: i32 = 25;
 
 /// How the file is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,10 +54,15 @@ impl Mapping {
             Mode::SharedSync => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
             Mode::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
-        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), reserve as usize, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
-        }?;
+        let place = Self::reserve_aligned(reserve)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let place = place.as_ptr().cast();
+        // SAFETY: exactly the range just reserved, which nothing else uses, is replaced.
+        let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) };
+        let base = base.inspect_err(|_| {
+            // SAFETY: the reservation is ours and goes unused. An error would leave it, which harms nobody.
+            let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
+        })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         if mode == Mode::Private {
             // SAFETY: advice on our own fresh mapping; a child of fork then has no copy that could diverge.
@@ -76,6 +85,36 @@ impl Mapping {
             unsafe { rustix::mm::mmap(base, len as usize, protection, flags, file, 0) }?;
         }
         Ok(mapping)
+    }
+
+    /// Addresses for `reserve` bytes, from a multiple of [`LARGE`]: reserved with some to spare, and trimmed.
+    fn reserve_aligned(reserve: u64) -> io::Result<NonNull<u8>> {
+        use rustix::mm::{MapFlags, ProtFlags};
+        let (len, flags) = ((reserve + LARGE) as usize, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) }?;
+        let start = start.cast::<u8>();
+        let head = start.align_offset(LARGE as usize);
+        let end = (head + reserve as usize).next_multiple_of(4096);
+        for (from, len) in [(0, head), (end, len.next_multiple_of(4096) - end)] {
+            if len > 0 {
+                // SAFETY: whole pages of the mapping just made, outside what is returned.
+                unsafe { rustix::mm::munmap(start.wrapping_add(from).cast(), len) }?;
+            }
+        }
+        Ok(NonNull::new(start.wrapping_add(head)).expect("mmap returned null"))
+    }
+
+    /// Gathers each large page that ends in `at..=at+len` from its small ones: a walk from the root of a tree to a record
+    /// then misses the TLB once where it missed three times. A hint; where the kernel cannot, pages stay small.
+    ///
+    /// Only pages behind which growth has passed: a small store takes no more memory than it asked for.
+    pub(crate) fn collapse(&self, at: u64, len: u64) {
+        self.check(at, len);
+        for end in ((at + 1).next_multiple_of(LARGE)..=at + len).step_by(LARGE as usize) {
+            // SAFETY: advice on backed bytes of our own mapping; it changes where they lie, not what they are.
+            unsafe { libc::madvise(self.pointer(end - LARGE).cast(), LARGE as usize, COLLAPSE) };
+        }
     }
 
     /// Zeroed private memory of `reserve` bytes.
@@ -352,6 +391,21 @@ fn out_of_range(at: u64, len: u64, limit: u64) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Large pages of the file can only be mapped as such if file and address agree where they begin.
+    #[test]
+    fn mappings_of_files_begin_with_a_large_page() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(LARGE).unwrap();
+        for mode in [Mode::Shared, Mode::Private] {
+            for reserve in [4096, LARGE - 4096, LARGE, 5 * LARGE + 4096] {
+                let mapping = Mapping::of_file(std::os::fd::AsFd::as_fd(&file), mode, reserve, 4096).unwrap();
+                assert!(mapping.base.as_ptr().addr().is_multiple_of(LARGE as usize), "{mode:?} {reserve}");
+                mapping.store(4088, 7);
+                assert_eq!(mapping.load(4088), 7);
+            }
+        }
+    }
 
     /// Every offset and length: exactly the lines that hold a byte of the range, no line before, none behind.
     #[test]

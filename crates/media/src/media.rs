@@ -330,6 +330,9 @@ impl Media {
             Backend::Sim(recorder) => recorder.lock().allocate(at, len).map_err(io)?,
         }
         self.inner.mapping.raise_limit(end);
+        if let Backend::Direct(Direct { kind: BackendKind::Shm, .. }) = &self.inner.backend {
+            self.inner.mapping.collapse(at, len);
+        }
         Ok(())
     }
 

@@ -75,6 +75,24 @@ impl Window<'_> {
         self.word(offset).load(Ordering::Acquire)
     }
 
+    /// `N` words from `offset`, in relaxed order: for bytes that nobody changes meanwhile, or that are checked after.
+    ///
+    /// # Panics
+    /// If a word is outside.
+    #[inline(always)]
+    pub fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
+        debug_assert!(offset.is_multiple_of(8));
+        let offset = offset & !7;
+        let end = offset.checked_add(N * 8).filter(|&end| end <= self.len.next_multiple_of(8));
+        assert!(end.is_some(), "a window of {} bytes has no {N} words at {offset}", self.len);
+        std::array::from_fn(|index| {
+            // SAFETY: in bounds by the assertion; pages are backed whole.
+            let word = unsafe { self.start.as_ptr().add(offset + index * 8) };
+            // SAFETY: aligned, alive and shared as in `word`.
+            unsafe { AtomicU64::from_ptr(word.cast()) }.load(Ordering::Relaxed)
+        })
+    }
+
     /// Appends `len` bytes from `offset` to `into`.
     ///
     /// # Panics

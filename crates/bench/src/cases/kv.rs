@@ -92,13 +92,23 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         }
     };
     bench.metric("get", Unit::Microseconds, 0, field.runners(get));
+    // Passing over the pairs, as far as each store lets one without touching the values; then with every value copied out.
     let scan = move |kv: &dyn KvRival, random: &mut Random, count: u64| {
         for _ in 0..count {
-            let (pairs, bytes) = kv.scan(&key(random.below(keys)), 100).expect("a scan that must succeed");
+            let (pairs, bytes) = kv.scan(&key(random.below(keys)), 100, None).expect("a scan that must succeed");
             assert_eq!(bytes, pairs * VALUE);
         }
     };
+    let read = move |kv: &dyn KvRival, random: &mut Random, count: u64| {
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.clear();
+            let scan = kv.scan(&key(random.below(keys)), 100, Some(&mut values)).expect("a scan that must succeed");
+            assert_eq!(values.len(), scan.0 * VALUE);
+        }
+    };
     bench.metric("scan_100", Unit::Microseconds, 0, field.runners(scan));
+    bench.metric("scan_100_read", Unit::Microseconds, 0, field.runners(read));
     drop(field);
 
     let field = Field::new(&bench.plan.disk, bench.plan.pick(200_000, 20_000, 100))?;
