@@ -10,19 +10,19 @@ pub(crate) const fn encoded_len(words: u64) -> u64 {
     words + words.div_ceil(63)
 }
 
-/// Cuts up to 63 words into one piece more, with bit 63 clear.
+/// Cuts up to 63 words into one piece more, whose bits 63 are those of `sense`.
 ///
 /// # Panics
 /// If `out` is not one longer than `words`, or `words` is longer than 63.
 #[inline]
-pub(crate) fn encode_block(words: &[u64], out: &mut [u64]) {
+pub(crate) fn encode_block(words: &[u64], sense: u64, out: &mut [u64]) {
     assert!(words.len() <= 63 && out.len() == words.len() + 1, "a block is 63 words at most and gets one piece more");
     let mut rest = 0;
     for (pending, (&word, out)) in words.iter().zip(out.iter_mut()).enumerate() {
-        *out = (rest | word << pending) & !TORN;
+        *out = (rest | word << pending) & !TORN | sense;
         rest = word >> (63 - pending);
     }
-    out[words.len()] = rest;
+    out[words.len()] = rest | sense;
 }
 
 /// The `count` words that `pieces` carry; their bits 63 do not matter.
@@ -69,7 +69,7 @@ mod tests {
         for block in words.chunks(63) {
             let start = pieces.len();
             pieces.resize(start + block.len() + 1, 0);
-            encode_block(block, &mut pieces[start..]);
+            encode_block(block, 0, &mut pieces[start..]);
         }
         assert_eq!(pieces.len() as u64, encoded_len(words.len() as u64));
         assert!(pieces.iter().all(|piece| piece & TORN == 0));

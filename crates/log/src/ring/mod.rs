@@ -149,6 +149,14 @@ impl Ring {
         if self.form == Form::Torn && (position / self.words).is_multiple_of(2) { TORN } else { 0 }
     }
 
+    /// Where `count` words from `position` lie, and their torn bit, unless the ring comes round among them.
+    #[inline]
+    pub(crate) fn place(&self, position: u64, count: u64) -> Option<(u64, u64)> {
+        let (pass, index) = (position / self.words, position % self.words);
+        let sense = if self.form == Form::Torn && pass.is_multiple_of(2) { TORN } else { 0 };
+        (index + count <= self.words).then(|| (self.at + RING_AT + index * 8, sense))
+    }
+
     /// Ring words of a record with that many payload words.
     pub(crate) fn record_len(&self, payload: u64) -> u64 {
         match self.form {

@@ -12,6 +12,11 @@ use zerocopy::IntoBytes;
 /// Payload words written in one go: what one more word carries in the torn-bit form.
 const BLOCK: usize = 63;
 
+/// Where a block is put together: the record's first word, the payload's, and one more. What lies in it means nothing
+/// between two blocks; it is kept so that it is not cleared for each.
+pub(super) type Scratch = [u64; BLOCK + 2];
+pub(super) const SCRATCH: Scratch = [0; BLOCK + 2];
+
 /// Appends records and makes them recoverable. One per log.
 #[derive(Debug)]
 pub struct Producer {
@@ -22,6 +27,7 @@ pub struct Producer {
     pub(super) tail: u64,
     /// `shared.head` as last seen, so that it is read only when space seems short.
     pub(super) head: u64,
+    pub(super) scratch: Scratch,
 }
 
 impl Producer {
@@ -37,27 +43,30 @@ impl Producer {
         }
         self.make_room(self.ring.record_len(count))?;
         let first = record_word(self.ring.salt, self.tail, words);
-        let (ring, mut tail) = (&self.ring, self.tail);
+        let (ring, mut tail, block) = (&self.ring, self.tail, &mut self.scratch);
         let _section = ring.media.section();
         // The first word travels with the first block; whole blocks of 63 words follow.
-        let mut block = [first; BLOCK + 2];
+        block[0] = first;
         let mut rest = words;
         let mut start = 1;
         loop {
             let count = rest.len().min(BLOCK);
             let (now, later) = rest.split_at(count);
-            let end = match ring.form {
-                Form::Torn if count == 0 => start,
-                Form::Torn => {
-                    codec::encode_block(now, &mut block[start..start + count + 1]);
-                    start + count + 1
-                }
-                Form::Base => {
-                    block[start..start + count].copy_from_slice(now);
-                    start + count
-                }
-            };
-            tail = write(ring, tail, &mut block[..end]);
+            let pieces = count + usize::from(ring.form == Form::Torn && count > 0);
+            let place = ring.place(tail, (start + pieces) as u64);
+            let block = &mut block[..start + pieces];
+            // One pass, one sense; a block that comes round has two, and gets them as it is written.
+            let sense = place.map_or(0, |(_, sense)| sense);
+            block[..start].iter_mut().for_each(|word| *word |= sense);
+            match ring.form {
+                Form::Torn if count > 0 => codec::encode_block(now, sense, &mut block[start..]),
+                _ => block[start..].copy_from_slice(now),
+            }
+            match place {
+                Some((offset, _)) => ring.media.copy_nt(offset, block.as_bytes()),
+                None => write_around(ring, tail, block),
+            }
+            tail += block.len() as u64;
             if later.is_empty() {
                 self.tail = tail;
                 return Ok(());
@@ -154,18 +163,16 @@ impl Producer {
     }
 }
 
-/// Gives words their torn bit and writes them at `tail`: one piece, two where the ring comes round.
-/// Returns the new tail.
-#[inline]
-fn write(ring: &Ring, mut tail: u64, mut words: &mut [u64]) -> u64 {
+/// Gives words their torn bit and writes them at `tail`, where the ring comes round.
+#[cold]
+fn write_around(ring: &Ring, mut tail: u64, mut words: &mut [u64]) {
     while !words.is_empty() {
         let left = ring.words - tail % ring.words;
-        let sense = ring.sense(tail); // one pass, one sense
+        let sense = ring.sense(tail);
         let (now, later) = words.split_at_mut((words.len() as u64).min(left) as usize);
         now.iter_mut().for_each(|word| *word |= sense);
         ring.media.copy_nt(ring.offset(tail), now.as_bytes());
         tail += now.len() as u64;
         words = later;
     }
-    tail
 }
