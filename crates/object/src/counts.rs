@@ -117,6 +117,7 @@ impl Running {
     /// Adds to the counts of the object at `offset`. May be called from destructors.
     #[inline]
     pub(crate) fn count(&self, offset: u64, strong: i64, weak: i64, drop: Drop, shared: bool) {
+        self.tx(); // there will be something to commit, and to release
         let mut changes = self.changes.borrow_mut();
         let delta = changes.deltas.entry(offset).or_insert(Delta { strong: 0, weak: 0, drop, shared });
         delta.strong += strong;
@@ -126,6 +127,7 @@ impl Running {
     /// Whether a strong pointer to the object can be made from a weak one, or, with a `number`, from a volatile one that
     /// was given that number. If so it is counted, and pinned where threads share it.
     pub(crate) fn upgrade(&self, offset: u64, number: Option<u64>, drop: Drop, shared: bool) -> bool {
+        self.tx(); // as in `count`
         let mut table = (shared || number.is_some()).then(|| self.inner().counts.pins.lock());
         if let (Some(number), Some(table)) = (number, &table) {
             let found = table.numbers.get(&offset).filter(|found| found.number == number);
@@ -185,10 +187,10 @@ impl Running {
     /// # Errors
     /// [`Error::Contended`], [`Error::Tx`]: the transaction is to be rolled back.
     #[inline]
-    pub(crate) fn settle_counts(&self) -> Result<()> {
+    pub(crate) fn settle_counts(&self) -> Result<(), Box<Error>> {
         let mut first = true;
         while !self.changes.borrow().deltas.is_empty() {
-            self.settle_round(first)?;
+            self.settle_round(first).map_err(Box::new)?;
             first = false;
         }
         Ok(())

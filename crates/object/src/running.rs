@@ -19,10 +19,10 @@ use crate::locks::{Mine, Table};
 use crate::{Error, PoolTag, Result, TryError};
 use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::{Claim, Object};
-use everbyte_tx::{Tx, Undo};
+use everbyte_tx::{Started, Tx, Undo};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ impl Current {
 /// A transaction under way.
 pub(crate) struct Running {
     inner: *const Inner,
-    /// The engine's handle; null before and after the body.
-    tx: Cell<*const Tx<'static>>,
+    /// The engine's transaction, started when it is first needed: one that changes nothing costs nothing there.
+    started: OnceCell<Started<'static>>,
     base: usize,
     len: usize,
     /// A nested transaction has failed (OBJ-3).
@@ -109,6 +109,8 @@ pub(crate) struct Running {
     pub locks: RefCell<Vec<Mine>>,
     /// By buffer: elements that were there before the transaction; what lies behind them may be overwritten unnoted.
     pub floors: RefCell<ByPlace<u64, u64>>,
+    /// The engine's transaction was started: there may be something to release.
+    worked: bool,
 }
 
 /// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into a stack overflow.
@@ -127,18 +129,12 @@ const DROP_DEPTH: u32 = 64;
 /// What unwinds when the engine has failed; [`Running::failure`] says why.
 struct Stopped;
 
-/// Why a body did not end well.
-enum Stop<E> {
-    Body(E),
-    Failed(Error),
-}
-
 impl Running {
     #[inline(always)]
     fn new(inner: &Inner) -> Running {
         Running {
             inner,
-            tx: Cell::new(ptr::null()),
+            started: OnceCell::new(),
             base: inner.base as usize,
             len: inner.len,
             doomed: Cell::new(false),
@@ -148,6 +144,7 @@ impl Running {
             changes: RefCell::default(),
             locks: RefCell::default(),
             floors: RefCell::default(),
+            worked: false,
         }
     }
 
@@ -191,10 +188,14 @@ impl Running {
     }
 
     #[inline(always)]
-    pub(crate) fn tx(&self) -> &Tx<'static> {
-        debug_assert!(!self.tx.get().is_null(), "OBJ-2");
-        // SAFETY: set for the time the body runs, and only the body can get hold of `self` (OBJ-2).
-        unsafe { &*self.tx.get() }
+    pub(crate) fn tx(&self) -> Tx<'_> {
+        let start = || {
+            let inner: *const Inner = self.inner;
+            // SAFETY: whoever runs a transaction holds the pool until its end, and `started` ends with it.
+            let inner: &'static Inner = unsafe { &*inner };
+            inner.undo.start()
+        };
+        self.started.get_or_init(start).tx()
     }
 
     /// Whether `at..at+len` lies in the pool.
@@ -339,25 +340,16 @@ impl Running {
         })
     }
 
-    /// After the body: what was left to the end.
+    /// After a body that returned: what was left to the end.
+    ///
+    /// # Errors
+    /// Why the transaction is to be rolled back.
     #[inline]
-    fn end<O, E>(&self, outcome: std::thread::Result<Result<O, E>>) -> Result<O, Stop<E>> {
-        let ended = match outcome {
-            Ok(Ok(_)) if self.doomed.get() => {
-                Err(Stop::Failed(self.failure.borrow_mut().take().unwrap_or(Error::Doomed)))
-            }
-            Ok(Ok(value)) => match self.settle_counts() {
-                Ok(()) => Ok(value),
-                Err(error) => Err(Stop::Failed(error)),
-            },
-            Ok(Err(error)) => Err(Stop::Body(error)),
-            Err(payload) => Err(Stop::Failed(self.reason(payload))),
-        };
-        if ended.is_err() {
-            self.revert_counts();
+    fn finish(&self) -> Result<(), Box<Error>> {
+        if self.doomed.get() {
+            return Err(Box::new(self.failure.borrow_mut().take().unwrap_or(Error::Doomed)));
         }
-        self.tx().tell();
-        ended
+        self.settle_counts()
     }
 }
 
@@ -365,20 +357,25 @@ impl std::ops::Drop for Running {
     /// The transaction is ordered, or rolled back: what others wait for is theirs.
     #[inline]
     fn drop(&mut self) {
-        self.release_counts();
-        self.release_locks();
+        if let Some(started) = self.started.take() {
+            drop(started); // a bug of ours is unwinding: rolled back before anybody sees it
+            self.worked = true;
+        }
+        if self.worked {
+            self.release_counts();
+            self.release_locks();
+        }
     }
 }
 
 /// Names a transaction in its thread, and takes the name back (OBJ-2).
-struct Named<'r, G: PoolTag>(&'r Running, std::marker::PhantomData<G>);
+struct Named<'r, G: PoolTag>(std::marker::PhantomData<(&'r Running, G)>);
 
 impl<'r, G: PoolTag> Named<'r, G> {
     #[inline(always)]
-    fn new(running: &'r Running, tx: &Tx<'_>) -> Named<'r, G> {
-        running.tx.set((&raw const *tx).cast());
+    fn new(running: &'r Running) -> Named<'r, G> {
         G::current(|current| current.0.set(running));
-        Named(running, std::marker::PhantomData)
+        Named(std::marker::PhantomData)
     }
 }
 
@@ -386,7 +383,6 @@ impl<G: PoolTag> std::ops::Drop for Named<'_, G> {
     #[inline(always)]
     fn drop(&mut self) {
         G::current(|current| current.0.set(ptr::null()));
-        self.0.tx.set(ptr::null());
     }
 }
 
@@ -398,47 +394,78 @@ pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) ->
     with(unsafe { running.as_ref() })
 }
 
-/// What a transaction came to, and the mark to be settled before anybody is told.
-type Ordered<O, E> = Result<(O, Option<Mark>), TryError<E>>;
+/// What a transaction came to. Errors are boxed: a result that large would be copied about, and cost more than all the
+/// rest of an empty transaction.
+type Outcome<O, E> = Result<O, Box<TryError<E>>>;
 
-/// An outermost transaction: ordered on return, and the mark to be settled.
-#[inline]
-fn outermost<G: PoolTag, O, E>(inner: &Inner, body: impl FnOnce(&Running) -> Result<O, E>) -> (Ordered<O, E>, bool) {
-    let running = Running::new(inner);
-    let ran = inner.undo.run_ordered(|tx| {
-        let named = Named::<G>::new(&running, tx);
-        let ended = running.end(catch_unwind(AssertUnwindSafe(|| body(&running))));
-        drop(named);
-        ended
-    });
-    let ended = match ran {
-        Ok(ordered) if running.has_locked() => {
-            let mut newest = inner.newest.lock();
-            *newest = (*newest).max(ordered.mark);
-            Ok((ordered.value, *newest)) // LOCK-4
-        }
-        Ok(ordered) => Ok((ordered.value, ordered.mark)),
-        Err(everbyte_tx::TxError::Aborted(Stop::Body(error))) => Err(TryError::Aborted(error)),
-        Err(everbyte_tx::TxError::Aborted(Stop::Failed(error))) => Err(TryError::Failed(error)),
-        Err(everbyte_tx::TxError::Engine(error)) => Err(TryError::Failed(error.into())),
-        Err(_) => Err(TryError::Failed(Error::Doomed)),
-    };
-    (ended, running.closing.get())
+/// What is left to do after an outermost transaction.
+#[derive(Default)]
+struct Left {
+    /// To be settled before anybody is told.
+    mark: Option<Mark>,
+    closing: bool,
 }
 
-/// The caller has waited for nothing yet: settles the transaction, and what others left unsettled before it.
+/// An outermost transaction: ordered on return.
 #[inline]
-fn settled<O, E>(inner: &Inner, ended: Ordered<O, E>) -> Result<O, TryError<E>> {
-    let (value, mark) = ended?;
-    if inner.is_buffered.load(Ordering::Relaxed) {
-        inner.sync()?; // the body may have seen it
+fn outermost<G: PoolTag, O, E>(
+    inner: &Inner,
+    left: &mut Left,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Outcome<O, E> {
+    let mut running = Running::new(inner);
+    let named = Named::<G>::new(&running);
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&running)));
+    let outcome = match outcome {
+        Ok(Ok(value)) if running.started.get().is_none() && !running.doomed.get() => Ok(value),
+        Ok(Ok(value)) => running.finish().map(|()| value).map_err(|error| Box::new(TryError::Failed(*error))),
+        Ok(Err(error)) => Err(Box::new(TryError::Aborted(error))),
+        Err(payload) => Err(Box::new(TryError::Failed(running.reason(payload)))),
+    };
+    drop(named);
+    left.closing = running.closing.get();
+    if running.started.get().is_some() {
+        running.tell();
+        running.worked = true;
+        match running.conclude(outcome.is_ok()) {
+            Ok(mark) => left.mark = mark,
+            Err(error) => return Err(Box::new(TryError::Failed(error))),
+        }
     }
-    if let Some(mark) = mark
-        && !seeded("object-answer-unsettled")
-    {
-        inner.settle(mark)?;
+    outcome
+}
+
+impl Running {
+    /// Ends the engine's transaction; ordered on return.
+    fn conclude(&mut self, commit: bool) -> Result<Option<Mark>> {
+        let started = self.started.take().expect("it has been started");
+        if !commit {
+            self.revert_counts();
+            started.rollback()?;
+            return Ok(None);
+        }
+        let ordered = started.commit()?;
+        if !self.has_locked() {
+            return Ok(ordered.mark);
+        }
+        let mut newest = self.inner().newest.lock();
+        *newest = (*newest).max(ordered.mark);
+        Ok(*newest) // LOCK-4
     }
-    Ok(value)
+}
+
+impl Inner {
+    /// The caller has waited for nothing yet: settles its transaction, and what others left unsettled before it.
+    #[inline]
+    fn settle_all(&self, mark: Option<Mark>) -> Result<()> {
+        if self.is_buffered.load(Ordering::Relaxed) {
+            self.sync()?; // the body may have seen it
+        }
+        match mark {
+            Some(mark) if !seeded("object-answer-unsettled") => self.settle(mark),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A transaction of somebody who holds the root.
@@ -447,9 +474,16 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
     inner: &Inner,
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Result<O, TryError<E>> {
-    with_current::<G, _>(|current| match current {
-        Some(running) => running.nest_try(body),
-        None => settled(inner, outermost::<G, _, _>(inner, body).0),
+    with_current::<G, _>(|current| {
+        if let Some(running) = current {
+            return running.nest_try(body);
+        }
+        let mut left = Left::default();
+        let value = outermost::<G, _, _>(inner, &mut left, body).map_err(|error| *error)?;
+        if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
+            inner.settle_all(left.mark)?;
+        }
+        Ok(value)
     })
 }
 
@@ -458,17 +492,18 @@ pub(crate) fn buffered<G: PoolTag, O, E>(
     inner: &Inner,
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Result<O, TryError<E>> {
-    with_current::<G, _>(|current| match current {
-        Some(running) => running.nest_try(body),
-        None => {
-            let (value, mark) = outermost::<G, _, _>(inner, body).0?;
-            if mark.is_some() {
-                let mut buffered = inner.buffered.lock();
-                *buffered = (*buffered).max(mark);
-                inner.is_buffered.store(true, Ordering::Release);
-            }
-            Ok(value)
+    with_current::<G, _>(|current| {
+        if let Some(running) = current {
+            return running.nest_try(body);
         }
+        let mut left = Left::default();
+        let value = outermost::<G, _, _>(inner, &mut left, body).map_err(|error| *error)?;
+        if left.mark.is_some() {
+            let mut buffered = inner.buffered.lock();
+            *buffered = (*buffered).max(left.mark);
+            inner.is_buffered.store(true, Ordering::Release);
+        }
+        Ok(value)
     })
 }
 
@@ -479,13 +514,15 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
         None => {
             let open = G::slot().open.read();
             let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
-            let (ended, closing) = outermost::<G, _, _>(&inner, body);
+            let mut left = Left::default();
+            let ended = outermost::<G, _, _>(&inner, &mut left, body);
             drop(open);
-            let ended = settled(&inner, ended);
-            if closing {
+            let settled = if ended.is_ok() { inner.settle_all(left.mark) } else { Ok(()) };
+            if left.closing {
                 close::<G>(&inner);
             }
-            ended
+            settled?;
+            ended.map_err(|error| *error)
         }
     })
 }

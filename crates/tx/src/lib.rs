@@ -42,10 +42,12 @@ mod lock;
 mod owned;
 mod ranges;
 mod recover;
+mod started;
 mod tx;
 
 pub use engine::{Ordered, Undo};
 pub use error::{Error, Result, TxError};
 pub use lock::TxLock;
 pub use recover::Recovered;
+pub use started::Started;
 pub use tx::Tx;
