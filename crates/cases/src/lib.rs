@@ -23,6 +23,7 @@ mod media;
 #[cfg(feature = "museum")]
 pub mod museum;
 mod object;
+mod object_types;
 mod report;
 mod store;
 mod tx;

@@ -201,6 +201,42 @@ pub const EXHIBITS: &[Exhibit] = &[
     ),
     exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
     exhibit(
+        "object-unlogged",
+        "object",
+        "object-list",
+        "a value is changed in place and its old bytes are noted nowhere",
+    ),
+    exhibit(
+        "object-count-unlogged",
+        "object",
+        "object-types",
+        "a reference count is changed unnoted: after a crash it counts a pointer that is not there",
+    ),
+    exhibit(
+        "object-vector-overwrites",
+        "object",
+        "object-types",
+        "a place behind a vector's end is taken for nobody's although an element lay there before the transaction",
+    ),
+    exhibit(
+        "object-generation-unflushed",
+        "object",
+        "object-types",
+        "the number of an opening is not flushed: volatile cells set in it are believed by the next",
+    ),
+    exhibit(
+        "object-answer-unsettled",
+        "object",
+        "object-list",
+        "a transaction returns after a fence: on `file` it may vanish though its caller was told",
+    ),
+    exhibit(
+        "object-header-unflushed",
+        "object",
+        "object-create",
+        "the pool's header is stored and not flushed: the name survives, the type does not",
+    ),
+    exhibit(
         "tree-commit-unordered",
         "cdds",
         "kv-puts",

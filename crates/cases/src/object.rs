@@ -1,20 +1,50 @@
 //! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what recovery resets.
 
-use crate::{Case, TOTAL};
+use crate::{Case, TOTAL, object_types};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, pool};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "object-list",
-    room: "object",
-    about: "a list grows, shrinks and is changed, with a panic in the middle: all of a transaction or nothing, no leak",
-    total: TOTAL,
-    program: list,
-}];
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "object-list",
+        room: "object",
+        about: "a list grows, shrinks and is changed, with a panic in the middle: all of a transaction or nothing, no leak",
+        total: TOTAL,
+        program: list,
+    },
+    Case {
+        name: "object-create",
+        room: "object",
+        about: "a pool is made with a root that owns blocks: it is there whole, or not at all",
+        total: 8000,
+        program: create,
+    },
+    Case {
+        name: "object-types",
+        room: "object",
+        about: "every mutating method of every type, each in a transaction of its own",
+        total: TOTAL,
+        program: object_types::each,
+    },
+    Case {
+        name: "object-random",
+        room: "object",
+        about: "random transactions over a graph of all types, some rolled back by an error or a panic, against a plain twin",
+        total: TOTAL,
+        program: object_types::random,
+    },
+    Case {
+        name: "object-buffered",
+        room: "object",
+        about: "transactions that return unsettled and are settled by `sync`: lost from the end only, and none that is settled",
+        total: 8000,
+        program: buffered,
+    },
+];
 
-pool!(Explored);
+pool!(pub(crate) Explored);
 
 fn empty() -> Image {
     Image::zeroed(CLUSTER).with_max(4 << 20).then(|media| {
@@ -24,7 +54,7 @@ fn empty() -> Image {
 }
 
 /// An image of a store whose pool `graph` holds what `init` returns.
-fn image<R: PSafe<Explored>>(
+pub(crate) fn image<R: PSafe<Explored>>(
     init: impl for<'tx> FnOnce(&'tx Journal<<Explored as MemPool>::At<'tx>>) -> R::At<'tx>,
 ) -> Image {
     empty().then(|media| {
@@ -35,13 +65,13 @@ fn image<R: PSafe<Explored>>(
     })
 }
 
-fn open<R: PSafe<Explored>>(media: &Media) -> Result<Root<R, Explored>, String> {
+pub(crate) fn open<R: PSafe<Explored>>(media: &Media) -> Result<Root<R, Explored>, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     Explored::open::<R>(&store, "graph").map_err(|error| error.to_string())
 }
 
 /// [`open`] after a crash: checked deeply, and of use again.
-fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<Root<R, Explored>, String> {
+pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<Root<R, Explored>, String> {
     let root = open::<R>(media)?;
     seen.recovered();
     let mut findings = root.check().map_err(|error| error.to_string())?;
@@ -141,6 +171,67 @@ fn list(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let found = values(&head);
             head.tx(|j, head| append(head, 7, j)).map_err(|error| error.to_string())?;
             Ok(found)
+        },
+    )
+}
+
+fn create(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &empty(),
+        &None::<Vec<u64>>,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            let options = PoolOptions { span: Some(2 << 20), lanes: Some(2) };
+            twin.step(
+                "create",
+                |pool| *pool = Some(vec![5]),
+                || {
+                    let made = Explored::create_with::<Node<Explored>>(&store, "graph", &options, |j| {
+                        let head = Node { val: 0, next: PRefCell::new(None) };
+                        append(&head, 5, j);
+                        head
+                    });
+                    drop(made.expect("room for a pool"));
+                },
+            );
+        },
+        |media, seen| {
+            let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+            if store.objects().map_err(|error| error.to_string())?.is_empty() {
+                seen.recovered();
+                return Ok(None);
+            }
+            drop(store);
+            let head = recover::<Node<Explored>>(&media, seen)?;
+            Ok(Some(values(&*head)))
+        },
+    )
+}
+
+fn buffered(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image::<Node<Explored>>(|_| Node { val: 0, next: PRefCell::new(None) }),
+        &Vec::<u64>::new(),
+        Order::InOrder,
+        |media, twin| {
+            let head = open::<Node<Explored>>(&media).expect("a whole pool");
+            let mut waiting = Vec::new();
+            for val in 1..9 {
+                waiting.push(twin.begin(format!("append {val}"), move |list: &mut Vec<u64>| list.push(val)));
+                head.tx_buffered(|j, head| append(head, val, j)).expect("room");
+                if val % 3 == 0 {
+                    head.sync().expect("sim barriers do not fail");
+                    waiting.drain(..).for_each(|op| twin.acked(op));
+                }
+            }
+            // A transaction that settles has seen what was not settled: reading is enough.
+            head.tx(|_, head| values(head)).expect("nothing to do");
+            waiting.drain(..).for_each(|op| twin.acked(op));
+        },
+        |media, seen| {
+            let head = recover::<Node<Explored>>(&media, seen)?;
+            Ok(values(&*head))
         },
     )
 }

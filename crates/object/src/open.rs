@@ -8,7 +8,7 @@
 //! Opening:
 //!   1. the engine recovers
 //!   2. the header is read, the description compared
-//!   3. the generation is raised and settled: volatile state of earlier openings is void from then on
+//!   3. the generation is raised and ordered: volatile state of earlier openings is void from then on
 
 use crate::counts::Shared;
 use crate::layout::{FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
@@ -92,7 +92,7 @@ pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &s
     if !fits || header.root_len != size_of::<R>() as u64 {
         return Err(damaged(&inner, root, "the root is no block of its size"));
     }
-    let generation = raise_generation(&inner, header.generation)?;
+    let generation = raise_generation(&inner, header.generation);
     let inner = Arc::new(Inner { generation, ..inner });
     slot.bind(&mut bound, &inner);
     Ok(Root { inner, offset: header.root, marker: PhantomData })
@@ -126,7 +126,9 @@ fn format(object: &Object, options: &PoolOptions) -> Result<()> {
     let (media, at) = (object.media(), object.prime() + HEADER);
     let _section = media.section();
     media.write(at, header.as_bytes());
-    media.flush(at, size_of::<Header>() as u64);
+    if !seeded("object-header-unflushed") {
+        media.flush(at, size_of::<Header>() as u64);
+    }
     media.fence();
     Ok(())
 }
@@ -198,16 +200,16 @@ fn description(inner: &Inner, header: &Header) -> Result<String> {
     Ok(text)
 }
 
-fn raise_generation(inner: &Inner, found: u64) -> Result<u64> {
+fn raise_generation(inner: &Inner, found: u64) -> u64 {
     let (media, at) = (inner.media(), inner.object.prime() + GENERATION);
     let generation = found + 1;
     {
         let _section = media.section();
         media.store(at, generation);
-        media.flush(at, 8);
+        if !seeded("object-generation-unflushed") {
+            media.flush(at, 8);
+        }
     }
-    if !seeded("object-generation-unsettled") {
-        media.barrier().map_err(|error| Error::Tx(error.into()))?;
-    }
-    Ok(generation)
+    media.fence(); // what bears this generation never survives without it
+    generation
 }

