@@ -72,8 +72,12 @@ impl Media {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
         lock::lock(&file, path, Hold::Alone)?;
-        let recovered = recover(&file, path)?;
-        Media::map(file, path, recovered, options)
+        let (head, torn) = examine(&file, path)?;
+        if choose(&file, path, options.backend)? == BackendKind::File {
+            return Media::resume(Arc::new(FileDisk::new(file)), path, (head, torn), options);
+        }
+        let (head, opened) = file::replay(&file, path, head)?;
+        Media::map(file, path, (head, Opened { torn_heads: torn, ..opened }), options)
     }
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
@@ -120,7 +124,8 @@ impl Media {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
         lock::lock(&file, path, Hold::Alone)?;
-        let (mut head, _) = recover(&file, path)?;
+        let (head, _) = examine(&file, path)?;
+        let (mut head, _) = file::replay(&file, path, head)?;
         if max > 1 << 46 || !max.is_multiple_of(4096) {
             let detail = format!("a maximum of {max} bytes is beyond 64 TiB, or not whole pages");
             return Err(Error::Unsupported { path: path.into(), detail });
@@ -145,7 +150,14 @@ impl Media {
         let mapping = Mapping::of_file(file.as_fd(), mode, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
         if kind == BackendKind::File {
-            return Media::on_disk_mapped(Arc::new(FileDisk::new(file)), mapping, path, (head, len, opened), options);
+            return Media::on_disk_mapped(
+                Arc::new(FileDisk::new(file)),
+                mapping,
+                path,
+                (head, len, opened),
+                None,
+                options,
+            );
         }
         let direct = Direct::new(kind, Some(Backing { file, head: head.into() }.into()), path, options)?;
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len, opened))
@@ -156,11 +168,36 @@ impl Media {
     /// # Errors
     /// As [`Media::open`].
     pub fn open_disk(disk: Arc<dyn Disk>, path: &Path, options: &Options) -> Result<Media> {
-        let (head, opened) = recover(&*disk, path)?;
+        let found = examine(&*disk, path)?;
+        Media::resume(disk, path, found, options)
+    }
+
+    /// The `file` backend goes on with its log where it was left: what the log holds is brought to the private pages and
+    /// counts as flushed, and a checkpoint will write it. Without room to go on it is brought to its place now.
+    fn resume(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        (mut head, torn_heads): (Head, Vec<u64>),
+        options: &Options,
+    ) -> Result<Media> {
+        let mut pending = file::resume(&*disk, path, head)?;
+        let opened = pending.as_ref().map(file::Pending::opened).unwrap_or_default();
+        if let Some(found) = &mut pending {
+            if found.may_go_on(&head) {
+                file::go_on(&*disk, path, head, found)?;
+            } else {
+                head = file::settle(&*disk, path, head, found)?;
+                pending = None;
+            }
+        }
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mapping = Mapping::of_file(disk.mappable(), Mode::Private, head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
-        Media::on_disk_mapped(disk, mapping, path, (head, len, opened), options)
+        if let Some(found) = &pending {
+            found.put(&mapping);
+        }
+        let opened = Opened { torn_heads, ..opened };
+        Media::on_disk_mapped(disk, mapping, path, (head, len, opened), pending.as_ref(), options)
     }
 
     fn on_disk_mapped(
@@ -168,11 +205,13 @@ impl Media {
         mapping: Mapping,
         path: &Path,
         (head, found_len, opened): (Head, u64, Opened),
+        resumed: Option<&file::Pending>,
         options: &Options,
     ) -> Result<Media> {
         let mapping = Arc::new(mapping);
         let counters = Arc::new(Counters::new());
-        let backend = FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, options)?;
+        let backend =
+            FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, resumed, options)?;
         let (backend, path) = (Backend::File(backend), path.into());
         Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, opened }) })
     }
@@ -221,13 +260,6 @@ fn sync_directory(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let io = |source| Error::Io { action: "sync the directory of", path: path.into(), source };
     File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
-}
-
-/// Recognises a store, and brings its log to its place.
-fn recover(disk: &dyn Disk, path: &Path) -> Result<(Head, Opened)> {
-    let (head, torn_heads) = examine(disk, path)?;
-    let (head, opened) = file::replay(disk, path, head)?;
-    Ok((head, Opened { torn_heads, ..opened }))
 }
 
 /// Recognises a store: the head that counts, and the copies that are torn. Changes nothing.

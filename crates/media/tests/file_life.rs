@@ -298,3 +298,44 @@ fn a_close_brings_holes_to_the_medium() {
     let punch = events.iter().rposition(|event| matches!(event, DiskEvent::Punch { .. })).unwrap();
     assert!(events[punch..].iter().any(|event| matches!(event, DiskEvent::Sync)), "{:?}", &events[punch..]);
 }
+
+/// Opening after a death brings the log to memory, not to the disk: one sync, one sector that begins a new life of the
+/// log, and no page. What it leaves to do a checkpoint does; another death before that finds both lives.
+#[test]
+fn reopening_writes_one_sector_whatever_the_log_holds() {
+    let (_dir, path, media) = create(1 << 20, &options());
+    let disk_options = Options { background: false, ..options() };
+    for word in 0..2000 {
+        let _section = media.section();
+        media.store(DATA + word * 4096, word + 1);
+        media.flush(DATA + word * 4096, 8);
+    }
+    media.extend(40 << 20, 4096).unwrap();
+    media.barrier().unwrap();
+    media.abandon();
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    let begun = disk.tape().events.len();
+    let media = Media::open_disk(disk.clone(), &path, &disk_options).unwrap();
+    assert!(media.opened().log_records > 0 && media.len() >= (40 << 20) + 4096);
+    let events = disk.tape().events.split_off(begun);
+    let written: Vec<usize> = events
+        .iter()
+        .filter_map(|event| if let DiskEvent::Write { bytes, .. } = event { Some(bytes.len()) } else { None })
+        .collect();
+    let syncs = events.iter().filter(|event| matches!(event, DiskEvent::Sync)).count();
+    assert_eq!((written, syncs), (vec![512], 1), "{events:?}");
+    let whole = |media: &Media| (0..2000).all(|word| media.load(DATA + word * 4096) == word + 1);
+    assert!(whole(&media));
+    settle(&media, DATA + 8, 7);
+    media.abandon();
+    let media = Media::open_disk(disk.clone(), &path, &disk_options).unwrap();
+    assert!(whole(&media) && media.load(DATA + 8) == 7);
+    settle(&media, DATA + 16, 8);
+    media.checkpoint().unwrap();
+    settle(&media, DATA + 24, 9);
+    media.abandon();
+    let media = Media::open_disk(disk, &path, &disk_options).unwrap();
+    assert!(media.opened().log_records < 3, "the checkpoint passed the earlier lives");
+    assert!(whole(&media) && [7, 8, 9] == [8, 16, 24].map(|at| media.load(DATA + at)));
+    media.close().unwrap();
+}

@@ -138,6 +138,7 @@ impl Shared {
                 head.file_len = file_len;
                 (head.log_head, head.log_sequence, head.log_chain) = (tail % self.log_place.1, sequence, chain);
                 head.log_synced = synced.max(sequence);
+                head.incarnation = self.incarnation;
             })?;
         }
         let mut log = self.log.lock();

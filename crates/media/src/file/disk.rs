@@ -28,6 +28,8 @@ pub trait Disk: Send + Sync {
     fn start_write(&self, _at: u64, _len: u64) {}
     /// A hint: later reads of the range should come from the medium. What was written has been synced.
     fn forget(&self, _at: u64, _len: u64) {}
+    /// A hint: the range will be read soon.
+    fn expect(&self, _at: u64, _len: u64) {}
     /// Gives a range back; it then reads as zeros. Not being able to is not an error.
     fn punch(&self, at: u64, len: u64);
     /// What `mmap` maps.
@@ -95,6 +97,10 @@ impl Disk for File {
     fn forget(&self, at: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
         let _ = rustix::fs::fadvise(self, at, len, rustix::fs::Advice::DontNeed);
+    }
+
+    fn expect(&self, at: u64, len: u64) {
+        let _ = rustix::fs::fadvise(self, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
     }
 
     fn punch(&self, at: u64, len: u64) {
@@ -176,6 +182,10 @@ impl Disk for FileDisk {
 
     fn forget(&self, at: u64, len: u64) {
         self.file.forget(at, len);
+    }
+
+    fn expect(&self, at: u64, len: u64) {
+        self.file.expect(at, len);
     }
 
     fn punch(&self, at: u64, len: u64) {

@@ -15,10 +15,10 @@
 //!
 //! Threads: any. Elsewhere: the bytes (`layout`), making room (`checkpoint`), reading it back (`replay`).
 
-use super::Shared;
 use super::batch::Batch;
 use super::dirty::{DirtyPages, LINES_PER_PAGE};
 use super::layout::{LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR};
+use super::{Pending, Shared};
 use crate::counters::Counter;
 use crate::head::Head;
 use crate::{Durability, Error, Mark, Result, seeded};
@@ -26,6 +26,11 @@ use parking_lot::MutexGuard;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
+
+/// Bytes of the longest record that a log of so many bytes has.
+pub(crate) fn record_max(log_len: u64) -> u64 {
+    (log_len / 4).clamp(4096, 1 << 20) & !4095
+}
 
 /// What the log's lock guards.
 pub(crate) struct Log {
@@ -59,8 +64,9 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(head: &Head) -> Log {
-        let bytes = (head.log_len / 4).clamp(4096, 1 << 20) & !4095;
+    /// An empty log, or one that goes on behind what `resumed` has found: pages that it speaks of are dirty.
+    pub(crate) fn new(head: &Head, resumed: Option<&Pending>) -> Log {
+        let bytes = record_max(head.log_len);
         let mut log = Log {
             open: Batch::new(bytes as usize),
             spare: Some(Batch::new(bytes as usize)),
@@ -78,6 +84,11 @@ impl Log {
             gathering: false,
             took: Duration::ZERO,
         };
+        if let Some(found) = resumed {
+            (log.sequence, log.chain, log.incarnation) = (found.sequence, found.chain, found.incarnation);
+            log.tail += found.position;
+            found.lines(|line| log.dirty.insert(line / LINES_PER_PAGE));
+        }
         log.limit(head.log_len);
         log
     }

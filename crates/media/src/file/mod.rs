@@ -19,7 +19,7 @@ mod replay;
 
 pub use disk::Disk;
 pub(crate) use disk::FileDisk;
-pub(crate) use replay::{pending, replay};
+pub(crate) use replay::{Pending, go_on, pending, replay, resume, settle};
 
 use crate::counters::Counters;
 use crate::head::Head;
@@ -52,6 +52,8 @@ struct Shared {
     durability: Durability,
     /// Where the log lies, and its length.
     log_place: (u64, u64),
+    /// Of the records written from now on.
+    incarnation: u64,
     head: Mutex<Head>,
     log: Mutex<Log>,
     /// A record has been written, or the store is poisoned.
@@ -87,13 +89,14 @@ impl FileBackend {
         self.shared.durability
     }
 
-    /// Begins with a log that [`replay`] has emptied.
+    /// Begins with an empty log, or goes on with what `resumed` has found in it, which is in the mapping already.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
         mapping: Arc<Mapping>,
         counters: Arc<Counters>,
         path: &Path,
         mut head: Head,
+        resumed: Option<&Pending>,
         options: &Options,
     ) -> Result<FileBackend> {
         prepare_log(&*disk, path, &mut head)?;
@@ -102,7 +105,8 @@ impl FileBackend {
             Durability::Interval(interval) => Some(interval),
             Durability::Always | Durability::Process => None,
         };
-        let newest = head.log_sequence - 1;
+        let log = Log::new(&head, resumed);
+        let (passed, newest) = (head.log_sequence - 1, log.sequence - 1);
         let shared = Arc::new_cyclic(|shared| Shared {
             disk,
             mapping,
@@ -110,14 +114,15 @@ impl FileBackend {
             path: path.into(),
             durability: options.durability,
             log_place: (head.log_at, head.log_len),
-            log: Mutex::new(Log::new(&head)),
+            incarnation: resumed.map_or(head.incarnation, |resumed| resumed.incarnation),
+            log: Mutex::new(log),
             head: Mutex::new(head),
             turn: Condvar::new(),
             gathered: Condvar::new(),
             appended: newest.into(),
             written: newest.into(),
             synced: newest.into(),
-            passed: newest.into(),
+            passed: passed.into(),
             poison: OnceLock::new(),
             checkpointing: Mutex::default(),
             gate: RwLock::new(()),

@@ -1,19 +1,29 @@
-//! Recovery: the records of the log are brought to their places before anything is mapped.
+//! Recovery: what the log holds beyond its place counts again.
 //!
 //! 1. sync the file, so that what is read now cannot be lost after it has been acted upon
 //! 2. follow the chain of records from the head's position to the first break
 //! 3. look behind the break for a record that proves the broken one had been on the medium: that is damage
-//! 4. back what the records say was backed, write each line's newest bytes to its place, sync
+//!
+//! Where the `file` backend opens the store, the log stays and goes on, and the pages are left to the next checkpoint:
+//! 4. back what the records say was backed; lines go to the private pages
+//! 5. a record that begins a new incarnation is written at the break, synced
+//!
+//! Everywhere else, and where the log has no room for that record:
+//! 4. back what the records say was backed, write the lines to their places, sync
 //! 5. write and sync a head that says the log is empty, and begins a new incarnation
 //!
 //! Every step may be cut short: the head still says what to replay, and lines are written, not changed.
 //!
 //! Invariants
-//!   REPLAY-1  Nothing is written before the whole log has been judged.
-//!   REPLAY-2  Only records that are themselves on the medium are brought to their places.
+//!   REPLAY-1  The file is not changed before the whole log has been judged.
+//!   REPLAY-2  Only records that are themselves on the medium count.
+//!   REPLAY-3  No record follows the break before an incarnation has begun there: what a torn or lost record left behind
+//!             it joins no chain.
 
 use super::Disk;
+use super::batch::Batch;
 use super::layout::{HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR, padded, run_parts};
+use super::log::record_max;
 use crate::head::{COPIES, Head};
 use crate::mapping::Mapping;
 use crate::{Error, LINE, Opened, Result, seeded};
@@ -22,26 +32,77 @@ use std::io;
 use std::path::Path;
 use zerocopy::FromBytes;
 
+/// Incarnations that a record can begin: a line number has 48 bits.
+const INCARNATION_MAX: u64 = 1 << 47;
+
 /// Brings the records of the log to their places, on any backend, before anything is mapped.
 pub(crate) fn replay(disk: &dyn Disk, path: &Path, head: Head) -> Result<(Head, Opened)> {
+    match resume(disk, path, head)? {
+        None => Ok((head, Opened::default())),
+        Some(pending) => Ok((settle(disk, path, head, &pending)?, pending.opened())),
+    }
+}
+
+/// Reads and judges the log; `None`: it is empty. The file is as it was, and what is told is on the medium.
+pub(crate) fn resume(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<Pending>> {
     if head.log_ready != 1 || head.log_clean == 1 {
-        return Ok((head, Opened::default())); // never used, or closed in order
+        return Ok(None); // never used, or closed in order
     }
     let replay = Replay { disk, path, head };
     if !seeded("media-replay-unsynced") {
         disk.sync().map_err(|source| replay.io("sync before recovery", source))?; // REPLAY-2
     }
     disk.forget(head.log_at, head.log_len);
-    let pending = replay.judge()?;
-    Ok((replay.settle(&pending)?, pending.opened()))
+    Ok(Some(replay.judge()?))
 }
 
-/// Reads what the log holds beyond its place, and changes nothing: for those who only look.
+/// Reads what the log holds, and leaves even the system's cache alone: for those who only look.
 pub(crate) fn pending(disk: &dyn Disk, path: &Path, head: Head) -> Result<Pending> {
     if head.log_ready != 1 || head.log_clean == 1 {
         return Ok(Pending::default());
     }
     Replay { disk, path, head }.judge()
+}
+
+/// Brings what the log holds to its place; returns the head that says that the log is empty.
+pub(crate) fn settle(disk: &dyn Disk, path: &Path, head: Head, pending: &Pending) -> Result<Head> {
+    Replay { disk, path, head }.settle(pending)
+}
+
+/// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The caller has made
+/// sure that [`Pending::may_go_on`].
+pub(crate) fn go_on(disk: &dyn Disk, path: &Path, head: Head, pending: &mut Pending) -> Result<()> {
+    let replay = Replay { disk, path, head };
+    let io = |source| replay.io("replay the log", source);
+    for &(at, len) in &pending.allocations {
+        disk.allocate(at, len).map_err(io)?;
+    }
+    let (end, len) = (pending.end(), disk.len().map_err(io)?);
+    if end > len {
+        disk.allocate(len, end - len).map_err(io)?;
+    }
+    if seeded("media-no-life") {
+        return Ok(());
+    }
+    let mut life = Batch::new(4096);
+    life.put_allocation((pending.incarnation + 1) * LINE, 0);
+    let (checksum, bytes) = life.seal(RecordHeader {
+        checksum: 0,
+        magic: RECORD_MAGIC,
+        sequence: pending.sequence,
+        incarnation: pending.incarnation,
+        chain: pending.chain,
+        synced: pending.sequence,
+        payload_len: 0,
+        reserved: [0; 2],
+    });
+    let at = head.log_at + (head.log_head + pending.position) % head.log_len;
+    let written = disk.write_sync_at(at, bytes); // REPLAY-3
+    written.map_err(|source| replay.io("write the log", source))?;
+    pending.position += bytes.len() as u64;
+    (pending.sequence, pending.chain) = (pending.sequence + 1, checksum);
+    pending.incarnation += 1;
+    Ok(())
 }
 
 struct Replay<'a> {
@@ -50,19 +111,27 @@ struct Replay<'a> {
     head: Head,
 }
 
-/// What the chain holds, newest values only.
+/// Lines side by side, and where in the log their bytes lie.
+struct Run {
+    first: u64,
+    count: u64,
+    at: usize,
+}
+
+/// What the chain holds.
 #[derive(Default)]
 pub(crate) struct Pending {
-    /// The log's bytes, turned so that they begin at the head's position.
+    /// The log's bytes, turned so that they begin at the head's position, as far as they were needed.
     log: Vec<u8>,
-    /// Where in them each line lies.
-    lines: BTreeMap<u64, usize>,
+    /// In the order of the log: a later one has the newer bytes.
+    runs: Vec<Run>,
     allocations: Vec<(u64, u64)>,
     /// Where the record to come will be written, from the head's position.
-    position: u64,
-    /// The number it will carry, and the checksum it will be chained to.
-    sequence: u64,
-    chain: u64,
+    pub position: u64,
+    /// The number it will carry, the checksum it will be chained to, and its incarnation.
+    pub sequence: u64,
+    pub chain: u64,
+    pub incarnation: u64,
     records: u64,
 }
 
@@ -71,32 +140,52 @@ impl Pending {
         Opened { log_records: self.records, log_bytes: self.position, ..Opened::default() }
     }
 
-    /// Makes a private copy of the file what recovery would make of the file.
+    /// Whether the log may go on behind what it holds: there is room for the record that begins a life.
+    pub(crate) fn may_go_on(&self, head: &Head) -> bool {
+        self.position + padded(16) <= head.log_len && self.incarnation < INCARNATION_MAX
+    }
+
+    /// One past the last byte that the log speaks of, in whole pages.
+    fn end(&self) -> u64 {
+        let backed = self.allocations.iter().map(|(at, len)| at + len);
+        let lines = self.runs.iter().map(|run| (run.first + run.count) * LINE);
+        backed.chain(lines).max().unwrap_or(0).next_multiple_of(4096)
+    }
+
+    /// Makes private pages what they were when the log's last record was written.
     pub(crate) fn put(&self, mapping: &Mapping) {
-        let ends = self.allocations.iter().map(|(at, len)| at + len);
-        let end = ends.chain(self.lines.last_key_value().map(|(line, _)| (line + 1) * LINE)).max().unwrap_or(0);
-        mapping.raise_limit(end.next_multiple_of(4096).min(mapping.reserve()));
-        for (line, &at) in &self.lines {
-            mapping.write(line * LINE, &self.log[at..at + LINE as usize]);
+        mapping.raise_limit(self.end().min(mapping.reserve()));
+        for run in &self.runs {
+            mapping.write(run.first * LINE, &self.log[run.at..run.at + (run.count * LINE) as usize]);
         }
+    }
+
+    /// Calls `each` with every line that the log holds.
+    pub(crate) fn lines(&self, mut each: impl FnMut(u64)) {
+        self.runs.iter().for_each(|run| (run.first..run.first + run.count).for_each(&mut each));
     }
 }
 
+/// Bytes of the log read at once.
+const STEP: u64 = 1 << 20;
+/// Bytes of the log that are announced at once.
+const AHEAD: u64 = 8 << 20;
+
 impl Replay<'_> {
-    /// Reads the log and follows its chain; nothing is changed (REPLAY-1).
+    /// Reads the log and follows its chain; the file is not changed (REPLAY-1).
     fn judge(&self) -> Result<Pending> {
         let mut pending = Pending {
-            log: self.read_log()?,
             sequence: self.head.log_sequence,
             chain: self.head.log_chain,
+            incarnation: self.head.incarnation,
+            log: Vec::with_capacity(self.head.log_len as usize), // room for addresses alone, until it is read
             ..Pending::default()
         };
         self.follow(&mut pending)?;
-        self.look_behind(&pending)?;
+        self.look_behind(&mut pending)?;
         Ok(pending)
     }
 
-    /// Steps 4 and 5.
     fn settle(mut self, pending: &Pending) -> Result<Head> {
         self.apply(pending)?;
         let file_len = self.disk.len().map_err(|source| self.io("measure", source))?;
@@ -105,7 +194,7 @@ impl Replay<'_> {
         (head.log_head, head.log_sequence, head.log_chain) =
             ((head.log_head + pending.position) % head.log_len, pending.sequence, pending.chain);
         (head.log_synced, head.log_clean) = (pending.sequence, 1);
-        head.incarnation += 1;
+        head.incarnation = pending.incarnation + 1;
         let (at, bytes) = head.next();
         self.disk.write_sync_at(at, bytes).map_err(|source| self.io("write the media head", source))?;
         Ok(self.head)
@@ -120,20 +209,44 @@ impl Replay<'_> {
         Error::Damaged { path: self.path.into(), at, detail }
     }
 
-    /// The whole log, turned so that it begins at the head's position.
-    fn read_log(&self) -> Result<Vec<u8>> {
+    /// Reads on until the log's first `end` bytes are there; beyond its length there is nothing.
+    fn read_to(&self, log: &mut Vec<u8>, end: u64) -> Result<()> {
         let Head { log_at, log_len, log_head, .. } = self.head;
-        let start = log_head % log_len;
-        let mut log = vec![0; log_len as usize];
-        let (first, second) = log.split_at_mut((log_len - start) as usize);
-        let read = self.disk.read_at(log_at + start, first).and_then(|()| self.disk.read_at(log_at, second));
-        read.map_err(|source| self.io("read the log", source))?;
-        Ok(log)
+        while (log.len() as u64) < end.min(log_len) {
+            let from = log.len() as u64;
+            let place = (log_head + from) % log_len;
+            // Up to the ring's end, or to where it was begun.
+            let step = STEP.min(log_len - place).min(log_len - from);
+            if from.is_multiple_of(AHEAD) {
+                // The disk is asked for more at once than is waited for.
+                self.disk.expect(log_at + place, AHEAD.min(log_len - place));
+            }
+            log.resize((from + step) as usize, 0);
+            let read = self.disk.read_at(log_at + place, &mut log[from as usize..]);
+            read.map_err(|source| self.io("read the log", source))?;
+        }
+        Ok(())
+    }
+
+    /// The whole record of that incarnation that begins at `position`, if one does (REC-1).
+    fn record_at(&self, log: &mut Vec<u8>, position: u64, incarnation: u64) -> Result<Option<RecordHeader>> {
+        self.read_to(log, position + HEADER_LEN)?;
+        let header = log.get(position as usize..).and_then(|rest| RecordHeader::read_from_prefix(rest).ok());
+        let Some((header, _)) = header else { return Ok(None) };
+        let life = header.incarnation == incarnation || seeded("media-no-chain");
+        let sane = header.magic == RECORD_MAGIC && life && header.payload_len % 8 == 0;
+        if !sane || header.payload_len == 0 || header.payload_len > self.head.log_len - position - HEADER_LEN {
+            return Ok(None);
+        }
+        let end = position + HEADER_LEN + header.payload_len;
+        self.read_to(log, end)?;
+        let whole = crc32c::crc32c(&log[position as usize + 4..end as usize]) == header.checksum;
+        Ok((whole || seeded("media-torn-record")).then_some(header))
     }
 
     /// Follows the chain from the head's position to the first break.
     fn follow(&self, pending: &mut Pending) -> Result<()> {
-        while let Some(header) = record_at(&pending.log, pending.position, self.head.incarnation)
+        while let Some(header) = self.record_at(&mut pending.log, pending.position, pending.incarnation)?
             && header.sequence == pending.sequence
             && (header.chain == pending.chain || seeded("media-no-chain"))
         {
@@ -149,7 +262,7 @@ impl Replay<'_> {
 
     /// Notes the runs of one record. What is wrong here was wrong when the checksum was made.
     fn collect(&self, pending: &mut Pending, payload: std::ops::Range<usize>) -> Result<(), String> {
-        let Pending { log, lines, allocations, .. } = pending;
+        let Pending { log, runs, allocations, incarnation, .. } = pending;
         let mut at = payload.start;
         let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().expect("eight bytes"));
         while at < payload.end {
@@ -160,6 +273,14 @@ impl Replay<'_> {
                 return Err("a run of the log reaches beyond its record".into());
             }
             let bytes = if count == 0 { word(at) } else { count * LINE };
+            if bytes == 0 {
+                if first <= *incarnation || first > INCARNATION_MAX {
+                    return Err(format!("the log begins incarnation {first} after {incarnation}"));
+                }
+                *incarnation = first;
+                at += len;
+                continue;
+            }
             let start = first * LINE; // 48 bits and 6: no overflow
             let end = start.checked_add(bytes).filter(|&end| end <= self.head.max);
             let Some(end) = end else { return Err(format!("the log names {start:#x} + {bytes}, beyond the store")) };
@@ -167,9 +288,8 @@ impl Replay<'_> {
                 allocations.push((start, bytes));
             } else if self.overlaps_media(start, end) {
                 return Err(format!("the log names {start:#x} + {bytes}, which belongs to the media itself"));
-            }
-            for line in 0..count {
-                lines.insert(first + line, at + (line * LINE) as usize);
+            } else {
+                runs.push(Run { first, count, at });
             }
             at += len;
         }
@@ -181,10 +301,10 @@ impl Replay<'_> {
         start < log_at + log_len && end > log_at || start < crate::HEAD_END && end > COPIES[0]
     }
 
-    /// A break is the end of the log unless something proves that the broken record had been on the medium.
-    fn look_behind(&self, pending: &Pending) -> Result<()> {
-        let Pending { log, position, sequence, .. } = pending;
-        let (position, sequence) = (*position, *sequence);
+    /// A break is the end of the log unless something proves that the broken record had been on the medium. Records lie
+    /// side by side: where a stretch much longer than any record holds the beginning of none, there are no more.
+    fn look_behind(&self, pending: &mut Pending) -> Result<()> {
+        let (position, sequence, incarnation) = (pending.position, pending.sequence, pending.incarnation);
         let broken = |witness: String| {
             Err(self.damaged(
                 position,
@@ -194,13 +314,18 @@ impl Replay<'_> {
         if self.head.log_synced > sequence {
             return broken("the media head".into());
         }
-        for later in (position..log.len() as u64).step_by(SECTOR as usize).skip(1) {
-            if let Some(header) = record_at(log, later, self.head.incarnation)
+        let stretch = 4 * record_max(self.head.log_len);
+        let (mut later, mut until) = (position + SECTOR, position + stretch);
+        while later < until.min(self.head.log_len) {
+            if let Some(header) = self.record_at(&mut pending.log, later, incarnation)?
                 && header.sequence > sequence
-                && header.synced > sequence
             {
-                return broken(format!("record {}", header.sequence));
+                if header.synced > sequence {
+                    return broken(format!("record {}", header.sequence));
+                }
+                until = later + padded(header.payload_len) + stretch;
             }
+            later += SECTOR;
         }
         Ok(())
     }
@@ -210,9 +335,14 @@ impl Replay<'_> {
         for &(at, len) in &pending.allocations {
             self.disk.allocate(at, len).map_err(io)?;
         }
+        // Where in the log the newest bytes of each line lie.
+        let mut lines = BTreeMap::new();
+        for run in &pending.runs {
+            lines.extend((0..run.count).map(|line| (run.first + line, run.at + (line * LINE) as usize)));
+        }
         let mut bytes = Vec::new();
         let mut start = 0;
-        for (&line, &at) in &pending.lines {
+        for (&line, &at) in &lines {
             if start * LINE + bytes.len() as u64 != line * LINE || bytes.len() >= 1 << 20 {
                 self.put(start * LINE, &bytes)?;
                 bytes.clear();
@@ -236,20 +366,4 @@ impl Replay<'_> {
         }
         self.disk.write_at(at, bytes).map_err(io)
     }
-}
-
-/// The whole record of that incarnation that begins at `position`, if one does (REC-1).
-fn record_at(log: &[u8], position: u64, incarnation: u64) -> Option<RecordHeader> {
-    let rest = log.get(position as usize..)?;
-    let (header, payload) = RecordHeader::read_from_prefix(rest).ok()?;
-    let life = header.incarnation == incarnation || seeded("media-no-chain");
-    let sane = header.magic == RECORD_MAGIC && life && header.payload_len % 8 == 0;
-    if !sane || header.payload_len == 0 || header.payload_len > payload.len() as u64 {
-        return None;
-    }
-    let end = (HEADER_LEN + header.payload_len) as usize;
-    if seeded("media-torn-record") {
-        return Some(header);
-    }
-    (crc32c::crc32c(&rest[4..end]) == header.checksum).then_some(header)
 }
