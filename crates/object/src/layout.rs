@@ -34,8 +34,10 @@ pub struct Header {
     pub schema: u64,
     /// Bytes of the description.
     pub schema_len: u64,
+    /// CRC-32C of the five words before it.
+    pub root_checksum: u64,
     /// Zeros.
-    pub reserved_tail: [u64; 2],
+    pub reserved_tail: u64,
 }
 const _: () = assert!(size_of::<Header>() == 128); // two lines
 
@@ -50,5 +52,10 @@ impl Header {
     /// The checksum its fields ask for.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(&Header { checksum: 0, ..*self }.as_bytes()[..FIXED])
+    }
+
+    /// The root's checksum that its fields ask for.
+    pub fn root_sum(&self) -> u64 {
+        u64::from(crc32c::crc32c(&self.as_bytes()[FIXED + 8..FIXED + 48]))
     }
 }

@@ -11,7 +11,7 @@
 //!   3. the generation is raised and ordered: volatile state of earlier openings is void from then on
 
 use crate::counts::Shared;
-use crate::layout::{FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
+use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
 use crate::locks::Table;
 use crate::pool::In;
 use crate::running::{self, Inner, Running};
@@ -159,10 +159,14 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) 
     let (inner, tx) = (running.inner(), running.tx());
     let prime = inner.object.prime();
     let schema = running.allocate_bytes(text.len());
-    let second = [root, root_len, fingerprint(text), schema, text.len() as u64].map(u64::to_le_bytes).concat();
+    let mut header = Header::new_zeroed();
+    (header.root, header.root_len, header.fingerprint) = (root, root_len, fingerprint(text));
+    (header.schema, header.schema_len) = (schema, text.len() as u64);
+    header.root_checksum = header.root_sum();
+    let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
     let stored = tx
         .write(prime + schema, text.as_bytes())
-        .and_then(|()| tx.write(prime + GENERATION + 8, &second))
+        .and_then(|()| tx.write(prime + GENERATION + 8, second))
         .and_then(|()| tx.store(inner.object.root_at(), prime + root));
     if let Err(error) = stored {
         running.stop(error.into());
@@ -181,6 +185,9 @@ fn read_header(inner: &Inner) -> Result<Header> {
     }
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: object(), found: header.format, known: FORMAT });
+    }
+    if header.root_checksum != header.root_sum() {
+        return Err(damaged(inner, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));
     }
     Ok(header)
 }

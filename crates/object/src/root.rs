@@ -91,6 +91,14 @@ impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
         self.inner.sync()
     }
 
+    /// Closes the pool, as dropping the root does, and says whether everything is settled.
+    ///
+    /// # Errors
+    /// As [`Root::sync`].
+    pub fn close(self) -> Result<()> {
+        self.sync()
+    }
+
     /// The root as the running transaction sees it.
     ///
     /// # Panics

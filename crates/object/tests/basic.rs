@@ -135,3 +135,53 @@ fn a_long_list_is_dropped_without_overflowing_the_stack() {
     stack.tx(|j, stack| *stack.top.borrow_mut(j) = None).unwrap();
     assert!(stack.top.borrow().is_none());
 }
+
+#[test]
+fn two_pools_are_open_at_once_and_independent() {
+    pool!(P, pub(crate) Q);
+    let store = store();
+    let one = P::create::<PCell<u64, P>>(&store, "one", |_| PCell::new(1)).unwrap();
+    let two = Q::create::<PCell<u64, Q>>(&store, "two", |_| PCell::new(2)).unwrap();
+    // The inner transaction commits although the outer one rolls back: it is of another pool.
+    let outcome = one.try_tx_any(|j, one| {
+        one.set(10, j);
+        two.tx(|j, two| two.set(20, j)).unwrap();
+        Err::<(), ()>(())
+    });
+    assert!(outcome.is_err());
+    assert_eq!((one.get(), two.get()), (1, 20));
+    drop(one);
+    assert_eq!(two.tx(|_, two| two.get()).unwrap(), 20);
+}
+
+#[test]
+fn copies_are_deep() {
+    pool!(P);
+    let store = store();
+    type Slots = [PRefCell<Option<Pbox<u64, P>>, P>; 2];
+    let slots = P::create::<Slots>(&store, "slots", |j| [PRefCell::new(Some(Pbox::new(1, j))), PRefCell::new(None)]);
+    let slots = slots.unwrap();
+    slots
+        .tx(|j, [one, two]| {
+            *two.borrow_mut(j) = one.borrow().as_ref().map(|one| one.pclone(j));
+            *one.borrow_mut(j).as_mut().unwrap().as_mut(j) = 2;
+        })
+        .unwrap();
+    let values = slots.each_ref().map(|slot| **slot.borrow().as_ref().unwrap());
+    assert_eq!(values, [2, 1]);
+    assert_eq!(slots.check().unwrap(), []);
+}
+
+/// A part of an object, borrowed before the transaction, is entered; what is not of the pool is not.
+#[test]
+fn references_into_the_pool_enter_a_transaction() {
+    pool!(P);
+    let store = store();
+    let cells = P::create::<[PCell<u64, P>; 2]>(&store, "cells", |_| [PCell::new(1), PCell::new(2)]).unwrap();
+    let second = &cells[1];
+    P::transaction(|j| j.enter(second).set(3, j)).unwrap();
+    assert_eq!(cells[1].get(), 3);
+    let outside = PCell::<u64, P>::new(5);
+    assert!(matches!(P::transaction(|j| j.enter(&outside).set(6, j)), Err(Error::Panicked { .. })));
+    assert_eq!(outside.get(), 5);
+}

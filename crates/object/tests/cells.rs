@@ -323,3 +323,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn more_threads_than_lanes_take_turns() {
+    pool!(P);
+    let store = store();
+    let options = everbyte_object::PoolOptions { lanes: Some(2), ..Default::default() };
+    type Counters = [PMutex<u64, P>; 8];
+    let counters = P::create_with::<Counters>(&store, "counters", &options, |_| Default::default()).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let counters = &counters;
+            scope.spawn(move || {
+                (0..100).for_each(|_| counters.tx(|j, counters| *counters[thread].lock(j) += 1).unwrap());
+            });
+        }
+    });
+    let all = counters.tx(|j, counters| counters.each_ref().map(|one| *one.lock(j))).unwrap();
+    assert_eq!(all, [100; 8]);
+}

@@ -1,0 +1,145 @@
+//! Bad days: damaged headers, dangling pointers, forgotten boxes; and what transactions cost.
+
+mod common;
+
+use common::{Node, append, store, values};
+use everbyte_object::layout::{HEADER, Header};
+use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PVec, Parc, Pbox, Pool, pool};
+use everbyte_store::{FindingKind, Store};
+
+/// Every byte of the header and the description, changed: an error, or the pool as it was; nothing else, and no panic.
+#[test]
+fn damage_is_an_error_and_never_a_panic() {
+    pool!(P);
+    let store = store();
+    let head = P::create::<Node<i32, P>>(&store, "list", |_| Node::new(0)).unwrap();
+    head.tx(|j, head| append(head, 5, j)).unwrap();
+    drop(head);
+    let prime = store.object("list").unwrap().prime();
+    let header: Header = store.media().get(prime + HEADER);
+    let header_bytes = prime + HEADER..prime + HEADER + size_of::<Header>() as u64;
+    let text_bytes = prime + header.schema..prime + header.schema + header.schema_len;
+    let mut refused = 0;
+    for at in header_bytes.chain(text_bytes) {
+        let media = store.media();
+        let [was] = media.read_vec(at, 1)[..] else { unreachable!() };
+        for change in [1, 0x80, 0xff] {
+            media.write(at, &[was ^ change]);
+            match P::open::<Node<i32, P>>(&store, "list") {
+                Ok(head) => assert_eq!(values(&head), [5], "{at:#x}"),
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.to_string().contains("`list`"), "{error}");
+                }
+            }
+            if !(prime + HEADER + 64..prime + HEADER + 72).contains(&at) {
+                media.write(at, &[was]);
+            }
+        }
+    }
+    assert!(refused > 300, "{refused}");
+    assert_eq!(values(&P::open::<Node<i32, P>>(&store, "list").unwrap()), [5]);
+}
+
+#[test]
+fn pointers_that_lead_nowhere_are_found_and_not_followed() {
+    pool!(P);
+    let store = store();
+    let make = |store: &Store| P::open_or_create::<Node<u64, P>>(store, "list", |_| Node::new(0)).unwrap();
+    let head = make(&store);
+    (1..4).for_each(|val| head.tx(|j, head| append(head, val, j)).unwrap());
+    let prime = store.object("list").unwrap().prime();
+    let header: Header = store.media().get(prime + HEADER);
+    drop(head);
+    let first = prime + store.media().load(prime + header.root + 8);
+    let second = store.media().load(first + 8);
+    for bad in
+        [1, 8, second + 8, 1 << 20, 1 << 40, u64::MAX, header.schema, store.media().load(prime + header.root + 8)]
+    {
+        store.media().store(first + 8, bad);
+        let head = make(&store);
+        let findings = head.check().unwrap();
+        assert!(findings.iter().any(|finding| finding.kind != FindingKind::Leak), "{bad:#x}: {findings:?}");
+        assert!(
+            findings.iter().any(|finding| finding.kind == FindingKind::Leak),
+            "{bad:#x}: the rest of the list is lost"
+        );
+    }
+    store.media().store(first + 8, second);
+    assert_eq!(make(&store).check().unwrap(), []);
+}
+
+#[test]
+fn a_forgotten_box_is_a_leak_that_the_check_finds() {
+    pool!(P);
+    let store = store();
+    let head = P::create::<Node<i32, P>>(&store, "list", |_| Node::new(0)).unwrap();
+    head.tx(|j, _| std::mem::forget(Pbox::new(1, j))).unwrap();
+    let findings = head.check().unwrap();
+    assert_eq!(findings.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [FindingKind::Leak]);
+}
+
+#[derive(PSafe)]
+#[repr(C)]
+struct Costs<P: MemPool> {
+    cell: PCell<u64, P>,
+    value: PRefCell<[u64; 6], P>,
+    list: PRefCell<PVec<u64, P>, P>,
+    shared: Parc<u64, P>,
+}
+
+#[test]
+fn what_transactions_cost_in_fences() {
+    pool!(P);
+    let store = store();
+    let costs = P::create::<Costs<P>>(&store, "costs", |j| Costs {
+        cell: PCell::new(0),
+        value: PRefCell::new([0; 6]),
+        list: PRefCell::new(PVec::with_capacity(100, j)),
+        shared: Parc::new(1, j),
+    });
+    let costs = costs.unwrap();
+    let fences = |body: &dyn Fn()| {
+        let before = store.media().counts().fences;
+        body();
+        store.media().counts().fences - before
+    };
+    assert_eq!(fences(&|| costs.tx(|j, costs| costs.cell.set(1, j)).unwrap()), 3);
+    assert_eq!(fences(&|| costs.tx(|j, costs| costs.value.borrow_mut(j)[5] = 1).unwrap()), 3);
+    assert_eq!(fences(&|| costs.tx(|j, costs| costs.list.borrow_mut(j).push(1, j)).unwrap()), 3, "behind the end");
+    assert_eq!(fences(&|| costs.tx(|j, costs| drop(costs.value.borrow_mut(j))).unwrap()), 0, "not changed");
+    assert_eq!(fences(&|| costs.tx(|j, costs| drop(costs.shared.pclone(j))).unwrap()), 0, "and dropped again");
+    assert_eq!(fences(&|| costs.tx(|j, costs| std::mem::forget(costs.shared.pclone(j))).unwrap()), 3);
+    let repeated = fences(&|| {
+        costs
+            .tx(|j, costs| {
+                let mut value = costs.value.borrow_mut(j);
+                (0..100).for_each(|turn| value[0] += turn);
+            })
+            .unwrap();
+    });
+    assert_eq!(repeated, 3, "noted once");
+}
+
+#[test]
+fn an_empty_transaction_touches_no_media() {
+    pool!(P);
+    let store = store();
+    let cell = P::create::<PCell<u64, P>>(&store, "cell", |_| PCell::new(0)).unwrap();
+    let before = store.media().counts();
+    for _ in 0..10 {
+        cell.tx(|_, cell| assert_eq!(cell.get(), 0)).unwrap();
+        P::transaction(|_| ()).unwrap();
+    }
+    assert_eq!(store.media().counts(), before);
+}
+
+#[test]
+fn closing_says_whether_everything_is_settled() {
+    pool!(P);
+    let store = store();
+    let cell = P::create::<PCell<u64, P>>(&store, "cell", |_| PCell::new(0)).unwrap();
+    cell.tx_buffered(|j, cell| cell.set(1, j)).unwrap();
+    cell.close().unwrap();
+    assert!(matches!(P::transaction(|_| ()), Err(Error::Closed { .. })));
+}
