@@ -4,6 +4,7 @@ use crate::running::{self, Inner};
 use crate::{In, InTx, Journal, MemPool, PSafe, PoolTag, Result, TryError, pool};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// An open pool, seen from its root object. Dereferences to the root for reading; the pool is closed when this is
@@ -19,6 +20,10 @@ pub struct Root<R: PSafe<P>, P: MemPool> {
 unsafe impl<R: PSafe<P> + Send, P: MemPool> Send for Root<R, P> {}
 // SAFETY: as above; transactions of several threads reach `R` by `&R`.
 unsafe impl<R: PSafe<P> + Sync, P: MemPool> Sync for Root<R, P> {}
+
+// What a body could change through a captured root is in a pool, and rolled back.
+impl<R: PSafe<P>, P: MemPool> RefUnwindSafe for Root<R, P> {}
+impl<R: PSafe<P>, P: MemPool> UnwindSafe for Root<R, P> {}
 
 impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
     /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return. Commits whatever
