@@ -1,6 +1,7 @@
 //! `#[derive(PSafe)]`: bounds, fields checked, description, tracer, no `Drop`.
 //!
-//! Fields are checked in a generic function's body: a where-clause for each would overflow on recursive types.
+//! Fields are checked in the body of `trace`, which calls each field's own: a where-clause for each would overflow on
+//! recursive types.
 
 use crate::names;
 use proc_macro2::TokenStream;
@@ -38,10 +39,6 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let shape = shape(input, &options, pool_name);
     let trace = trace(input, &layout, object, pool_name)?;
     let text = name.to_string();
-    let checks = types_of_fields.iter().map(|of| {
-        let span = of.span();
-        quote::quote_spanned!(span=> is::<#pool_name, #of>();)
-    });
     let described = if parameters.is_empty() && constants.is_empty() {
         quote!(::std::string::String::from(#text))
     } else {
@@ -59,7 +56,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let _ = drop_impl;
 
     Ok(quote! {
-        // SAFETY: every field is checked below to be `PSafe` in the same pool, the layout is fixed by a `repr`, and
+        // SAFETY: `trace` calls every field as `PSafe` in the same pool, the layout is fixed by a `repr`, and
         // `At` differs in the brand alone.
         #[automatically_derived]
         unsafe impl #impl_generics #object::PSafe<#pool_name> for #name #types #wheres {
@@ -87,13 +84,6 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         #[automatically_derived]
         impl #drop_generics #object::PersistentTypesMustNotImplementDrop for #name #types #wheres {}
-
-        const _: () = {
-            #[allow(dead_code)]
-            fn is<Q: #object::MemPool, T: #object::PSafe<Q>>() {}
-            #[allow(dead_code, clippy::extra_unused_lifetimes)]
-            fn fields #impl_generics () #wheres { #(#checks)* }
-        };
     })
 }
 

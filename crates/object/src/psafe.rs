@@ -13,7 +13,8 @@ use crate::{MemPool, Tracer};
     message = "`{Self}` cannot live in a pool",
     label = "not persistent-safe",
     note = "only numbers, `bool`, `char`, arrays, tuples, `Option`, the P* types of the same pool and `#[derive(PSafe)]` types of these can",
-    note = "in place of `String`, `Vec`, `Box`, `Rc`, `Arc`, `Mutex`, `Cell`, `RefCell` use `PString`, `PVec`, `Pbox`, `Prc`, `Parc`, `PMutex`, `PCell`, `PRefCell`"
+    note = "in place of `String`, `Vec`, `Box`, `Rc`, `Arc`, `Mutex`, `Cell`, `RefCell` use `PString`, `PVec`, `Pbox`, `Prc`, `Parc`, `PMutex`, `PCell`, `PRefCell`",
+    note = "what belongs to a pool lives in that pool alone: a derived type that holds some takes the pool as a parameter, `struct Name<P: MemPool>`, and gives it `P`"
 )]
 pub unsafe trait PSafe<P: MemPool>: Sized {
     /// The same type with another brand.
