@@ -40,6 +40,7 @@ pub const ALL: &[Case] = &[
 pub fn hidden(words: &[String]) -> Option<Result> {
     match words.split_first()? {
         (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),
+        (word, rest) if word == space::RESIDENT => Some(space::resident(rest)),
         (word, rest) if word == serve::SERVER => Some(serve::server(rest)),
         _ => None,
     }

@@ -1,4 +1,5 @@
-//! `space`: bytes that a store takes on its file system, loaded and after every value was replaced once.
+//! `space`: bytes that a store takes on its file system, loaded and after every value was replaced once; ours also after
+//! ten times as many random overwrites, on memory and on a disk, and the memory that takes there.
 
 use super::Result;
 use super::kv::load;
@@ -8,6 +9,7 @@ use crate::pairs::{KEY, Random, VALUE, key, value};
 use everbyte_bench_rivals::KV;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 
 /// Bytes allocated to the files under `folder`.
 fn allocated(folder: &Path) -> Result<f64> {
@@ -41,5 +43,60 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     bench.report("replaced", Unit::Bytes, replaced, None);
     let payload = (keys * (KEY + VALUE) as u64) as f64;
     bench.report("payload", Unit::Bytes, vec![("keys and values".into(), vec![payload])], None);
+    for (place, backend) in [(bench.plan.memory.clone(), "shm"), (bench.plan.disk.clone(), "file")] {
+        bench.backend = backend.into();
+        let folder = tempfile::tempdir_in(place)?;
+        let words = [RESIDENT, &folder.path().to_string_lossy(), &keys.to_string()].map(String::from);
+        let output = Command::new(std::env::current_exe()?).args(words).output()?;
+        let said = String::from_utf8(output.stdout)?;
+        let figures: Vec<f64> = said.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
+        let [loaded, overwritten, resident] = figures[..] else {
+            return Err(
+                format!("the store that was to be overwritten: {}", String::from_utf8_lossy(&output.stderr)).into()
+            );
+        };
+        bench.report("overwritten_10x", Unit::Bytes, both("loaded", loaded, overwritten), None);
+        bench.report("resident_10x", Unit::Bytes, both("loaded", loaded, resident), None);
+    }
+    Ok(())
+}
+
+/// One figure of ours beside what it is measured against.
+fn both(name: &str, against: f64, ours: f64) -> Vec<(String, Vec<f64>)> {
+    vec![(ours::NAME.into(), vec![ours]), (name.into(), vec![against])]
+}
+
+/// The hidden word that makes this program load a store and overwrite it: only what that store needs is resident then.
+pub const RESIDENT: &str = "__resident";
+
+/// Loads and overwrites: `FOLDER KEYS`. Prints the bytes allocated before and after, and the most that was resident.
+///
+/// # Errors
+/// Bad words, or what the store says.
+pub fn resident(words: &[String]) -> Result {
+    let [folder, keys] = words else { return Err("FOLDER KEYS".into()) };
+    let (folder, keys) = (Path::new(folder), keys.parse()?);
+    let kv = ours::Ours::open(folder)?;
+    // Not `load`: it makes all pairs before it puts the first.
+    let put = |numbers: &mut dyn Iterator<Item = (u64, u64)>| -> Result {
+        let mut numbers = numbers.peekable();
+        while numbers.peek().is_some() {
+            let mut batch = kv.kv().batch();
+            for (number, version) in (&mut numbers).take(1000) {
+                batch.put(&key(number), &value(number, version))?;
+            }
+            let commit = batch.commit()?;
+            kv.kv().settle(commit)?;
+        }
+        Ok(())
+    };
+    put(&mut (0..keys).map(|number| (number, 0)))?;
+    let loaded = allocated(folder)?;
+    let mut random = Random::new(11);
+    put(&mut (1..=10 * keys).map(|version| (random.below(keys), version)))?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let most: u64 = most.ok_or("no VmHWM in /proc/self/status")?.trim().parse()?;
+    println!("{loaded} {} {}", allocated(folder)?, most << 10);
     Ok(())
 }
