@@ -4,3 +4,4 @@ pub mod file;
 pub mod journal;
 pub mod kv;
 pub mod store;
+pub mod words;
