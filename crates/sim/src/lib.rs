@@ -49,6 +49,7 @@ mod image;
 #[cfg(test)]
 mod naive;
 mod oracle;
+mod page;
 mod points;
 mod power;
 mod random;
@@ -64,6 +65,7 @@ pub use faults::{FaultReport, fault_loop};
 pub use golden::{Tracer, assert_golden, trace};
 pub use image::Image;
 pub use oracle::{Op, Oracle, Seen};
+pub use page::{assert_page, dump};
 pub use points::Tear;
 pub use power::{Cut, PowerCut, PowerFailure, PowerReport};
 pub use random::Random;

@@ -1,22 +1,7 @@
 //! The worked example of docs/formats/store.md is what this program writes, byte for byte.
 
-use everbyte_sim::Image;
+use everbyte_sim::{Image, assert_page, dump};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOptions, Plan, Store};
-use std::fmt::Write;
-
-/// Sixteen bytes a line, lines of zeros left out.
-fn dump(text: &mut String, media: &everbyte_media::Media, name: &str, at: u64, len: u64) {
-    writeln!(text, "{name}").unwrap();
-    for line in (at..at + len).step_by(16) {
-        let bytes = media.read_vec(line, 16);
-        if bytes.iter().any(|&byte| byte != 0) {
-            let hex: Vec<String> =
-                bytes.chunks(8).map(|half| half.iter().map(|b| format!("{b:02x} ")).collect()).collect();
-            let ascii: String = bytes.iter().map(|&b| if b.is_ascii_graphic() { b as char } else { '.' }).collect();
-            writeln!(text, "{line:05x}  {}{}", hex.join(" "), ascii).unwrap();
-        }
-    }
-}
 
 #[test]
 fn the_worked_example_is_what_is_written() {
@@ -33,17 +18,15 @@ fn the_worked_example_is_what_is_written() {
         store.close().unwrap();
     });
     let media = image.media();
-    let mut text = String::new();
-    dump(&mut text, &media, "superblock A", 0, 512);
-    dump(&mut text, &media, "words beside superblock A", 1024, 64);
-    dump(&mut text, &media, "record 0 of the object table", plan.table_at, 256);
-    dump(&mut text, &media, "bitmap of backed clusters", plan.space.bitmap_at, 4096);
-    dump(&mut text, &media, "bitmap of used clusters", plan.space.used_at, 4096);
-    dump(&mut text, &media, "header of `shop/orders`", 0x40000, 512);
-
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/store.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains(&text), "docs/formats/store.md should show:\n{text}");
+    let parts = [
+        ("superblock A", 0, 512),
+        ("words beside superblock A", 1024, 64),
+        ("record 0 of the object table", plan.table_at, 256),
+        ("bitmap of backed clusters", plan.space.bitmap_at, 4096),
+        ("bitmap of used clusters", plan.space.used_at, 4096),
+        ("header of `shop/orders`", 0x40000, 512),
+    ];
+    assert_page("../../docs/formats/store.md", &dump(&media, &parts));
     let b = media.read_vec(4096, 512);
     assert_eq!(media.read_vec(0, 512), b, "both copies are the same");
 }
