@@ -1,6 +1,7 @@
 //! [`PMutex`]: a value that one transaction at a time can reach, to its end.
 
 use crate::locks::Mode;
+use crate::psafe::level;
 use crate::schema::{Schema, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer};
 use std::cell::{Cell, UnsafeCell};
@@ -48,7 +49,7 @@ impl<T: PSafe<P>, P: MemPool> PMutex<T, P> {
     #[track_caller]
     fn take<'b>(&'b self, j: &'b Journal<P>, wait: bool) -> Option<PMutexGuard<'b, T, P>> {
         let value = self.value.get();
-        let index = j.running().lock(value.cast(), T::CELLS, Mode::Write, wait)?;
+        let index = j.running().lock(value.cast(), level::<T, P>(), Mode::Write, wait)?;
         Some(PMutexGuard { value, index, noted: Cell::new(false), journal: j, marker: PhantomData })
     }
 

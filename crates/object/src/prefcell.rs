@@ -4,8 +4,9 @@
 //!   CELL-1  While a [`PRefMut`] of a cell lives there is no other guard of that cell; the flag says so (`borrows`).
 //!   CELL-2  A guard notes the value at its first mutable dereference, and not before.
 
+use crate::psafe::level;
 use crate::schema::{Schema, TypeName};
-use crate::{Journal, MemPool, PSafe, Tracer, borrows};
+use crate::{Journal, MemPool, PSafe, Tracer, borrows, pool};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -97,11 +98,12 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     }
 }
 
-/// What the cell is called in the table of borrows: its address, and how deep it nests, since a cell may lie at the very
-/// start of a cell. Addresses of programs end below bit 56.
+/// What the cell is called in the table of borrows: its address, which level it is of, since a cell may lie at the very
+/// start of a cell, and the opening of the pool, since guards that were forgotten end with it. Addresses of programs
+/// end below bit 48.
 #[inline(always)]
 fn key<T: PSafe<P>, P: MemPool>(value: *const T) -> usize {
-    value as usize | (T::CELLS as usize) << 56
+    value as usize | (pool::generation::<P>() as u8 as usize) << 48 | (level::<T, P>() as usize) << 56
 }
 
 /// A borrowed value of a [`PRefCell`].

@@ -1,6 +1,7 @@
 //! [`PRwLock`]: a value that many transactions read, or one changes, to their ends.
 
 use crate::locks::Mode;
+use crate::psafe::level;
 use crate::schema::{Schema, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer};
 use std::cell::{Cell, UnsafeCell};
@@ -43,7 +44,7 @@ impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
     #[track_caller]
     fn try_read_waiting<'b>(&'b self, j: &'b Journal<P>, wait: bool) -> Option<PReadGuard<'b, T, P>> {
         let value = self.value.get();
-        let index = j.running().lock(value.cast(), T::CELLS, Mode::Read, wait)?;
+        let index = j.running().lock(value.cast(), level::<T, P>(), Mode::Read, wait)?;
         Some(PReadGuard { value, index, journal: j, marker: PhantomData })
     }
 
@@ -65,7 +66,7 @@ impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
     #[track_caller]
     fn try_write_waiting<'b>(&'b self, j: &'b Journal<P>, wait: bool) -> Option<PWriteGuard<'b, T, P>> {
         let value = self.value.get();
-        let index = j.running().lock(value.cast(), T::CELLS, Mode::Write, wait)?;
+        let index = j.running().lock(value.cast(), level::<T, P>(), Mode::Write, wait)?;
         Some(PWriteGuard { value, index, noted: Cell::new(false), journal: j, marker: PhantomData })
     }
 

@@ -34,6 +34,11 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>);
 }
 
+/// Tells cells apart that lie at one address: how deep what they hold nests, and whether that has bytes at all.
+pub(crate) const fn level<T: PSafe<P>, P: MemPool>() -> u8 {
+    if size_of::<T>() == 0 { T::CELLS | 0x80 } else { T::CELLS }
+}
+
 /// Implemented by everything that has a `Drop` of its own, and by the derive: so a type that has both does not compile.
 /// A hand-written `drop(&mut self)` would change bytes of the pool unnoted.
 #[doc(hidden)]

@@ -439,17 +439,18 @@ impl Running {
     /// Ends the engine's transaction; ordered on return.
     fn conclude(&mut self, commit: bool) -> Result<Option<Mark>> {
         let started = self.started.take().expect("it has been started");
-        if !commit {
+        let mark = if commit {
+            started.commit()?.mark
+        } else {
             self.revert_counts();
             started.rollback()?;
-            return Ok(None);
-        }
-        let ordered = started.commit()?;
+            None
+        };
         if !self.has_locked() {
-            return Ok(ordered.mark);
+            return Ok(mark);
         }
         let mut newest = self.inner().newest.lock();
-        *newest = (*newest).max(ordered.mark);
+        *newest = (*newest).max(mark);
         Ok(*newest) // LOCK-4
     }
 }
@@ -479,11 +480,11 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
             return running.nest_try(body);
         }
         let mut left = Left::default();
-        let value = outermost::<G, _, _>(inner, &mut left, body).map_err(|error| *error)?;
+        let outcome = outermost::<G, _, _>(inner, &mut left, body);
         if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
-            inner.settle_all(left.mark)?;
+            inner.settle_all(left.mark)?; // also when it was rolled back: its error may tell of what it saw
         }
-        Ok(value)
+        outcome.map_err(|error| *error)
     })
 }
 
@@ -512,12 +513,13 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
     with_current::<G, _>(|current| match current {
         Some(running) => running.nest_try(body),
         None => {
-            let open = G::slot().open.read();
+            // Recursive: a transaction may wait for a thread of its own that starts one, while a closing waits for both.
+            let open = G::slot().open.read_recursive();
             let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
             let mut left = Left::default();
             let ended = outermost::<G, _, _>(&inner, &mut left, body);
             drop(open);
-            let settled = if ended.is_ok() { inner.settle_all(left.mark) } else { Ok(()) };
+            let settled = inner.settle_all(left.mark);
             if left.closing {
                 close::<G>(&inner);
             }

@@ -342,3 +342,47 @@ fn more_threads_than_lanes_take_turns() {
     let all = counters.tx(|j, counters| counters.each_ref().map(|one| *one.lock(j))).unwrap();
     assert_eq!(all, [100; 8]);
 }
+
+/// Cells without bytes lie where their neighbours do, and are others all the same.
+#[test]
+fn cells_without_bytes_are_told_apart_from_their_neighbours() {
+    pool!(P);
+    #[derive(PSafe)]
+    #[repr(C)]
+    struct Guarded<P: MemPool> {
+        door: PMutex<(), P>,
+        room: PMutex<u64, P>,
+        bell: PRefCell<(), P>,
+        book: PRefCell<u64, P>,
+    }
+    let store = store();
+    let guarded = P::create::<Guarded<P>>(&store, "guarded", |_| Guarded {
+        door: PMutex::default(),
+        room: PMutex::default(),
+        bell: PRefCell::default(),
+        book: PRefCell::default(),
+    });
+    guarded
+        .unwrap()
+        .tx(|j, guarded| {
+            let _door = guarded.door.lock(j);
+            *guarded.room.lock(j) += 1;
+            let _bell = guarded.bell.borrow_mut(j);
+            *guarded.book.borrow_mut(j) += 1;
+        })
+        .unwrap();
+}
+
+/// A guard that was forgotten blocks its cell until the pool is opened again, as a crash would have it.
+#[test]
+fn a_forgotten_guard_ends_with_the_opening() {
+    pool!(P);
+    let store = store();
+    let cell = P::create::<PRefCell<u64, P>>(&store, "cell", |_| PRefCell::new(1)).unwrap();
+    std::mem::forget(cell.borrow());
+    assert!(cell.tx(|j, cell| cell.try_borrow_mut(j).is_none()).unwrap());
+    drop(cell);
+    let cell = P::open::<PRefCell<u64, P>>(&store, "cell").unwrap();
+    cell.tx(|j, cell| *cell.borrow_mut(j) += 1).unwrap();
+    assert_eq!(*cell.borrow(), 2);
+}
