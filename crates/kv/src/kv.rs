@@ -14,6 +14,10 @@ pub struct Kv {
     name: String,
 }
 
+// A caught panic leaves what was committed. So transactions of typed objects may capture one.
+impl std::panic::UnwindSafe for Kv {}
+impl std::panic::RefUnwindSafe for Kv {}
+
 impl Kv {
     /// Creates the table `name`. A crash leaves it whole or absent.
     ///

@@ -46,6 +46,10 @@ pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
+// A caught panic leaves a store as a crash would: whole. So transactions of typed objects may capture one.
+impl std::panic::UnwindSafe for Store {}
+impl std::panic::RefUnwindSafe for Store {}
+
 pub(crate) struct Inner {
     pub media: Media,
     /// Changes only in [`Store::grow`].
