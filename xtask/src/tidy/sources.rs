@@ -41,8 +41,24 @@ fn one(text: &Text) -> Vec<String> {
         if let Some(word) = low.iter().find(|word| !trusted && line.contains(**word)) {
             findings.push(format!("{path}:{}: `{word}`: nothing above `media` issues such instructions", number + 1));
         }
+        if is_open_clamp(line) {
+            let detail = "write `x.clamp(C, D)`: rustc 1.95 with -O makes wrong code of this form";
+            findings.push(format!("{path}:{}: {detail}", number + 1));
+        }
     }
     findings
+}
+
+/// Whether a line holds a clamp written out: the larger of a value and C, but at most D, where the value is larger.
+fn is_open_clamp(line: &str) -> bool {
+    let parts = || {
+        let (condition, rest) = line.split_once("if ")?.1.split_once(" {")?;
+        let (then, rest) = rest.split_once("} else {")?;
+        let otherwise = rest.split_once('}')?.0.trim();
+        let (value, bound) = condition.split_once(" > ").or_else(|| condition.split_once(" >= "))?;
+        Some(then.trim().starts_with(&format!("{value}.min(")) && otherwise == bound)
+    };
+    parts().unwrap_or(false)
 }
 
 fn invariants(tree: &Tree) -> Vec<String> {
@@ -87,6 +103,17 @@ fn is_id(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn clamps_written_out_are_found() {
+        assert!(super::is_open_clamp(concat!("    let n = if len > MIN ", "{ len.min(MAX) } else { MIN };")));
+        assert!(super::is_open_clamp(concat!("if a.b >= 4 ", "{ a.b.min(c) } else { 4 }")));
+        for fine in
+            ["if a > b { a.min(c) } else { d }", "if a > b { c.min(a) } else { b }", "if a > b { a } else { b }", "x"]
+        {
+            assert!(!super::is_open_clamp(fine), "{fine}");
+        }
+    }
+
     #[test]
     fn ids_are_told_from_words() {
         assert!(super::is_id("LOG-1") && super::is_id("HEAP2-14"));
