@@ -282,3 +282,42 @@ mod museum {
         finds("space-zero-unflushed", released_clusters_are_backed_again_as_zeros);
     }
 }
+
+/// Clusters that nobody has are given back, all or some of them whatever crashes; what objects have stays.
+#[test]
+fn a_repair_may_be_cut_anywhere_and_begun_again() {
+    use everbyte_space::{Space, SpaceLayout};
+    use everbyte_store::{FindingKind, layout::Superblock};
+    let lost = 12 * CLUSTER..14 * CLUSTER;
+    let leak = lost.clone();
+    let image = with_object().0.then(move |media| {
+        let store = Store::attach(media.clone()).unwrap();
+        let superblock: Superblock = media.get(0);
+        let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
+        let space = Space::new(media, SpaceLayout { bitmap_at, used_at, bitmap_len });
+        space.reserve(&leak).unwrap();
+        space.prepare(&leak);
+        space.mark(&leak);
+        assert_eq!(store.check().len(), 1);
+        store.close().unwrap();
+    });
+    let repair = |media: Media, oracle: &everbyte_sim::Oracle| {
+        let store = Store::attach(media).unwrap();
+        oracle.step("repair", || assert_eq!(store.repair().unwrap().len(), 1));
+    };
+    explorer("store-repair").run(&image, repair, |media, seen| {
+        let store = Store::attach(media).map_err(|error| error.to_string())?;
+        seen.recovered();
+        let found = store.check();
+        if found.iter().any(|finding| finding.kind != FindingKind::Leak || !lost.contains(&finding.at)) {
+            return Err(format!("{found:?}"));
+        }
+        if seen.acked_count() == 1 && !found.is_empty() {
+            return Err(format!("repaired, and still there: {found:?}"));
+        }
+        let object = store.object("old").map_err(|error| error.to_string())?;
+        let whole = (object.prime()..object.backed()).step_by(CLUSTER as usize).all(|at| object.is_backed(at));
+        store.repair().map_err(|error| error.to_string())?;
+        if whole && store.check().is_empty() { Ok(()) } else { Err(format!("{:?}", store.check())) }
+    });
+}
