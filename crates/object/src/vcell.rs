@@ -20,7 +20,7 @@ pub struct VCell<T: Copy, P: MemPool> {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Inside<T: Copy> {
-    /// The opening in which `value` was set.
+    /// The opening in which `value` was set; 0: none.
     generation: u64,
     value: std::mem::MaybeUninit<T>,
 }
@@ -41,8 +41,10 @@ impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
     pub fn get(&self) -> Option<T> {
         // SAFETY: a cell hands out no references and is not shared by threads, so nobody is changing it.
         let inside = unsafe { *self.inside.get() };
+        // Openings are numbered from 1; before the first, the pool type's own number is 0, too.
+        let set = inside.generation != 0 && inside.generation == pool::generation::<P>();
         // SAFETY: set in this opening of the pool, so in this process.
-        (inside.generation == pool::generation::<P>()).then(|| unsafe { inside.value.assume_init() })
+        set.then(|| unsafe { inside.value.assume_init() })
     }
 
     /// Sets the value, to the end of the opening.

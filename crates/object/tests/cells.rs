@@ -386,3 +386,10 @@ fn a_forgotten_guard_ends_with_the_opening() {
     cell.tx(|j, cell| *cell.borrow_mut(j) += 1).unwrap();
     assert_eq!(*cell.borrow(), 2);
 }
+
+/// A cell that was never set holds nothing, also where no pool of its type was ever open.
+#[test]
+fn a_volatile_cell_of_a_pool_that_was_never_open_is_empty() {
+    pool!(P);
+    assert_eq!(VCell::<&'static str, P>::new().get(), None);
+}
