@@ -38,7 +38,7 @@ impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
 
     /// What it holds, to be changed. The old bytes are noted.
     #[inline]
-    pub fn as_mut<'s>(&'s mut self, j: &'s Journal<P>) -> &'s mut T {
+    pub fn as_mut(&mut self, j: &Journal<P>) -> &mut T {
         let at = self.address();
         j.running().log(at.cast(), size_of::<T>());
         // SAFETY: as in `deref`; borrowed mutably with its only owner, and noted (OBJ-1).
