@@ -1,0 +1,43 @@
+//! What the examples share: finding the store that the command line names.
+//!
+//! Each program in `bin/` keeps its data in a store and goes on where it stopped. Run each twice. The modules `volatile`
+//! and `persistent` are the same structures without and with persistence: the manual, whose programs are compiled here, counts the
+//! lines between them.
+
+#![forbid(unsafe_code)]
+
+pub mod persistent;
+pub mod volatile;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/manual/objects.md")]
+struct Manual;
+
+use everbyte::{CreateOptions, Options, Store};
+use std::error::Error;
+use std::path::Path;
+
+/// What the programs return.
+pub type Outcome = Result<(), Box<dyn Error>>;
+
+/// The store at `path`, made if it is not there.
+///
+/// # Errors
+/// If it can neither be opened nor made.
+pub fn store(path: impl AsRef<Path>) -> Result<Store, Box<dyn Error>> {
+    let path = path.as_ref();
+    if path.exists() {
+        return Ok(Store::open(path, &Options::default())?);
+    }
+    Ok(Store::create(path, &CreateOptions::default())?)
+}
+
+/// The arguments: the store's path, and what follows it.
+///
+/// # Errors
+/// If there is no path.
+pub fn arguments(usage: &str) -> Result<(String, Vec<String>), Box<dyn Error>> {
+    let mut words = std::env::args().skip(1);
+    let path = words.next().ok_or(format!("usage: {usage}"))?;
+    Ok((path, words.collect()))
+}

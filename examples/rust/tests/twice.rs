@@ -1,0 +1,85 @@
+//! Every example runs at least twice, in processes of its own; each run goes on where the last one stopped.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs `program` on the store in `directory`; answers what it prints.
+fn run(program: &str, directory: &Path, words: &[&str]) -> String {
+    let output = Command::new(program).arg(directory.join("store.everbyte")).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_list_goes_on() {
+    let (directory, list) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_list"));
+    assert_eq!(run(list, directory.path(), &["1", "2"]), "1\n2\n");
+    assert_eq!(run(list, directory.path(), &["3"]), "1\n2\n3\n");
+    assert_eq!(run(list, directory.path(), &[]), "1\n2\n3\n");
+}
+
+#[test]
+fn the_address_book_goes_on() {
+    let (directory, book) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_address_book"));
+    run(book, directory.path(), &["add", "Zoe", "zoe@example.org"]);
+    run(book, directory.path(), &["add", "Ada", "1 Analytical Row"]);
+    run(book, directory.path(), &["add", "Ada", "ada@example.org"]);
+    assert_eq!(run(book, directory.path(), &["find", "Ada"]), "Ada: 1 Analytical Row; ada@example.org\n");
+    run(book, directory.path(), &["remove", "Ada"]);
+    assert_eq!(run(book, directory.path(), &["list"]), "Zoe: zoe@example.org\n1 people, 4 changes\n");
+}
+
+#[test]
+fn the_cache_restarts_warm() {
+    let (directory, cache) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_lru_cache"));
+    let first = run(cache, directory.path(), &["1", "2", "3", "4", "5", "6", "7", "8", "1"]);
+    assert!(first.starts_with("warm: 0 entries\n1: 1 (miss)\n"), "{first}");
+    assert!(first.ends_with("1: 1 (hit)\nhits: 1 now, 1 ever\n"), "{first}");
+    // 9 makes 2 go, the one that was used longest ago.
+    let second = run(cache, directory.path(), &["1", "9", "3", "2"]);
+    let expected = "warm: 8 entries\n1: 1 (hit)\n9: 81 (miss)\n3: 9 (hit)\n2: 4 (miss)\nhits: 2 now, 3 ever\n";
+    assert_eq!(second, expected);
+}
+
+#[test]
+fn the_queue_goes_on() {
+    let (directory, queue) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_work_queue"));
+    run(queue, directory.path(), &["add", "100"]);
+    assert!(run(queue, directory.path(), &["work", "3", "40"]).starts_with("100 queued, 60 waiting, 40 done"));
+    run(queue, directory.path(), &["add", "20"]);
+    let sum: u64 = (1..=120u64).map(|job| job * job).sum();
+    let end = format!("120 queued, 0 waiting, 120 done, sum {sum}\n");
+    assert_eq!(run(queue, directory.path(), &["work", "4"]), end);
+    assert_eq!(run(queue, directory.path(), &["work", "1"]), end);
+}
+
+#[test]
+fn the_word_count_goes_on() {
+    let licenses = ["GPL-3", "GPL-2", "LGPL-2.1", "Apache-2.0", "Artistic"];
+    let paths: Vec<String> = licenses.iter().map(|name| format!("/usr/share/common-licenses/{name}")).collect();
+    let there: Vec<&str> = paths.iter().map(String::as_str).filter(|path| Path::new(path).is_file()).collect();
+    // Debian has them all; elsewhere our own license and the manual are text, too.
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../LICENSE-APACHE");
+    let files: Vec<&str> = if there.is_empty() { vec![own] } else { there };
+
+    let mut twin: BTreeMap<String, u64> = BTreeMap::new();
+    for file in &files {
+        let text = String::from_utf8_lossy(&std::fs::read(file).unwrap()).to_lowercase();
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.for_each(|word| *twin.entry(word.to_string()).or_default() += 1);
+    }
+    let mut order: Vec<(u64, &str)> = twin.iter().map(|(word, count)| (*count, word.as_str())).collect();
+    order.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+    let best: String = order.iter().take(10).map(|(count, word)| format!("{count:7} {word}\n")).collect();
+    let total: u64 = twin.values().sum();
+
+    let (directory, count) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_word_count"));
+    let stopped = run(count, directory.path(), &[&["--stop", "2"], &files[..]].concat());
+    assert!(stopped.contains("2 chunks counted now"), "{stopped}");
+    let whole = run(count, directory.path(), &[&["--consumers", "4"], &files[..]].concat());
+    assert!(whole.starts_with(&best), "{whole}\nexpected:\n{best}");
+    assert!(whole.ends_with(&format!("{} words, {total} in all\n", twin.len())), "{whole}");
+    let again = run(count, directory.path(), &files);
+    assert!(again.starts_with(&best) && again.contains("\n0 chunks counted now"), "{again}");
+}
