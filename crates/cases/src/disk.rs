@@ -26,13 +26,19 @@ fn open(disk: &Arc<RecordedDisk>) -> Result<Store, Error> {
     Store::attach(Media::open_disk(Arc::clone(disk) as _, Path::new("recorded"), &options())?)
 }
 
-/// Sets the word behind the prime page of the object, acknowledged by a barrier.
+/// Words of one line that are flushed by themselves, one after the other.
+const WORDS: [u64; 2] = [0, 24];
+
+/// Sets words behind the prime page of the object, acknowledged by a barrier.
 fn set(store: &Store, value: u64) -> Result<(), Error> {
-    let object = store.object("kept")?;
+    let (media, object) = (store.media(), store.object("kept")?);
     {
-        let _section = store.media().section();
-        store.media().store(object.prime() + 4096, value);
-        store.media().flush(object.prime() + 4096, 8);
+        let _section = media.section();
+        let line = object.prime() + 4096;
+        for word in WORDS {
+            media.store(line + word, value);
+            media.flush_words(line, 1 << (word / 8));
+        }
     }
     Ok(store.media().barrier()?)
 }
@@ -74,10 +80,11 @@ fn power_cut(explorer: Explorer) -> Result<Report, Box<Failure>> {
         let store = open(&disk).map_err(|error| error.to_string())?;
         let result = match (store.object("kept"), acked) {
             (Ok(object), _) => {
-                let (found, least) = (store.media().load(object.prime() + 4096), acked.copied().unwrap_or(0));
+                let least = acked.copied().unwrap_or(0);
+                let found = WORDS.map(|word| store.media().load(object.prime() + 4096 + word));
                 let findings = store.check();
-                if found < least || found > least + 1 {
-                    Err(format!("the word is {found}, and {least} was acknowledged"))
+                if found.iter().any(|&found| found < least || found > least + 1) {
+                    Err(format!("the words are {found:?}, and {least} was acknowledged"))
                 } else if findings.is_empty() {
                     Ok(())
                 } else {

@@ -53,6 +53,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "replay believes a record whose checksum does not fit: torn bytes reach their places",
     ),
     exhibit(
+        "media-words-lost",
+        "media",
+        "media-power-cut",
+        "a flush of one word takes a line that the record has other words of for known, and the word is not in the log",
+    ),
+    exhibit(
         "media-pages-unsynced",
         "media",
         "media-power-cut",

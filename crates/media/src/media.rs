@@ -191,6 +191,32 @@ impl Media {
         inner.counters.add(Counter::Lines, lines);
     }
 
+    /// As [`Media::flush`] for words of the one line at `at`: those that `mask` names, its lowest bit the first. What else the
+    /// line holds is not promised. On `file` this logs a fraction of what the whole line would.
+    ///
+    /// # Panics
+    /// If `at` is not a multiple of 64 or lies outside [`Media::len`].
+    #[inline]
+    pub fn flush_words(&self, at: u64, mask: u8) {
+        assert!(at.is_multiple_of(crate::LINE), "{at:#x} is not the start of a line");
+        if mask == 0 {
+            return;
+        }
+        let inner = &*self.inner;
+        match &inner.backend {
+            Backend::Direct(direct) => drop(direct.flush(&inner.mapping, at, crate::LINE)),
+            Backend::File(file) => file.flush_words(at, mask),
+            Backend::Sim(recorder) => {
+                let mut recorder = recorder.lock();
+                recorder.scan(self);
+                for first in (0..8).filter(|bit| mask & 1 << bit != 0 && (*bit == 0 || mask & 1 << (bit - 1) == 0)) {
+                    recorder.flush(at + first * 8, (mask >> first).trailing_ones() as u64 * 8);
+                }
+            }
+        }
+        inner.counters.add(Counter::Lines, 1);
+    }
+
     /// Flushes what recovery has read of `at..at+len` and is about to act on: a process that died, rather than a machine,
     /// may have left it in the caches, unflushed, and what recovery stores must not survive without it. The caller
     /// fences. Costs nothing where a process's stores die with it.

@@ -88,7 +88,7 @@ impl Default for Options {
             flush: None,
             flush_on_fail: false,
             profile: Profile::DRAM,
-            log_bytes: 64 << 20,
+            log_bytes: 256 << 20,
             background: true,
             give_back: true,
         }

@@ -1,12 +1,16 @@
 //! One batch: lines flushed since the last record was sealed, in the very bytes of the record to come.
 //!
-//! A line flushed again replaces its earlier bytes: the batch replays whole, so only its newest value matters.
+//! A line flushed again replaces its earlier bytes: the batch replays whole, so only its newest value matters. Where single
+//! words of a line are flushed, and later others, what was noted first stays, and a later run has all of them.
 //! Nothing is allocated once the buffer and the index have reached their size.
 //!
 //! Threads: owned by whoever holds the log's lock (open batch) or by the one writer (sealed batch).
 
-use super::layout::{HEADER_WORDS, LINE_WORDS, RUN_MAX, RecordHeader, padded, run_parts, run_word};
+use super::layout::{
+    HEADER_WORDS, LINE_WORDS, RUN_MAX, RUN_WORDS, RecordHeader, padded, run_parts, run_word, words_mask,
+};
 use crate::mapping::Mapping;
+use crate::seeded;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Aligned so that the record can be written past the page cache.
@@ -62,7 +66,7 @@ impl Batch {
     #[inline]
     pub(crate) fn put_line(&mut self, line: u64, mapping: &Mapping) {
         let (slot, found) = self.index.find(line);
-        if found {
+        if found && self.index.slots[slot].mask() == ALL {
             let at = self.index.slots[slot].at as usize;
             mapping.load_line(line * crate::LINE, self.line_mut(at));
             return;
@@ -82,7 +86,40 @@ impl Batch {
         let target = words[used..used + LINE_WORDS].first_chunk_mut().expect("eight words");
         mapping.load_line(line * crate::LINE, target);
         (self.used, self.run) = (used + LINE_WORDS, run);
-        self.index.fill(slot, line, used as u32);
+        self.note(slot, line, ALL, used);
+    }
+
+    /// Copies the words of one line that `mask` names. The caller has made sure that nine more words fit.
+    #[inline]
+    pub(crate) fn put_words(&mut self, line: u64, mask: u8, mapping: &Mapping) {
+        let (slot, found) = self.index.find(line);
+        let known = if found { self.index.slots[slot].mask() } else { 0 };
+        let at = self.index.slots[slot].at as usize;
+        if mask & !known == 0 || known != 0 && seeded("media-words-lost") {
+            for word in bits(mask & known) {
+                let place = (known & ((1 << word) - 1)).count_ones() as usize;
+                self.words()[at + place] = mapping.load(line * crate::LINE + word * 8);
+            }
+            return;
+        }
+        let mask = mask | known;
+        if mask == ALL {
+            return self.put_line(line, mapping);
+        }
+        let used = self.used;
+        let target = &mut self.words()[used..used + 1 + LINE_WORDS];
+        target[0] = run_word(line, RUN_WORDS | u64::from(mask));
+        for (target, word) in target[1..].iter_mut().zip(bits(mask)) {
+            *target = mapping.load(line * crate::LINE + word * 8);
+        }
+        (self.used, self.run) = (used + 1 + mask.count_ones() as usize, 0);
+        self.note(slot, line, mask, used + 1);
+    }
+
+    /// Notes where the newest words of a line lie.
+    #[inline(always)]
+    fn note(&mut self, slot: usize, line: u64, mask: u8, at: usize) {
+        self.index.fill(slot, line, mask, at as u32);
         if self.index.is_crowded() {
             self.rebuild_index();
         }
@@ -108,9 +145,15 @@ impl Batch {
         while at < self.used {
             let (line, count) = run_parts(self.words()[at]);
             at += 1;
+            if let Some(mask) = words_mask(count) {
+                let (slot, _) = self.index.find(line);
+                self.index.fill(slot, line, mask, at as u32);
+                at += mask.count_ones() as usize;
+                continue;
+            }
             for line in line..line + count {
                 let (slot, _) = self.index.find(line);
-                self.index.fill(slot, line, at as u32);
+                self.index.fill(slot, line, ALL, at as u32);
                 at += LINE_WORDS;
             }
             if count == 0 {
@@ -150,9 +193,31 @@ struct Index {
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
+    /// Line number, and above its 48 bits which words are there.
     line: u64,
     generation: u32,
     at: u32,
+}
+
+impl Slot {
+    #[inline(always)]
+    fn mask(&self) -> u8 {
+        (self.line >> MASK_SHIFT) as u8
+    }
+}
+
+const MASK_SHIFT: u32 = 56;
+/// All words of a line.
+pub(super) const ALL: u8 = 0xff;
+
+/// The numbers of the bits set, in order.
+#[inline(always)]
+pub(super) fn bits(mut mask: u8) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (bit < 8).then_some(bit.into())
+    })
 }
 
 const SLOTS_MIN: usize = 256;
@@ -171,7 +236,7 @@ impl Index {
             if found.generation != self.generation {
                 return (slot, false);
             }
-            if found.line == line {
+            if found.line << (64 - MASK_SHIFT) == line << (64 - MASK_SHIFT) {
                 return (slot, true);
             }
             slot = (slot + 1) & self.mask;
@@ -179,9 +244,10 @@ impl Index {
     }
 
     #[inline(always)]
-    fn fill(&mut self, slot: usize, line: u64, at: u32) {
-        self.slots[slot] = Slot { line, generation: self.generation, at };
-        self.count += 1;
+    fn fill(&mut self, slot: usize, line: u64, mask: u8, at: u32) {
+        let old = &mut self.slots[slot];
+        self.count += usize::from(old.generation != self.generation);
+        *old = Slot { line: line | u64::from(mask) << MASK_SHIFT, generation: self.generation, at };
     }
 
     #[inline(always)]
@@ -213,30 +279,39 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// What a sealed record says, line by line.
-    fn decode(bytes: &[u8]) -> BTreeMap<u64, [u64; LINE_WORDS]> {
+    /// What a sealed record says, word by word, and how many words it takes to say so.
+    fn decode(bytes: &[u8]) -> (BTreeMap<u64, u64>, usize) {
         let words: Vec<u64> = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
         let header = RecordHeader::read_from_bytes(&bytes[..64]).unwrap();
         assert_eq!(crc32c::crc32c(&bytes[4..64 + header.payload_len as usize]), header.checksum);
         let (mut at, end) = (HEADER_WORDS, HEADER_WORDS + header.payload_len as usize / 8);
-        let mut lines = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        let mut whole = std::collections::BTreeSet::new();
         while at < end {
             let (first, count) = run_parts(words[at]);
             at += 1;
+            if let Some(mask) = words_mask(count) {
+                assert!(!whole.contains(&first), "words of line {first} after the whole of it");
+                for word in bits(mask) {
+                    found.insert(first * 8 + word, words[at]);
+                    at += 1;
+                }
+                continue;
+            }
             for line in first..first + count {
-                let twice = lines.insert(line, *words[at..].first_chunk().unwrap());
-                assert!(twice.is_none(), "line {line} stands twice in one record");
+                assert!(whole.insert(line), "line {line} stands twice in one record");
+                found.extend((0..8).map(|word| (line * 8 + word, words[at + word as usize])));
                 at += LINE_WORDS;
             }
             at += usize::from(count == 0);
         }
         assert!(words[end..].iter().all(|&word| word == 0), "padding is zero");
-        lines
+        (found, end)
     }
 
-    /// Random lines, runs and repetitions, from a handful to a full buffer: each line once, with its newest value.
+    /// Random lines, words, runs and repetitions, from a handful to a full buffer: each word with its newest value.
     #[test]
-    fn a_batch_holds_each_line_once_and_newest() {
+    fn a_batch_holds_what_was_flushed_and_newest() {
         let mapping = Mapping::anonymous(8 << 20, 8 << 20).unwrap();
         let mut batch = Batch::new(1 << 20);
         let mut state = 7_u64;
@@ -244,20 +319,26 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) % below
         };
-        for round in 0..40 {
+        let mut stamp = 0;
+        for round in 0..60 {
             let (puts, spread) = (1 << (round % 15), [10, 1000, 131_000][round % 3]);
             let mut expected = BTreeMap::new();
             let mut line = 0;
             for put in 0..puts {
                 line = if random(3) == 0 { random(spread) } else { (line + 1) % spread };
-                mapping.store(line * crate::LINE + random(8) * 8, put + 1);
+                stamp += 1;
+                mapping.store(line * crate::LINE + random(8) * 8, stamp);
                 if batch.used() + 1 + LINE_WORDS > batch.capacity() {
                     break;
                 }
-                batch.put_line(line, &mapping);
-                let mut words = [0; LINE_WORDS];
-                mapping.load_line(line * crate::LINE, &mut words);
-                expected.insert(line, words);
+                let mask = if round < 30 || random(4) == 0 { ALL } else { 1 << random(8) | 1 << random(8) };
+                match mask {
+                    ALL => batch.put_line(line, &mapping),
+                    _ => batch.put_words(line, mask, &mapping),
+                }
+                for word in bits(mask) {
+                    expected.insert(line * 8 + word, mapping.load(line * crate::LINE + word * 8));
+                }
                 if put % 100 == 99 && batch.used() + 2 <= batch.capacity() {
                     batch.put_allocation(1 << 20, 4096);
                 }
@@ -266,9 +347,29 @@ mod tests {
             let padded = batch.padded();
             let (_, bytes) = batch.seal(header);
             assert_eq!(bytes.len() as u64, padded);
-            assert!(decode(bytes) == expected, "round {round}");
+            let (found, _) = decode(bytes);
+            // Newer is as good: what a later run repeats of a line is what memory then held.
+            let missing = expected.iter().find(|(word, value)| found.get(word).is_none_or(|found| found < value));
+            assert!(missing.is_none(), "round {round}: {missing:?}");
+            assert!(found.keys().all(|word| (0..8).any(|other| expected.contains_key(&(word / 8 * 8 + other)))));
             batch.reset();
             assert!(batch.is_empty());
         }
+    }
+
+    /// A word of a line costs two words, the same word again nothing.
+    #[test]
+    fn single_words_are_small() {
+        let mapping = Mapping::anonymous(1 << 20, 1 << 20).unwrap();
+        let mut batch = Batch::new(1 << 16);
+        for line in [3, 5, 3, 5] {
+            batch.put_words(line, 0b100, &mapping);
+        }
+        assert_eq!(batch.used(), HEADER_WORDS + 4);
+        batch.put_words(3, 0b10, &mapping); // both, as the newest run has all that is known
+        assert_eq!(batch.used(), HEADER_WORDS + 7);
+        mapping.store(3 * crate::LINE + 16, 9);
+        batch.put_words(3, 0b100, &mapping);
+        assert_eq!((batch.used(), batch.words()[HEADER_WORDS + 6]), (HEADER_WORDS + 7, 9));
     }
 }

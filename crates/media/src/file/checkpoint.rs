@@ -34,8 +34,27 @@ const WRITE_PAGES: usize = 32;
 pub(crate) struct Room {
     pages: Vec<u64>,
     copies: Vec<u8>,
-    /// Pages of checkpoints that were not given back yet, in order.
+    /// Pages of the newest checkpoint, in order.
     pub cleaned: Vec<u64>,
+    /// Pages of earlier checkpoints that the one after did not find dirty again: candidates for being given back.
+    pub cold: Vec<u64>,
+}
+
+impl Room {
+    /// The newest checkpoint cleaned `pages`, in order: those of the one before that are not among them are cold.
+    fn cool(&mut self) {
+        let known = self.cold.len();
+        let mut pages = self.pages.iter().peekable();
+        self.cold.extend(self.cleaned.iter().filter(|page| {
+            while pages.next_if(|next| next < page).is_some() {}
+            pages.peek() != Some(page)
+        }));
+        if known > 0 {
+            self.cold.sort_unstable();
+            self.cold.dedup();
+        }
+        std::mem::swap(&mut self.pages, &mut self.cleaned);
+    }
 }
 
 impl Shared {
@@ -68,7 +87,7 @@ impl Shared {
     /// Checkpoints if `wanted` says so once the turn has come.
     pub(crate) fn checkpoint_when(&self, wanted: impl Fn(&Log) -> bool) -> Result<()> {
         let mut room = self.checkpointing.lock();
-        let Room { pages, copies, cleaned } = &mut *room;
+        let Room { pages, copies, .. } = &mut *room;
         self.check_alive()?;
         let target = {
             let mut log = self.log.lock();
@@ -87,12 +106,9 @@ impl Shared {
             self.write_pages(pages, copies).and_then(|()| self.pass(target))
         };
         if done.is_ok() && self.gives_back {
-            // What was not given back in time, because the gate was never free, stays a candidate.
-            cleaned.append(pages);
-            cleaned.sort_unstable();
-            cleaned.dedup();
+            room.cool();
         }
-        pages.clear();
+        room.pages.clear();
         done
     }
 
@@ -100,8 +116,7 @@ impl Shared {
     fn write_pages(&self, pages: &mut [u64], copies: &mut Vec<u8>) -> Result<()> {
         pages.sort_unstable();
         for batch in pages.chunks(BATCH_PAGES) {
-            copies.clear();
-            copies.resize(batch.len() * PAGE as usize, 0);
+            copies.resize(copies.len().max(batch.len() * PAGE as usize), 0);
             for (page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE as usize)) {
                 self.mapping.read(page * PAGE, copy);
             }

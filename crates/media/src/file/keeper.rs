@@ -91,7 +91,7 @@ impl Shared {
         while let Some(task) = self.keeper.next() {
             let _ = match task {
                 Task::Checkpoint => {
-                    self.checkpoint_when(|log| log.is_crowded(self.log_place.1)).map(|()| self.give_back())
+                    self.checkpoint_when(|log| log.is_crowded(self.log_place.1)).map(|()| self.give_back(false))
                 }
                 Task::Sync => self.sync_written(),
             };

@@ -2,7 +2,8 @@
 //!
 //! A record is a header and a payload, padded with zeros to whole sectors. The payload is a list of *runs*: one
 //! word that names the first line and the number of lines, then the lines' bytes. A run of zero lines is an
-//! *allocation*: the next word is a length, and the range was backed before anything later in the log was flushed.
+//! *allocation*: the next word is a length, and the range was backed before anything later in the log was flushed. A run
+//! whose count has its highest bit set is *words* of one line: the low 8 bits say which, and these words follow.
 //!
 //! Invariants
 //!   REC-1  A record counts only if its checksum covers its header and its whole payload.
@@ -42,7 +43,9 @@ pub(crate) const HEADER_WORDS: usize = size_of::<RecordHeader>() / 8;
 pub(crate) const LINE_WORDS: usize = 8;
 
 /// The most lines of one run.
-pub(crate) const RUN_MAX: u64 = 0xffff;
+pub(crate) const RUN_MAX: u64 = 0x7fff;
+/// In the place of the count: what follows are words of one line, those that the low 8 bits name.
+pub(crate) const RUN_WORDS: u64 = 0x8000;
 
 /// The word that begins a run: 48 bits of line number, 16 bits of count.
 #[inline(always)]
@@ -53,7 +56,13 @@ pub(crate) fn run_word(line: u64, count: u64) -> u64 {
 /// Line number and count of a run.
 #[inline(always)]
 pub(crate) fn run_parts(word: u64) -> (u64, u64) {
-    (word >> 16, word & RUN_MAX)
+    (word >> 16, word & 0xffff)
+}
+
+/// Which words follow a run's word, if these are words of one line.
+#[inline(always)]
+pub(crate) fn words_mask(count: u64) -> Option<u8> {
+    (count & RUN_WORDS != 0).then_some(count as u8)
 }
 
 /// Bytes a record of that payload takes in the log.

@@ -148,6 +148,27 @@ impl Shared {
         end - first
     }
 
+    /// As [`Shared::flush`], for the words of one line that `mask` names.
+    #[inline]
+    pub(crate) fn flush_words(&self, at: u64, mask: u8) {
+        self.mapping.check_len(at, crate::LINE);
+        assert!(self.may_log(at, at + crate::LINE), "FILE: flush at {at:#x}, which belongs to the media itself");
+        if self.fork.is_child() {
+            return;
+        }
+        let line = at / crate::LINE;
+        let mut log = self.log.lock();
+        while !log.admits_line() {
+            match self.make_room(log) {
+                Some(guard) => log = guard,
+                None => return,
+            }
+        }
+        log.open.put_words(line, mask, &self.mapping);
+        log.dirty.insert(line / LINES_PER_PAGE);
+        self.note_appended(&log);
+    }
+
     /// Notes in the log that a range was backed, before anything flushed later.
     pub(crate) fn log_allocation(&self, at: u64, len: u64) {
         let mut log = self.log.lock();

@@ -140,6 +140,11 @@ impl FileBackend {
         self.shared.flush(at, len)
     }
 
+    #[inline]
+    pub(crate) fn flush_words(&self, at: u64, mask: u8) {
+        self.shared.flush_words(at, mask);
+    }
+
     /// Order among flushes is that of the log's lock. What is left to do: whoever sees a store that comes after this
     /// also sees, with an acquire fence, that the lock was held before.
     #[inline(always)]
@@ -195,7 +200,7 @@ impl FileBackend {
 
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.shared.checkpoint()?;
-        self.shared.give_back();
+        self.shared.give_back(true);
         Ok(())
     }
 

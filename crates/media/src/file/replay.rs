@@ -21,13 +21,15 @@
 //!             it joins no chain.
 
 use super::Disk;
-use super::batch::Batch;
-use super::layout::{HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR, padded, run_parts};
+use super::batch::{ALL, Batch, bits};
+use super::dirty::{LINES_PER_PAGE, PAGE};
+use super::layout::{
+    HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RUN_WORDS, RecordHeader, SECTOR, padded, run_parts, words_mask,
+};
 use super::log::record_max;
 use crate::head::{COPIES, Head};
 use crate::mapping::Mapping;
 use crate::{Error, LINE, Opened, Result, seeded};
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use zerocopy::FromBytes;
@@ -81,6 +83,7 @@ pub(crate) fn go_on(disk: &dyn Disk, path: &Path, head: Head, pending: &mut Pend
     if end > len {
         disk.allocate(len, end - len).map_err(io)?;
     }
+    replay.expect_pages(pending);
     if seeded("media-no-life") {
         return Ok(());
     }
@@ -111,11 +114,13 @@ struct Replay<'a> {
     head: Head,
 }
 
-/// Lines side by side, and where in the log their bytes lie.
+/// Lines side by side, or words of one line, and where in the log their bytes lie.
 struct Run {
     first: u64,
     count: u64,
     at: usize,
+    /// Which words of each line; of several lines, all.
+    mask: u8,
 }
 
 /// What the chain holds.
@@ -156,7 +161,13 @@ impl Pending {
     pub(crate) fn put(&self, mapping: &Mapping) {
         mapping.raise_limit(self.end().min(mapping.reserve()));
         for run in &self.runs {
-            mapping.write(run.first * LINE, &self.log[run.at..run.at + (run.count * LINE) as usize]);
+            if run.mask == ALL {
+                mapping.write(run.first * LINE, &self.log[run.at..run.at + (run.count * LINE) as usize]);
+            } else {
+                for (word, bytes) in bits(run.mask).zip(self.log[run.at..].chunks_exact(8)) {
+                    mapping.write(run.first * LINE + word * 8, bytes);
+                }
+            }
         }
     }
 
@@ -170,6 +181,27 @@ impl Pending {
 const STEP: u64 = 1 << 20;
 /// Bytes of the log that are announced at once.
 const AHEAD: u64 = 8 << 20;
+/// Pages between two that are wanted which are read with them.
+const GAP: u64 = 4;
+
+/// A line, or some words of it, in the log.
+struct Line {
+    number: u64,
+    at: usize,
+    mask: u8,
+}
+
+impl Line {
+    fn page(&self) -> u64 {
+        self.number / LINES_PER_PAGE
+    }
+
+    fn put_into(&self, target: &mut [u8], log: &[u8]) {
+        for (word, bytes) in bits(self.mask).zip(log[self.at..].chunks_exact(8)) {
+            target[word as usize * 8..][..8].copy_from_slice(bytes);
+        }
+    }
+}
 
 impl Replay<'_> {
     /// Reads the log and follows its chain; the file is not changed (REPLAY-1).
@@ -268,7 +300,15 @@ impl Replay<'_> {
         while at < payload.end {
             let (first, count) = run_parts(word(at));
             at += 8;
-            let len = if count == 0 { 8 } else { count as usize * LINE_WORDS * 8 };
+            let mask = words_mask(count);
+            let (len, count) = match (mask, count) {
+                (Some(mask), _) if mask == 0 || count != RUN_WORDS | u64::from(mask) => {
+                    return Err(format!("a run of the log has no count: {count:#x}"));
+                }
+                (Some(mask), _) => (mask.count_ones() as usize * 8, 1),
+                (None, 0) => (8, 0),
+                (None, count) => (count as usize * LINE_WORDS * 8, count),
+            };
             if payload.end - at < len {
                 return Err("a run of the log reaches beyond its record".into());
             }
@@ -289,7 +329,7 @@ impl Replay<'_> {
             } else if self.overlaps_media(start, end) {
                 return Err(format!("the log names {start:#x} + {bytes}, which belongs to the media itself"));
             } else {
-                runs.push(Run { first, count, at });
+                runs.push(Run { first, count, at, mask: mask.unwrap_or(ALL) });
             }
             at += len;
         }
@@ -335,23 +375,57 @@ impl Replay<'_> {
         for &(at, len) in &pending.allocations {
             self.disk.allocate(at, len).map_err(io)?;
         }
-        // Where in the log the newest bytes of each line lie.
-        let mut lines = BTreeMap::new();
-        for run in &pending.runs {
-            lines.extend((0..run.count).map(|line| (run.first + line, run.at + (line * LINE) as usize)));
-        }
-        let mut bytes = Vec::new();
-        let mut start = 0;
-        for (&line, &at) in &lines {
-            if start * LINE + bytes.len() as u64 != line * LINE || bytes.len() >= 1 << 20 {
-                self.put(start * LINE, &bytes)?;
-                bytes.clear();
-                start = line;
+        let whole =
+            |run: &Run, line| Line { number: run.first + line, at: run.at + (line * LINE) as usize, mask: run.mask };
+        let mut lines: Vec<Line> =
+            pending.runs.iter().flat_map(|run| (0..run.count).map(move |line| whole(run, line))).collect();
+        lines.sort_by_key(|line| line.number); // stable: what is newer stays behind what it replaces
+        self.expect_pages(pending);
+        let file_len = self.disk.len().map_err(io)?;
+        let mut page = [0; PAGE as usize];
+        // Bytes to be written, and where they begin.
+        let (mut start, mut bytes) = (0, Vec::new());
+        // Page by page: where only words of a line are known, the page is read first and written back around them.
+        for lines in lines.chunk_by(|one, next| one.page() == next.page()) {
+            let page_at = lines[0].page() * PAGE;
+            let partial = lines.iter().any(|line| line.mask != ALL);
+            if partial {
+                let there = file_len.saturating_sub(page_at).min(PAGE) as usize;
+                page[there..].fill(0);
+                self.disk.read_at(page_at, &mut page[..there]).map_err(io)?;
             }
-            bytes.extend_from_slice(&pending.log[at..at + LINE as usize]);
+            for line in lines {
+                line.put_into(&mut page[(line.number % LINES_PER_PAGE * LINE) as usize..], &pending.log);
+            }
+            for run in lines.chunk_by(|one, next| partial || next.number <= one.number + 1) {
+                let (first, end) = (run[0].number * LINE, (run[run.len() - 1].number + 1) * LINE);
+                if start + bytes.len() as u64 != first || bytes.len() >= 1 << 20 {
+                    self.put(start, &bytes)?;
+                    bytes.clear();
+                    start = first;
+                }
+                bytes.extend_from_slice(&page[(first - page_at) as usize..(end - page_at) as usize]);
+            }
         }
-        self.put(start * LINE, &bytes)?;
+        self.put(start, &bytes)?;
         self.disk.sync().map_err(io)
+    }
+
+    /// Asks for the pages that hold what the log speaks of, in runs: most of them are about to be read.
+    fn expect_pages(&self, pending: &Pending) {
+        let mut pages: Vec<(u64, u64)> = pending
+            .runs
+            .iter()
+            .map(|run| (run.first / LINES_PER_PAGE, (run.first + run.count - 1) / LINES_PER_PAGE))
+            .collect();
+        pages.sort_unstable();
+        let mut pages = pages.into_iter().peekable();
+        while let Some((first, mut last)) = pages.next() {
+            while let Some(next) = pages.next_if(|next| next.0 <= last + GAP) {
+                last = last.max(next.1);
+            }
+            self.disk.expect(first * PAGE, (last + 1 - first) * PAGE);
+        }
     }
 
     fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {

@@ -31,6 +31,16 @@ impl Model {
         }
     }
 
+    /// As `flush`, for the words of one line that `mask` names.
+    pub fn flush_words(&mut self, line: u64, mask: u8) {
+        self.now += 1;
+        for (&word, stores) in self.stores.range(line..line + 64) {
+            if mask & 1 << (word % 64 / 8) != 0 {
+                self.flushed.insert(word, stores.last().unwrap().0);
+            }
+        }
+    }
+
     /// Orders; the number of the fence is what a barrier acknowledges.
     pub fn fence(&mut self) -> u64 {
         self.now += 1;

@@ -35,6 +35,8 @@ pub fn open(disk: &Arc<RecordedDisk>, durability: Durability) -> everbyte_media:
 pub enum Op {
     Store(u64),
     Flush(u64, u64),
+    /// Some words of a line.
+    Words(u64, u8),
     Fence,
     Barrier,
     Checkpoint,
@@ -66,7 +68,8 @@ impl Program {
             let word = DATA + random.below(5) * 4096 + random.below(6) * 64 + random.below(2) * 8;
             ops.push(match random.below(40) {
                 0..16 => Op::Store(word),
-                16..26 => Op::Flush(word & !63, 64 * (1 + random.below(3))),
+                16..21 => Op::Flush(word & !63, 64 * (1 + random.below(3))),
+                21..26 => Op::Words(word & !63, 1 + random.below(3) as u8),
                 26 => Op::Flush(word & !4095, 4096), // fills the log, and with it comes a checkpoint
                 27..33 => Op::Fence,
                 33..36 => Op::Barrier,
@@ -110,6 +113,10 @@ impl Program {
                 Op::Flush(at, len) => {
                     media.flush(at, len);
                     model.flush(at, len);
+                }
+                Op::Words(line, mask) => {
+                    media.flush_words(line, mask);
+                    model.flush_words(line, mask);
                 }
                 Op::Fence => {
                     media.fence();
