@@ -21,6 +21,7 @@ use crate::node::{Node, Query, order_indexes};
 use crate::pins::Published;
 use crate::tree::{Shared, below};
 use crate::version::View;
+use crate::warm::Warm;
 use everbyte_heap::{Block, Op};
 use everbyte_media::Section;
 use parking_lot::MutexGuard;
@@ -57,6 +58,8 @@ pub(crate) struct Writer {
     pub items: Items,
     /// An empty list for the next batch's dirty lines.
     pub dirty: Vec<u64>,
+    /// Leaves found ahead.
+    pub warm: Warm,
 }
 
 /// A dead entry that owns blocks or a subtree.
@@ -77,7 +80,7 @@ pub struct Batch<'t> {
     pub(crate) view: View,
     pub(crate) root: u64,
     pub(crate) keys: u64,
-    /// Lines to flush before the first fence (BATCH-1).
+    /// What to flush before the first fence (BATCH-1): line numbers, and in the low 8 bits which of their words.
     pub(crate) dirty: Vec<u64>,
     /// Blocks reserved by this batch.
     pub(crate) allocated: OffsetMap<Block>,
@@ -109,6 +112,7 @@ impl<'t> Batch<'t> {
     pub(crate) fn begin(shared: &'t Shared) -> Batch<'t> {
         let mut writer = shared.writer.lock();
         let dirty = std::mem::take(&mut writer.dirty);
+        writer.warm.clear();
         let section = shared.media.section();
         let view = shared.view(writer.next);
         Batch {
@@ -170,13 +174,24 @@ impl<'t> Batch<'t> {
         }
         let query = Query::new(key);
         let record = self.record(&query, value)?;
+        let known = self.writer.warm.take(key);
         self.guarded(|batch| {
-            let (path, leaf) = batch.descend(key)?;
+            let (path, leaf) = match known {
+                Some(at) => (None, Node::open(&batch.shared.media, at)?), // WARM-1
+                None => {
+                    let (path, leaf) = batch.descend(key)?;
+                    (Some(path), leaf)
+                }
+            };
             let old = leaf.find(&batch.view, &query)?;
             if let Some((index, slot)) = old {
                 batch.end_entry(&leaf, index, &slot)?;
             }
             if !batch.append(&leaf, key, &record, batch.view.version)? {
+                let path = match path {
+                    Some(path) => path,
+                    None => batch.descend(key)?.0,
+                };
                 batch.rebuild_leaf(path, leaf, key, record)?;
             }
             batch.keys += u64::from(old.is_none());
@@ -199,6 +214,7 @@ impl<'t> Batch<'t> {
             let mut rest = Vec::new();
             leaf.visible(&batch.view, &mut rest)?;
             if rest.is_empty() {
+                batch.writer.warm.forget(leaf.at);
                 batch.unlink(&path)?;
             }
             Ok(true)
@@ -310,12 +326,24 @@ impl<'t> Batch<'t> {
 
     pub(crate) fn store(&mut self, at: u64, value: u64) {
         self.shared.media.store(at, value);
-        self.dirty.push(at & !63);
+        self.stored(at / 64, 1 << (at / 8 % 8));
+    }
+
+    /// Notes words of a line as stored.
+    fn stored(&mut self, line: u64, mask: u8) {
+        match self.dirty.last_mut() {
+            Some(last) if *last >> 8 == line => *last |= u64::from(mask),
+            _ => self.dirty.push(line << 8 | u64::from(mask)),
+        }
     }
 
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
         self.shared.media.write(at, bytes);
-        self.dirty.extend((at & !63..at + bytes.len() as u64).step_by(64));
+        let (first, end) = (at / 8, (at + bytes.len() as u64).div_ceil(8));
+        for line in first / 8..end.div_ceil(8) {
+            let (from, to) = (first.max(line * 8) % 8, (end - line * 8).min(8));
+            self.stored(line, (0xff >> (8 - to)) & (0xff << from) as u8);
+        }
     }
 
     /// Whether what ended at `end` is of no more use to anyone (TREE-2).

@@ -117,12 +117,12 @@ impl Batch<'_> {
 
     pub(crate) fn flush_dirty(&mut self) {
         self.dirty.sort_unstable();
-        self.dirty.dedup();
         if seeded("tree-dropped-flush") {
             self.dirty.pop();
         }
-        for &line in &self.dirty {
-            self.shared.media.flush(line, 64);
+        for words in self.dirty.chunk_by(|one, next| one >> 8 == next >> 8) {
+            let mask = words.iter().fold(0, |mask, words| mask | *words as u8);
+            self.shared.media.flush_words((words[0] >> 8) * 64, mask);
         }
         self.dirty.clear();
     }

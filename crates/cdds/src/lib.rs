@@ -31,6 +31,7 @@ mod sum;
 mod tree;
 mod version;
 mod walk;
+mod warm;
 
 pub use batch::Batch;
 pub use cursor::{Cursor, Entry};

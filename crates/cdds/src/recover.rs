@@ -127,6 +127,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         unfinished: Vec::new(),
         items: Items::default(),
         dirty: Vec::new(),
+        warm: Default::default(),
     };
     let shared = Shared {
         heap,

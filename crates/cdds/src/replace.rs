@@ -26,6 +26,7 @@ struct Child {
 impl<'t> Batch<'t> {
     /// Replaces a full leaf by one or two that hold its live entries and the new one.
     pub(crate) fn rebuild_leaf(&mut self, path: Path<'t>, leaf: Node<'t>, key: &[u8], record: Record) -> Result<()> {
+        self.writer.warm.forget(leaf.at);
         let mut items = std::mem::take(&mut self.writer.items);
         items.clear();
         let place = self.gather(&leaf, key, &mut items)?;
@@ -287,6 +288,7 @@ impl<'t> Batch<'t> {
     /// # Errors
     /// Out of space. After an error the batch cannot be committed.
     pub fn clear(&mut self) -> Result<()> {
+        self.writer.warm.clear();
         self.guarded(|batch| {
             let items = Items::default();
             let leaf = batch.write_node(0, &items, 0..0)?;

@@ -140,6 +140,11 @@ impl Clients {
         self.count -= 1;
     }
 
+    /// A connection in its slot, to look at.
+    pub fn get(&self, slot: usize) -> Option<&Connection> {
+        self.slots.get(slot)?.as_deref()
+    }
+
     /// A connection in its slot.
     pub fn get_mut(&mut self, slot: usize) -> Option<&mut Connection> {
         self.slots.get_mut(slot)?.as_deref_mut()

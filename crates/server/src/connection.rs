@@ -14,6 +14,7 @@ use std::time::Instant;
 use mio::net::TcpStream;
 
 use crate::clients::Client;
+use crate::resp::ahead;
 use crate::resp::parse::{Malformed, Parser, Step};
 use crate::resp::reply::Replies;
 
@@ -80,6 +81,8 @@ pub struct Connection {
     pub ended: bool,
     /// Whether this connection waits for a turn.
     pub queued: bool,
+    /// Whether its replies wait for a settlement: nothing more is read from it or executed for it before.
+    pub parked: bool,
     /// Whether unexecuted whole requests may be in the input.
     pub unread: bool,
     /// When the socket last took bytes, while some wait.
@@ -104,6 +107,7 @@ impl Connection {
             readable: true,
             ended: false,
             queued: false,
+            parked: false,
             unread: false,
             progress,
             input: Vec::new(),
@@ -170,6 +174,11 @@ impl Connection {
     /// The request found by `next`, beside the parts of the connection that a command may change.
     pub fn request(&mut self) -> (crate::resp::parse::Args<'_>, &mut Client, &mut Replies) {
         (self.parser.args(&self.input[self.start..self.end]), &mut self.client, &mut self.out)
+    }
+
+    /// The keys that the next requests put, as far as that is plain to see.
+    pub fn puts_ahead(&self) -> impl Iterator<Item = &[u8]> {
+        ahead::puts(&self.input[self.start..self.end])
     }
 
     /// Drops a request that has been executed.

@@ -1,8 +1,13 @@
 //! The keys as one turn of the event loop sees them.
 //!
 //! Until a turn changes something it reads the settled store; its first change opens the turn's batch, and everything later
-//! in the turn, of whichever client, goes through it: reads see the turn's own writes. `finish` commits the batch and
-//! settles it, and only then may any reply of the turn leave.
+//! in the turn, of whichever client, goes through it: reads see the turn's own writes. `commit` ends the batch, and replies
+//! that tell of it leave once it is settled.
+//!
+//! Earlier turns may still be on their way to the medium (`behind`). A command that may write then goes through the batch
+//! from the start, for it must build on what they wrote; one that only reads is given the newest settled version, the same
+//! one for the rest of the turn. That is a state that some moment had: nobody has yet been told of what is on its way, and
+//! whoever wrote it is not served before it is settled.
 //!
 //! An error in the middle of a write dooms the batch, and with it what other commands of the turn wrote. `end_command` says
 //! so; those commands are then answered with errors, and for a while turns are *careful*: each command that writes is
@@ -15,7 +20,7 @@
 
 use std::ops::Bound;
 
-use everbyte_kv::{Batch, Commit, Error, Kv, Range, Result};
+use everbyte_kv::{Batch, Commit, Error, Kv, Range, Result, Snapshot};
 
 /// See the head of this file.
 pub struct Keyspace<'k> {
@@ -27,9 +32,17 @@ pub struct Keyspace<'k> {
     written_before: bool,
     /// Whether the command under way has changed something.
     changed_by_command: bool,
-    /// The last commit that is not settled yet.
+    /// This turn's last commit.
     commit: Option<Commit>,
     careful: bool,
+    /// Whether commits of earlier turns are not settled yet.
+    behind: bool,
+    /// Whether the command under way may write.
+    may_write: bool,
+    /// Whether commands have gone through a batch.
+    exposed: bool,
+    /// What reads see while `behind`, once there has been one.
+    settled: Option<Snapshot>,
 }
 
 /// What the end of a command means for the others of its turn.
@@ -51,8 +64,8 @@ pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl<'k> Keyspace<'k> {
-    /// At the beginning of a turn.
-    pub fn new(kv: &'k Kv, careful: bool) -> Keyspace<'k> {
+    /// At the beginning of a turn. `behind`: commits of earlier turns are not settled yet.
+    pub fn new(kv: &'k Kv, careful: bool, behind: bool) -> Keyspace<'k> {
         Keyspace {
             kv,
             batch: None,
@@ -61,20 +74,35 @@ impl<'k> Keyspace<'k> {
             changed_by_command: false,
             commit: None,
             careful,
+            behind,
+            may_write: false,
+            exposed: false,
+            settled: None,
         }
     }
 
     /// The batch, where reads must see it.
     fn reader(&mut self) -> Option<&mut Batch<'k>> {
-        if self.batch.is_none() && self.commit.is_some() {
+        if self.batch.is_none() && (self.commit.is_some() || self.behind && self.may_write) {
             self.batch = Some(self.kv.batch());
+            self.exposed = true;
         }
         self.batch.as_mut()
     }
 
+    /// The settled version that this turn's reads see; `None` where no other can come up meanwhile.
+    fn settled(&mut self) -> Option<&Snapshot> {
+        self.behind.then(|| &*self.settled.get_or_insert_with(|| self.kv.snapshot()))
+    }
+
+    /// Whether what the commands up to here did or saw may not be settled: their replies have to wait.
+    pub fn unsettled(&self) -> bool {
+        self.exposed
+    }
+
     fn write<T>(&mut self, operation: impl FnOnce(&mut Batch<'k>) -> Result<T>) -> Result<T> {
         let batch = self.batch.get_or_insert_with(|| self.kv.batch());
-        self.written = true;
+        (self.written, self.exposed) = (true, true);
         let result = operation(batch)?;
         self.changed_by_command = true;
         Ok(result)
@@ -82,8 +110,11 @@ impl<'k> Keyspace<'k> {
 
     /// The value of a key.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.reader() {
-            Some(batch) => batch.get(key),
+        if let Some(batch) = self.reader() {
+            return batch.get(key);
+        }
+        match self.settled() {
+            Some(settled) => settled.get(key),
             None => self.kv.get(key),
         }
     }
@@ -96,6 +127,16 @@ impl<'k> Keyspace<'k> {
     /// The size of a key's value.
     pub fn size(&mut self, key: &[u8]) -> Result<Option<usize>> {
         Ok(self.get(key)?.map(|value| value.len()))
+    }
+
+    /// Says which keys are put next, in that order: a hint to the store.
+    pub fn warm(&mut self, keys: &[&[u8]]) {
+        if self.careful {
+            return; // each put has a batch of its own
+        }
+        self.exposed = true;
+        // Damage shows when the keys are put.
+        let _ = self.batch.get_or_insert_with(|| self.kv.batch()).warm(keys.iter().copied());
     }
 
     /// Gives a key a value.
@@ -115,8 +156,11 @@ impl<'k> Keyspace<'k> {
 
     /// The number of keys.
     pub fn len(&mut self) -> Result<u64> {
-        Ok(match self.reader() {
-            Some(batch) => batch.len(),
+        if let Some(batch) = self.reader() {
+            return Ok(batch.len());
+        }
+        Ok(match self.settled() {
+            Some(settled) => settled.len(),
             None => self.kv.len(),
         })
     }
@@ -128,16 +172,20 @@ impl<'k> Keyspace<'k> {
         to: Bound<&[u8]>,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        match self.reader() {
-            Some(batch) => walk(batch.range::<[u8]>((from, to)), each),
+        if let Some(batch) = self.reader() {
+            return walk(batch.range::<[u8]>((from, to)), each);
+        }
+        match self.settled() {
+            Some(settled) => walk(settled.range::<[u8]>((from, to)), each),
             None => walk(self.kv.range::<[u8]>((from, to)), each),
         }
     }
 
-    /// Called before each command.
-    pub fn begin_command(&mut self) {
+    /// Called before each command; whether it may write.
+    pub fn begin_command(&mut self, may_write: bool) {
         self.written_before = self.written;
         self.changed_by_command = false;
+        self.may_write = may_write;
     }
 
     /// Called after each command: whether what it and others wrote still stands. A command that `failed` after it had
@@ -166,23 +214,17 @@ impl<'k> Keyspace<'k> {
         Ok(())
     }
 
-    /// Whether the turn has changed anything.
-    pub fn changed(&self) -> bool {
-        self.written || self.commit.is_some()
-    }
-
-    /// Commits what the turn changed. On error nothing of the batch has happened.
+    /// Commits what the turn changed; `committed` then says what is to be settled. On error nothing of the batch has
+    /// happened, though what careful commands committed before it has.
     pub fn commit(&mut self) -> Result<()> {
-        if self.written { self.commit_batch() } else { Ok(()) }
+        let result = if self.written { self.commit_batch() } else { Ok(()) };
+        self.batch = None; // it holds the writer's turn
+        result
     }
 
-    /// Settles what was committed. On error the outcome is unknown, and the store takes no more.
-    pub fn settle(mut self) -> Result<()> {
-        self.batch = None; // it holds the writer's turn
-        match self.commit {
-            Some(commit) => self.kv.settle(commit),
-            None => Ok(()),
-        }
+    /// The turn's last commit, to be settled.
+    pub fn committed(&self) -> Option<Commit> {
+        self.commit
     }
 }
 

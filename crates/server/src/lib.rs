@@ -32,6 +32,7 @@ mod metrics;
 mod options;
 mod resp;
 mod server;
+mod settler;
 mod shared;
 mod turn;
 

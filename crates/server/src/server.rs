@@ -5,7 +5,8 @@
 //!   2. accept; queue connections that became readable or writable
 //!   3. one turn (`turn.rs`): read, execute under one batch, settle, then reply
 //!
-//! Threads: one runs the loop; a [`Handle`] may stop it from any.
+//! Threads: one runs the loop; where settling waits for a disk another one does that (`settler.rs`); a [`Handle`] may stop
+//! the loop from any.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -89,16 +90,9 @@ impl Server {
         }
         raise_descriptors(options.clients_max);
         let shared = Shared::new(options, address, kv);
+        let turns = Turns::new(shared, Arc::clone(&waker));
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
-        Ok(Server {
-            listener,
-            poll,
-            turns: Turns::new(shared),
-            signals,
-            handle,
-            accept_pending: false,
-            accept_again: false,
-        })
+        Ok(Server { listener, poll, turns, signals, handle, accept_pending: false, accept_again: false })
     }
 
     /// Where the server listens; the port is the real one when 0 was asked for.
@@ -119,8 +113,14 @@ impl Server {
     pub fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
         loop {
-            let timeout = if self.turns.idle() && !self.accept_pending { TICK } else { Duration::ZERO };
-            match self.poll.poll(&mut events, Some(timeout)) {
+            let gathers = self.turns.gathers();
+            let sleeps = !self.accept_pending && !gathers && self.turns.may_sleep();
+            let polled = self.poll.poll(&mut events, Some(if sleeps { TICK } else { Duration::ZERO }));
+            self.turns.after_sleep();
+            if gathers && events.is_empty() && self.turns.idle() {
+                self.turns.send_off(true);
+            }
+            match polled {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other.map_err(|source| Error::System { action: "wait for connections", source })?,
             }
@@ -134,6 +134,7 @@ impl Server {
             }
             let result = self.turns.turn();
             if result.is_err() || self.turns.shared.stopping || self.handle.stop.load(Ordering::Acquire) {
+                let result = result.and_then(|()| self.turns.drain());
                 self.turns.farewell();
                 return result;
             }

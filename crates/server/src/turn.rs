@@ -1,30 +1,54 @@
 //! One turn: read what is there, execute it under one batch, settle once, then reply.
 //!
 //! Steps
-//!   1. each queued connection is read once and its whole requests are executed, within the turn's bounds
+//!   1. each queued connection is read once and its whole requests are executed, within the turn's bounds; a few are read
+//!      before the first of them is executed, so that the store may fetch what their keys need all at once
 //!   2. the batch is committed and settled
 //!   3. the replies of the turn are sent; what a socket does not take waits for it
 //!
 //! A connection that still has something to do is queued again behind the others. When the store cannot settle, the turn's
 //! replies are taken back, each of its commands is answered with an error instead, and the server stops.
 //!
-//! Invariants: TURN-1 (`keyspace.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`).
+//! Where settling waits for a disk and others may come meanwhile, step 2 only commits: the turn becomes a *flight*, its
+//! connections are parked, and the settler (`settler.rs`) settles while the next turns read and execute for others. A flight
+//! lands when its commit is settled: its replies leave, its connections may be served again.
+//!
+//! A sync costs the same for one as for many, so flights gather while the settler is busy, and beyond that until half of those
+//! who take part are in them or nobody else has anything to say: then one half is settled while the other is served.
+//!
+//! Invariants
+//!   FLIGHT-1  A connection is in at most one flight, and is not served while it is. So behind the replies that a flight
+//!             holds back stand no others, and whoever is served has nothing of its own on the way.
+//!   FLIGHT-2  Flights land in the order in which they left.
+//! And TURN-1 (`keyspace.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1 (`settler.rs`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use everbyte_kv::Commit;
+use everbyte_media::Durability;
+use mio::Waker;
+
 use crate::clients::{Clients, Closing, ReplyMode};
-use crate::command::{Call, Fail, Table, store_text};
+use crate::command::{Call, Fail, Flags, Table, store_text};
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
 use crate::keyspace::{Keyspace, Verdict};
 use crate::resp::reply::{Mark, Protocol};
+use crate::settler::Settler;
 use crate::shared::Shared;
 
 /// Turns in which each command is committed by itself, after one has spoiled the others' batch.
 const CAREFUL_TURNS: u32 = 256;
+/// Connections read before any of them is executed.
+const GROUP_MAX: usize = 16;
+/// Keys the store is told of ahead.
+const WARM_MAX: usize = 64;
 /// How long a stopping server tries to deliver what waits.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How often a stopping server looks whether the last turns are settled.
+const DRAIN_STEP: Duration = Duration::from_micros(200);
 
 /// The state that turns work on.
 pub struct Turns {
@@ -34,6 +58,20 @@ pub struct Turns {
     pub clients: Clients,
     queue: VecDeque<usize>,
     served: Vec<Served>,
+    /// Waits for the medium in the loop's stead; `None` where settling takes no time to speak of.
+    settler: Option<Settler>,
+    /// Turns that are not settled yet, oldest first.
+    flights: VecDeque<Flight>,
+    /// The newest commit, while the settler has not been asked for it: more may gather meanwhile.
+    gathering: Option<Commit>,
+    /// Connections whose turns the settler has not been asked for.
+    gathered: usize,
+    /// Connections that take part, about: those parked or queued lately.
+    active: usize,
+    /// Lists of flights that have landed, for the next ones.
+    spare: Vec<Vec<Served>>,
+    /// Requests to come whose keys the store knows.
+    ahead: usize,
     pool: Pool,
     ticked: Instant,
     /// Careful turns still to come (`keyspace.rs`).
@@ -47,6 +85,16 @@ struct Served {
     mark: Mark,
     /// Commands executed for it in this turn.
     commands: usize,
+    /// Whether its replies may tell of what is not settled.
+    waits: bool,
+}
+
+/// A turn whose replies wait for its settlement.
+struct Flight {
+    /// What the settler gave, or will give, for it.
+    ticket: u64,
+    served: Vec<Served>,
+    start: Instant,
 }
 
 /// What clients read whose commands shared a batch with one that failed in its middle.
@@ -60,6 +108,20 @@ fn take_back(connection: &mut Connection, served: &Served, text: &[u8]) {
     }
 }
 
+/// Tells the store which keys are put next; of how many requests that is known.
+fn warm<'k>(puts: impl Iterator<Item = &'k [u8]>, keys: &mut Keyspace<'_>) -> usize {
+    let (mut list, mut count) = ([&[][..]; WARM_MAX], 0);
+    for (place, key) in list.iter_mut().zip(puts) {
+        *place = key;
+        count += 1;
+    }
+    // For one, there is nothing to wait for at the same time.
+    if count > 1 {
+        keys.warm(&list[..count]);
+    }
+    count
+}
+
 /// What is left of a turn's bounds.
 struct Budget {
     commands: usize,
@@ -67,14 +129,24 @@ struct Budget {
 }
 
 impl Turns {
-    /// At the start.
-    pub fn new(shared: Shared) -> Turns {
+    /// At the start. The settler wakes the loop by `waker`.
+    pub fn new(shared: Shared, waker: Arc<Waker>) -> Turns {
         let ticked = shared.now;
+        let media = shared.kv.store().media();
+        let slow = !media.capabilities().fence_settles && media.durability() == Durability::Always;
+        let settler = if slow { Settler::start(&shared.kv, waker) } else { None };
         Turns {
             shared,
             clients: Clients::default(),
             queue: VecDeque::new(),
             served: Vec::new(),
+            settler,
+            flights: VecDeque::new(),
+            gathering: None,
+            gathered: 0,
+            active: 0,
+            spare: Vec::new(),
+            ahead: 0,
             pool: Pool::default(),
             ticked,
             careful: 0,
@@ -84,6 +156,22 @@ impl Turns {
     /// Whether no connection waits for a turn.
     pub fn idle(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether the poll may wait. If so, a landing wakes it, until `after_sleep`.
+    pub fn may_sleep(&self) -> bool {
+        match (&self.settler, self.flights.front()) {
+            _ if !self.idle() => false,
+            (Some(settler), Some(flight)) => !settler.before_sleep(flight.ticket),
+            _ => true,
+        }
+    }
+
+    /// The poll has returned.
+    pub fn after_sleep(&self) {
+        if let Some(settler) = self.settler.as_ref().filter(|_| !self.flights.is_empty()) {
+            settler.after_sleep();
+        }
     }
 
     /// A new turn begins; `true` about once a second.
@@ -102,7 +190,7 @@ impl Turns {
     pub fn ready(&mut self, slot: usize, readable: bool) {
         if let Some(connection) = self.clients.get_mut(slot) {
             connection.readable |= readable;
-            if !connection.queued {
+            if !connection.queued && !connection.parked {
                 connection.queued = true;
                 self.queue.push_back(slot);
             }
@@ -111,19 +199,26 @@ impl Turns {
 
     /// See the head of this file.
     pub fn turn(&mut self) -> Result<()> {
+        self.land()?;
         let mut budget =
             Budget { commands: self.shared.options.turn_commands_max, size: self.shared.options.turn_size_max };
         let kv = self.shared.kv.clone();
-        let mut keys = Keyspace::new(&kv, self.careful > 0);
+        let mut keys = Keyspace::new(&kv, self.careful > 0, !self.flights.is_empty());
         self.careful = self.careful.saturating_sub(1);
-        for _ in 0..self.queue.len() {
-            if budget.commands == 0 || budget.size == 0 || self.shared.stopping {
-                break;
-            }
-            let Some(slot) = self.queue.pop_front() else { break };
-            if let Some(mut connection) = self.clients.take(slot) {
-                self.serve(slot, &mut connection, &mut keys, &mut budget);
-                self.clients.restore(slot, connection);
+        let mut left = self.queue.len();
+        while left > 0 && budget.commands > 0 && budget.size > 0 && !self.shared.stopping {
+            let group = self.receive(left);
+            left -= group;
+            self.warm(group, &mut keys);
+            for _ in 0..group {
+                if budget.commands == 0 || budget.size == 0 || self.shared.stopping {
+                    break;
+                }
+                let Some(slot) = self.queue.pop_front() else { break };
+                if let Some(mut connection) = self.clients.take(slot) {
+                    self.serve(slot, &mut connection, &mut keys, &mut budget);
+                    self.clients.restore(slot, connection);
+                }
             }
         }
         let commands = self.shared.options.turn_commands_max - budget.commands;
@@ -131,18 +226,18 @@ impl Turns {
             self.shared.metrics.turns += 1;
             self.shared.metrics.turn_commands_max = self.shared.metrics.turn_commands_max.max(commands as u64);
         }
-        let result = self.settle(keys);
+        let result = self.finish(keys);
         if let Err(error) = &result {
-            self.take_back(&store_text(error));
+            self.fail(error);
         }
         self.reply();
         result.map_err(|source| Error::Store { source })
     }
 
-    /// Commits and settles what the turn wrote; an error means that the store takes no more. The clock is read only when
-    /// there is something to settle.
-    fn settle(&mut self, mut keys: Keyspace<'_>) -> everbyte_kv::Result<()> {
-        if !keys.changed() {
+    /// Commits what the turn wrote, and settles it or sends it off; an error means that the store takes no more. The clock
+    /// is read only when there is something to settle.
+    fn finish(&mut self, mut keys: Keyspace<'_>) -> everbyte_kv::Result<()> {
+        if !keys.unsettled() {
             return Ok(());
         }
         let start = Instant::now();
@@ -151,29 +246,154 @@ impl Turns {
             self.take_back(&store_text(&error));
             self.careful = CAREFUL_TURNS;
         }
-        keys.settle()?;
+        let commit = keys.committed();
+        // Nobody can come before this is settled, or settling takes no time: the loop does it by itself.
+        let alone = self.flights.is_empty() && self.served.len() == self.clients.count();
+        match (commit, &mut self.settler) {
+            (Some(commit), Some(settler)) if !alone => {
+                let ticket = settler.next_ticket();
+                let served = self.park();
+                self.gathering = Some(commit);
+                self.gathered += served.len();
+                self.flights.push_back(Flight { ticket, served, start });
+                self.send_off(false);
+            }
+            (Some(commit), _) => {
+                self.shared.kv.settle(commit)?;
+                self.settled(start);
+            }
+            // Nothing was written, but what was read may be on the way.
+            (None, _) if !self.flights.is_empty() => {
+                let mut parked = self.park();
+                if let Some(last) = self.flights.back_mut() {
+                    last.served.append(&mut parked);
+                }
+                self.spare.push(parked);
+            }
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether flights wait for others to gather, and for nothing else: a poll that finds nobody should send them off.
+    pub fn gathers(&self) -> bool {
+        self.gathering.is_some() && self.settler.as_ref().is_some_and(Settler::is_idle)
+    }
+
+    /// Asks the settler for what has gathered, if it is idle, and enough have gathered or `all` are here.
+    pub fn send_off(&mut self, all: bool) {
+        let Some(settler) = self.settler.as_mut().filter(|settler| settler.is_idle()) else { return };
+        let taking_part = self.gathered + self.queue.len();
+        self.active = taking_part.max(self.active - self.active / 8);
+        if all || self.gathered * 2 >= self.active {
+            if let Some(commit) = self.gathering.take() {
+                settler.ask(commit);
+            }
+            self.gathered = 0;
+        }
+    }
+
+    /// Parks those of this turn who wait (FLIGHT-1).
+    fn park(&mut self) -> Vec<Served> {
+        let mut parked = self.spare.pop().unwrap_or_default();
+        for served in self.served.extract_if(.., |served| served.waits) {
+            if let Some(connection) = self.clients.get_mut(served.slot) {
+                assert!(!connection.parked && !connection.queued, "FLIGHT-1");
+                connection.parked = true;
+            }
+            parked.push(served);
+        }
+        parked
+    }
+
+    /// Counts a settlement.
+    fn settled(&mut self, start: Instant) {
         let elapsed = start.elapsed();
         let metrics = &mut self.shared.metrics;
         metrics.settled += 1;
         metrics.settle_time += elapsed;
         metrics.settle_time_max = metrics.settle_time_max.max(elapsed);
+    }
+
+    /// Sends the replies of flights that are settled (FLIGHT-2).
+    fn land(&mut self) -> Result<()> {
+        let Some(settler) = &self.settler else { return Ok(()) };
+        let error = settler.error();
+        let settled = settler.settled();
+        if self.flights.front().is_some_and(|flight| flight.ticket <= settled) {
+            self.send_off(false); // the medium first, then those who wait
+        }
+        while self.flights.front().is_some_and(|flight| flight.ticket <= settled) {
+            let Some(flight) = self.flights.pop_front() else { break };
+            self.settled(flight.start);
+            let list = std::mem::replace(&mut self.served, flight.served);
+            self.reply();
+            self.spare.push(std::mem::replace(&mut self.served, list));
+        }
+        let Some(error) = error else { return Ok(()) };
+        self.fail(&error);
+        self.reply();
+        Err(Error::Store { source: error })
+    }
+
+    /// The store takes no more: everybody hears that what the turn and those on their way did has failed.
+    fn fail(&mut self, error: &everbyte_kv::Error) {
+        for mut flight in std::mem::take(&mut self.flights) {
+            self.served.append(&mut flight.served);
+        }
+        self.take_back(&store_text(error));
+    }
+
+    /// Waits until no turn is on its way, for a server that stops.
+    pub fn drain(&mut self) -> Result<()> {
+        while !self.flights.is_empty() {
+            self.send_off(true);
+            self.land()?;
+            std::thread::sleep(DRAIN_STEP);
+        }
         Ok(())
     }
 
-    /// Reads a connection and executes what it asks.
+    /// Reads the next connections in the queue, of at most `left`; how many. What they have sent is executed together, so that
+    /// the keys of all can be asked for at once.
+    fn receive(&mut self, left: usize) -> usize {
+        let (mut group, mut puts) = (0, 0);
+        while group < left.min(GROUP_MAX) && puts < WARM_MAX {
+            let slot = self.queue[group];
+            group += 1;
+            let Some(mut connection) = self.clients.take(slot) else { continue };
+            // Full: first see whether the socket takes something (CONN-1).
+            if connection.out.pending() <= self.shared.options.output_size_soft {
+                self.read(&mut connection);
+            }
+            if connection.unread {
+                puts += connection.puts_ahead().take(WARM_MAX).count();
+            }
+            self.clients.restore(slot, connection);
+        }
+        group
+    }
+
+    /// Tells the store which keys the first `group` connections of the queue put next.
+    fn warm(&mut self, group: usize, keys: &mut Keyspace<'_>) {
+        let group = self.queue.iter().take(group).filter_map(|slot| self.clients.get(*slot));
+        self.ahead = warm(group.filter(|connection| connection.unread).flat_map(Connection::puts_ahead), keys);
+    }
+
+    /// Executes what a connection has sent.
     fn serve(&mut self, slot: usize, connection: &mut Connection, keys: &mut Keyspace<'_>, budget: &mut Budget) {
         connection.queued = false;
-        let mut served = Served { slot, mark: connection.out.mark(), commands: 0 };
+        let mut served = Served { slot, mark: connection.out.mark(), commands: 0, waits: false };
         let soft = self.shared.options.output_size_soft;
         if connection.out.pending() > soft {
             // Full: first see whether the socket takes something (CONN-1).
             self.shared.metrics.back_pressure += 1;
         } else {
             self.pool.lend(&mut connection.out);
-            self.read(connection);
             self.execute(connection, &mut served, keys, budget);
             connection.client.input_size = connection.input_size();
             connection.settle_input(&mut self.pool);
+            served.waits = served.commands > 0 && keys.unsettled();
         }
         self.served.push(served);
     }
@@ -219,8 +439,12 @@ impl Turns {
             && budget.size > 0
             && !self.shared.stopping
         {
+            if self.ahead == 0 {
+                self.ahead = warm(connection.puts_ahead(), keys);
+            }
             match connection.next() {
                 Ok(Some(used)) => {
+                    self.ahead = self.ahead.saturating_sub(1);
                     let lost = self.command(connection, keys);
                     connection.advance(used);
                     if let Some(reason) = lost {
@@ -244,7 +468,6 @@ impl Turns {
 
     /// Executes one request and writes its reply. When what the turn wrote before it is lost by its failure, that is returned.
     fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Option<Vec<u8>> {
-        keys.begin_command();
         let (args, client, out) = connection.request();
         let mark = out.mark();
         if client.reply_mode == ReplyMode::SkipNext {
@@ -255,6 +478,7 @@ impl Turns {
             Err(fail) => Err(fail),
             Ok(index) => {
                 let command = Table::get().rows[index];
+                keys.begin_command(command.flags.contains(Flags::WRITE));
                 client.command = command.name;
                 let counts = &mut self.shared.metrics.by_command[index];
                 counts.calls += 1;
@@ -325,6 +549,7 @@ impl Turns {
         let mut served = std::mem::take(&mut self.served);
         for served in served.drain(..) {
             let Some(mut connection) = self.clients.take(served.slot) else { continue };
+            connection.parked = false;
             if self.send(&mut connection) {
                 if !connection.queued && self.wants_turn(&connection) {
                     connection.queued = true;
@@ -381,7 +606,7 @@ impl Turns {
         let (now, stall) = (self.shared.now, self.shared.options.output_stall);
         for slot in self.clients.slots() {
             let Some(connection) = self.clients.get_mut(slot) else { continue };
-            let full = connection.out.pending() > self.shared.options.output_size_soft;
+            let full = connection.out.pending() > self.shared.options.output_size_soft && !connection.parked;
             if full && now.saturating_duration_since(connection.progress) > stall {
                 self.shared.metrics.connections_over_limit += 1;
                 connection.client.closing = Closing::Now;

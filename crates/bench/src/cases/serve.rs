@@ -1,5 +1,5 @@
 //! `serve`: our server against Redis, with redis-benchmark: 50 clients, 100-byte values, one request at a time (p1) and
-//! sixteen pipelined (p16). Server and clients are pinned to different CPUs.
+//! sixteen pipelined (p16), random keys out of a million. Server and clients are pinned to different CPUs.
 //!
 //! Redis runs twice: with its append-only file synced at each write, which is what our acknowledgement means, and without
 //! any file, which is what it can do at best (`_nofile`). On memory and, for writes, on a disk.
@@ -106,7 +106,7 @@ fn requests(running: &Running, test: &str, pipeline: u64, count: u64) -> Result<
         ("-n", count.to_string()),
         ("-c", "50".into()),
         ("-d", "100".into()),
-        ("-r", "100000".into()),
+        ("-r", "1000000".into()),
     ];
     for (word, value) in &words {
         command.args([word, &value[..]]);

@@ -1,0 +1,149 @@
+//! Walking down for many keys at once, before they are put: each step of one key's way waits for memory, and the ways of many
+//! keys wait together.
+//!
+//! Steps, each for all keys before the next
+//!   1. from the root, one level down; the first lines of the child are asked for
+//!   2. in the leaf: the lines of fingerprints, appended heads and appended slots
+//!   3. the slots whose fingerprint is the key's, and the end of what has been appended, where the new record will lie
+//!   4. the records of those slots
+//!
+//! What is found is where each key's leaf lies. A put of the same key, in the same order, begins there instead of at the root.
+//!
+//! Invariant WARM-1: a leaf found is forgotten when a newer node takes its place, or when it is unlinked. Whatever else
+//! happens to the tree in this batch, a leaf keeps the keys it covers.
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::layout::*;
+use crate::node::{Node, Query};
+use crate::tree::below;
+use everbyte_media::{LINE, Media};
+
+/// Keys whose ways are walked together: their lines fit the second-level cache many times over.
+const TOGETHER: usize = 16;
+
+/// The leaves found, in the order in which the keys were named. The lists stay for the next batch.
+#[derive(Default)]
+pub(crate) struct Warm {
+    /// The keys, one after the other.
+    keys: Vec<u8>,
+    /// Where each key ends, and its leaf; 0 when it is to be found again.
+    found: Vec<(usize, u64)>,
+    /// The next one to be put.
+    next: usize,
+}
+
+impl Warm {
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.found.clear();
+        self.next = 0;
+    }
+
+    fn note(&mut self, key: &[u8], leaf: u64) {
+        self.keys.extend_from_slice(key);
+        self.found.push((self.keys.len(), leaf));
+    }
+
+    /// The leaf of `key`, if that is the next one named.
+    pub(crate) fn take(&mut self, key: &[u8]) -> Option<u64> {
+        let &(end, leaf) = self.found.get(self.next)?;
+        let start = if self.next == 0 { 0 } else { self.found[self.next - 1].0 };
+        if &self.keys[start..end] != key {
+            return None;
+        }
+        self.next += 1;
+        (leaf != 0).then_some(leaf)
+    }
+
+    /// The leaf at `at` is no longer the tree's (WARM-1).
+    pub(crate) fn forget(&mut self, at: u64) {
+        self.found[self.next..].iter_mut().filter(|found| found.1 == at).for_each(|found| found.1 = 0);
+    }
+}
+
+impl Batch<'_> {
+    /// Says which keys will be put next, in that order: memory is asked for all of them at once. A hint, forgotten at the
+    /// next call; it changes nothing but the time that the puts take.
+    ///
+    /// # Errors
+    /// Damage, which the puts would meet too.
+    pub fn warm<'k>(&mut self, keys: impl IntoIterator<Item = &'k [u8]>) -> Result<()> {
+        let mut warm = std::mem::take(&mut self.writer.warm);
+        warm.clear();
+        let mut keys = keys.into_iter();
+        let mut result = Ok(());
+        while result.is_ok() {
+            let (mut group, mut count) = ([&[][..]; TOGETHER], 0);
+            for (place, key) in group.iter_mut().zip(&mut keys) {
+                *place = key;
+                count += 1;
+            }
+            if count == 0 {
+                break;
+            }
+            result = self.walk(&group[..count], &mut warm);
+        }
+        self.writer.warm = warm;
+        result
+    }
+
+    fn walk(&self, keys: &[&[u8]], warm: &mut Warm) -> Result<()> {
+        let media = &self.shared.media;
+        let root = Node::open(media, self.root)?;
+        let mut nodes = [root; TOGETHER];
+        let nodes = &mut nodes[..keys.len()];
+        let mut children = [0; TOGETHER];
+        for _ in 0..root.level {
+            for ((node, key), child) in nodes.iter().zip(keys).zip(&mut children) {
+                *child = node.child_for(&self.view, key)?.1;
+                ask(media, *child, 4 * LINE);
+            }
+            for (node, child) in nodes.iter_mut().zip(&children) {
+                *node = below(media, node, *child)?;
+            }
+        }
+        for node in &*nodes {
+            ask(media, node.head_at(node.base()), APPENDS as u64 * 8);
+            ask(media, node.slot_at(node.base()), APPENDS as u64 * SLOT);
+        }
+        let mut matches = [None; TOGETHER];
+        for ((node, key), found) in nodes.iter().zip(keys).zip(&mut matches) {
+            *found = print_match(media, node, Query::new(key).print);
+            if let Some(index) = *found {
+                media.prefetch(node.slot_at(index));
+            }
+            let ends = (node.base()..node.count()).map(|index| {
+                let slot = node.slot(index);
+                slot.record().saturating_add(slot.record_bytes(true))
+            });
+            let end = ends.filter(|end| *end <= node.size.into()).fold(u64::from(node.base_end), u64::max);
+            ask(media, node.at + end, 3 * LINE);
+        }
+        for (node, found) in nodes.iter().zip(matches) {
+            if let Some(index) = found {
+                ask(media, node.at + node.slot(index).record(), LINE);
+            }
+        }
+        keys.iter().zip(nodes).for_each(|(key, node)| warm.note(key, node.at));
+        Ok(())
+    }
+}
+
+/// The first slot whose fingerprint is `print`: nearly always the key's, if it is there.
+fn print_match(media: &Media, node: &Node<'_>, print: u8) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    for word in 0..node.count().div_ceil(8) {
+        let different = media.load(node.at + FINGERPRINTS_AT + word as u64 * 8) ^ (u64::from(print) * LOW);
+        let marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
+        if marks != 0 {
+            return Some(word * 8 + marks.trailing_zeros() as usize / 8).filter(|&index| index < node.count());
+        }
+    }
+    None
+}
+
+/// Asks for the lines of `at..at+len`, wherever they may be.
+fn ask(media: &Media, at: u64, len: u64) {
+    (at & !(LINE - 1)..at.saturating_add(len)).step_by(LINE as usize).for_each(|line| media.prefetch(line));
+}

@@ -1,0 +1,149 @@
+//! The settler: a thread that waits for the medium, so that the event loop need not.
+//!
+//! Where a barrier waits for a disk, the loop hands it the turn's commit and goes on reading and executing for others; the
+//! replies of the turn wait (`turn.rs`). Only the newest commit counts: settling it settles all before it, so turns that end
+//! during one sync share the next.
+//!
+//! Steps
+//!   1. the loop asks for a commit and remembers its ticket
+//!   2. the thread settles the newest commit asked for, and says up to which ticket everything is settled
+//!   3. it wakes the loop, if that sleeps
+//!
+//! Invariant SETTLER-1: `settled` reaches a ticket only after its commit, and all before, have been settled.
+//!
+//! Threads: the event loop calls, one thread settles. It ends when this is dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
+
+use everbyte_kv::{Commit, Kv};
+use mio::Waker;
+use parking_lot::{Condvar, Mutex};
+
+/// See the head of this file.
+pub struct Settler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The newest ticket given out.
+    ticket: u64,
+}
+
+struct Shared {
+    kv: Kv,
+    waker: Arc<Waker>,
+    task: Mutex<Task>,
+    changed: Condvar,
+    /// All tickets up to this one are settled.
+    settled: AtomicU64,
+    failed: AtomicBool,
+    /// Whether the loop sleeps, or is about to: it looks at `settled` once more after setting this.
+    sleeps: AtomicBool,
+}
+
+#[derive(Default)]
+struct Task {
+    wanted: Option<(u64, Commit)>,
+    stop: bool,
+    error: Option<everbyte_kv::Error>,
+}
+
+impl Settler {
+    /// Starts the thread; `None` when the system has none to give: the loop then settles by itself.
+    pub fn start(kv: &Kv, waker: Arc<Waker>) -> Option<Settler> {
+        let shared = Arc::new(Shared {
+            kv: kv.clone(),
+            waker,
+            task: Mutex::default(),
+            changed: Condvar::new(),
+            settled: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            sleeps: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("everbyte-settle".into()).spawn(move || theirs.live()).ok()?;
+        Some(Settler { shared, thread: Some(thread), ticket: 0 })
+    }
+
+    /// Asks for a commit to be settled, and with it all before.
+    pub fn ask(&mut self, commit: Commit) {
+        self.ticket += 1;
+        self.shared.task.lock().wanted = Some((self.ticket, commit));
+        self.shared.changed.notify_one();
+    }
+
+    /// The ticket that the next commit asked for will have.
+    pub fn next_ticket(&self) -> u64 {
+        self.ticket + 1
+    }
+
+    /// Whether everything asked for is settled.
+    pub fn is_idle(&self) -> bool {
+        self.settled() == self.ticket
+    }
+
+    /// The newest ticket that is settled.
+    pub fn settled(&self) -> u64 {
+        self.shared.settled.load(SeqCst)
+    }
+
+    /// Why nothing is settled any more. To be asked once.
+    pub fn error(&self) -> Option<everbyte_kv::Error> {
+        if self.shared.failed.load(SeqCst) { self.shared.task.lock().error.take() } else { None }
+    }
+
+    /// Whether `ticket` is settled by now, or nothing will be. From here on a change wakes the loop.
+    pub fn before_sleep(&self, ticket: u64) -> bool {
+        self.shared.sleeps.store(true, SeqCst); // pairs with the swap in `live`
+        self.settled() >= ticket || self.shared.failed.load(SeqCst)
+    }
+
+    /// The loop is awake, and looks before it sleeps again.
+    pub fn after_sleep(&self) {
+        self.shared.sleeps.store(false, SeqCst);
+    }
+}
+
+impl Shared {
+    fn live(&self) {
+        loop {
+            let (ticket, commit) = {
+                let mut task = self.task.lock();
+                loop {
+                    // What was asked for is settled even when the loop ends: somebody may wait for it.
+                    if let Some(wanted) = task.wanted.take() {
+                        break wanted;
+                    }
+                    if task.stop {
+                        return;
+                    }
+                    self.changed.wait(&mut task);
+                }
+            };
+            match self.kv.settle(commit) {
+                Ok(()) => self.settled.store(ticket, SeqCst), // SETTLER-1
+                Err(error) => {
+                    self.task.lock().error = Some(error);
+                    self.failed.store(true, SeqCst);
+                }
+            }
+            if self.sleeps.swap(false, SeqCst) {
+                // A waker fails only when the loop is gone.
+                let _ = self.waker.wake();
+            }
+            if self.failed.load(SeqCst) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Settler {
+    fn drop(&mut self) {
+        self.shared.task.lock().stop = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic in it has been printed
+        }
+    }
+}
