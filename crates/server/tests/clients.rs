@@ -214,6 +214,65 @@ fn an_acknowledged_write_is_seen_by_everybody() {
     }
 }
 
+/// Commands that build on what others wrote see what is still on its way to the disk: no increment is lost, none twice.
+#[test]
+fn increments_of_many_clients_all_count() {
+    let us = Ours::start();
+    let counted: Vec<i64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..8)
+            .map(|_| {
+                let mut client = us.client();
+                scope.spawn(move || {
+                    let add = || match client.call(&["INCR", "n"]) {
+                        Reply::Integer(number) => number,
+                        other => panic!("{other:?}"),
+                    };
+                    std::iter::repeat_with(add).take(200).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    let different: std::collections::BTreeSet<_> = counted.iter().copied().collect();
+    assert!(different.into_iter().eq(1..=1600));
+}
+
+/// While one client sets pairs, readers find both halves equal, and never go back in time.
+#[test]
+fn a_reader_beside_writers_sees_whole_commands_in_one_order() {
+    let us = Ours::start();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut writer = us.client();
+        let done = &done;
+        scope.spawn(move || {
+            for number in 0..1500 {
+                let number = number.to_string();
+                assert_eq!(writer.call(&["MSET", "a", &number, "z", &number]), Reply::Simple("OK".into()));
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut busy = us.client(); // its writes keep turns on their way
+        scope.spawn(move || {
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                busy.call(&["SET", "m", "1"]);
+            }
+        });
+        let mut reader = us.client();
+        scope.spawn(move || {
+            let mut newest = -1;
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                let Reply::List(pair) = reader.call(&["MGET", "a", "z"]) else { panic!("no pair") };
+                assert_eq!(pair[0], pair[1], "half a command");
+                let Reply::Bulk(number) = &pair[0] else { continue };
+                let number: i64 = String::from_utf8_lossy(number).parse().unwrap();
+                assert!(number >= newest, "{number} after {newest}");
+                newest = number;
+            }
+        });
+    });
+}
+
 /// Every key that is there throughout is returned, whatever else comes and goes, and in order.
 #[test]
 fn scan_returns_every_key_that_stays() {
