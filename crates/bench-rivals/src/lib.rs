@@ -10,12 +10,16 @@ mod kv;
 mod lmdb;
 #[cfg_attr(not(has_pmemobj), path = "no_pmemobj.rs")]
 mod pmemobj;
+#[cfg(has_pmemobj)]
+mod pmemobj_c;
 mod redb_kv;
 #[cfg(has_rocksdb)]
 mod rocks;
+mod work;
 
 pub use kv::{Failure, KvRival, Opened, Values};
 pub use pmemobj::Pmemobj;
+pub use work::{Kind, Row, Structure, WORD};
 
 use std::path::Path;
 

@@ -34,7 +34,7 @@ const ROOT: usize = 1 << 20;
 
 /// A pool and its root object. Threads may run transactions at once, on different lines.
 pub struct Pmemobj {
-    pool: *mut c_void,
+    pub(crate) pool: *mut c_void,
     root: *mut u64,
 }
 

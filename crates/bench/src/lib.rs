@@ -15,3 +15,4 @@ pub mod host;
 pub mod ours;
 pub mod pairs;
 pub mod report;
+pub mod structures;

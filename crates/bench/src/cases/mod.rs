@@ -2,10 +2,12 @@
 
 mod kv;
 mod log;
+mod objects;
 mod reopen;
 mod serve;
 mod space;
 mod tx;
+mod workloads;
 
 use crate::harness::Bench;
 
@@ -26,6 +28,16 @@ pub struct Case {
 pub const ALL: &[Case] = &[
     Case { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run },
     Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
+    Case {
+        name: "objects",
+        about: "operations of typed objects against libpmemobj and volatile Rust",
+        run: objects::run,
+    },
+    Case {
+        name: "workloads",
+        about: "tree, hash table, B+tree and word count against the same in C on libpmemobj",
+        run: workloads::run,
+    },
     Case { name: "kv", about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk", run: kv::run },
     Case {
         name: "reopen",

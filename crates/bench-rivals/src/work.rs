@@ -1,0 +1,43 @@
+//! What libpmemobj can be asked to do, under names.
+
+/// Bytes of a word of the word count, padded with zeros.
+pub const WORD: usize = 24;
+
+/// A single operation. Where it says "in batches", a hundred are one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// Reads an object through its pointer.
+    Deref = 0,
+    /// Allocates and fills, in batches, the commit included.
+    Alloc = 1,
+    /// Frees, in batches, the commit included.
+    Free = 2,
+    /// Notes an object that will change, in batches, without the commit.
+    DataLog = 3,
+    /// Frees, in batches, without the commit.
+    DropLog = 4,
+    /// A transaction that puts a new object in the place of one that it frees.
+    NewFree = 5,
+}
+
+/// A structure of the workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// A binary tree that is not balanced.
+    Bst = 0,
+    /// A hash table with chains.
+    KvStore = 1,
+    /// A B+tree of eight ways.
+    Btree8 = 2,
+}
+
+/// What is done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Puts, removals and gets, a third each, of random keys.
+    Mix = 0,
+    /// Gets alone.
+    Get = 1,
+    /// Puts every second key.
+    Load = 2,
+}

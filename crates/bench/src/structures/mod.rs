@@ -1,0 +1,92 @@
+//! The persistent structures of the `workloads` case, written as a program would write them: the same algorithms as in
+//! crates/bench-rivals/c/workloads.c, a transaction for each operation.
+
+pub mod bst;
+pub mod btree8;
+pub mod kvstore;
+pub mod words;
+
+use everbyte_bench_rivals::{Kind, Structure};
+use everbyte_object::{PSafe, Root, pool};
+
+pool!(
+    /// Of the three maps.
+    pub Maps
+);
+
+/// The root of a pool with one of each.
+#[derive(PSafe)]
+#[repr(C)]
+pub struct Top<P: everbyte_object::MemPool> {
+    bst: bst::Link<P>,
+    kvstore: kvstore::Table<P>,
+    btree8: btree8::Tree<P>,
+}
+
+impl<P: everbyte_object::MemPool> Top<P> {
+    /// Empty maps; the hash table has so many buckets.
+    pub fn new(buckets: usize, j: &everbyte_object::Journal<P>) -> Top<P> {
+        Top { bst: Default::default(), kvstore: kvstore::new(buckets, j), btree8: Default::default() }
+    }
+}
+
+/// SplitMix64's last step, which maps numbers to numbers one to one.
+#[inline]
+pub fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[inline]
+fn next(random: &mut u64) -> u64 {
+    *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mix(*random)
+}
+
+/// Runs operations on one of `keys` keys each; answers a sum of what they found.
+pub fn run(
+    top: &Root<Top<Maps>, Maps>,
+    structure: Structure,
+    kind: Kind,
+    random: &mut u64,
+    keys: u64,
+    count: u64,
+) -> u64 {
+    let (get, put, remove): (fn(&_, _) -> _, fn(&_, _, _) -> _, fn(&_, _) -> _) = match structure {
+        Structure::Bst => (
+            |top: &Root<Top<Maps>, Maps>, key| bst::get(&top.bst, key),
+            |top: &Root<Top<Maps>, Maps>, key, value| done(top.tx(|j, top| bst::put(&top.bst, key, value, j))),
+            |top: &Root<Top<Maps>, Maps>, key| done(top.tx(|j, top| bst::remove(&top.bst, key, j))),
+        ),
+        Structure::KvStore => (
+            |top, key| kvstore::get(&top.kvstore, key),
+            |top, key, value| done(top.tx(|j, top| kvstore::put(&top.kvstore, key, value, j))),
+            |top, key| done(top.tx(|j, top| kvstore::remove(&top.kvstore, key, j))),
+        ),
+        Structure::Btree8 => (
+            |top, key| btree8::get(&top.btree8, key),
+            |top, key, value| done(top.tx(|j, top| btree8::put(&top.btree8, key, value, j))),
+            |top, key| done(top.tx(|j, top| btree8::remove(&top.btree8, key, j))),
+        ),
+    };
+    let mut sum = 0u64;
+    if kind == Kind::Load {
+        return (0..keys).step_by(2).map(|number| put(top, mix(number), number)).sum();
+    }
+    for _ in 0..count {
+        let word = next(random);
+        let key = mix(((word >> 32) * keys) >> 32);
+        let found = match if kind == Kind::Get { 2 } else { word % 3 } {
+            0 => put(top, key, word),
+            1 => remove(top, key),
+            _ => get(top, key),
+        };
+        sum = sum.wrapping_add(found);
+    }
+    sum
+}
+
+fn done(outcome: everbyte_object::Result<u64>) -> u64 {
+    outcome.expect("a transaction that must succeed")
+}
