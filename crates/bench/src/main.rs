@@ -11,12 +11,13 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 const HELP: &str = "\
-everbyte-bench CASE.. [--quick] [--json] [--smoke] [--memory DIR] [--disk DIR]
+everbyte-bench CASE.. [--quick] [--json] [--smoke] [--only TEXT] [--memory DIR] [--disk DIR]
 
   CASE      a case of --list, or `all`
   --quick   fewer keys and rounds: minutes become seconds
   --json    one line a metric, for programs
   --smoke   tiny: only whether everything runs
+  --only    metrics whose name holds this text
   --memory  a folder on tmpfs, /dev/shm unless given
   --disk    a folder on a disk, the build folder unless given
   --list    the cases
@@ -27,6 +28,7 @@ struct Words {
     quick: bool,
     json: bool,
     smoke: bool,
+    only: String,
     memory: PathBuf,
     disk: PathBuf,
 }
@@ -34,13 +36,22 @@ struct Words {
 fn parse() -> Result<Option<Words>, String> {
     let disk = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_path_buf()));
     let disk = disk.unwrap_or_else(std::env::temp_dir);
-    let mut words = Words { cases: vec![], quick: false, json: false, smoke: false, memory: "/dev/shm".into(), disk };
+    let mut words = Words {
+        cases: vec![],
+        quick: false,
+        json: false,
+        smoke: false,
+        only: String::new(),
+        memory: "/dev/shm".into(),
+        disk,
+    };
     let mut given = std::env::args().skip(1);
     while let Some(word) = given.next() {
         match word.as_str() {
             "--quick" => words.quick = true,
             "--json" => words.json = true,
             "--smoke" => words.smoke = true,
+            "--only" => words.only = given.next().ok_or("--only needs a text")?,
             "--memory" => words.memory = given.next().ok_or("--memory needs a folder")?.into(),
             "--disk" => words.disk = given.next().ok_or("--disk needs a folder")?.into(),
             "--list" => {
@@ -85,8 +96,8 @@ fn run() -> Result<(), String> {
         (_, true) => (Duration::from_millis(40), 5),
         _ => (Duration::from_millis(200), 11),
     };
-    let Words { quick, json, smoke, memory, disk, .. } = words;
-    let plan = Plan { round, rounds, quick, smoke, memory, disk };
+    let Words { quick, json, smoke, only, memory, disk, .. } = words;
+    let plan = Plan { round, rounds, quick, smoke, only, memory, disk };
     let mut reporter = Reporter::new(json);
     for case in cases {
         let mut bench = Bench::new(plan.clone(), case.name, &mut reporter);
