@@ -21,6 +21,15 @@ pub(crate) struct Context {
     pub state: RefCell<State>,
 }
 
+impl Context {
+    /// Whether the outermost body has ended well and has left nothing to do: whatever is done takes a lane first.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state.borrow();
+        state.lane.is_none() && state.hooks.is_empty() && !self.doomed.get()
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     pub lane: Option<ArcMutexGuard<RawMutex, Lane>>,
