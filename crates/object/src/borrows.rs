@@ -155,7 +155,9 @@ impl Table {
 
 #[inline(always)]
 fn home(at: usize) -> usize {
-    (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20) as usize
+    (at as u64 ^ at as u64 >> 44) // the level and the opening lie in the upper bits
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(20) as usize
 }
 
 /// Notes a shared borrow; `false` if there is a mutable one.
