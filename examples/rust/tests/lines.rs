@@ -62,10 +62,10 @@ fn both_forms_do_the_same() {
     let media = Media::anonymous(32 << 20, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([7; 16]) }).unwrap();
     let root = P::create::<PRefCell<All<P>, P>>(&store, "all", |_| {
-        PRefCell::new((persistent::list::List::new(), None, persistent::map::Map::new()))
+        PRefCell::new((persistent::list::List::empty(), None, persistent::map::Map::empty()))
     });
     let root = root.unwrap();
-    let (mut list, mut tree, mut map) = (volatile::list::List::new(), None, volatile::map::Map::new());
+    let (mut list, mut tree, mut map) = (volatile::list::List::empty(), None, volatile::map::Map::empty());
     for key in [5u64, 2, 9, 2, 7, 1, 9, 40] {
         let here = (tree_insert(&mut tree, key), map.insert(key, key * 2));
         list.append(key as i64);

@@ -20,7 +20,7 @@ pub struct List<P: MemPool>(Link<P>);
 
 impl<P: MemPool> List<P> {
     /// A list without numbers.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self(None)
     }
 

@@ -9,7 +9,7 @@ pub struct Map<P: MemPool>([PVec<(u64, u64), P>; 32]);
 
 impl<P: MemPool> Map<P> {
     /// A map without entries.
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         Self(Default::default())
     }
 

@@ -14,7 +14,7 @@ pub struct List(Link);
 
 impl List {
     /// A list without numbers.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self(None)
     }
 

@@ -6,7 +6,7 @@ pub struct Map([Vec<(u64, u64)>; 32]);
 
 impl Map {
     /// A map without entries.
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         Self(Default::default())
     }
 
