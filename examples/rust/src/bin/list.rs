@@ -13,8 +13,10 @@ pool!(P);
 #[repr(C)]
 struct Node<T: PSafe<P>, P: MemPool> {
     val: T,
-    next: PRefCell<Option<Pbox<Node<T, P>, P>>, P>,
+    next: PRefCell<Link<T, P>, P>,
 }
+
+type Link<T, P> = Option<Pbox<Node<T, P>, P>>;
 
 fn append<T: PSafe<P>, P: MemPool>(n: &Node<T, P>, v: T, j: &Journal<P>) {
     let mut t = n.next.borrow_mut(j);
