@@ -130,10 +130,10 @@ impl Field<'_, '_> {
         let sweeps = |count: u64| (count / BATCH).max(1);
         let ours = Runner::new(NAME, |count| {
             let boxes: &[Pbox<u64, Objects>] = &top.boxes;
-            (0..sweeps(count)).for_each(|_| black_box(boxes).iter().for_each(|b| read(&**b)));
+            (0..sweeps(count)).for_each(|_| black_box(boxes).iter().for_each(|b| read(b)));
         });
         let theirs = Runner::new(VOLATILE, |count| {
-            (0..sweeps(count)).for_each(|_| black_box(&boxes[..]).iter().for_each(|b| read(&**b)));
+            (0..sweeps(count)).for_each(|_| black_box(&boxes[..]).iter().for_each(|b| read(b)));
         });
         self.row("deref", ours, theirs, Some((Row::Deref, 8)));
 

@@ -44,6 +44,11 @@ fn next(random: &mut u64) -> u64 {
     mix(*random)
 }
 
+/// `get` and `remove` of a structure, by key.
+type Find = fn(&Root<Top<Maps>, Maps>, u64) -> u64;
+/// `put` of a structure: key and value.
+type Change = fn(&Root<Top<Maps>, Maps>, u64, u64) -> u64;
+
 /// Runs operations on one of `keys` keys each; answers a sum of what they found.
 pub fn run(
     top: &Root<Top<Maps>, Maps>,
@@ -53,11 +58,11 @@ pub fn run(
     keys: u64,
     count: u64,
 ) -> u64 {
-    let (get, put, remove): (fn(&_, _) -> _, fn(&_, _, _) -> _, fn(&_, _) -> _) = match structure {
+    let (get, put, remove): (Find, Change, Find) = match structure {
         Structure::Bst => (
-            |top: &Root<Top<Maps>, Maps>, key| bst::get(&top.bst, key),
-            |top: &Root<Top<Maps>, Maps>, key, value| done(top.tx(|j, top| bst::put(&top.bst, key, value, j))),
-            |top: &Root<Top<Maps>, Maps>, key| done(top.tx(|j, top| bst::remove(&top.bst, key, j))),
+            |top, key| bst::get(&top.bst, key),
+            |top, key, value| done(top.tx(|j, top| bst::put(&top.bst, key, value, j))),
+            |top, key| done(top.tx(|j, top| bst::remove(&top.bst, key, j))),
         ),
         Structure::KvStore => (
             |top, key| kvstore::get(&top.kvstore, key),
