@@ -1,0 +1,63 @@
+//! What only a store in a file on a disk can show: commits that nobody settles, and a disk whose syncs fail.
+
+use everbyte_kv::Kv;
+use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_sim::{DiskCall, RecordedDisk};
+use everbyte_store::{CreateOptions, Store};
+
+/// Whoever commits and never settles does not keep every version there ever was.
+#[test]
+fn what_nobody_settles_is_settled_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    // Where fences settle, every commit is settled at once.
+    let media = Options { backend: BackendChoice::File, ..Options::default() };
+    let options = CreateOptions { media, max: 1 << 30 };
+    let store = Store::create(&folder.path().join("s"), &options).unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    for round in 0..2000_u32 {
+        let mut batch = kv.batch();
+        batch.put(b"key", &round.to_be_bytes()).unwrap();
+        let _ = batch.commit().unwrap();
+    }
+    let stats = kv.stats();
+    assert!(stats.version + 2 * 256 > stats.commits, "{stats:?}");
+    assert!(kv.get(b"key").unwrap().is_some());
+}
+
+/// A disk whose syncs fail: a put says that its outcome is unknown and what to do, so does every write after it; reading
+/// goes on with what was settled; and opening the store again shows that, and the unknown put whole or absent.
+#[test]
+fn a_failed_sync_is_told_and_what_was_settled_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let media = Options { backend: BackendChoice::File, log_bytes: 1 << 20, background: false, ..Options::default() };
+    let created = Store::create(&path, &CreateOptions { media: media.clone(), max: 64 << 20 }).unwrap();
+    created.close().unwrap();
+    drop(created);
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    let store = Store::attach(Media::open_disk(disk.clone(), &path, &media).unwrap()).unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    for key in 0..100_u8 {
+        kv.put(&[key], &[key; 100]).unwrap();
+    }
+    disk.fail(DiskCall::Sync, 0, 5);
+    let unknown = kv.put(b"unknown", b"1").unwrap_err().to_string();
+    disk.heal(); // the disk is well again, and what it lost stays lost
+    for told in [unknown, kv.put(b"later", b"1").unwrap_err().to_string(), kv.delete(&[1]).unwrap_err().to_string()] {
+        assert!(told.contains("poisoned") && told.contains("sync") && told.contains("open it again"), "{told}");
+    }
+    let mut batch = kv.batch();
+    let done = batch.put(b"batch", b"1").and_then(|_| batch.commit()).and_then(|commit| kv.settle(commit));
+    assert!(done.unwrap_err().to_string().contains("open it again"));
+    // What was settled can be read, and nothing else.
+    assert_eq!(kv.get(&[7]).unwrap().as_deref(), Some(&[7; 100][..]));
+    assert_eq!((kv.get(b"unknown").unwrap(), kv.range::<[u8]>(..).count(), kv.len()), (None, 100, 100));
+    assert!(store.close().unwrap_err().to_string().contains("poisoned"));
+    drop((kv, store));
+    let store = Store::attach(Media::open_disk(disk, &path, &media).unwrap()).unwrap();
+    let kv = Kv::open(&store, "t").unwrap();
+    let found: Vec<Vec<u8>> = kv.range::<[u8]>(..).map(|entry| entry.unwrap().0).collect();
+    assert!((0..100_u8).all(|key| found.contains(&vec![key])) && found.len() <= 101, "{} keys", found.len());
+    kv.put(b"later", b"2").unwrap();
+    assert_eq!(kv.check(), []);
+}
