@@ -160,41 +160,48 @@ fn home(at: usize) -> usize {
         .rotate_left(20) as usize
 }
 
-/// Notes a shared borrow; `false` if there is a mutable one.
-#[inline(always)]
-pub(crate) fn share(at: usize) -> bool {
-    SLOTS_HERE.with(|slots| {
-        slots.change(at, |flag| {
+/// A borrow of the cell at an address; it ends when this is dropped.
+pub(crate) struct Borrow(usize);
+
+impl Borrow {
+    /// A shared borrow; `None` if there is a mutable one.
+    #[inline(always)]
+    pub(crate) fn shared(at: usize) -> Option<Borrow> {
+        Borrow::noted(at, |flag| {
             let free = *flag < MUTABLE - 1;
             *flag += u32::from(free);
             free
         })
-    })
-}
+    }
 
-/// Notes a mutable borrow; `false` if there is any.
-#[inline(always)]
-pub(crate) fn seize(at: usize) -> bool {
-    SLOTS_HERE.with(|slots| {
-        slots.change(at, |flag| {
+    /// A mutable borrow; `None` if there is any.
+    #[inline(always)]
+    pub(crate) fn mutable(at: usize) -> Option<Borrow> {
+        Borrow::noted(at, |flag| {
             let free = *flag == 0;
             if free {
                 *flag = MUTABLE;
             }
             free
         })
-    })
+    }
+
+    #[inline(always)]
+    fn noted(at: usize, change: impl FnOnce(&mut u32) -> bool) -> Option<Borrow> {
+        SLOTS_HERE.with(|slots| slots.change(at, change)).then(|| Borrow(at))
+    }
 }
 
-/// Ends one borrow.
-#[inline(always)]
-pub(crate) fn release(at: usize) {
-    SLOTS_HERE.with(|slots| {
-        slots.change(at, |flag| {
-            *flag = if *flag == MUTABLE { 0 } else { *flag - 1 };
-            true
-        })
-    });
+impl Drop for Borrow {
+    #[inline(always)]
+    fn drop(&mut self) {
+        SLOTS_HERE.with(|slots| {
+            slots.change(self.0, |flag| {
+                *flag = if *flag == MUTABLE { 0 } else { *flag - 1 };
+                true
+            })
+        });
+    }
 }
 
 #[cfg(test)]
@@ -214,31 +221,26 @@ mod tests {
         /// Against a plain map: borrow rules, and that what ends leaves nothing behind.
         #[test]
         fn borrows_are_counted_by_address(steps in prop::collection::vec((1usize..600, 0u8..3), 1..2000)) {
-            let mut model = std::collections::HashMap::<usize, i64>::new();
+            // The borrows of each cell, and whether the newest is a mutable one.
+            let mut model = std::collections::HashMap::<usize, (Vec<Borrow>, bool)>::new();
             for (at, what) in steps {
                 let at = at * 8;
-                let flag = model.entry(at).or_insert(0);
-                match what {
-                    0 => {
-                        prop_assert_eq!(share(at), *flag >= 0);
-                        if *flag >= 0 { *flag += 1 }
+                let (borrows, is_mutable) = model.entry(at).or_default();
+                if what == 2 {
+                    drop(borrows.pop());
+                } else {
+                    let free = borrows.is_empty() || what == 0 && !*is_mutable;
+                    let borrow = if what == 0 { Borrow::shared(at) } else { Borrow::mutable(at) };
+                    prop_assert_eq!(borrow.is_some(), free);
+                    if let Some(borrow) = borrow {
+                        borrows.push(borrow);
+                        *is_mutable = what == 1;
                     }
-                    1 => {
-                        prop_assert_eq!(seize(at), *flag == 0);
-                        if *flag == 0 { *flag = -1 }
-                    }
-                    _ if *flag != 0 => {
-                        release(at);
-                        *flag = if *flag < 0 { 0 } else { *flag - 1 };
-                    }
-                    _ => {}
                 }
-                let borrowed = model.values().filter(|flag| **flag != 0).count();
+                let borrowed = model.values().filter(|(borrows, _)| !borrows.is_empty()).count();
                 prop_assert_eq!(used(), borrowed);
             }
-            for (at, flag) in model {
-                (0..flag.abs()).for_each(|_| release(at));
-            }
+            drop(model);
             prop_assert_eq!(used(), 0);
         }
     }

@@ -8,8 +8,8 @@
 //! Threads: nobody may change the pool meanwhile; [`crate::Root::check`] sees to it by running as a transaction, and the
 //! caller by the locks of its own program.
 
+use crate::inner::Inner;
 use crate::layout::{HEADER, Header};
-use crate::running::Inner;
 use crate::{MemPool, PSafe, Tracer};
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;

@@ -77,6 +77,8 @@ mod check;
 mod counted;
 mod counts;
 mod error;
+mod guard;
+mod inner;
 mod journal;
 pub mod layout;
 mod locks;
@@ -95,6 +97,7 @@ mod running;
 mod schema;
 mod trace;
 mod vcell;
+mod wrapper;
 
 pub use cell::PCell;
 pub use counted::parc::{self, Parc};

@@ -25,13 +25,13 @@ pub(crate) struct Table {
 
 #[derive(Default)]
 struct Shard {
-    held: Mutex<Held>,
+    locks: Mutex<Locks>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct Held {
-    locks: ByPlace<usize, State>,
+struct Locks {
+    states: ByPlace<usize, State>,
     waiting: u32,
 }
 
@@ -47,6 +47,24 @@ enum State {
 pub(crate) enum Mode {
     Read,
     Write,
+}
+
+/// A guard of a lock; noted until this is dropped, which leaves the lock itself (LOCK-3).
+pub(crate) struct Held<'b> {
+    running: &'b Running,
+    index: usize,
+    mode: Mode,
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let mine = &mut self.running.locks.borrow_mut()[self.index];
+        match self.mode {
+            Mode::Read => mine.readers -= 1,
+            Mode::Write => mine.writer = false,
+        }
+    }
 }
 
 /// A lock that a transaction holds.
@@ -72,46 +90,46 @@ impl Table {
 
     fn acquire(&self, key: usize, mode: Mode) {
         let shard = self.shard(key);
-        let mut held = shard.held.lock();
-        while !held.grant(key, mode) {
-            held.waiting += 1;
-            shard.freed.wait(&mut held);
-            held.waiting -= 1;
+        let mut locks = shard.locks.lock();
+        while !locks.grant(key, mode) {
+            locks.waiting += 1;
+            shard.freed.wait(&mut locks);
+            locks.waiting -= 1;
         }
     }
 
     fn try_acquire(&self, key: usize, mode: Mode) -> bool {
-        self.shard(key).held.lock().grant(key, mode)
+        self.shard(key).locks.lock().grant(key, mode)
     }
 
     /// The only reader becomes the writer.
     fn raise(&self, key: usize) -> bool {
-        let mut held = self.shard(key).held.lock();
-        let alone = held.locks.get(&key) == Some(&State::Read(1));
+        let mut locks = self.shard(key).locks.lock();
+        let alone = locks.states.get(&key) == Some(&State::Read(1));
         if alone {
-            held.locks.insert(key, State::Written);
+            locks.states.insert(key, State::Written);
         }
         alone
     }
 
     fn release(&self, key: usize) {
         let shard = self.shard(key);
-        let mut held = shard.held.lock();
-        match held.locks.get_mut(&key) {
+        let mut locks = shard.locks.lock();
+        match locks.states.get_mut(&key) {
             Some(State::Read(count)) if *count > 1 => *count -= 1,
-            Some(_) => drop(held.locks.remove(&key)),
+            Some(_) => drop(locks.states.remove(&key)),
             None => unreachable!("LOCK-1: a lock falls once"),
         }
-        if held.waiting > 0 {
+        if locks.waiting > 0 {
             shard.freed.notify_all();
         }
     }
 }
 
-impl Held {
+impl Locks {
     #[inline]
     fn grant(&mut self, key: usize, mode: Mode) -> bool {
-        match (self.locks.entry(key), mode) {
+        match (self.states.entry(key), mode) {
             (Entry::Vacant(entry), Mode::Write) => drop(entry.insert(State::Written)),
             (Entry::Vacant(entry), Mode::Read) => drop(entry.insert(State::Read(1))),
             (Entry::Occupied(mut entry), Mode::Read) => match entry.get_mut() {
@@ -125,14 +143,14 @@ impl Held {
 }
 
 impl Running {
-    /// Takes a lock for the rest of the transaction, and notes a guard of it; answers the guard's number. `wait` is false
-    /// for those who would rather have `None`.
+    /// Takes a lock for the rest of the transaction, and notes a guard of it. `wait` is false for those who would rather
+    /// have `None`.
     ///
     /// # Panics
     /// If a guard that forbids it lives in this transaction; if the transaction holds the lock for reading, others do,
     /// too, and it is to be written.
     #[track_caller]
-    pub(crate) fn lock(&self, at: *const u8, depth: u8, mode: Mode, wait: bool) -> Option<usize> {
+    pub(crate) fn lock(&self, at: *const u8, depth: u8, mode: Mode, wait: bool) -> Option<Held<'_>> {
         let key = at as usize | (depth as usize) << 56;
         let mut locks = self.locks.borrow_mut();
         if let Some(index) = locks.iter().rposition(|mine| mine.key == key) {
@@ -154,7 +172,7 @@ impl Running {
                 mine.mode = Mode::Write;
             }
             mine.note(mode);
-            return Some(index);
+            return Some(Held { running: self, index, mode });
         }
         let shared = self.contains(at, 1);
         if shared {
@@ -171,17 +189,7 @@ impl Running {
         let mut mine = Mine { key, mode, shared, readers: 0, writer: false };
         mine.note(mode);
         locks.push(mine);
-        Some(locks.len() - 1)
-    }
-
-    /// A guard is dropped.
-    #[inline]
-    pub(crate) fn unguard(&self, index: usize, mode: Mode) {
-        let mut locks = self.locks.borrow_mut();
-        match mode {
-            Mode::Read => locks[index].readers -= 1,
-            Mode::Write => locks[index].writer = false,
-        }
+        Some(Held { running: self, index: locks.len() - 1, mode })
     }
 
     /// LOCK-1.

@@ -11,10 +11,11 @@
 //!   3. the generation is raised and ordered: volatile state of earlier openings is void from then on
 
 use crate::counts::Shared;
+use crate::inner::Inner;
 use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
 use crate::locks::Table;
 use crate::pool::In;
-use crate::running::{self, Inner, Running};
+use crate::running::{self, Running};
 use crate::schema::{Schema, difference, fingerprint};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root};
 use everbyte_media::seeded;

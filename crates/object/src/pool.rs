@@ -8,7 +8,8 @@
 //!
 //! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the opening happened before.
 
-use crate::running::{Current, Inner};
+use crate::inner::Inner;
+use crate::running::Current;
 use crate::{Error, InTx, Journal, PSafe, PoolOptions, Result, Root, TryError, open, running};
 use everbyte_store::Store;
 use parking_lot::RwLock;

@@ -2,16 +2,16 @@
 //!
 //! Invariants
 //!   CELL-1  While a [`PRefMut`] of a cell lives there is no other guard of that cell; the flag says so (`borrows`).
-//!   CELL-2  A guard notes the value at its first mutable dereference, and not before.
 
+use crate::borrows::Borrow;
+use crate::guard::{Exclusive, exclusive};
 use crate::psafe::level;
-use crate::schema::{Schema, TypeName};
-use crate::{Journal, MemPool, PSafe, Tracer, borrows, pool};
-use std::cell::{Cell, UnsafeCell};
+use crate::wrapper::wrapper;
+use crate::{Journal, MemPool, PSafe, pool};
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
-use std::panic::RefUnwindSafe;
+use std::ops::Deref;
 
 /// As `RefCell`: [`PRefCell::borrow`] to read, [`PRefCell::borrow_mut`] with a journal to change. As large as its value.
 ///
@@ -22,14 +22,9 @@ pub struct PRefCell<T, P: MemPool> {
     marker: PhantomData<P>,
 }
 
-impl<T, P: MemPool> RefUnwindSafe for PRefCell<T, P> {}
+wrapper!(PRefCell, cells: 1);
 
 impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
-    /// A cell that holds `value`.
-    pub const fn new(value: T) -> PRefCell<T, P> {
-        PRefCell { value: UnsafeCell::new(value), marker: PhantomData }
-    }
-
     /// Borrows the value for reading, until the guard is dropped.
     ///
     /// # Panics
@@ -44,8 +39,8 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     #[inline]
     pub fn try_borrow(&self) -> Option<PRef<'_, T>> {
         let value = self.value.get();
-        let key = key::<T, P>(value);
-        borrows::share(key).then(|| PRef { value, key, marker: PhantomData })
+        let borrow = Borrow::shared(key::<T, P>(value))?;
+        Some(PRef { value, borrow, marker: PhantomData })
     }
 
     /// Borrows the value for changing, until the guard is dropped. The first mutable dereference notes the old value.
@@ -62,8 +57,10 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     #[inline]
     pub fn try_borrow_mut<'b>(&'b self, j: &'b Journal<P>) -> Option<PRefMut<'b, T, P>> {
         let value = self.value.get();
-        let key = key::<T, P>(value);
-        borrows::seize(key).then(|| PRefMut { value, key, noted: Cell::new(false), journal: j, marker: PhantomData })
+        let borrow = Borrow::mutable(key::<T, P>(value))?;
+        // SAFETY: borrowed for as long, and this is its only guard (CELL-1).
+        let value = unsafe { Exclusive::new(value, j) };
+        Some(PRefMut { value, borrow })
     }
 
     /// Replaces the value and answers the old one.
@@ -86,16 +83,6 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     {
         self.replace(T::default(), j)
     }
-
-    /// The value, to be changed: who has the cell alone has noted it.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
-
-    /// Takes the cell apart.
-    pub fn into_inner(self) -> T {
-        self.value.into_inner()
-    }
 }
 
 /// What the cell is called in the table of borrows: its address, which level it is of, since a cell may lie at the very
@@ -109,7 +96,8 @@ fn key<T: PSafe<P>, P: MemPool>(value: *const T) -> usize {
 /// A borrowed value of a [`PRefCell`].
 pub struct PRef<'b, T> {
     value: *const T,
-    key: usize,
+    #[allow(dead_code)] // kept borrowed
+    borrow: Borrow,
     marker: PhantomData<&'b T>,
 }
 
@@ -131,13 +119,6 @@ impl<T> Deref for PRef<'_, T> {
     }
 }
 
-impl<T> Drop for PRef<'_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        borrows::release(self.key);
-    }
-}
-
 /// A part of a borrowed value; see [`PRef::map`].
 pub struct PRefPart<'b, T, U> {
     value: *const U,
@@ -156,58 +137,12 @@ impl<T, U> Deref for PRefPart<'_, T, U> {
 
 /// A value of a [`PRefCell`], borrowed to be changed.
 pub struct PRefMut<'b, T, P: MemPool> {
-    value: *mut T,
-    key: usize,
-    /// CELL-2.
-    noted: Cell<bool>,
-    journal: &'b Journal<P>,
-    marker: PhantomData<(*mut (), &'b mut T)>,
+    value: Exclusive<'b, T, P>,
+    #[allow(dead_code)] // kept borrowed
+    borrow: Borrow,
 }
 
-impl<T, P: MemPool> Deref for PRefMut<'_, T, P> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: the cell is borrowed for as long, and this is its only guard (CELL-1).
-        unsafe { &*self.value }
-    }
-}
-
-impl<T, P: MemPool> DerefMut for PRefMut<'_, T, P> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        if !self.noted.get() {
-            self.journal.running().log(self.value.cast(), size_of::<T>());
-            self.noted.set(true);
-        }
-        // SAFETY: the only guard of the cell (CELL-1), and the old bytes are noted (OBJ-1).
-        unsafe { &mut *self.value }
-    }
-}
-
-impl<T, P: MemPool> Drop for PRefMut<'_, T, P> {
-    #[inline]
-    fn drop(&mut self) {
-        borrows::release(self.key);
-    }
-}
-
-// SAFETY: as the value; changing it takes a journal of the pool.
-unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PRefCell<T, P> {
-    type At<'x> = PRefCell<T::At<'x>, P::At<'x>>;
-
-    const CELLS: u8 = T::CELLS + 1;
-
-    fn describe(schema: &mut Schema) -> TypeName {
-        schema.wrapper::<T, P>("PRefCell")
-    }
-
-    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
-        // SAFETY: the caller's; a cell is its value.
-        unsafe { T::trace(this.cast(), tracer) }
-    }
-}
+exclusive!(PRefMut);
 
 impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for PRefCell<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,17 +156,5 @@ impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for PRefCell<T, P> {
 impl<T: fmt::Debug> fmt::Debug for PRef<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
-    }
-}
-
-impl<T: fmt::Debug, P: MemPool> fmt::Debug for PRefMut<'_, T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: PSafe<P> + Default, P: MemPool> Default for PRefCell<T, P> {
-    fn default() -> Self {
-        PRefCell::new(T::default())
     }
 }

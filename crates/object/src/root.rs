@@ -1,6 +1,7 @@
 //! [`Root`]: an open pool and its first object.
 
-use crate::running::{self, Inner};
+use crate::inner::Inner;
+use crate::running;
 use crate::{In, InTx, Journal, MemPool, PSafe, PoolTag, Result, TryError, pool};
 use std::marker::PhantomData;
 use std::ops::Deref;

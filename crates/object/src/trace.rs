@@ -3,7 +3,7 @@
 //! Pointers are followed from a list, not by recursion, so a long list does not overflow the stack.
 
 use crate::counts::Counted;
-use crate::running::Inner;
+use crate::inner::Inner;
 use crate::{MemPool, PSafe};
 use std::collections::HashMap;
 use std::marker::PhantomData;

@@ -1,0 +1,181 @@
+//! How transactions are run: by whom, in which order they end, and what is waited for.
+
+use super::Running;
+use crate::inner::Inner;
+use crate::{Error, PoolTag, Result, TryError};
+use everbyte_media::Mark;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// This thread's transaction under a tag.
+pub struct Current(Cell<*const Running>);
+
+impl Current {
+    /// None.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Current {
+        Current(Cell::new(ptr::null()))
+    }
+}
+
+/// Names a transaction in its thread, and takes the name back (OBJ-2).
+struct Named<'r, G: PoolTag>(PhantomData<(&'r Running, G)>);
+
+impl<'r, G: PoolTag> Named<'r, G> {
+    #[inline(always)]
+    fn new(running: &'r Running) -> Named<'r, G> {
+        G::current(|current| current.0.set(running));
+        Named(PhantomData)
+    }
+}
+
+impl<G: PoolTag> Drop for Named<'_, G> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        G::current(|current| current.0.set(ptr::null()));
+    }
+}
+
+/// Runs `with` on this thread's transaction under `G`, if there is one.
+#[inline(always)]
+pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) -> O) -> O {
+    let running = G::current(|current| current.0.get());
+    // SAFETY: named only while it lives (OBJ-2), and `with` cannot end it.
+    with(unsafe { running.as_ref() })
+}
+
+/// What a transaction came to. Errors are boxed: a result that large would be copied about, and cost more than all the
+/// rest of an empty transaction.
+type Outcome<O, E> = Result<O, Box<TryError<E>>>;
+
+/// What is left to do after an outermost transaction.
+#[derive(Default)]
+struct Left {
+    /// To be settled before anybody is told.
+    mark: Option<Mark>,
+    closing: bool,
+}
+
+/// An outermost transaction: ordered on return.
+#[inline]
+fn outermost<G: PoolTag, O, E>(
+    inner: &Inner,
+    left: &mut Left,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Outcome<O, E> {
+    let mut running = Running::new(inner);
+    let named = Named::<G>::new(&running);
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&running)));
+    let outcome = match outcome {
+        Ok(Ok(value)) if running.started.get().is_none() && !running.doomed.get() => Ok(value),
+        Ok(Ok(value)) => running.finish().map(|()| value).map_err(|error| Box::new(TryError::Failed(*error))),
+        Ok(Err(error)) => Err(Box::new(TryError::Aborted(error))),
+        Err(payload) => Err(Box::new(TryError::Failed(running.reason(payload)))),
+    };
+    drop(named);
+    left.closing = running.closing.get();
+    if running.started.get().is_some() {
+        running.tell();
+        running.worked = true;
+        match running.conclude(outcome.is_ok()) {
+            Ok(mark) => left.mark = mark,
+            Err(error) => return Err(Box::new(TryError::Failed(error))),
+        }
+    }
+    outcome
+}
+
+impl Running {
+    /// Ends the engine's transaction; ordered on return.
+    fn conclude(&mut self, commit: bool) -> Result<Option<Mark>> {
+        let started = self.started.take().expect("it has been started");
+        let mark = if commit {
+            started.commit()?.mark
+        } else {
+            self.revert_counts();
+            started.rollback()?;
+            None
+        };
+        if !self.has_locked() {
+            return Ok(mark);
+        }
+        let mut newest = self.inner().newest.lock();
+        *newest = (*newest).max(mark);
+        Ok(*newest) // LOCK-4
+    }
+}
+
+/// Runs `body` as a part of this thread's transaction under `G`; if there is none, `outermost` has it.
+#[inline(always)]
+fn inside<G: PoolTag, O, E, B: FnOnce(&Running) -> Result<O, E>>(
+    body: B,
+    outermost: impl FnOnce(B) -> Result<O, TryError<E>>,
+) -> Result<O, TryError<E>> {
+    with_current::<G, _>(|current| match current {
+        Some(running) => running.nest_try(body),
+        None => outermost(body),
+    })
+}
+
+/// A transaction of somebody who holds the root.
+#[inline]
+pub(crate) fn rooted<G: PoolTag, O, E>(
+    inner: &Inner,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Result<O, TryError<E>> {
+    inside::<G, _, _, _>(body, |body| {
+        let mut left = Left::default();
+        let outcome = outermost::<G, _, _>(inner, &mut left, body);
+        if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
+            inner.settle_all(left.mark)?; // also when it was rolled back: its error may tell of what it saw
+        }
+        outcome.map_err(|error| *error)
+    })
+}
+
+/// [`rooted`] that does not wait for its own barrier.
+pub(crate) fn buffered<G: PoolTag, O, E>(
+    inner: &Inner,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Result<O, TryError<E>> {
+    inside::<G, _, _, _>(body, |body| {
+        let mut left = Left::default();
+        let value = outermost::<G, _, _>(inner, &mut left, body).map_err(|error| *error)?;
+        if let Some(mark) = left.mark {
+            inner.settle_later(mark);
+        }
+        Ok(value)
+    })
+}
+
+/// A transaction of somebody who trusts that the pool is open.
+pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
+    inside::<G, _, _, _>(body, |body| {
+        // Recursive: a transaction may wait for a thread of its own that starts one, while a closing waits for both.
+        let open = G::slot().open.read_recursive();
+        let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
+        let mut left = Left::default();
+        let ended = outermost::<G, _, _>(&inner, &mut left, body);
+        drop(open);
+        let settled = inner.settle_all(left.mark);
+        if left.closing {
+            close::<G>(&inner);
+        }
+        settled?;
+        ended.map_err(|error| *error)
+    })
+}
+
+/// The root has been dropped: closes the pool, now or at the end of the transaction that this thread runs (POOL-2).
+pub(crate) fn close<G: PoolTag>(inner: &Arc<Inner>) {
+    let later = with_current::<G, _>(|current| current.map(|running| running.closing.set(true)).is_some());
+    if !later {
+        let _ = inner.sync(); // a failure has poisoned the media, and reopening tells what survived
+        let slot = G::slot();
+        slot.unbind(&mut slot.open.write());
+    }
+}
