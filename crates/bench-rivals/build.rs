@@ -8,7 +8,7 @@ const SOURCES: [&str; 2] = ["c/rows.c", "c/workloads.c"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    SOURCES.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
+    println!("cargo::rerun-if-changed=c");
     for (name, header) in [("pmemobj", "libpmemobj.h"), ("rocksdb", "rocksdb/c.h")] {
         println!("cargo::rustc-check-cfg=cfg(has_{name})");
         let header = Path::new("/usr/include").join(header);

@@ -4,10 +4,8 @@
  * Answers nanoseconds for `count` operations on objects of `size` bytes.
  * THREADS: one per pool. */
 
-#include <libpmemobj.h>
+#include "tx.h"
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,22 +17,6 @@ static uint64_t now(void) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
-}
-
-static void must(int good, const char *what) {
-    if (!good) {
-        fprintf(stderr, "libpmemobj could not %s: %s\n", what, pmemobj_errormsg());
-        abort();
-    }
-}
-
-static void begin(PMEMobjpool *pool) {
-    must(pmemobj_tx_begin(pool, NULL, TX_PARAM_NONE) == 0, "begin");
-}
-
-static void commit(void) {
-    pmemobj_tx_commit();
-    must(pmemobj_tx_end() == 0, "commit");
 }
 
 static void allocate(PMEMoid *oids, uint64_t count, uint64_t size) {

@@ -5,9 +5,8 @@
  * Every function takes an open pool whose root object has at least sizeof(struct root) bytes of zeros.
  * THREADS: one per pool, except rival_count_words. */
 
-#include <libpmemobj.h>
+#include "tx.h"
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,22 +53,6 @@ struct root {
 
 static struct root *root_of(PMEMobjpool *pool) {
     return pmemobj_direct(pmemobj_root(pool, sizeof(struct root)));
-}
-
-static void must(int good, const char *what) {
-    if (!good) {
-        fprintf(stderr, "libpmemobj could not %s: %s\n", what, pmemobj_errormsg());
-        abort();
-    }
-}
-
-static void begin(PMEMobjpool *pool) {
-    must(pmemobj_tx_begin(pool, NULL, TX_PARAM_NONE) == 0, "begin");
-}
-
-static void commit(void) {
-    pmemobj_tx_commit();
-    must(pmemobj_tx_end() == 0, "commit");
 }
 
 static void add(const void *at, size_t size) {
