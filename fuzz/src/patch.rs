@@ -2,6 +2,9 @@
 //!
 //! Interesting are the words that are not zero in the good image, and their neighbours: all structure is there.
 
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+
 /// Bit 0 of the first byte of an input: put the checksums right after patching.
 pub const RESEAL: u8 = 1;
 /// Bytes of one patch: what to do, where, with which value.
@@ -42,6 +45,16 @@ impl Image {
         image
     }
 
+    /// Memory that holds the image as the input changes it.
+    pub fn media(&self, input: &[u8]) -> Media {
+        let media = memory(self.bytes.len() as u64);
+        {
+            let _section = media.section();
+            media.write(0, &self.patched(input));
+        }
+        media
+    }
+
     fn apply(&self, image: &mut [u8], patch: &[u8]) {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
         let place = |number: u64| self.words[number as usize % self.words.len()];
@@ -63,6 +76,16 @@ impl Image {
         };
         image[at..at + 8].copy_from_slice(&new.to_le_bytes());
     }
+}
+
+/// Memory of zeros.
+pub fn memory(len: u64) -> Media {
+    Media::anonymous(len, &Options::default()).expect("memory")
+}
+
+/// An empty store in memory, the same at each call.
+pub fn store(len: u64) -> Store {
+    Store::format(memory(len), &FormatOptions { log_len: 0, identity: Some([7; 16]) }).expect("format")
 }
 
 fn reseal(bytes: &mut [u8]) {

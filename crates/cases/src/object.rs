@@ -3,7 +3,7 @@
 use crate::{Case, TOTAL, object_types};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, pool};
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
 
 pub(crate) const CASES: &[Case] = &[
@@ -118,61 +118,67 @@ fn values<P: MemPool>(node: &Node<P>) -> Vec<u64> {
     }
 }
 
-fn list(explorer: Explorer) -> Result<Report, Box<Failure>> {
+type List = Root<Node<Explored>, Explored>;
+
+/// Explores a program that changes a list, which is empty at first and of use after every crash.
+fn explore_list(explorer: Explorer, program: impl Fn(&List, &Twin<'_, Vec<u64>>)) -> Result<Report, Box<Failure>> {
     explorer.explore_twin(
         &image::<Node<Explored>>(|_| Node { val: 0, next: PRefCell::new(None) }),
         &Vec::<u64>::new(),
         Order::InOrder,
-        |media, twin| {
-            let head = open::<Node<Explored>>(&media).expect("a whole pool");
-            for val in 1..4 {
-                twin.step(
-                    format!("append {val}"),
-                    move |list| list.push(val),
-                    || {
-                        head.tx(|j, head| append(head, val, j)).expect("room");
-                    },
-                );
-            }
-            twin.step(
-                "double",
-                |list| list.iter_mut().for_each(|val| *val *= 2),
-                || {
-                    head.tx(|j, head| double(head, j)).expect("room");
-                },
-            );
-            twin.step(
-                "panic",
-                |_| (),
-                || {
-                    let outcome = head.try_tx(|j, head| {
-                        append(head, 100, j);
-                        pop(head, j);
-                        double(head, j);
-                        Err::<(), ()>(())
-                    });
-                    assert!(outcome.is_err());
-                },
-            );
-            let change = |list: &mut Vec<u64>| {
-                list.remove(0);
-                list.push(9);
-            };
-            twin.step("pop and append", change, || {
-                head.tx(|j, head| {
-                    pop(head, j);
-                    append(head, 9, j);
-                })
-                .expect("room");
-            });
-        },
+        |media, twin| program(&open(&media).expect("a whole pool"), twin),
         |media, seen| {
-            let head = recover::<Node<Explored>>(&media, seen)?;
+            let head: List = recover(&media, seen)?;
             let found = values(&head);
             head.tx(|j, head| append(head, 7, j)).map_err(|error| error.to_string())?;
             Ok(found)
         },
     )
+}
+
+fn list(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explore_list(explorer, |head, twin| {
+        for val in 1..4 {
+            twin.step(
+                format!("append {val}"),
+                move |list| list.push(val),
+                || {
+                    head.tx(|j, head| append(head, val, j)).expect("room");
+                },
+            );
+        }
+        twin.step(
+            "double",
+            |list| list.iter_mut().for_each(|val| *val *= 2),
+            || {
+                head.tx(|j, head| double(head, j)).expect("room");
+            },
+        );
+        twin.step(
+            "panic",
+            |_| (),
+            || {
+                let outcome = head.try_tx(|j, head| {
+                    append(head, 100, j);
+                    pop(head, j);
+                    double(head, j);
+                    Err::<(), ()>(())
+                });
+                assert!(outcome.is_err());
+            },
+        );
+        let change = |list: &mut Vec<u64>| {
+            list.remove(0);
+            list.push(9);
+        };
+        twin.step("pop and append", change, || {
+            head.tx(|j, head| {
+                pop(head, j);
+                append(head, 9, j);
+            })
+            .expect("room");
+        });
+    })
 }
 
 fn create(explorer: Explorer) -> Result<Report, Box<Failure>> {
@@ -210,28 +216,18 @@ fn create(explorer: Explorer) -> Result<Report, Box<Failure>> {
 }
 
 fn buffered(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    explorer.explore_twin(
-        &image::<Node<Explored>>(|_| Node { val: 0, next: PRefCell::new(None) }),
-        &Vec::<u64>::new(),
-        Order::InOrder,
-        |media, twin| {
-            let head = open::<Node<Explored>>(&media).expect("a whole pool");
-            let mut waiting = Vec::new();
-            for val in 1..9 {
-                waiting.push(twin.begin(format!("append {val}"), move |list: &mut Vec<u64>| list.push(val)));
-                head.tx_buffered(|j, head| append(head, val, j)).expect("room");
-                if val % 3 == 0 {
-                    head.sync().expect("sim barriers do not fail");
-                    waiting.drain(..).for_each(|op| twin.acked(op));
-                }
+    explore_list(explorer, |head, twin| {
+        let mut waiting = Vec::new();
+        for val in 1..9 {
+            waiting.push(twin.begin(format!("append {val}"), move |list: &mut Vec<u64>| list.push(val)));
+            head.tx_buffered(|j, head| append(head, val, j)).expect("room");
+            if val % 3 == 0 {
+                head.sync().expect("sim barriers do not fail");
+                waiting.drain(..).for_each(|op| twin.acked(op));
             }
-            // A transaction that settles has seen what was not settled: reading is enough.
-            head.tx(|_, head| values(head)).expect("nothing to do");
-            waiting.drain(..).for_each(|op| twin.acked(op));
-        },
-        |media, seen| {
-            let head = recover::<Node<Explored>>(&media, seen)?;
-            Ok(values(&*head))
-        },
-    )
+        }
+        // A transaction that settles has seen what was not settled: reading is enough.
+        head.tx(|_, head| values(head)).expect("nothing to do");
+        waiting.drain(..).for_each(|op| twin.acked(op));
+    })
 }

@@ -6,7 +6,7 @@ use everbyte_media::Media;
 use everbyte_object::parc::PWeak as ArcWeak;
 use everbyte_object::prc::PWeak as RcWeak;
 use everbyte_object::{
-    Journal, MemPool, PCell, PMutex, POnceCell, PRefCell, PRwLock, PSafe, PString, PVec, Parc, Pbox, Prc, VCell,
+    Journal, MemPool, PCell, PMutex, POnceCell, PRefCell, PRwLock, PSafe, PString, PVec, Parc, Pbox, Prc, Root, VCell,
 };
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
 
@@ -334,7 +334,7 @@ enum End {
     Panic,
 }
 
-fn step(all: &everbyte_object::Root<All<Explored>, Explored>, twin: &Twin<'_, Plain>, changes: &[Change], end: End) {
+fn step(all: &Root<All<Explored>, Explored>, twin: &Twin<'_, Plain>, changes: &[Change], end: End) {
     let wanted = changes.to_vec();
     let change = move |plain: &mut Plain| {
         if end == End::Commit {
@@ -354,40 +354,36 @@ fn step(all: &everbyte_object::Root<All<Explored>, Explored>, twin: &Twin<'_, Pl
     });
 }
 
+fn explore(
+    explorer: Explorer,
+    program: impl Fn(&Root<All<Explored>, Explored>, &Twin<'_, Plain>),
+) -> Result<Report, Box<Failure>> {
+    let program = |media: Media, twin: &Twin<'_, Plain>| {
+        program(&open(&media).expect("a whole pool"), twin);
+    };
+    explorer.explore_twin(&All::image(), &Plain::default(), Order::InOrder, program, observe)
+}
+
 /// Each change in a transaction of its own.
 pub(crate) fn each(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    explorer.explore_twin(
-        &All::image(),
-        &Plain::default(),
-        Order::InOrder,
-        |media, twin| {
-            let all = open::<All<Explored>>(&media).expect("a whole pool");
-            ALL.iter().for_each(|change| step(&all, twin, &[*change], End::Commit));
-            // Places of a vector that are left and taken again in one transaction.
-            step(&all, twin, &[Change::Push(41), Change::Push(42), Change::Push(43)], End::Commit);
-            step(&all, twin, &[Change::Pop, Change::Push(44)], End::Error);
-            step(&all, twin, &[Change::Truncate, Change::Push(45), Change::Push(46)], End::Commit);
-        },
-        observe,
-    )
+    explore(explorer, |all, twin| {
+        ALL.iter().for_each(|change| step(all, twin, &[*change], End::Commit));
+        // Places of a vector that are left and taken again in one transaction.
+        step(all, twin, &[Change::Push(41), Change::Push(42), Change::Push(43)], End::Commit);
+        step(all, twin, &[Change::Pop, Change::Push(44)], End::Error);
+        step(all, twin, &[Change::Truncate, Change::Push(45), Change::Push(46)], End::Commit);
+    })
 }
 
 /// Random transactions of up to five changes, some rolled back.
 pub(crate) fn random(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    explorer.explore_twin(
-        &All::image(),
-        &Plain::default(),
-        Order::InOrder,
-        |media, twin| {
-            let all = open::<All<Explored>>(&media).expect("a whole pool");
-            let mut random = Random::new(0x0b1e_c7ed);
-            for _ in 0..30 {
-                let count = 1 + random.below(5);
-                let changes: Vec<Change> = (0..count).map(|_| ALL[random.below(ALL.len() as u64) as usize]).collect();
-                let end = [End::Commit, End::Commit, End::Commit, End::Error, End::Panic][random.below(5) as usize];
-                step(&all, twin, &changes, end);
-            }
-        },
-        observe,
-    )
+    explore(explorer, |all, twin| {
+        let mut random = Random::new(0x0b1e_c7ed);
+        for _ in 0..30 {
+            let count = 1 + random.below(5);
+            let changes: Vec<Change> = (0..count).map(|_| ALL[random.below(ALL.len() as u64) as usize]).collect();
+            let end = [End::Commit, End::Commit, End::Commit, End::Error, End::Panic][random.below(5) as usize];
+            step(all, twin, &changes, end);
+        }
+    })
 }

@@ -2,7 +2,7 @@
 
 use crate::{Case, TOTAL};
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::{Error, TxError, Undo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,26 +130,32 @@ fn set(undo: &Undo, pairs: &[(u64, u64)], aborts: bool) {
     assert_eq!(outcome.is_err(), aborts, "{outcome:?}");
 }
 
+/// Explores a program that changes the table, in lanes of `lane_len` bytes.
+fn explore(
+    explorer: Explorer,
+    lane_len: u64,
+    program: impl Fn(&Undo, &Twin<'_, Table>),
+) -> Result<Report, Box<Failure>> {
+    let program = |media: Media, twin: &Twin<'_, Table>| {
+        let (_store, undo) = open(&media).expect("a whole store");
+        program(&undo, twin);
+    };
+    explorer.explore_twin(&image(lane_len), &Table::new(), Order::InOrder, program, |media, seen| observe(&media, seen))
+}
+
 fn words(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    explorer.explore_twin(
-        &image(1024),
-        &Table::new(),
-        Order::InOrder,
-        |media, twin| {
-            let (_store, undo) = open(&media).expect("a whole store");
-            for round in 1..5_u64 {
-                let pairs = [(8, round), (9, round * 2), (20, round * 3), (45, round * 4), (8, round * 5)];
-                let aborts = round == 3;
-                let change = move |table: &mut Table| {
-                    if !aborts {
-                        table.extend(pairs);
-                    }
-                };
-                twin.step(format!("transaction {round}"), change, || set(&undo, &pairs, aborts));
-            }
-        },
-        |media, seen| observe(&media, seen),
-    )
+    explore(explorer, 1024, |undo, twin| {
+        for round in 1..5_u64 {
+            let pairs = [(8, round), (9, round * 2), (20, round * 3), (45, round * 4), (8, round * 5)];
+            let aborts = round == 3;
+            let change = move |table: &mut Table| {
+                if !aborts {
+                    table.extend(pairs);
+                }
+            };
+            twin.step(format!("transaction {round}"), change, || set(undo, &pairs, aborts));
+        }
+    })
 }
 
 fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
@@ -160,64 +166,51 @@ fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
         &[(1, 0, 0), (2, 0, 0)],
         &[(3, 41, 128), (0, 0, 0)],
     ];
-    explorer.explore_twin(
-        &image(1024),
-        &Table::new(),
-        Order::InOrder,
-        |media, twin| {
-            let (_store, undo) = open(&media).expect("a whole store");
-            for step in STEPS {
-                let change = move |table: &mut Table| {
-                    for &(name, tag, _) in step {
-                        table.insert(name, tag);
-                        table.retain(|_, tag| *tag != 0);
-                    }
-                };
-                twin.step(format!("{step:?}"), change, || {
-                    let outcome = undo.run(|tx| {
-                        for &(name, tag, size) in step {
-                            let place = word_at(&undo, name);
-                            let old = tx.media().load(place);
-                            let mut new = 0;
-                            if tag != 0 {
-                                let block = tx.allocate(size)?;
-                                (0..block.size / 8).try_for_each(|word| tx.store(block.at + word * 8, tag))?;
-                                new = block.at;
-                            }
-                            tx.store(place, new)?;
-                            if old != 0 {
-                                tx.free(old)?;
-                            }
+    explore(explorer, 1024, |undo, twin| {
+        for step in STEPS {
+            let change = move |table: &mut Table| {
+                for &(name, tag, _) in step {
+                    table.insert(name, tag);
+                    table.retain(|_, tag| *tag != 0);
+                }
+            };
+            twin.step(format!("{step:?}"), change, || {
+                let outcome = undo.run(|tx| {
+                    for &(name, tag, size) in step {
+                        let place = word_at(undo, name);
+                        let old = tx.media().load(place);
+                        let mut new = 0;
+                        if tag != 0 {
+                            let block = tx.allocate(size)?;
+                            (0..block.size / 8).try_for_each(|word| tx.store(block.at + word * 8, tag))?;
+                            new = block.at;
                         }
-                        Ok::<(), Error>(())
-                    });
-                    outcome.expect("room in the heap");
+                        tx.store(place, new)?;
+                        if old != 0 {
+                            tx.free(old)?;
+                        }
+                    }
+                    Ok::<(), Error>(())
                 });
-            }
-        },
-        |media, seen| observe(&media, seen),
-    )
+                outcome.expect("room in the heap");
+            });
+        }
+    })
 }
 
 fn long(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    explorer.explore_twin(
-        &image(256), // room for one entry
-        &Table::new(),
-        Order::InOrder,
-        |media, twin| {
-            let (_store, undo) = open(&media).expect("a whole store");
-            for round in 1..4_u64 {
-                let pairs: Vec<(u64, u64)> = (8..28).map(|word| (word * 2, word + round * 100)).collect();
-                let aborts = round == 2;
-                let kept = pairs.clone();
-                let change = move |table: &mut Table| {
-                    if !aborts {
-                        table.extend(kept.iter().copied());
-                    }
-                };
-                twin.step(format!("transaction {round}"), change, || set(&undo, &pairs, aborts));
-            }
-        },
-        |media, seen| observe(&media, seen),
-    )
+    let room_for_one_entry = 256;
+    explore(explorer, room_for_one_entry, |undo, twin| {
+        for round in 1..4_u64 {
+            let pairs: Vec<(u64, u64)> = (8..28).map(|word| (word * 2, word + round * 100)).collect();
+            let aborts = round == 2;
+            let kept = pairs.clone();
+            let change = move |table: &mut Table| {
+                if !aborts {
+                    table.extend(kept.iter().copied());
+                }
+            };
+            twin.step(format!("transaction {round}"), change, || set(undo, &pairs, aborts));
+        }
+    })
 }

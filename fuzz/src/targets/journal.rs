@@ -1,9 +1,8 @@
 //! A lane of the undo journal with entries in it, patched and recovered.
 
 use crate::class;
-use crate::patch::Image;
+use crate::patch::{Image, memory};
 use everbyte_log::Journal;
-use everbyte_media::{Media, Options};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -14,7 +13,7 @@ const DATA: Range<u64> = 16 << 10..64 << 10;
 fn good() -> &'static Image {
     static GOOD: OnceLock<Image> = OnceLock::new();
     GOOD.get_or_init(|| {
-        let media = Media::anonymous(LEN, &Options::default()).expect("memory");
+        let media = memory(LEN);
         Journal::format(&media, LANE, 77).expect("a lane");
         media.barrier().expect("a barrier");
         let mut journal = Journal::recover(&media, LANE, DATA).expect("a lane").finish();
@@ -27,11 +26,7 @@ fn good() -> &'static Image {
 }
 
 pub fn run(input: &[u8]) -> String {
-    let media = Media::anonymous(LEN, &Options::default()).expect("memory");
-    {
-        let _section = media.section();
-        media.write(0, &good().patched(input));
-    }
+    let media = good().media(input);
     match Journal::recover(&media, LANE, DATA) {
         Ok(recovery) => {
             let said = format!(

@@ -1,10 +1,9 @@
 //! A store with a key-value store in it, its heap and tree patched: opened, read, checked, and written to.
 
 use crate::class;
-use crate::patch::Image;
+use crate::patch::{Image, store};
 use everbyte_kv::{Error, Kv};
-use everbyte_media::{Media, Options};
-use everbyte_store::{FormatOptions, Store};
+use everbyte_store::Store;
 use std::sync::OnceLock;
 
 const LEN: u64 = 8 << 20;
@@ -13,8 +12,7 @@ const LEN: u64 = 8 << 20;
 fn good() -> &'static Image {
     static GOOD: OnceLock<Image> = OnceLock::new();
     GOOD.get_or_init(|| {
-        let media = Media::anonymous(LEN, &Options::default()).expect("memory");
-        let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([7; 16]) }).expect("format");
+        let store = store(LEN);
         let kv = Kv::create(&store, "kv").expect("a table");
         for number in 0..200u32 {
             kv.put(format!("key/{number:04}").as_bytes(), &vec![number as u8; number as usize]).expect("a put");
@@ -29,12 +27,7 @@ fn good() -> &'static Image {
 }
 
 pub fn run(input: &[u8]) -> String {
-    let media = Media::anonymous(LEN, &Options::default()).expect("memory");
-    {
-        let _section = media.section();
-        media.write(0, &good().patched(input));
-    }
-    let store = match Store::attach(media) {
+    let store = match Store::attach(good().media(input)) {
         Ok(store) => store,
         Err(error) => return format!("store: {}", class(&error.to_string())),
     };

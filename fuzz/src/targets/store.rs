@@ -1,10 +1,9 @@
 //! A store whose metadata was patched: attached, walked, checked, and used a little if it opens.
 
 use crate::class;
-use crate::patch::Image;
-use everbyte_media::{Media, Options};
+use crate::patch::{Image, store};
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock};
-use everbyte_store::{Engine, Error, FormatOptions, ObjectOptions, Store};
+use everbyte_store::{Engine, Error, ObjectOptions, Store};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
@@ -14,8 +13,7 @@ const LEN: u64 = 1 << 20;
 fn good() -> &'static Image {
     static GOOD: OnceLock<Image> = OnceLock::new();
     GOOD.get_or_init(|| {
-        let media = Media::anonymous(LEN, &Options::default()).expect("memory");
-        let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([7; 16]) }).expect("format");
+        let store = store(LEN);
         let mut sealed: Vec<(usize, usize)> =
             SUPERBLOCKS.iter().map(|&at| (at as usize, size_of::<Superblock>())).collect();
         for (name, span) in [("first", 128 << 10), ("second/of two", 256 << 10)] {
@@ -32,12 +30,7 @@ fn good() -> &'static Image {
 }
 
 pub fn run(input: &[u8]) -> String {
-    let media = Media::anonymous(LEN, &Options::default()).expect("memory");
-    {
-        let _section = media.section();
-        media.write(0, &good().patched(input));
-    }
-    let store = match Store::attach(media) {
+    let store = match Store::attach(good().media(input)) {
         Ok(store) => store,
         Err(error) => return class(&error.to_string()),
     };
