@@ -5,7 +5,7 @@
 
 use crate::names;
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Data, DataEnum, DeriveInput, Error, Fields, GenericParam, Generics, Ident, Index, Member, Meta, Result, Type,
@@ -270,14 +270,21 @@ fn member(index: usize, field: &syn::Field) -> Member {
 fn trace(input: &DeriveInput, layout: &Ident, object: &TokenStream, pool: &Ident) -> Result<TokenStream> {
     match &input.data {
         Data::Struct(data) => {
-            let lines = data.fields.iter().enumerate().map(|(index, field)| {
-                let (member, of) = (member(index, field), &field.ty);
+            let members: Vec<Member> = data.fields.iter().enumerate().map(|(index, of)| member(index, of)).collect();
+            let lines = data.fields.iter().zip(&members).map(|(field, member)| {
+                let of = &field.ty;
                 quote! {
                     // SAFETY: a field of the bytes at `this`.
                     unsafe { <#of as #object::PSafe<#pool>>::trace(&raw const (*this).#member, tracer) };
                 }
             });
-            Ok(quote!(#(#lines)*))
+            // A macro below this one may add fields that it has not seen: then the pattern does not compile.
+            let name = &input.ident;
+            let pattern = quote_spanned!(name.span()=> #name { #(#members: _,)* });
+            Ok(quote! {
+                let _ = |whole: &Self| { let #pattern = whole; };
+                #(#lines)*
+            })
         }
         Data::Enum(data) => Ok(trace_enum(input, data, layout, object, pool)),
         Data::Union(_) => Err(Error::new(input.ident.span(), "a union cannot live in a pool: use an enum")),
@@ -307,8 +314,9 @@ fn trace_enum(input: &DeriveInput, data: &DataEnum, layout: &Ident, object: &Tok
             variant.fields.iter().enumerate().map(|(index, field)| member(index, field)).collect();
         let names: Vec<Ident> = (0..members.len()).map(|index| format_ident!("field_{index}")).collect();
         let of: Vec<&Type> = types_of(&variant.fields);
+        let pattern = quote_spanned!(name.span()=> #name::#ident { #(#members: #names,)* });
         quote! {
-            #name::#ident { #(#members: #names,)* } => {
+            #pattern => {
                 // SAFETY: fields of the bytes at `this`.
                 #(unsafe { <#of as #object::PSafe<#pool>>::trace(#names, tracer) };)*
             }

@@ -62,6 +62,24 @@ impl Refusal {
     }
 }
 
+/// A macro that adds a field, made from `ui/adds_field.rs`; a macro is a library that the compiler loads.
+fn macros() -> &'static Path {
+    static MADE: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let out = tempfile::tempdir().unwrap();
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+        let status = Command::new(rustc)
+            .args(["--edition=2024", "--crate-type=proc-macro", "--crate-name=adds_field", "--extern=proc_macro"])
+            .arg("--out-dir")
+            .arg(out.path())
+            .arg(path("adds_field"))
+            .status();
+        assert!(status.expect("rustc runs").success());
+        out
+    });
+    made.path()
+}
+
 /// Compiles `source` with `crates` as (what the program calls it, package, what its metadata is called); answers its
 /// errors. The macros find the names in a manifest, as they do in a real program.
 fn compile(source: &Path, crates: &[(&str, &str, &str)]) -> Vec<Refusal> {
@@ -78,6 +96,8 @@ fn compile(source: &Path, crates: &[(&str, &str, &str)]) -> Vec<Refusal> {
         .args(["--error-format=json", "--cap-lints=allow", "--out-dir"])
         .arg(out.path())
         .arg(source)
+        .args(["--extern=adds_field", "-L"])
+        .arg(macros())
         .env("CARGO_MANIFEST_DIR", out.path())
         .env("CARGO_PKG_NAME", "programs")
         .env("CARGO_CRATE_NAME", "programs");

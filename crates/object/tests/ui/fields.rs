@@ -62,3 +62,26 @@ struct Inner;
 struct Outer {
     inner: Inner,
 }
+//@ added_below_the_derive: E0027 "`added`"
+#[derive(PSafe)]
+#[adds_field::adds_field]
+#[repr(C)]
+struct Grown {
+    n: u32,
+}
+//@ added_to_a_variant: E0027 "`added`"
+#[derive(PSafe)]
+#[adds_field::adds_field]
+#[repr(u8)]
+enum GrownVariant {
+    Empty,
+    Pair {
+        one: u32,
+        other: u32,
+    },
+}
+//@ added_to_an_empty_struct: E0027 "`added`"
+#[derive(PSafe)]
+#[adds_field::adds_field]
+#[repr(C)]
+struct GrownEmpty {}
