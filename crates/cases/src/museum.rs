@@ -161,6 +161,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "both copies of the superblock are in flight at once: neither may be whole",
     ),
     exhibit(
+        "store-superblocks-fenced",
+        "store",
+        "store-rebase",
+        "a store is said to have a new identity after a fence: on `file` it may wake up with the one its original bears",
+    ),
+    exhibit(
+        "store-clone-named-early",
+        "store",
+        "store-clone",
+        "a clone gets its name before its identity: after a crash it is there, and takes itself for the original",
+    ),
+    exhibit(
         "heap-slot-unfenced",
         "heap",
         "heap-small",

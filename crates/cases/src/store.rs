@@ -35,6 +35,20 @@ pub(crate) const CASES: &[Case] = &[
         total: TOTAL,
         program: raise,
     },
+    Case {
+        name: "store-rebase",
+        room: "store",
+        about: "the store gets a new identity twice: the old one or the new one, and all it held",
+        total: TOTAL,
+        program: rebase,
+    },
+    Case {
+        name: "store-clone",
+        room: "store",
+        about: "a copy of a store that was killed is recovered, gets its identity, and then its name: whole, or without one",
+        total: TOTAL,
+        program: clone,
+    },
 ];
 
 const MAX: u64 = 2 << 20;
@@ -198,6 +212,65 @@ fn raise(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let max = attach(&media, seen)?.info().max / MAX;
             let fits = (seen.acked_count() as u64 + 1..=seen.begun_count() as u64 + 1).contains(&max);
             if fits { Ok(()) } else { Err(format!("the maximum is {max} times the first, {seen:?}")) }
+        },
+    )
+}
+
+/// A store with an object whose root is 5; it was not closed.
+fn kept() -> Image {
+    image().then(|media| {
+        let store = Store::attach(media.clone()).expect("a whole store");
+        let made = store.create_object("kept", ObjectOptions::default(), |object| object.grow(3 * CLUSTER).map(drop));
+        made.expect("room for an object").set_root(5);
+        media.barrier().expect("sim barriers do not fail");
+    })
+}
+
+/// The number of which its identity is made, if it holds what [`kept`] did.
+fn identity_of_kept(media: &Media, seen: &Seen) -> Result<u8, String> {
+    let store = attach(media, seen)?;
+    let kept = store.object("kept").map_err(|error| error.to_string())?.root();
+    let [first, rest @ ..] = store.identity();
+    let whole = kept == 5 && rest.iter().all(|&byte| byte == first);
+    if whole { Ok(first) } else { Err(format!("root {kept}, identity {:?}", store.identity())) }
+}
+
+fn rebase(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &kept(),
+        &7,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            for number in [8, 9] {
+                twin.step(
+                    format!("rebase to {number}"),
+                    move |identity| *identity = number,
+                    || store.rebase([number; 16]).expect("room on the media"),
+                );
+            }
+        },
+        |media, seen| identity_of_kept(&media, seen),
+    )
+}
+
+/// The name is given by an operation of its own, so a crash before it leaves a file that nobody asks for.
+fn clone(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore(
+        &kept(),
+        |media, oracle| {
+            let name = || {
+                let op = oracle.begin("name");
+                oracle.acked(op);
+                Ok(())
+            };
+            Store::finish_clone(media, [8; 16], name).expect("room on the media");
+        },
+        |media, seen| match identity_of_kept(&media, seen) {
+            Ok(7) if seen.acked_count() == 0 => Ok(()),
+            Ok(8) => Ok(()),
+            Ok(other) => Err(format!("the identity is made of {other}, {seen:?}")),
+            Err(error) => Err(error),
         },
     )
 }

@@ -26,6 +26,7 @@
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("Everbyte's formats are little-endian and its mappings need 64-bit addresses");
 
+mod copy;
 mod counters;
 mod direct;
 mod error;
@@ -45,6 +46,7 @@ mod recorder;
 mod view;
 mod window;
 
+pub use copy::publish;
 pub use counters::Counts;
 pub use error::{Error, Result};
 pub use file::Disk;

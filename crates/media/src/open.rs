@@ -70,7 +70,10 @@ impl Media {
     /// not changed before it has been recognised as a store.
     pub fn open(path: &Path, options: &Options) -> Result<Media> {
         let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
+        Media::open_file(file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?, path, options)
+    }
+
+    pub(crate) fn open_file(file: File, path: &Path, options: &Options) -> Result<Media> {
         lock::lock(&file, path, Hold::Alone)?;
         let (head, torn) = examine(&file, path)?;
         if choose(&file, path, options.backend)? == BackendKind::File {
@@ -87,11 +90,7 @@ impl Media {
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
     pub fn open_read_only(path: &Path, options: &Options) -> Result<Media> {
-        let io = |source| Error::Io { action: "open", path: path.into(), source };
-        let file = File::open(path).map_err(io)?;
-        if file.metadata().map_err(io)?.is_dir() {
-            return Err(io(std::io::ErrorKind::IsADirectory.into())); // which can be opened for reading
-        }
+        let file = open_to_read(path)?;
         lock::lock(&file, path, Hold::Readers)?;
         let (head, torn) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;
@@ -255,15 +254,25 @@ impl Direct {
     }
 }
 
+/// Opens a file for reading alone.
+pub(crate) fn open_to_read(path: &Path) -> Result<File> {
+    let io = |source| Error::Io { action: "open", path: path.into(), source };
+    let file = File::open(path).map_err(io)?;
+    if file.metadata().map_err(io)?.is_dir() {
+        return Err(io(std::io::ErrorKind::IsADirectory.into())); // which can be opened for reading
+    }
+    Ok(file)
+}
+
 /// Makes a new file's name survive, as its bytes do.
-fn sync_directory(path: &Path) -> Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let io = |source| Error::Io { action: "sync the directory of", path: path.into(), source };
     File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
 }
 
 /// Recognises a store: the head that counts, and the copies that are torn. Changes nothing.
-fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Vec<u64>)> {
+pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Vec<u64>)> {
     let mut copies = [[0; 512]; 2];
     for (copy, at) in copies.iter_mut().zip(COPIES) {
         // A file too short for a head is simply not a store.

@@ -85,6 +85,24 @@ pub enum Error {
         /// What is wrong, and what would do.
         detail: String,
     },
+    /// This process has the store open of which this one is a copy.
+    #[error(
+        "{path}: a copy of {open}, which is open: both bear one identity; give the copy its own with `everbyte store rebase`, or copy with `everbyte store clone`"
+    )]
+    SameIdentity {
+        /// The copy.
+        path: PathBuf,
+        /// The one that is open.
+        open: PathBuf,
+    },
+    /// The name that a clone is to have, or is made under, is taken.
+    #[error(
+        "{path}: exists already, and is not replaced; name another file, or remove it if a clone that was interrupted left it"
+    )]
+    Occupied {
+        /// The file.
+        path: PathBuf,
+    },
     /// The media given to `format` is not empty.
     #[error("{path}: holds a store already, or something else; only empty media is formatted")]
     NotEmpty {

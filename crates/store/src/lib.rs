@@ -29,9 +29,11 @@
 
 mod catalogue;
 mod check;
+mod clone;
 mod create;
 mod engine;
 mod error;
+mod identity;
 pub mod layout;
 mod names;
 mod object;

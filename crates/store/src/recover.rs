@@ -85,6 +85,7 @@ impl Store {
         space.suspect(words.suspect.clone());
 
         let inner = Inner {
+            held: Mutex::default(),
             media,
             current: RwLock::new(superblock),
             space,

@@ -1,6 +1,7 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
 use crate::catalogue::{self, Slot};
+use crate::identity::{self, Held};
 use crate::layout::{FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
 use crate::superblock::{self, Copy, Words};
@@ -9,8 +10,6 @@ use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +50,8 @@ impl std::panic::UnwindSafe for Store {}
 impl std::panic::RefUnwindSafe for Store {}
 
 pub(crate) struct Inner {
+    /// Let go before the media is. `None` on media that were attached: whoever opened these tells them apart.
+    pub held: Mutex<Option<Held>>,
     pub media: Media,
     /// Changes only in [`Store::grow`].
     pub current: RwLock<Superblock>,
@@ -138,20 +139,20 @@ impl Store {
     pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
         let plan = Plan::new(options.max, options.media.log_bytes)?;
         let media = Media::create(path, plan.geometry(), &options.media)?;
-        Store::format_as(media, &plan, random_identity).and_then(|store| sync_parent(path).map(|()| store)).inspect_err(
-            |_| {
-                let _ = std::fs::remove_file(path); // ours: `Media::create` made it
-            },
-        )
+        Store::format_as(media, &plan, identity::random).and_then(Store::hold).inspect_err(|_| {
+            let _ = std::fs::remove_file(path); // ours: `Media::create` made it
+        })
     }
 
     /// Opens a store: takes its lock, brings its log in, recovers its metadata. Costs nothing proportional to the
     /// data. Objects recover when they are opened.
     ///
     /// # Errors
-    /// [`Error::Media`]: in use, not there, not a store, poisoned. Otherwise as [`Store::attach`].
+    /// [`Error::Media`]: in use, not there, not a store, poisoned. [`Error::SameIdentity`] for a copy beside its open
+    /// original. Otherwise as [`Store::attach`].
     pub fn open(path: &Path, options: &Options) -> Result<Store> {
-        Store::attach(Media::open(path, options)?)
+        identity::refuse_copy(path)?;
+        Store::attach(Media::open(path, options)?)?.hold()
     }
 
     /// Opens a store to look at it: the file is not changed, whatever recovery does stays in this process. What an
@@ -170,7 +171,7 @@ impl Store {
     pub fn format(media: Media, options: &FormatOptions) -> Result<Store> {
         let plan = Plan::new(media.max(), options.log_len)?;
         let identity = options.identity;
-        Store::format_as(media, &plan, || identity.map_or_else(random_identity, Ok))
+        Store::format_as(media, &plan, || identity.map_or_else(identity::random, Ok))
     }
 
     fn format_as(media: Media, plan: &Plan, identity: impl FnOnce() -> Result<[u8; 16]>) -> Result<Store> {
@@ -410,21 +411,4 @@ impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Store({:?})", self.inner.media)
     }
-}
-
-fn random_identity() -> Result<[u8; 16]> {
-    let mut identity = [0; 16];
-    let source = Path::new("/dev/urandom");
-    File::open(source).and_then(|mut file| file.read_exact(&mut identity)).map_err(|error| {
-        Error::Media(everbyte_media::Error::Io { action: "read random bytes", path: source.into(), source: error })
-    })?;
-    Ok(identity)
-}
-
-/// Makes the directory entry of a new file durable.
-fn sync_parent(path: &Path) -> Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent).and_then(|directory| directory.sync_all()).map_err(|source| {
-        Error::Media(everbyte_media::Error::Io { action: "sync the directory", path: parent.into(), source })
-    })
 }

@@ -137,11 +137,19 @@ pub(crate) fn write(media: &Media, superblock: Superblock, places: &[u64]) -> Re
     let superblock = superblock.sealed();
     for (index, &at) in places.iter().enumerate() {
         if index > 0 && !seeded("store-superblocks-together") {
-            media.barrier()?; // STORE-1
+            settle(media)?; // STORE-1
         }
         let _section = media.section();
         media.put(at, &superblock);
         media.flush(at, size_of::<Superblock>() as u64);
+    }
+    settle(media)
+}
+
+fn settle(media: &Media) -> Result<()> {
+    if seeded("store-superblocks-fenced") {
+        media.fence();
+        return Ok(());
     }
     Ok(media.barrier()?)
 }

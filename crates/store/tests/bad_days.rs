@@ -148,6 +148,42 @@ fn a_really_full_disk_is_an_error_and_room_made_is_used() {
     }
 }
 
+/// Neither a clone nor a rebased copy is said to be there without the room it needs.
+#[test]
+fn a_copy_for_which_the_disk_has_no_room_is_refused_and_nothing_changes() {
+    for backend in BACKENDS {
+        let Some(mount) = Mount::new("2M") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let source = dir.path().join("a.store");
+        let store = create(&source, backend, 64 << 20);
+        let object = store.create_object("big", span(64), |object| object.grow(48 * CLUSTER).map(drop)).unwrap();
+        let media = store.media();
+        media.write(object.prime() + 4096, &vec![7; 47 * CLUSTER as usize]);
+        media.flush(object.prime() + 4096, 47 * CLUSTER);
+        store.close().unwrap();
+        drop((object, store));
+        let left = || fs::read_dir(mount.dir.path()).unwrap().count();
+
+        let error = Store::clone_file(&source, &mount.path(), &options(backend), &mut |_, _| ()).unwrap_err();
+        assert!(error.to_string().contains("No space left"), "{error}");
+        assert_eq!(left(), 0);
+
+        // What was never written takes no room in a copy made by hand, until it is rebased.
+        let sparse = create(&source.with_extension("sparse"), backend, 64 << 20);
+        drop(sparse.create_object("big", span(64), |object| object.grow(48 * CLUSTER).map(drop)).unwrap());
+        sparse.close().unwrap();
+        let identity = sparse.identity();
+        drop(sparse);
+        let mut copy = Command::new("cp");
+        copy.arg("--sparse=always").arg(source.with_extension("sparse")).arg(mount.path());
+        assert!(copy.status().unwrap().success());
+        let error = Store::open_rebased(&mount.path(), &options(backend)).unwrap_err();
+        assert!(matches!(error, Error::OutOfSpace { .. }), "{error}");
+        let store = Store::open(&mount.path(), &options(backend)).unwrap();
+        assert_eq!((store.identity(), store.check()), (identity, vec![]));
+    }
+}
+
 #[test]
 fn a_place_that_cannot_be_written_is_an_error_that_names_it() {
     let error = Store::create(Path::new("/proc/a.store"), &CreateOptions::default()).unwrap_err();

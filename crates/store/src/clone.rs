@@ -1,0 +1,84 @@
+//! Cloning: a copy of a store with an identity of its own, which opens beside the original.
+//!
+//! Steps:
+//!   1. the source is opened for reading alone, recovered in private memory, and checked: damage is not passed on
+//!   2. its file is copied beside the target's name
+//!   3. the copy is opened, which recovers it, and gets its identity, and room for all it has
+//!   4. it is closed, and then its file gets the target's name
+//!
+//! Invariants
+//!   STORE-10  A clone has its name only with everything it holds and its own identity: a crash leaves it whole, or
+//!             nothing of that name.
+
+use crate::{Error, Finding, FindingKind, Result, Store, identity};
+use everbyte_media::{Media, Options, publish, seeded};
+use std::path::{Path, PathBuf};
+
+impl Store {
+    /// Copies the store `source`, which nobody may have open for writing, to the new file `target`: the same objects, with
+    /// a new identity. A source that was never closed is recovered in the copy and stays as it is. Holes stay holes, and
+    /// blocks are shared where backend and file system allow that. `progress` hears how many bytes of how many have been copied.
+    /// Settled on return; a crash leaves the clone whole or not there, and perhaps a file `target.part`.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] if `target` or `target.part` exists; [`Error::Damaged`] if the source is; [`Error::Media`]: the
+    /// source is in use, or the disk is full. Nothing is left behind.
+    pub fn clone_file(
+        source: &Path,
+        target: &Path,
+        options: &Options,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<[u8; 16]> {
+        let part = part_of(target);
+        for path in [target, &part] {
+            if path.symlink_metadata().is_ok() {
+                return Err(Error::Occupied { path: path.into() });
+            }
+        }
+        let original = Store::open_read_only(source, options)?; // 1; its lock is kept
+        original.refuse_to_pass_on()?;
+        let identity = identity::random()?;
+        let media = Media::create_copy(source, &part, options, progress)?; // 2
+        let named = Store::finish_clone(media, identity, || Ok(publish(&part, target)?));
+        named.map(|()| identity).inspect_err(|_| {
+            let _ = std::fs::remove_file(&part); // ours: `create_copy` made it
+        })
+    }
+
+    /// Refuses damage that opening the store would not repair.
+    fn refuse_to_pass_on(&self) -> Result<()> {
+        let (repaired, path) = (self.recovery(), self.media().path().to_path_buf());
+        let is_damage = |finding: &Finding| {
+            [FindingKind::Damage, FindingKind::DoubleUse].contains(&finding.kind)
+                && !repaired.superblocks.contains(&finding.at)
+                && !repaired.words.contains(&finding.at)
+        };
+        match self.check().into_iter().find(is_damage) {
+            None => Ok(()),
+            Some(Finding { at, detail, .. }) => Err(Error::Damaged { path, what: "the store", at, detail }),
+        }
+    }
+
+    /// Steps 3 and 4, for a copy of a store's bytes that lies on `media`; `publish` gives it its name.
+    ///
+    /// # Errors
+    /// As [`Store::clone_file`], and whatever `publish` returns.
+    pub fn finish_clone(media: Media, identity: [u8; 16], publish: impl FnOnce() -> Result<()>) -> Result<()> {
+        let store = Store::attach(media)?;
+        if seeded("store-clone-named-early") {
+            publish()?;
+            return store.rebase(identity);
+        }
+        store.rebase(identity)?; // 3
+        store.close()?; // 4
+        drop(store);
+        publish()
+    }
+}
+
+/// Where a clone is made before it gets its name.
+fn part_of(target: &Path) -> PathBuf {
+    let mut part = target.as_os_str().to_os_string();
+    part.push(".part");
+    part.into()
+}

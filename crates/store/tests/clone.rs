@@ -1,0 +1,245 @@
+//! Clones, copies made by hand, and the identities that tell them apart.
+
+use everbyte_media::{BackendChoice, Options};
+use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::Command;
+
+const BACKENDS: [BackendChoice; 2] = [BackendChoice::File, BackendChoice::Shm];
+
+fn options(backend: BackendChoice) -> Options {
+    Options { backend, log_bytes: 256 << 10, ..Options::default() }
+}
+
+fn put(store: &Store, value: u64) {
+    let object = store.object("kept").unwrap();
+    let (media, at) = (store.media(), object.prime() + 4096);
+    {
+        let _section = media.section();
+        media.store(at, value);
+        media.flush(at, 8);
+    }
+    media.barrier().unwrap();
+}
+
+fn get(store: &Store) -> u64 {
+    store.media().load(store.object("kept").unwrap().prime() + 4096)
+}
+
+/// A store that holds `value`, with a hole in the middle and an object that was removed; its process died.
+fn killed(path: &Path, backend: BackendChoice, value: u64) -> [u8; 16] {
+    let create = CreateOptions { media: options(backend), max: 64 << 20 };
+    let store = Store::create(path, &create).unwrap();
+    for name in ["gone", "kept"] {
+        let wish = ObjectOptions { span: Some(64 * CLUSTER), ..ObjectOptions::default() };
+        store.create_object(name, wish, |object| object.grow(63 * CLUSTER).map(drop)).unwrap();
+    }
+    let kept = store.object("kept").unwrap();
+    kept.release(kept.prime() + 8 * CLUSTER..kept.prime() + 48 * CLUSTER).unwrap();
+    store.trim().unwrap();
+    store.remove_object("gone").unwrap();
+    put(&store, value);
+    store.media().clone().abandon();
+    store.identity()
+}
+
+fn clone(source: &Path, target: &Path, backend: BackendChoice) -> Result<[u8; 16], Error> {
+    Store::clone_file(source, target, &options(backend), &mut |_, _| ())
+}
+
+#[test]
+fn a_clone_of_a_killed_store_lives_beside_it_and_goes_its_own_way() {
+    for (from, to) in BACKENDS.into_iter().flat_map(|from| BACKENDS.map(|to| (from, to))) {
+        let dir = tempfile::tempdir().unwrap();
+        let [source, target] = ["a.store", "b.store"].map(|name| dir.path().join(name));
+        let original = killed(&source, from, 41);
+        let before = (fs::read(&source).unwrap(), fs::metadata(&source).unwrap().mtime_nsec());
+
+        let mut heard = Vec::new();
+        let identity = Store::clone_file(&source, &target, &options(to), &mut |done, of| heard.push((done, of)));
+        let identity = identity.unwrap();
+        let (last, total) = *heard.last().unwrap();
+        assert!(last == total && heard.is_sorted(), "{heard:?}");
+        assert!(before == (fs::read(&source).unwrap(), fs::metadata(&source).unwrap().mtime_nsec()), "source changed");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "and nothing else is there");
+        let [blocks, cloned] = [&source, &target].map(|path| fs::metadata(path).unwrap().blocks());
+        assert!(cloned <= blocks + 600, "{from:?} to {to:?}: {cloned} blocks of {blocks}: holes were filled");
+
+        let (one, two) = (Store::open(&source, &options(from)).unwrap(), Store::open(&target, &options(to)).unwrap());
+        assert!(two.recovery().clean && !one.recovery().clean);
+        assert_eq!((one.identity(), two.identity()), (original, identity));
+        assert_ne!(original, identity);
+        assert_eq!((one.check(), two.check()), (vec![], vec![]));
+        assert_eq!(one.objects().unwrap(), two.objects().unwrap());
+        assert_eq!((get(&one), get(&two)), (41, 41));
+        assert_eq!(one.object("kept").unwrap().holes(), two.object("kept").unwrap().holes());
+        put(&one, 42);
+        put(&two, 43);
+        drop((one, two));
+        let (one, two) = (Store::open(&source, &options(from)).unwrap(), Store::open(&target, &options(to)).unwrap());
+        assert_eq!((get(&one), get(&two)), (42, 43));
+    }
+}
+
+/// A closed store has nothing in its log, and so has the clone, whatever the log's size.
+#[test]
+fn an_empty_log_is_not_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let [source, target] = ["a.store", "b.store"].map(|name| dir.path().join(name));
+    let media = Options { backend: BackendChoice::File, log_bytes: 32 << 20, ..Options::default() };
+    let store = Store::create(&source, &CreateOptions { media, max: 64 << 20 }).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let mut copied = 0;
+    Store::clone_file(&source, &target, &options(BackendChoice::Shm), &mut |done, _| copied = done).unwrap();
+    assert!(copied < 1 << 20, "{copied} bytes of a store without objects");
+    assert_eq!(Store::open(&target, &options(BackendChoice::File)).unwrap().check(), []);
+}
+
+#[test]
+fn a_copy_made_by_hand_is_refused_beside_its_original_until_it_is_rebased() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().unwrap();
+        let [source, copy] = ["a.store", "b.store"].map(|name| dir.path().join(name));
+        let identity = killed(&source, backend, 7);
+        fs::copy(&source, &copy).unwrap();
+        let bytes = fs::read(&copy).unwrap();
+
+        let original = Store::open(&source, &options(backend)).unwrap();
+        let refused = Store::open(&copy, &options(backend)).unwrap_err();
+        assert!(matches!(refused, Error::SameIdentity { .. }), "{refused}");
+        let text = refused.to_string();
+        assert!(["a.store", "b.store", "store rebase", "store clone"].iter().all(|word| text.contains(word)), "{text}");
+        assert!(fs::read(&copy).unwrap() == bytes, "STORE-9: a refused copy keeps every byte");
+        // Looking is allowed, and the store itself is refused as ever.
+        assert_eq!(Store::open_read_only(&copy, &options(backend)).unwrap().identity(), identity);
+        let twice = Store::open(&source, &options(backend)).unwrap_err();
+        assert!(matches!(twice, Error::Media(everbyte_media::Error::InUse { .. })), "{twice}");
+
+        let rebased = Store::open_rebased(&copy, &options(backend)).unwrap();
+        assert_ne!(rebased.identity(), identity);
+        put(&rebased, 8);
+        assert_eq!((get(&original), get(&rebased)), (7, 8));
+        let theirs = original.identity();
+        assert!(matches!(rebased.rebase(theirs), Err(Error::SameIdentity { .. })), "not even by name");
+        assert_ne!(rebased.identity(), theirs);
+        rebased.close().unwrap();
+        drop((original, rebased));
+
+        // One after the other, copies are opened as ever.
+        fs::copy(&source, &copy).unwrap();
+        drop(Store::open(&source, &options(backend)).unwrap());
+        drop(Store::open(&copy, &options(backend)).unwrap());
+    }
+}
+
+/// `cp` makes holes of room that was never written. On shared memory a full disk would then be a signal.
+#[test]
+fn rebasing_gives_a_sparse_copy_its_room_again() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().unwrap();
+        let [source, copy] = ["a.store", "b.store"].map(|name| dir.path().join(name));
+        killed(&source, backend, 7);
+        drop(Store::open(&source, &options(backend)).unwrap());
+        let copied = Command::new("cp").arg("--sparse=always").args([&source, &copy]).status().unwrap();
+        assert!(copied.success());
+        let store = Store::open_rebased(&copy, &options(backend)).unwrap();
+        let backed = store.info().backed;
+        store.close().unwrap();
+        let blocks = fs::metadata(&copy).unwrap().blocks() * 512;
+        assert!(blocks >= backed, "{backend:?}: {blocks} bytes on the disk for {backed}");
+    }
+}
+
+#[test]
+fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().unwrap();
+        let [source, target, taken] = ["a.store", "b.store", "c.store"].map(|name| dir.path().join(name));
+        killed(&source, backend, 7);
+        let refused = |source: &Path, target: &Path, why: &[&str]| {
+            let before = fs::read_dir(dir.path()).unwrap().count();
+            let error = clone(source, target, backend).unwrap_err();
+            assert!(why.iter().all(|why| error.to_string().contains(why)), "{error}");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before);
+            error
+        };
+        // Names that are taken, by the source itself, by a letter, and by an earlier attempt.
+        fs::write(&taken, b"somebody's letter").unwrap();
+        for taken in [&source, &taken] {
+            assert!(matches!(refused(&source, taken, &["exists already"]), Error::Occupied { .. }));
+        }
+        assert_eq!(fs::read(&taken).unwrap(), b"somebody's letter");
+        fs::write(dir.path().join("b.store.part"), b"left").unwrap();
+        refused(&source, &target, &["b.store.part", "interrupted"]);
+        fs::remove_file(dir.path().join("b.store.part")).unwrap();
+        // Somebody writes it, it is not there, it is no store, and the target has no place.
+        let open = Store::open(&source, &options(backend)).unwrap();
+        refused(&source, &target, &["a.store", "in use", &format!("pid {}", std::process::id())]);
+        drop(open);
+        refused(&dir.path().join("nowhere"), &target, &["nowhere"]);
+        refused(&taken, &target, &["c.store", "not an Everbyte store"]);
+        refused(&source, &dir.path().join("nowhere/b.store"), &["nowhere/b.store"]);
+        refused(&source, Path::new("/proc/b.store"), &["/proc/b.store"]);
+
+        // One torn copy of the superblock is repaired in the clone; two, or a torn record, are damage.
+        let file = File::options().read(true).write(true).open(&source).unwrap();
+        file.write_all_at(&[0x55], 4096 + 40).unwrap();
+        clone(&source, &target, backend).unwrap();
+        assert_eq!(Store::open(&target, &options(backend)).unwrap().check(), []);
+        fs::remove_file(&target).unwrap();
+        drop(Store::open(&source, &options(backend)).unwrap());
+        let record = (16 << 10) + 256 + 16;
+        file.write_all_at(&[0x55; 4], record).unwrap();
+        let damaged = refused(&source, &target, &["a.store", "damaged", "everbyte check"]);
+        assert!(matches!(damaged, Error::Damaged { .. }), "{damaged}");
+        file.write_all_at(&[0x55], 40).unwrap();
+        file.write_all_at(&[0x55], 4096 + 40).unwrap();
+        refused(&source, &target, &["a.store", "superblock"]);
+    }
+}
+
+/// Run by `a_killed_clone_leaves_the_name_free_or_a_whole_store` in a process of its own.
+#[test]
+fn clones_what_the_environment_names() {
+    let Some(path) = std::env::var_os("EVERBYTE_TEST_CLONE") else { return };
+    let [source, target] = ["a.store", "b.store"].map(|name| Path::new(&path).join(name));
+    println!("begun");
+    clone(&source, &target, BackendChoice::File).unwrap();
+}
+
+#[test]
+fn a_killed_clone_leaves_the_name_free_or_a_whole_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let [source, target, part] = ["a.store", "b.store", "b.store.part"].map(|name| dir.path().join(name));
+    let original = killed(&source, BackendChoice::File, 7);
+    let (mut whole, mut none) = (0, 0);
+    for delay in 0..40 {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["clones_what_the_environment_names", "--exact", "--nocapture"]);
+        let mut child =
+            child.env("EVERBYTE_TEST_CLONE", dir.path()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        while !said.contains("begun") {
+            assert!(std::io::BufRead::read_line(&mut lines, &mut said).unwrap() > 0, "{said}");
+        }
+        std::thread::sleep(std::time::Duration::from_micros(delay * delay * 30));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if target.exists() {
+            let store = Store::open(&target, &options(BackendChoice::File)).unwrap();
+            assert_ne!(store.identity(), original, "STORE-10");
+            assert_eq!((get(&store), store.check()), (7, vec![]));
+            whole += 1;
+            fs::remove_file(&target).unwrap();
+        } else {
+            none += 1;
+        }
+        let _ = fs::remove_file(&part);
+    }
+    println!("{whole} clones were whole, {none} not there");
+    assert!(none > 0, "no clone was interrupted: the test saw nothing");
+}
