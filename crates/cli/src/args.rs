@@ -1,5 +1,9 @@
 //! The words of the command line. `everbyte --help` is the map of what users can do; it is made from this file.
 
+mod store;
+
+pub use store::{CloneArgs, StoreCommand, StoreCommands};
+
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
@@ -32,6 +36,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
+    /// Copies whole stores, and tells copies apart
+    Store(StoreCommands),
     /// Reads and writes the ordered key-value store inside a store
     Kv(KvArgs),
     /// Serves a store to Redis clients

@@ -80,9 +80,11 @@ impl From<everbyte_store::Error> for Failure {
         let text = error.to_string();
         match error {
             Error::Media(error) => error.into(),
-            Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } => Failure::Words(text),
+            Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } | Error::Occupied { .. } => {
+                Failure::Words(text)
+            }
             Error::NotFound { .. } => Failure::No(text),
-            Error::Open { .. } => Failure::InUse(text),
+            Error::Open { .. } | Error::SameIdentity { .. } => Failure::InUse(text),
             Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
                 Failure::System(text)
             }

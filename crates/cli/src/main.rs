@@ -41,6 +41,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Info(args) => commands::info::run(&args, output),
         Command::Check(args) => commands::check::run(&args, output),
         Command::Grow(args) => commands::grow::run(&args, output),
+        Command::Store(args) => commands::store::run(&args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Serve(args) => commands::serve::run(&args, output),
         Command::Media(args) => commands::media::run(&args, output),

@@ -4,10 +4,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar up to `total`, or a counter where the total is unknown. Hidden when standard error is no terminal.
 pub fn bar(what: &'static str, total: Option<u64>) -> ProgressBar {
-    let (bar, form) = match total {
-        Some(total) => (ProgressBar::new(total), "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}"),
-        None => (ProgressBar::new_spinner(), "{msg} {human_pos} {per_sec}"),
-    };
+    match total {
+        Some(total) => {
+            styled(ProgressBar::new(total), "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}", what)
+        }
+        None => styled(ProgressBar::new_spinner(), "{msg} {human_pos} {per_sec}", what),
+    }
+}
+
+/// A bar that counts bytes, up to a length that is set later.
+pub fn bytes(what: &'static str) -> ProgressBar {
+    styled(ProgressBar::new(0), "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}", what)
+}
+
+fn styled(bar: ProgressBar, form: &str, what: &'static str) -> ProgressBar {
     // The templates are ours; a mistake in one shows in the first run.
     bar.with_style(ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar()))
         .with_message(what)

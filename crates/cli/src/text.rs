@@ -132,6 +132,11 @@ pub fn bytes(n: u64) -> String {
     format!("{text} {}", units[power as usize])
 }
 
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

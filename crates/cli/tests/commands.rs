@@ -10,7 +10,7 @@ use serde_json::Value;
 #[test]
 fn help_is_the_map() {
     let help = Place::new().good(&["--help"]);
-    for command in ["create", "info", "check", "grow", "kv", "serve", "media", "crash", "completion"] {
+    for command in ["create", "info", "check", "grow", "store", "kv", "serve", "media", "crash", "completion"] {
         assert!(help.contains(command), "{help}");
     }
     assert!(help.contains("Exit codes"), "{help}");
@@ -54,7 +54,7 @@ fn every_shell_gets_a_completion_script() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = place.good(&["completion", shell]);
-        assert!(script.contains("everbyte") && script.contains("create"), "{shell}");
+        assert!(["everbyte", "create", "clone", "rebase"].iter().all(|word| script.contains(word)), "{shell}");
     }
     place.bad(&["completion", "cobol"], 2, &["possible values"]);
 }

@@ -17,7 +17,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         output.say(
             "",
             json!({
-                "store": args.store, "identity": hex(&info.identity), "format": info.format, "backend": info.backend.name(),
+                "store": args.store, "identity": text::hex(&info.identity), "format": info.format, "backend": info.backend.name(),
                 "max": info.max, "max_max": info.max_max, "len": info.len, "log_len": info.log_len, "backed": info.backed,
                 "opened": info.opened - 1, "slots": info.slots, "recovery": recovery, "objects": objects,
             }),
@@ -26,7 +26,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     }
     output.table(&json!({
         "store": args.store,
-        "identity": hex(&info.identity),
+        "identity": text::hex(&info.identity),
         "format": info.format,
         "backend": info.backend.name(),
         "maximum": text::bytes(info.max),
@@ -57,8 +57,4 @@ fn recovery(recovery: &Recovery) -> Value {
         "clean": recovery.clean, "superblocks": recovery.superblocks, "creations": recovery.creations,
         "words": recovery.words, "removals": recovery.removals, "growths": recovery.growths, "unknown": recovery.unknown,
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

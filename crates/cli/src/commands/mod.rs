@@ -8,3 +8,4 @@ pub mod grow;
 pub mod info;
 pub mod media;
 pub mod serve;
+pub mod store;

@@ -1,0 +1,15 @@
+//! `everbyte store ..`: what is done with whole stores.
+
+mod clone;
+mod rebase;
+
+use crate::args::{StoreCommand, StoreCommands};
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub fn run(args: &StoreCommands, output: &Output) -> Result<(), Failure> {
+    match &args.command {
+        StoreCommand::Clone(args) => clone::run(args, output),
+        StoreCommand::Rebase(args) => rebase::run(args, output),
+    }
+}

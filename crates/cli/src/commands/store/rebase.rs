@@ -1,0 +1,20 @@
+//! `everbyte store rebase`: a new identity, in place. A crash leaves the old one or the new one.
+
+use crate::args::StoreArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{open, text};
+use everbyte_store::Store;
+use serde_json::json;
+
+pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
+    let path = &args.store;
+    open::exists(path)?;
+    let store = Store::open_rebased(path, &open::options(&args.open))?;
+    let identity = text::hex(&store.identity());
+    store.close()?;
+    output.say(
+        format!("{} now has the identity {identity}", path.display()),
+        json!({ "store": path, "identity": identity }),
+    )
+}
