@@ -4,6 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
+mod derived;
+mod generics;
 mod names;
 mod pool;
 mod psafe;

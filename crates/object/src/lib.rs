@@ -76,6 +76,8 @@ mod cell;
 mod check;
 mod counted;
 mod counts;
+mod derived;
+mod described;
 mod error;
 mod guard;
 mod inner;
@@ -123,6 +125,7 @@ pub use vcell::VCell;
 /// What the macros of this crate write; no part of its interface.
 #[doc(hidden)]
 pub mod hidden {
+    pub use crate::derived::{Derived, Field, Parts, Variant};
     pub use crate::pool::Slot;
     pub use crate::running::Current;
 }

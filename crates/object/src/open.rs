@@ -11,12 +11,13 @@
 //!   3. the generation is raised and ordered: volatile state of earlier openings is void from then on
 
 use crate::counts::Shared;
+use crate::described::difference;
 use crate::inner::Inner;
 use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
 use crate::locks::Table;
 use crate::pool::In;
 use crate::running::{self, Running};
-use crate::schema::{Schema, difference, fingerprint};
+use crate::schema::{Schema, fingerprint};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root};
 use everbyte_media::seeded;
 use everbyte_store::{Engine, Object, ObjectOptions, Store};

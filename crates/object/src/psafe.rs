@@ -95,7 +95,7 @@ unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
     fn describe(schema: &mut Schema) -> TypeName {
         let value = T::describe(schema);
         let name: TypeName = format!("Option<{value}>").into();
-        schema.define::<Self>(name, |_| Shape::opaque::<Self>())
+        schema.define::<Self, P>(name, |_| Shape::opaque::<Self>())
     }
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
@@ -146,7 +146,7 @@ macro_rules! tuple {
             fn describe(schema: &mut Schema) -> TypeName {
                 let names = [$($t::describe(schema)),*];
                 let all: Vec<&str> = names.iter().map(|name| &**name).collect();
-                schema.define::<Self>(format!("({})", all.join(", ")).into(), |_| {
+                schema.define::<Self, P>(format!("({})", all.join(", ")).into(), |_| {
                     Shape::of::<Self>()$(.field(stringify!($index), &names[$index], std::mem::offset_of!(Self, $index)))*
                 })
             }

@@ -391,7 +391,7 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVec<T, P> {
 
     fn describe(schema: &mut Schema) -> TypeName {
         let of = T::describe(schema);
-        schema.define::<Self>(format!("PVec<{of}>").into(), |_| Shape::opaque::<Self>())
+        schema.define::<Self, P>(format!("PVec<{of}>").into(), |_| Shape::opaque::<Self>())
     }
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {

@@ -11,8 +11,9 @@
 //! Invariants
 //!   SCHEMA-1  Equal descriptions mean that the bytes of one program are valid for the other.
 
+use crate::derived::{Derived, Field, Parts};
 use crate::{MemPool, PSafe};
-use std::any::type_name;
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Deref;
@@ -47,19 +48,21 @@ impl std::fmt::Display for TypeName {
     }
 }
 
-/// Size, alignment and fields of one type.
+/// Size, alignment, version and fields of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     size: usize,
     align: usize,
+    /// The integer that an enum's tag is.
+    tag: Option<&'static str>,
     version: u32,
-    fields: Vec<(String, String, usize)>,
+    fields: Vec<String>,
 }
 
 impl Shape {
     /// The shape of `T`, fields to follow.
     pub fn of<T>() -> Shape {
-        Shape { size: size_of::<T>(), align: align_of::<T>(), version: 1, fields: Vec::new() }
+        Shape { size: size_of::<T>(), align: align_of::<T>(), tag: None, version: 1, fields: Vec::new() }
     }
 
     /// The shape of a type whose inside is this crate's.
@@ -70,26 +73,20 @@ impl Shape {
     /// Adds a field.
     #[must_use]
     pub fn field(mut self, name: &str, of: &TypeName, offset: usize) -> Shape {
-        self.fields.push((name.into(), of.0.clone(), offset));
-        self
-    }
-
-    /// Sets the version that the program gave the type.
-    #[must_use]
-    pub fn version(mut self, version: u32) -> Shape {
-        self.version = version;
+        self.fields.push(format!("{name}: {of} @{offset}"));
         self
     }
 
     fn line(&self, name: &str) -> String {
         let mut line = format!("{name} {} {}", self.size, self.align);
+        if let Some(tag) = self.tag {
+            let _ = write!(line, " {tag}");
+        }
         if self.version != 1 {
             let _ = write!(line, " v{}", self.version);
         }
-        let fields: Vec<String> =
-            self.fields.iter().map(|(name, of, offset)| format!("{name}: {of} @{offset}")).collect();
-        if !fields.is_empty() {
-            let _ = write!(line, " {{ {} }}", fields.join("; "));
+        if !self.fields.is_empty() {
+            let _ = write!(line, " {{ {} }}", self.fields.join("; "));
         }
         line
     }
@@ -100,8 +97,7 @@ impl Shape {
 pub struct Schema {
     /// In the order in which they were first met.
     types: Vec<(String, Option<Shape>)>,
-    /// By the compiler's name, which tells types of one name in two modules apart.
-    known: HashMap<&'static str, TypeName>,
+    known: HashMap<TypeId, TypeName>,
 }
 
 impl Schema {
@@ -114,22 +110,51 @@ impl Schema {
     }
 
     /// Adds type `T` under `name`, unless it is there; `shape` describes its fields. Answers the name it got.
-    pub fn define<T>(&mut self, name: TypeName, shape: impl FnOnce(&mut Schema) -> Shape) -> TypeName {
-        if let Some(known) = self.known.get(type_name::<T>()) {
+    pub fn define<T: PSafe<P>, P: MemPool>(
+        &mut self,
+        name: TypeName,
+        shape: impl FnOnce(&mut Schema) -> Shape,
+    ) -> TypeName {
+        let id = TypeId::of::<T::At<'static>>(); // names do not tell types of two blocks apart
+        if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
         let taken = self.types.iter().filter(|(other, _)| other.split('#').next() == Some(&name.0)).count();
         let name = if taken == 0 { name } else { TypeName(format!("{name}#{}", taken + 1)) };
-        self.known.insert(type_name::<T>(), name.clone());
+        self.known.insert(id, name.clone());
         let index = self.types.len();
         self.types.push((name.0.clone(), None));
         self.types[index].1 = Some(shape(self));
         name
     }
 
-    /// The name of a type whose fields are being described by nobody yet, or `None`: for names that hold others' names.
-    pub fn known<T>(&self) -> Option<TypeName> {
-        self.known.get(type_name::<T>()).cloned()
+    /// Adds a type that was derived.
+    #[doc(hidden)]
+    pub fn derived<T: Derived<P>, P: MemPool>(&mut self) -> TypeName {
+        let arguments = T::arguments(self);
+        let name = match arguments.is_empty() {
+            true => T::NAME.into(),
+            false => format!("{}<{}>", T::NAME, arguments.join(", ")),
+        };
+        self.define::<T, P>(TypeName(name), |schema| {
+            let mut shape = Shape { version: T::VERSION, ..Shape::of::<T>() };
+            let mut add = |shape: Shape, prefix: &str, field: &Field<P>| {
+                let of = (field.describe)(schema);
+                shape.field(&format!("{prefix}{}", field.label), &of, field.offset)
+            };
+            match T::parts() {
+                Parts::Fields(fields) => fields.iter().fold(shape, |shape, field| add(shape, "", field)),
+                Parts::Variants(tag, variants) => {
+                    shape.tag = Some(tag);
+                    for variant in variants {
+                        shape.fields.push(format!("{} = {}", variant.name, variant.tag));
+                        let prefix = format!("{}.", variant.name);
+                        shape = variant.fields.iter().fold(shape, |shape, field| add(shape, &prefix, field));
+                    }
+                    shape
+                }
+            }
+        })
     }
 
     /// A word that points to a `T`.
@@ -160,100 +185,4 @@ pub(crate) fn fingerprint(text: &str) -> u64 {
         high = high.wrapping_mul(0x0100_0193) ^ u32::from(byte);
     }
     (u64::from(high) << 32 | u64::from(low)).max(1)
-}
-
-/// One line, taken apart.
-struct Line<'t> {
-    name: &'t str,
-    /// Size, alignment, version.
-    numbers: &'t str,
-    fields: Vec<(&'t str, &'t str)>,
-}
-
-fn parse(line: &str) -> Option<Line<'_>> {
-    let (head, fields) = match line.split_once(" { ") {
-        Some((head, fields)) => (head, fields.strip_suffix(" }")?),
-        None => (line, ""),
-    };
-    // Names hold spaces, as in `(i32, u8)`: the numbers are what follows the last bracket or word of the name.
-    let cut = head
-        .match_indices(' ')
-        .map(|(at, _)| at)
-        .find(|&at| head[at + 1..].split(' ').all(|word| word.trim_start_matches('v').parse::<u64>().is_ok()))?;
-    let fields = fields.split("; ").filter(|field| !field.is_empty());
-    let fields = fields.filter_map(|field| field.split_once(": ")).collect();
-    Some(Line { name: &head[..cut], numbers: &head[cut + 1..], fields })
-}
-
-/// The first difference between what a pool says (`found`) and what the program asks for.
-pub(crate) fn difference(found: &str, wanted: &str) -> String {
-    let root = |text: &str| text.lines().next().unwrap_or_default().trim_start_matches("root ").to_string();
-    let (found_root, wanted_root) = (root(found), root(wanted));
-    if found_root != wanted_root {
-        return format!("its root is `{found_root}`, the program's is `{wanted_root}`");
-    }
-    let lines: Vec<Line<'_>> = found.lines().skip(1).filter_map(parse).collect();
-    for line in wanted.lines().skip(1).filter_map(parse) {
-        let name = line.name;
-        let Some(old) = lines.iter().find(|old| old.name == name) else { continue };
-        for (index, (field, what)) in line.fields.iter().enumerate() {
-            match old.fields.iter().position(|(name, _)| name == field) {
-                None => return format!("field `{field}` of `{name}` is new in the program"),
-                Some(place) if old.fields[place].1 != *what || place != index => {
-                    let before = old.fields[place].1;
-                    return format!(
-                        "field `{field}` of `{name}` is `{before}` in the pool and `{what}` in the program"
-                    );
-                }
-                Some(_) => {}
-            }
-        }
-        if let Some((gone, _)) = old.fields.iter().find(|(name, _)| line.fields.iter().all(|(field, _)| field != name))
-        {
-            return format!("field `{gone}` of `{name}` is in the pool and not in the program");
-        }
-        if old.numbers != line.numbers {
-            let (before, now) = (old.numbers, line.numbers);
-            return format!(
-                "`{name}` has size, alignment and version `{before}` in the pool and `{now}` in the program"
-            );
-        }
-    }
-    "a type that its root points to is another".into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OLD: &str = "root A\nA 16 8 { x: u32 @0; y: Pbox<B> @8 }\nB 4 4 { z: (i32, u8) @0 }\n(i32, u8) 8 4 { 0: i32 @0; 1: u8 @4 }\n";
-
-    #[test]
-    fn a_difference_names_the_field() {
-        let check = |wanted: &str, expect: &str| assert_eq!(difference(OLD, wanted), expect);
-        check("root C\n", "its root is `A`, the program's is `C`");
-        check(&OLD.replace("x: u32", "x: u64"), "field `x` of `A` is `u32 @0` in the pool and `u64 @0` in the program");
-        check(
-            &OLD.replace("x: u32 @0; ", ""),
-            "field `y` of `A` is `Pbox<B> @8` in the pool and `Pbox<B> @8` in the program",
-        );
-        check(&OLD.replace("; y: Pbox<B> @8", ""), "field `y` of `A` is in the pool and not in the program");
-        check(&OLD.replace("{ z", "{ w: u8 @1; z"), "field `w` of `B` is new in the program");
-        check(
-            &OLD.replace("B 4 4", "B 8 4"),
-            "`B` has size, alignment and version `4 4` in the pool and `8 4` in the program",
-        );
-        check(
-            &OLD.replace("1: u8 @4", "1: u8 @5"),
-            "field `1` of `(i32, u8)` is `u8 @4` in the pool and `u8 @5` in the program",
-        );
-    }
-
-    #[test]
-    fn descriptions_of_any_text_are_compared_without_a_panic() {
-        for text in ["", "root", "\n\n{ }", " { a: b", "A  { ; : }", "x 1 2 { a: b @0 }"] {
-            let _ = difference(text, OLD);
-            let _ = difference(OLD, text);
-        }
-    }
 }

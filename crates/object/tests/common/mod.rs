@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::type_complexity)]
 
 use everbyte_media::{Media, Options};
+use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox};
 use everbyte_store::{FormatOptions, Store};
 
@@ -9,6 +10,13 @@ use everbyte_store::{FormatOptions, Store};
 pub fn store() -> Store {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
     Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).unwrap()
+}
+
+/// The description of its root's type that the pool called `name` bears.
+pub fn description(store: &Store, name: &str) -> String {
+    let prime = store.object(name).unwrap().prime();
+    let header: Header = store.media().get(prime + HEADER);
+    String::from_utf8(store.media().read_vec(prime + header.schema, header.schema_len as usize)).unwrap()
 }
 
 #[derive(PSafe)]

@@ -1,0 +1,82 @@
+//! What the derive says of a type's name, version and parts, for descriptions and migrations.
+
+use crate::attributes::{Options, Repr};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, Member};
+
+/// The items of `impl Derived`.
+pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool: &Ident) -> TokenStream {
+    let Options { object, version } = options;
+    let name = input.ident.to_string();
+    let types = input.generics.type_params().map(|parameter| &parameter.ident).filter(|ident| *ident != pool);
+    let constants = input.generics.const_params().map(|parameter| &parameter.ident);
+    let parts = match &input.data {
+        Data::Struct(data) => {
+            let fields = fields(&data.fields, object, pool, |member| quote!(::core::mem::offset_of!(Self, #member)));
+            quote!(Fields(#fields))
+        }
+        Data::Enum(data) => {
+            let tag = repr.tag.as_ref().map_or("C".into(), Ident::to_string);
+            let is_c = repr.is_c;
+            let tags = tags(data, repr);
+            let variants = data.variants.iter().zip(tags).map(|(variant, value)| {
+                let name = variant.ident.to_string();
+                let fields = fields(&variant.fields, object, pool, |_| quote!(0));
+                quote!(#object::hidden::Variant::new(#name, #value, #fields))
+            });
+            quote!(of_enum(#tag, #is_c, ::std::vec![#(#variants),*]))
+        }
+        Data::Union(_) => unreachable!("refused"),
+    };
+    quote! {
+        const NAME: &'static str = #name;
+        const VERSION: u32 = #version;
+
+        #[allow(unused_variables)]
+        fn arguments(schema: &mut #object::Schema) -> ::std::vec::Vec<::std::string::String> {
+            ::std::vec![
+                #(::std::string::ToString::to_string(&<#types as #object::PSafe<#pool>>::describe(schema)),)*
+                #(::std::string::ToString::to_string(&#constants),)*
+            ]
+        }
+
+        fn parts() -> #object::hidden::Parts<#pool> {
+            #object::hidden::Parts::#parts
+        }
+    }
+}
+
+/// A vector of `Field`s.
+fn fields(fields: &Fields, object: &TokenStream, pool: &Ident, offset: impl Fn(&Member) -> TokenStream) -> TokenStream {
+    let fields = fields.iter().zip(members(fields)).map(|(field, member)| {
+        let (of, offset, label) = (&field.ty, offset(&member), quote!(#member).to_string());
+        quote!(#object::hidden::Field::<#pool>::new::<#of>(#label, #offset))
+    });
+    quote!(::std::vec![#(#fields),*])
+}
+
+/// What the fields are called: names, or numbers.
+pub(crate) fn members(fields: &Fields) -> Vec<Member> {
+    let member = |(index, field): (usize, &syn::Field)| match &field.ident {
+        Some(ident) => Member::Named(ident.clone()),
+        None => Member::Unnamed(Index::from(index)),
+    };
+    fields.iter().enumerate().map(member).collect()
+}
+
+/// The tags of an enum's variants, as `i128`.
+pub(crate) fn tags(data: &DataEnum, repr: &Repr) -> Vec<TokenStream> {
+    let of = repr.discriminant_type();
+    let mut last: Option<(TokenStream, i128)> = None;
+    let tag = |variant: &syn::Variant| {
+        let (base, plus) = match (&variant.discriminant, last.take()) {
+            (Some((_, expression)), _) => (quote!({ const TAG: #of = #expression; TAG as i128 }), 0),
+            (None, Some((base, plus))) => (base, plus + 1),
+            (None, None) => (quote!(0), 0),
+        };
+        last = Some((base.clone(), plus));
+        quote!((#base + #plus))
+    };
+    data.variants.iter().map(tag).collect()
+}

@@ -1,0 +1,201 @@
+//! A description read back: what `schema` has written, taken apart, and the first difference between two.
+
+use std::collections::HashMap;
+
+/// A description taken apart.
+#[derive(Debug)]
+pub(crate) struct Described {
+    /// The name of the root's type.
+    pub root: String,
+    lines: Vec<Line>,
+    by_name: HashMap<String, usize>,
+}
+
+/// What a description says of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// The line as it stands.
+    pub text: String,
+    pub name: String,
+    pub size: usize,
+    pub align: usize,
+    /// The integer that an enum's tag is.
+    pub tag: Option<String>,
+    pub version: u32,
+    pub fields: Vec<Place>,
+    /// Names and tags of an enum's variants.
+    pub variants: Vec<(String, i128)>,
+}
+
+/// A field: of a variant, its label is `variant.field`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub label: String,
+    pub of: String,
+    pub offset: usize,
+}
+
+impl Described {
+    /// `None` if `text` is no description.
+    pub fn parse(text: &str) -> Option<Described> {
+        let mut lines = text.lines();
+        let root = lines.next()?.strip_prefix("root ")?.to_string();
+        let lines: Vec<Line> = lines.map(parse).collect::<Option<_>>()?;
+        let by_name = lines.iter().enumerate().map(|(index, line)| (line.name.clone(), index)).collect();
+        Some(Described { root, lines, by_name })
+    }
+
+    /// What it says of the type called `name`; types without parts of their own have no line.
+    pub fn line(&self, name: &str) -> Option<&Line> {
+        self.by_name.get(name).map(|&index| &self.lines[index])
+    }
+}
+
+fn parse(text: &str) -> Option<Line> {
+    let (head, parts) = match text.split_once(" { ") {
+        Some((head, parts)) => (head, parts.strip_suffix(" }")?),
+        None => (text, ""),
+    };
+    // Names hold spaces, as in `(i32, u8)`: the words behind them are taken from the end.
+    let mut words = head.rsplit(' ').peekable();
+    let version = words.next_if(|word| word.starts_with('v')).map_or(Some(1), |word| word[1..].parse().ok())?;
+    let tag = words.next_if(|word| !word.starts_with(|first: char| first.is_ascii_digit())).map(String::from);
+    let (align, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let name = words.rev().collect::<Vec<_>>().join(" ");
+    let (mut fields, mut variants) = (Vec::new(), Vec::new());
+    let mut part = String::new(); // names hold semicolons, too, as in `[u8; 4]`
+    for piece in parts.split("; ").filter(|piece| !piece.is_empty()) {
+        part += piece;
+        if let Some((label, of)) = part.split_once(": ") {
+            let Some((of, offset)) = of.rsplit_once(" @") else {
+                part += "; ";
+                continue;
+            };
+            fields.push(Place { label: label.into(), of: of.into(), offset: offset.parse().ok()? });
+        } else {
+            let (name, tag) = part.split_once(" = ")?;
+            variants.push((name.into(), tag.parse().ok()?));
+        }
+        part.clear();
+    }
+    part.is_empty().then(|| Line { text: text.into(), name, size, align, tag, version, fields, variants })
+}
+
+/// The first difference between what a pool says (`found`) and what the program asks for.
+pub(crate) fn difference(found: &str, wanted: &str) -> String {
+    let (Some(found), Some(wanted)) = (Described::parse(found), Described::parse(wanted)) else {
+        return "the pool's description of it cannot be read".into();
+    };
+    if found.root != wanted.root {
+        return format!("its root is `{}`, the program's is `{}`", found.root, wanted.root);
+    }
+    let both = wanted.lines.iter().filter_map(|line| Some((found.line(&line.name)?, line)));
+    both.filter_map(|(old, new)| differs(old, new)).next().unwrap_or("a type that its root points to is another".into())
+}
+
+fn differs(old: &Line, new: &Line) -> Option<String> {
+    if old.text == new.text {
+        return None;
+    }
+    let name = &new.name;
+    let said = |what: &str, old: String, new: String| {
+        (old != new).then(|| format!("{what} is {old} in the pool and {new} in the program"))
+    };
+    said(&format!("`{name}`"), format!("version {}", old.version), format!("version {}", new.version))
+        .or_else(|| missing(name, "variant", &names(&old.variants), &names(&new.variants)))
+        .or_else(|| missing(name, "field", &labels(&old.fields), &labels(&new.fields)))
+        .or_else(|| {
+            let tags = old.variants.iter().zip(&new.variants);
+            let mut tags = tags.filter(|(old, new)| old != new).map(|(old, new)| {
+                format!(
+                    "variants of `{name}`: `{} = {}` in the pool, `{} = {}` in the program",
+                    old.0, old.1, new.0, new.1
+                )
+            });
+            tags.next()
+        })
+        .or_else(|| {
+            let place = |place: &Place| format!("`{} @{}`", place.of, place.offset);
+            new.fields.iter().find_map(|field| {
+                let before = old.fields.iter().find(|before| before.label == field.label)?;
+                said(&format!("field `{}` of `{name}`", field.label), place(before), place(field))
+            })
+        })
+        .or_else(|| {
+            let whole = |line: &Line| format!("`{}`", line.text);
+            said(&format!("`{name}`"), whole(old), whole(new))
+        })
+}
+
+fn names(variants: &[(String, i128)]) -> Vec<&str> {
+    variants.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+fn labels(fields: &[Place]) -> Vec<&str> {
+    fields.iter().map(|field| field.label.as_str()).collect()
+}
+
+/// A part that one of the two has and the other has not.
+fn missing(name: &str, what: &str, old: &[&str], new: &[&str]) -> Option<String> {
+    let new_one = new.iter().find(|label| !old.contains(label));
+    let gone = old.iter().find(|label| !new.contains(label));
+    let new_one = new_one.map(|label| format!("{what} `{label}` of `{name}` is new in the program"));
+    new_one.or_else(|| gone.map(|label| format!("{what} `{label}` of `{name}` is in the pool and not in the program")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "root A\n\
+        A 16 8 { x: u32 @0; y: Pbox<B> @8 }\n\
+        B 4 4 { z: (i32, u8) @0 }\n\
+        (i32, u8) 8 4 { 0: i32 @0; 1: u8 @4 }\n\
+        E 8 4 u8 v3 { One = 0; Two = 1; Two.n: u32 @4 }\n\
+        F 8 2 u8 { A = -1 }\n";
+
+    #[test]
+    fn a_difference_names_the_field() {
+        let check = |wanted: &str, expect: &str| assert_eq!(difference(OLD, wanted), expect);
+        check("root C\n", "its root is `A`, the program's is `C`");
+        check(&OLD.replace("x: u32", "x: u64"), "field `x` of `A` is `u32 @0` in the pool and `u64 @0` in the program");
+        check(&OLD.replace("x: u32 @0; ", ""), "field `x` of `A` is in the pool and not in the program");
+        check(&OLD.replace("; y: Pbox<B> @8", ""), "field `y` of `A` is in the pool and not in the program");
+        check(&OLD.replace("{ z", "{ w: u8 @1; z"), "field `w` of `B` is new in the program");
+        check(
+            &OLD.replace("B 4 4", "B 8 4"),
+            "`B` is `B 4 4 { z: (i32, u8) @0 }` in the pool and `B 8 4 { z: (i32, u8) @0 }` in the program",
+        );
+        check(
+            &OLD.replace("1: u8 @4", "1: u8 @5"),
+            "field `1` of `(i32, u8)` is `u8 @4` in the pool and `u8 @5` in the program",
+        );
+        check(&OLD.replace("A 16 8", "A 16 8 v2"), "`A` is version 1 in the pool and version 2 in the program");
+        check(
+            &OLD.replace("Two.n: u32 @4", "Two.n: u32 @4; Three = 2"),
+            "variant `Three` of `E` is new in the program",
+        );
+        check(&OLD.replace("Two = 1", "Two = 2"), "variants of `E`: `Two = 1` in the pool, `Two = 2` in the program");
+        check(
+            &OLD.replace("F 8 2 u8", "F 8 2 u16"),
+            "`F` is `F 8 2 u8 { A = -1 }` in the pool and `F 8 2 u16 { A = -1 }` in the program",
+        );
+    }
+
+    #[test]
+    fn names_may_hold_what_stands_between_them() {
+        let text = "root A\nA 24 4 { a: [[u8; 4]; 2] @0; b: VCell<8 8> @8 }\n([u8; 4], Option<VCell<8 8>>) 24 8 { 0: [u8; 4] @0 }\n";
+        let described = Described::parse(text).unwrap();
+        let fields = &described.line("A").unwrap().fields;
+        assert_eq!((&*fields[0].of, &*fields[1].of), ("[[u8; 4]; 2]", "VCell<8 8>"));
+        assert_eq!(described.line("([u8; 4], Option<VCell<8 8>>)").unwrap().size, 24);
+    }
+
+    #[test]
+    fn descriptions_of_any_text_are_compared_without_a_panic() {
+        for text in ["", "root", "root \n", "\n\n{ }", " { a: b", "root x\nA  { ; : }", "root x\nx 1 2 { a: b @0 }"] {
+            let _ = difference(text, OLD);
+            let _ = difference(OLD, text);
+        }
+    }
+}
