@@ -47,6 +47,24 @@ pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool:
     }
 }
 
+/// The constant `NICHE`.
+pub(crate) fn niche(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool: &Ident) -> TokenStream {
+    match &input.data {
+        Data::Struct(data) => {
+            let fields = data.fields.iter().zip(members(&data.fields)).map(|(field, member)| {
+                let of = &field.ty;
+                quote!((::core::mem::offset_of!(Self, #member), <#of as #object::PSafe<#pool>>::NICHE))
+            });
+            quote!(#object::Niche::largest(&[#(#fields),*]))
+        }
+        Data::Enum(data) => {
+            let (tag, tags) = (repr.tag_type(), tags(data, repr));
+            quote!(#object::Niche::of_tag(::core::mem::size_of::<#tag>(), &[#(#tags),*]))
+        }
+        Data::Union(_) => unreachable!("refused"),
+    }
+}
+
 /// A vector of `Field`s.
 fn fields(fields: &Fields, object: &TokenStream, pool: &Ident, offset: impl Fn(&Member) -> TokenStream) -> TokenStream {
     let fields = fields.iter().zip(members(fields)).map(|(field, member)| {

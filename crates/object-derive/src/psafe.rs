@@ -4,7 +4,7 @@
 //! recursive types.
 
 use crate::attributes::{Repr, options, repr};
-use crate::derived::{derived, members, tags};
+use crate::derived::{derived, members, niche, tags};
 use crate::generics::{at, bounded_generics, impl_generics, pool_parameter};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -26,6 +26,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let types_of_fields: Vec<&Type> = all_fields(&input.data).into_iter().flat_map(types_of).collect();
     let trace = trace(input, &repr, object, pool_name)?;
     let derived = derived(input, &options, &repr, pool_name);
+    let niche = niche(input, &repr, object, pool_name);
     let bounded = bounded_generics(&input.generics, pool.as_ref(), object);
     let drop_generics = bounded.split_for_impl().0;
 
@@ -46,6 +47,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 }
                 most
             };
+            const NICHE: #object::Niche = #niche;
 
             fn describe(schema: &mut #object::Schema) -> #object::TypeName {
                 schema.derived::<Self, #pool_name>()

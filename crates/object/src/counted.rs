@@ -184,6 +184,7 @@ macro_rules! counted {
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for $Name<T, P> {
             type At<'x> = $Name<T::At<'x>, P::At<'x>>;
             const CELLS: u8 = 0;
+            const NICHE: crate::Niche = crate::Niche::WORD;
 
             fn describe(schema: &mut Schema) -> TypeName {
                 schema.pointer::<T, P>($kind)
@@ -200,6 +201,7 @@ macro_rules! counted {
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PWeak<T, P> {
             type At<'x> = PWeak<T::At<'x>, P::At<'x>>;
             const CELLS: u8 = 0;
+            const NICHE: crate::Niche = crate::Niche::WORD;
 
             fn describe(schema: &mut Schema) -> TypeName {
                 schema.pointer::<T, P>(concat!($kind, "Weak"))

@@ -2,6 +2,46 @@
 
 use std::collections::HashMap;
 
+/// Types of this crate that have no line: their names say what they hold.
+const OWN: [&str; 31] = [
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "u128",
+    "usize",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "i128",
+    "isize",
+    "f32",
+    "f64",
+    "bool",
+    "char",
+    "PhantomData",
+    "Option",
+    "Pbox",
+    "Prc",
+    "PrcWeak",
+    "Parc",
+    "ParcWeak",
+    "PCell",
+    "PRefCell",
+    "PMutex",
+    "PRwLock",
+    "POnceCell",
+    "VCell",
+    "PVec",
+    "PString",
+];
+
+/// Whether a program's type called `name` would be taken for one of this crate's.
+pub(crate) fn is_own(name: &str) -> bool {
+    OWN.contains(&name)
+}
+
 /// A description taken apart.
 #[derive(Debug)]
 pub(crate) struct Described {
@@ -19,12 +59,12 @@ pub(crate) struct Line {
     pub name: String,
     pub size: usize,
     pub align: usize,
-    /// The integer that an enum's tag is.
+    /// The integer that an enum's tag is, and, unless it comes first, where: `u8@8`. `?`: that is not known.
     pub tag: Option<String>,
     pub version: u32,
     pub fields: Vec<Place>,
-    /// Names and tags of an enum's variants.
-    pub variants: Vec<(String, i128)>,
+    /// Names and tags of an enum's variants; `None`: any tag that is no other's.
+    pub variants: Vec<(String, Option<i128>)>,
 }
 
 /// A field: of a variant, its label is `variant.field`.
@@ -74,7 +114,7 @@ fn parse(text: &str) -> Option<Line> {
             fields.push(Place { label: label.into(), of: of.into(), offset: offset.parse().ok()? });
         } else {
             let (name, tag) = part.split_once(" = ")?;
-            variants.push((name.into(), tag.parse().ok()?));
+            variants.push((name.into(), if tag == "else" { None } else { Some(tag.parse().ok()?) }));
         }
         part.clear();
     }
@@ -106,13 +146,13 @@ fn differs(old: &Line, new: &Line) -> Option<String> {
         .or_else(|| missing(name, "field", &labels(&old.fields), &labels(&new.fields)))
         .or_else(|| {
             let tags = old.variants.iter().zip(&new.variants);
-            let mut tags = tags.filter(|(old, new)| old != new).map(|(old, new)| {
-                format!(
-                    "variants of `{name}`: `{} = {}` in the pool, `{} = {}` in the program",
-                    old.0, old.1, new.0, new.1
-                )
-            });
-            tags.next()
+            let say = |(name, tag): &(String, Option<i128>)| {
+                format!("`{name} = {}`", tag.map_or("else".into(), |tag| tag.to_string()))
+            };
+            let mut tags = tags.filter(|(old, new)| old != new);
+            tags.next().map(|(old, new)| {
+                format!("variants of `{name}`: {} in the pool, {} in the program", say(old), say(new))
+            })
         })
         .or_else(|| {
             let place = |place: &Place| format!("`{} @{}`", place.of, place.offset);
@@ -127,7 +167,7 @@ fn differs(old: &Line, new: &Line) -> Option<String> {
         })
 }
 
-fn names(variants: &[(String, i128)]) -> Vec<&str> {
+fn names(variants: &[(String, Option<i128>)]) -> Vec<&str> {
     variants.iter().map(|(name, _)| name.as_str()).collect()
 }
 

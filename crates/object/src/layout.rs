@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const HEADER: u64 = 2176;
 /// `b"EVRBTYPE"`.
 pub const MAGIC: [u8; 8] = *b"EVRBTYPE";
-/// The newest format this program reads and writes.
-pub const FORMAT: u32 = 1;
+/// The newest format this program reads, and the one it writes. Pools of format 1 say less of an `Option`.
+pub const FORMAT: u32 = 2;
 
 /// The header, at `prime + 2176`. The first line is written once, when the pool is made; the second changes in
 /// transactions.
@@ -58,4 +58,14 @@ impl Header {
     pub fn root_sum(&self) -> u64 {
         u64::from(crc32c::crc32c(&self.as_bytes()[FIXED + 8..FIXED + 48]))
     }
+}
+
+/// The number that stands for a description.
+pub fn fingerprint(text: &str) -> u64 {
+    let (mut low, mut high) = (0x4556_5242u32, 0x5459_5045u32);
+    low = crc32c::crc32c_append(low, text.as_bytes());
+    for byte in text.bytes().rev() {
+        high = high.wrapping_mul(0x0100_0193) ^ u32::from(byte);
+    }
+    (u64::from(high) << 32 | u64::from(low)).max(1)
 }

@@ -84,6 +84,7 @@ mod inner;
 mod journal;
 pub mod layout;
 mod locks;
+mod niche;
 mod open;
 mod pbox;
 mod pmutex;
@@ -107,6 +108,8 @@ pub use counted::prc::{self, Prc};
 pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
 pub use journal::{InTx, Journal};
+#[doc(hidden)]
+pub use niche::Niche;
 pub use open::PoolOptions;
 pub use pbox::Pbox;
 pub use pmutex::{PMutex, PMutexGuard};

@@ -13,11 +13,11 @@
 use crate::counts::Shared;
 use crate::described::difference;
 use crate::inner::Inner;
-use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX};
+use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX, fingerprint};
 use crate::locks::Table;
 use crate::pool::In;
 use crate::running::{self, Running};
-use crate::schema::{Schema, fingerprint};
+use crate::schema::Schema;
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root};
 use everbyte_media::seeded;
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
@@ -46,7 +46,7 @@ pub(crate) fn create<R: PSafe<In<'static, G>>, G: PoolTag>(
 ) -> Result<Root<R, In<'static, G>>> {
     let slot = G::slot();
     let mut bound = lock::<G>()?;
-    let text = Schema::of::<R, In<'static, G>>().text();
+    let text = Schema::of::<R, In<'static, G>>().text(FORMAT);
     let object_options = ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span };
     let mut made = None;
     let object = store.create_object::<Error>(name, object_options, |object| {
@@ -84,7 +84,7 @@ pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &s
     object.require_engine(Engine::Undo)?;
     let inner = attach(object, 0)?;
     let header = read_header(&inner)?;
-    let wanted = Schema::of::<R, In<'static, G>>().text();
+    let wanted = Schema::of::<R, In<'static, G>>().text(header.format);
     let found = description(&inner, &header)?;
     if found != wanted {
         return Err(Error::WrongType { object: name.into(), difference: difference(&found, &wanted) });

@@ -115,6 +115,7 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for Pbox<T, P> {
     type At<'x> = Pbox<T::At<'x>, P::At<'x>>;
 
     const CELLS: u8 = 0;
+    const NICHE: crate::Niche = crate::Niche::WORD;
 
     fn describe(schema: &mut Schema) -> TypeName {
         schema.pointer::<T, P>("Pbox")

@@ -75,6 +75,7 @@ impl<T: PSafe<P>, P: MemPool> Default for POnceCell<T, P> {
 unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for POnceCell<T, P> {
     type At<'x> = POnceCell<T::At<'x>, P::At<'x>>;
     const CELLS: u8 = T::CELLS;
+    const NICHE: crate::Niche = crate::Niche::None;
 
     fn describe(schema: &mut Schema) -> TypeName {
         schema.wrapper::<Option<T>, P>("POnceCell")

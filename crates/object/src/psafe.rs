@@ -1,7 +1,8 @@
 //! [`PSafe`]: what may lie in a pool.
 
+use crate::niche::Tag;
 use crate::schema::{Schema, Shape, TypeName};
-use crate::{MemPool, Tracer};
+use crate::{MemPool, Niche, Tracer};
 
 /// May lie in pool `P`: its bytes mean the same in every run, and what changes behind a shared reference changes in a
 /// transaction. Derived: `#[derive(PSafe)]` checks every field.
@@ -23,6 +24,10 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than what it holds.
     #[doc(hidden)]
     const CELLS: u8;
+
+    /// Where the type has values to spare, for [`Option`].
+    #[doc(hidden)]
+    const NICHE: Niche = Niche::Unknown;
 
     /// Adds this type, and the types it is made of, to a description of a root's layout; answers its name.
     fn describe(schema: &mut Schema) -> TypeName;
@@ -50,11 +55,12 @@ pub trait PersistentTypesMustNotImplementDrop {}
 impl<T: Drop> PersistentTypesMustNotImplementDrop for T {}
 
 macro_rules! plain {
-    ($($t:ty: $valid:expr),* $(,)?) => { $(
+    ($($t:ty: $valid:expr, $niche:expr;)*) => { $(
         // SAFETY: plain data, the same bytes in every build.
         unsafe impl<P: MemPool> PSafe<P> for $t {
             type At<'x> = $t;
             const CELLS: u8 = 0;
+            const NICHE: Niche = $niche;
 
             fn describe(_: &mut Schema) -> TypeName {
                 stringify!($t).into()
@@ -74,28 +80,34 @@ fn any<T>(_: *const T) -> bool {
     true
 }
 
+macro_rules! numbers {
+    ($($t:ty),*) => { plain!($($t: any, Niche::None;)*); };
+}
+
+numbers!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, ());
 plain!(
-    u8: any, u16: any, u32: any, u64: any, u128: any, usize: any, i8: any, i16: any, i32: any, i64: any, i128: any,
-    isize: any, f32: any, f64: any, (): any,
     // SAFETY: a byte of the value.
-    bool: |this: *const bool| unsafe { this.cast::<u8>().read() } < 2,
+    bool: |this: *const bool| unsafe { this.cast::<u8>().read() } < 2, Niche::At(0, 1, 254);
     // SAFETY: the value's four bytes, aligned.
     char: |this: *const char| char::from_u32(unsafe { this.cast::<u32>().read() }).is_some(),
+        Niche::At(0, 4, (1 << 32) - 0x11_0000);
     // SAFETY: the value's eight bytes, aligned.
-    std::num::NonZeroU64: |this: *const std::num::NonZeroU64| unsafe { this.cast::<u64>().read() } != 0,
+    std::num::NonZeroU64: |this: *const std::num::NonZeroU64| unsafe { this.cast::<u64>().read() } != 0, Niche::WORD;
     // SAFETY: the value's four bytes, aligned.
     std::num::NonZeroU32: |this: *const std::num::NonZeroU32| unsafe { this.cast::<u32>().read() } != 0,
+        Niche::At(0, 4, 1);
 );
 
-// SAFETY: as its value, with a tag whose place is part of the description by way of size and alignment.
+// SAFETY: as its value, with a tag whose place is part of the description (NICHE-1).
 unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
     type At<'x> = Option<T::At<'x>>;
     const CELLS: u8 = T::CELLS;
+    const NICHE: Niche = Tag::of::<T, P>().niche::<T, P>();
 
     fn describe(schema: &mut Schema) -> TypeName {
         let value = T::describe(schema);
         let name: TypeName = format!("Option<{value}>").into();
-        schema.define::<Self, P>(name, |_| Shape::opaque::<Self>())
+        schema.define::<Self, P>(name, |_| Shape::of_option::<Self>(const { Tag::of::<T, P>() }, &value))
     }
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
@@ -112,6 +124,7 @@ unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
 unsafe impl<P: MemPool, T: PSafe<P>, const N: usize> PSafe<P> for [T; N] {
     type At<'x> = [T::At<'x>; N];
     const CELLS: u8 = T::CELLS;
+    const NICHE: Niche = if N == 0 { Niche::None } else { T::NICHE };
 
     fn describe(schema: &mut Schema) -> TypeName {
         format!("[{}; {N}]", T::describe(schema)).into()
@@ -142,6 +155,7 @@ macro_rules! tuple {
         unsafe impl<P: MemPool, $($t: PSafe<P>),*> PSafe<P> for ($($t,)*) {
             type At<'x> = ($($t::At<'x>,)*);
             const CELLS: u8 = deepest(&[$($t::CELLS),*]);
+            const NICHE: Niche = Niche::largest(&[$((std::mem::offset_of!(Self, $index), $t::NICHE)),*]);
 
             fn describe(schema: &mut Schema) -> TypeName {
                 let names = [$($t::describe(schema)),*];
@@ -172,6 +186,7 @@ tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 unsafe impl<P: MemPool, T: 'static> PSafe<P> for std::marker::PhantomData<T> {
     type At<'x> = std::marker::PhantomData<T>;
     const CELLS: u8 = 0;
+    const NICHE: Niche = Niche::None;
 
     fn describe(_: &mut Schema) -> TypeName {
         "PhantomData".into()

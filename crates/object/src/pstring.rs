@@ -108,6 +108,7 @@ impl<P: MemPool> Default for PString<P> {
 unsafe impl<P: MemPool> PSafe<P> for PString<P> {
     type At<'x> = PString<P::At<'x>>;
     const CELLS: u8 = 0;
+    const NICHE: crate::Niche = crate::Niche::None;
 
     fn describe(_: &mut Schema) -> TypeName {
         "PString".into()

@@ -388,6 +388,7 @@ impl<'s, T: PSafe<P>, P: MemPool> IntoIterator for &'s PVec<T, P> {
 unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVec<T, P> {
     type At<'x> = PVec<T::At<'x>, P::At<'x>>;
     const CELLS: u8 = 0;
+    const NICHE: crate::Niche = crate::Niche::None;
 
     fn describe(schema: &mut Schema) -> TypeName {
         let of = T::describe(schema);

@@ -12,6 +12,8 @@
 //!   SCHEMA-1  Equal descriptions mean that the bytes of one program are valid for the other.
 
 use crate::derived::{Derived, Field, Parts};
+use crate::described;
+use crate::niche::Tag;
 use crate::{MemPool, PSafe};
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -54,15 +56,29 @@ pub struct Shape {
     size: usize,
     align: usize,
     /// The integer that an enum's tag is.
-    tag: Option<&'static str>,
+    tag: Option<String>,
     version: u32,
     fields: Vec<String>,
+    is_option: bool,
 }
 
 impl Shape {
     /// The shape of `T`, fields to follow.
     pub fn of<T>() -> Shape {
-        Shape { size: size_of::<T>(), align: align_of::<T>(), tag: None, version: 1, fields: Vec::new() }
+        let (size, align) = (size_of::<T>(), align_of::<T>());
+        Shape { size, align, tag: None, version: 1, fields: Vec::new(), is_option: false }
+    }
+
+    /// The shape of an `Option` of `value`: of an enum whose tag lies where the compiler has put it.
+    pub(crate) fn of_option<T>(tag: Tag, value: &TypeName) -> Shape {
+        let (tag, none, some, at) = match tag {
+            Tag::Before { value } => ("u8".into(), "0".into(), "1", value),
+            Tag::Inside { at: 0, bytes, none } => (format!("u{}", 8 * bytes), none.to_string(), "else", 0),
+            Tag::Inside { at, bytes, none } => (format!("u{}@{at}", 8 * bytes), none.to_string(), "else", 0),
+            Tag::Unknown => ("?".into(), "else".into(), "else", 0),
+        };
+        let fields = vec![format!("None = {none}"), format!("Some = {some}")];
+        Shape { tag: Some(tag), fields, is_option: true, ..Shape::of::<T>() }.field("Some.0", value, at)
     }
 
     /// The shape of a type whose inside is this crate's.
@@ -77,9 +93,12 @@ impl Shape {
         self
     }
 
-    fn line(&self, name: &str) -> String {
+    fn line(&self, name: &str, format: u32) -> String {
         let mut line = format!("{name} {} {}", self.size, self.align);
-        if let Some(tag) = self.tag {
+        if format == 1 && self.is_option {
+            return line;
+        }
+        if let Some(tag) = &self.tag {
             let _ = write!(line, " {tag}");
         }
         if self.version != 1 {
@@ -119,7 +138,9 @@ impl Schema {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
-        let taken = self.types.iter().filter(|(other, _)| other.split('#').next() == Some(&name.0)).count();
+        let is_like =
+            |other: &str| other.strip_prefix(&*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'));
+        let taken = self.types.iter().filter(|(other, _)| is_like(other)).count();
         let name = if taken == 0 { name } else { TypeName(format!("{name}#{}", taken + 1)) };
         self.known.insert(id, name.clone());
         let index = self.types.len();
@@ -136,7 +157,8 @@ impl Schema {
             true => T::NAME.into(),
             false => format!("{}<{}>", T::NAME, arguments.join(", ")),
         };
-        self.define::<T, P>(TypeName(name), |schema| {
+        let other = if described::is_own(T::NAME) { "#2" } else { "" }; // a name that has a meaning of its own
+        self.define::<T, P>(TypeName(name + other), |schema| {
             let mut shape = Shape { version: T::VERSION, ..Shape::of::<T>() };
             let mut add = |shape: Shape, prefix: &str, field: &Field<P>| {
                 let of = (field.describe)(schema);
@@ -145,7 +167,7 @@ impl Schema {
             match T::parts() {
                 Parts::Fields(fields) => fields.iter().fold(shape, |shape, field| add(shape, "", field)),
                 Parts::Variants(tag, variants) => {
-                    shape.tag = Some(tag);
+                    shape.tag = Some(tag.into());
                     for variant in variants {
                         shape.fields.push(format!("{} = {}", variant.name, variant.tag));
                         let prefix = format!("{}.", variant.name);
@@ -167,22 +189,12 @@ impl Schema {
         format!("{kind}<{}>", T::describe(self)).into()
     }
 
-    /// The text.
-    pub(crate) fn text(&self) -> String {
+    /// The text, as pools of `format` have it.
+    pub(crate) fn text(&self, format: u32) -> String {
         let line = |(name, shape): &(String, Option<Shape>)| match shape {
-            Some(shape) => shape.line(name) + "\n",
+            Some(shape) => shape.line(name, format) + "\n",
             None => format!("{name}\n"),
         };
         self.types.iter().map(line).collect()
     }
-}
-
-/// The number that stands for a description.
-pub(crate) fn fingerprint(text: &str) -> u64 {
-    let (mut low, mut high) = (0x4556_5242u32, 0x5459_5045u32);
-    low = crc32c::crc32c_append(low, text.as_bytes());
-    for byte in text.bytes().rev() {
-        high = high.wrapping_mul(0x0100_0193) ^ u32::from(byte);
-    }
-    (u64::from(high) << 32 | u64::from(low)).max(1)
 }

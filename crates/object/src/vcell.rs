@@ -78,6 +78,7 @@ impl<T: Copy + 'static, P: MemPool> Default for VCell<T, P> {
 unsafe impl<T: Copy + 'static, P: MemPool> PSafe<P> for VCell<T, P> {
     type At<'x> = VCell<T, P::At<'x>>;
     const CELLS: u8 = 0;
+    const NICHE: crate::Niche = crate::Niche::None;
 
     fn describe(_: &mut Schema) -> TypeName {
         format!("VCell<{} {}>", size_of::<T>(), align_of::<T>()).into()

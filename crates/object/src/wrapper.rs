@@ -33,6 +33,7 @@ macro_rules! wrapper {
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for $Wrapper<T, P> {
             type At<'x> = $Wrapper<T::At<'x>, P::At<'x>>;
             const CELLS: u8 = T::CELLS + $cells;
+            const NICHE: crate::Niche = crate::Niche::None;
 
             fn describe(schema: &mut crate::Schema) -> crate::TypeName {
                 schema.wrapper::<T, P>(stringify!($Wrapper))

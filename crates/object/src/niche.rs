@@ -1,0 +1,133 @@
+//! How an `Option` says `None`: where the compiler puts the tag, found out at compile time.
+//!
+//! `None` differs from every `Some` in a tag of its own, before the value, or in a number inside the value that its type
+//! never holds: 0 in a pointer, 2 in a `bool`. The compiler chooses; here its choice is foretold from the types, and the
+//! foretold bytes of a `None` are read while the program is compiled, where reading a byte that nobody has set is an
+//! error. So what a description says is what this very compiler does, or the program does not compile.
+//!
+//! Invariants
+//!   NICHE-1  The bytes that a description names tell `None` from every `Some`. Where two numbers would do and the
+//!            compiler's choice is not known, it names none.
+
+use crate::{MemPool, PSafe};
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+/// The number in a type of which most values are never used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Niche {
+    /// All bits mean something, or the compiler must not look.
+    None,
+    /// A number at an offset, its bytes, and how many values it never takes.
+    At(usize, usize, u128),
+    /// There may be one.
+    Unknown,
+}
+
+impl Niche {
+    /// Of a pointer.
+    pub(crate) const WORD: Niche = Niche::At(0, 8, 1);
+
+    /// Of a struct or tuple with these fields, each with its offset: the compiler takes the one with most free values.
+    pub const fn largest(fields: &[(usize, Niche)]) -> Niche {
+        let (mut best, mut most, mut index) = (Niche::None, 0, 0);
+        while index < fields.len() {
+            match fields[index].1 {
+                Niche::None => {}
+                Niche::Unknown => return Niche::Unknown,
+                Niche::At(at, bytes, free) if free > most => {
+                    (best, most) = (Niche::At(fields[index].0 + at, bytes, free), free);
+                }
+                Niche::At(_, _, free) if free == most => best = Niche::Unknown,
+                Niche::At(..) => {}
+            }
+            index += 1;
+        }
+        best
+    }
+
+    /// Of an enum whose tag comes first and has so many bytes, with these values.
+    pub const fn of_tag(bytes: usize, tags: &[i128]) -> Niche {
+        let (mut least, mut most, mut index) = (i128::MAX, i128::MIN, 0);
+        while index < tags.len() {
+            least = if tags[index] < least { tags[index] } else { least };
+            most = if tags[index] > most { tags[index] } else { most };
+            index += 1;
+        }
+        let all = 1u128 << (8 * bytes);
+        match most - least + 1 {
+            used if tags.is_empty() || used as u128 >= all => Niche::None,
+            used => Niche::At(0, bytes, all - used as u128),
+        }
+    }
+}
+
+/// How `Option<T>` says `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// By a 0 in its first byte, and `Some` by a 1; where the value lies.
+    Before { value: usize },
+    /// By this number, at an offset and in so many bytes of the value.
+    Inside { at: usize, bytes: usize, none: u64 },
+    /// By one of several numbers, or one not known.
+    Unknown,
+}
+
+impl Tag {
+    pub(crate) const fn of<T: PSafe<P>, P: MemPool>() -> Tag {
+        if size_of::<Option<T>>() > size_of::<T>() {
+            return Tag::Before { value: value_behind_tag::<T>() };
+        }
+        match T::NICHE {
+            Niche::At(at, bytes, _) => Tag::Inside { at, bytes, none: none_of::<T>(at, bytes) },
+            Niche::None | Niche::Unknown => Tag::Unknown,
+        }
+    }
+
+    /// What is left for an `Option` around this one.
+    pub(crate) const fn niche<T: PSafe<P>, P: MemPool>(self) -> Niche {
+        match (self, T::NICHE) {
+            // The tag fills the bytes before the value; its lowest one tells all of its values.
+            (Tag::Before { value }, _) if value > 0 && value < 16 => Niche::At(0, 1, (1 << (8 * value)) - 2),
+            (Tag::Inside { .. }, Niche::At(at, bytes, free)) if free > 1 => Niche::At(at, bytes, free - 1),
+            (Tag::Inside { .. }, _) => Niche::None,
+            (Tag::Before { .. } | Tag::Unknown, _) => Niche::Unknown,
+        }
+    }
+}
+
+/// Where the value of an `Option` with a tag of its own lies.
+const fn value_behind_tag<T>() -> usize {
+    let none = ManuallyDrop::new(None::<T>);
+    let at = (&raw const none).cast::<u8>();
+    // SAFETY: `ManuallyDrop` is its value, which is alive.
+    let value = unsafe { &*(&raw const none).cast::<Option<T>>() }.as_slice().as_ptr().cast::<u8>();
+    // SAFETY: both lie in `none`; while a constant is made, that is checked.
+    let offset = unsafe { value.offset_from(at) } as usize;
+    let some = Some(MaybeUninit::<T>::uninit()); // laid out as if any bits were a value, so it has a tag too
+    assert!(size_of::<Option<MaybeUninit<T>>>() == size_of::<Option<T>>(), "NICHE-1");
+    // SAFETY: a byte of `none`; while a constant is made, it is checked that it is set.
+    assert!(unsafe { number(at, 1) } == 0, "NICHE-1: the tag comes first");
+    // SAFETY: likewise of `some`.
+    assert!(unsafe { number((&raw const some).cast(), 1) } == 1, "NICHE-1: the tag comes first");
+    offset
+}
+
+/// The number that `None` has there.
+const fn none_of<T>(at: usize, bytes: usize) -> u64 {
+    let none = ManuallyDrop::new(None::<T>);
+    // SAFETY: inside `none`, foretold; while a constant is made, it is checked that the bytes are set.
+    unsafe { number((&raw const none).cast::<u8>().wrapping_add(at), bytes) }
+}
+
+/// # Safety
+/// `bytes` set bytes, 8 at most, lie at `at`.
+const unsafe fn number(at: *const u8, bytes: usize) -> u64 {
+    let (mut number, mut index) = (0, 0);
+    while index < bytes {
+        // SAFETY: the caller's.
+        let byte = unsafe { at.wrapping_add(index).read() };
+        number |= (byte as u64) << (8 * index);
+        index += 1;
+    }
+    number
+}
