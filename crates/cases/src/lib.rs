@@ -23,6 +23,7 @@ mod media;
 #[cfg(feature = "museum")]
 pub mod museum;
 mod object;
+mod object_maps;
 mod object_types;
 mod report;
 mod store;

@@ -237,6 +237,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a place behind a vector's end is taken for nobody's although an element lay there before the transaction",
     ),
     exhibit(
+        "object-map-place-unnoted",
+        "object",
+        "object-maps",
+        "an entry is taken out and its place not noted: the next one there overwrites what an undo has to bring back",
+    ),
+    exhibit(
         "object-generation-unflushed",
         "object",
         "object-types",

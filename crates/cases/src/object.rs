@@ -1,9 +1,9 @@
 //! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what recovery resets.
 
-use crate::{Case, TOTAL, object_types};
+use crate::{Case, TOTAL, object_maps, object_types};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, pool};
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
+use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
 
 pub(crate) const CASES: &[Case] = &[
@@ -34,6 +34,20 @@ pub(crate) const CASES: &[Case] = &[
         about: "random transactions over a graph of all types, some rolled back by an error or a panic, against a plain twin",
         total: TOTAL,
         program: object_types::random,
+    },
+    Case {
+        name: "object-maps",
+        room: "object",
+        about: "every mutating method of the maps, each in a transaction of its own",
+        total: TOTAL,
+        program: object_maps::each,
+    },
+    Case {
+        name: "object-maps-random",
+        room: "object",
+        about: "random transactions over the maps, some rolled back by an error or a panic, against a plain twin",
+        total: TOTAL,
+        program: object_maps::random,
     },
     Case {
         name: "object-buffered",
@@ -78,6 +92,48 @@ pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<
     findings.extend(root.store().check());
     findings.retain(|finding| finding.kind != FindingKind::Note);
     if findings.is_empty() { Ok(root) } else { Err(format!("check: {findings:?}")) }
+}
+
+/// How a transaction is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Commit,
+    Error,
+    Panic,
+}
+
+impl End {
+    /// As often as random programs end so.
+    pub(crate) fn any(random: &mut Random) -> End {
+        [End::Commit, End::Commit, End::Commit, End::Error, End::Panic][random.below(5) as usize]
+    }
+}
+
+/// A transaction that does what `body` does and ends as `end` says, beside a twin that is changed if it commits.
+pub(crate) fn step<R: PSafe<Explored>, T>(
+    root: &Root<R, Explored>,
+    twin: &Twin<'_, T>,
+    name: String,
+    end: End,
+    change: impl Fn(&mut T) + Send + Sync + 'static,
+    body: impl for<'tx> Fn(&'tx Journal<<Explored as MemPool>::At<'tx>>, &'tx R::At<'tx>),
+) {
+    let change = move |plain: &mut T| {
+        if end == End::Commit {
+            change(plain);
+        }
+    };
+    twin.step(name, change, || {
+        let outcome = root.try_tx_any(|j, root| {
+            body(j, root);
+            match end {
+                End::Commit => Ok(()),
+                End::Error => Err(()),
+                End::Panic => std::panic::resume_unwind(Box::new("in the middle")), // without a message
+            }
+        });
+        assert_eq!(outcome.is_ok(), end == End::Commit, "{outcome:?}");
+    });
 }
 
 #[derive(PSafe)]

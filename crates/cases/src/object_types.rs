@@ -1,7 +1,7 @@
 //! Every mutating method of every type of a typed pool, each in a transaction of its own, and random programs of them with
 //! transactions rolled back in the middle, by an error or a panic.
 
-use crate::object::{image, open, recover};
+use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;
 use everbyte_object::parc::PWeak as ArcWeak;
 use everbyte_object::prc::PWeak as RcWeak;
@@ -9,8 +9,6 @@ use everbyte_object::{
     Journal, MemPool, PCell, PMutex, POnceCell, PRefCell, PRwLock, PSafe, PString, PVec, Parc, Pbox, Prc, Root, VCell,
 };
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
-
-use crate::object::Explored;
 
 type Slot<T, P> = PRefCell<Option<T>, P>;
 type Counter<P> = PMutex<u64, P>;
@@ -326,31 +324,12 @@ fn observe(media: Media, seen: &Seen) -> Result<Plain, String> {
     Ok(found)
 }
 
-/// How a transaction is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Commit,
-    Error,
-    Panic,
-}
-
+/// A transaction that makes `changes`, here and in the twin.
 fn step(all: &Root<All<Explored>, Explored>, twin: &Twin<'_, Plain>, changes: &[Change], end: End) {
     let wanted = changes.to_vec();
-    let change = move |plain: &mut Plain| {
-        if end == End::Commit {
-            wanted.iter().for_each(|change| plain.change(*change));
-        }
-    };
-    twin.step(format!("{changes:?} {end:?}"), change, || {
-        let outcome = all.try_tx(|j, all| {
-            changes.iter().for_each(|change| all.change(*change, j));
-            match end {
-                End::Commit => Ok(()),
-                End::Error => Err(()),
-                End::Panic => std::panic::resume_unwind(Box::new("in the middle")), // without a message
-            }
-        });
-        assert_eq!(outcome.is_ok(), end == End::Commit, "{outcome:?}");
+    let change = move |plain: &mut Plain| wanted.iter().for_each(|change| plain.change(*change));
+    object::step(all, twin, format!("{changes:?} {end:?}"), end, change, |j, all| {
+        changes.iter().for_each(|change| all.change(*change, j));
     });
 }
 
@@ -382,8 +361,7 @@ pub(crate) fn random(explorer: Explorer) -> Result<Report, Box<Failure>> {
         for _ in 0..30 {
             let count = 1 + random.below(5);
             let changes: Vec<Change> = (0..count).map(|_| ALL[random.below(ALL.len() as u64) as usize]).collect();
-            let end = [End::Commit, End::Commit, End::Commit, End::Error, End::Panic][random.below(5) as usize];
-            step(all, twin, &changes, end);
+            step(all, twin, &changes, End::any(&mut random));
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Types of this crate that have no line: their names say what they hold.
-const OWN: [&str; 31] = [
+const OWN: [&str; 32] = [
     "u8",
     "u16",
     "u32",
@@ -35,6 +35,7 @@ const OWN: [&str; 31] = [
     "VCell",
     "PVec",
     "PString",
+    "PHashMap",
 ];
 
 /// Whether a program's type called `name` would be taken for one of this crate's.

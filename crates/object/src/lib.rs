@@ -51,6 +51,7 @@
 //! | [`PMutex`], [`PRwLock`] | `Mutex`, `RwLock` | held to the end of the transaction |
 //! | [`Prc`], [`Parc`] | `Rc`, `Arc` | counts change at the commit; [`parc::PWeak`] persists, [`parc::VWeak`] does not |
 //! | [`PVec`], [`PString`] | `Vec`, `String` | |
+//! | [`PHashMap`] | `HashMap` | the hash is the same in every run |
 //! | [`Root`] | a `main` that never ends | the pool's first object, by name, and its transactions |
 //! | [`Journal`] | - | the right to change a pool: exists only inside a transaction |
 //!
@@ -80,6 +81,7 @@ mod derived;
 mod described;
 mod error;
 mod guard;
+pub mod hash_map;
 mod inner;
 mod journal;
 pub mod layout;
@@ -107,6 +109,7 @@ pub use counted::parc::{self, Parc};
 pub use counted::prc::{self, Prc};
 pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
+pub use hash_map::PHashMap;
 pub use journal::{InTx, Journal};
 #[doc(hidden)]
 pub use niche::Niche;

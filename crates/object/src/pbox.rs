@@ -2,6 +2,7 @@
 
 use crate::schema::{Schema, TypeName};
 use crate::{In, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
+use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
@@ -89,6 +90,12 @@ impl<T: PSafe<P>, P: MemPool> Deref for Pbox<T, P> {
         //   freed with its only owner;
         // - no writer: whoever changes it borrows the owner mutably.
         unsafe { &*self.address() }
+    }
+}
+
+impl<T: PSafe<P>, P: MemPool> Borrow<T> for Pbox<T, P> {
+    fn borrow(&self) -> &T {
+        self
     }
 }
 

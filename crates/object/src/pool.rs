@@ -13,6 +13,8 @@ use crate::running::Current;
 use crate::{Error, InTx, Journal, PSafe, PoolOptions, Result, Root, TryError, open, running};
 use everbyte_store::Store;
 use parking_lot::RwLock;
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 ///
 /// # Safety
 /// `slot` always returns the same slot, used by no other tag, and `current` the calling thread's cell for it.
-pub unsafe trait PoolTag: Sized + 'static {
+pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
     /// The name of the pool type, for messages.
     const NAME: &'static str;
     /// The tag's slot.
@@ -38,7 +40,8 @@ pub unsafe trait PoolTag: Sized + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<fn() -> G>);
 
-/// A pool type, as the parameter `P` of everything that lies in a pool.
+/// A pool type, as the parameter `P` of everything that lies in a pool. It has every trait that a derive may ask of a
+/// parameter.
 ///
 /// # Safety
 /// Implemented by [`In`] alone: `At` differs from `Self` in its brand only.
@@ -46,7 +49,7 @@ pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<
     message = "`{Self}` is not a pool type",
     note = "declare one with `pool!(Name)`, or take `P: MemPool` as a parameter"
 )]
-pub unsafe trait MemPool: Sized {
+pub unsafe trait MemPool: Copy + Debug + Default + Hash + Ord {
     /// The tag, which the brand leaves alone.
     type Tag: PoolTag;
     /// The same pool with another brand.

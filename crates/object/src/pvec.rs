@@ -12,6 +12,7 @@ use crate::running::{self, Running};
 use crate::schema::{Schema, Shape, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer, pool};
 use everbyte_media::seeded;
+use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -347,6 +348,12 @@ impl<T: PSafe<P>, P: MemPool> Deref for PVec<T, P> {
     #[inline(always)]
     fn deref(&self) -> &[T] {
         self.as_slice()
+    }
+}
+
+impl<T: PSafe<P>, P: MemPool> Borrow<[T]> for PVec<T, P> {
+    fn borrow(&self) -> &[T] {
+        self
     }
 }
 

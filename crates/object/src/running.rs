@@ -112,6 +112,12 @@ impl Running {
         self.failure.borrow_mut().take().map_or(Ok(()), Err)
     }
 
+    /// Where something in the pool lies.
+    #[inline(always)]
+    pub(crate) fn offset_of<T>(&self, at: *const T) -> u64 {
+        (at as usize - self.base) as u64
+    }
+
     /// Lets `len` bytes at `offset`, which hold nothing, be stored to unnoted.
     pub(crate) fn overwrite(&self, offset: u64, len: u64) {
         if let Err(error) = self.tx().overwrite(self.store_offset(offset), len) {
@@ -147,8 +153,19 @@ impl Running {
     /// on the stack or in volatile memory, needs nothing.
     #[inline]
     pub(crate) fn log(&self, at: *const u8, len: usize) {
-        if self.contains(at, len) {
+        if self.contains(at, len) && len > 0 {
             self.note((at as usize - self.base) as u64, len as u64);
+        }
+    }
+
+    /// [`Running::log`] for what lies in blocks of the pool: all of it shares one fence.
+    pub(crate) fn log_all(&self, parts: impl Iterator<Item = (*mut u8, usize)>) {
+        let parts = parts.filter(|(_, len)| *len > 0);
+        let ranges: Vec<(u64, u64)> =
+            parts.map(|(at, len)| (self.store_offset(self.offset_of(at)), len as u64)).collect();
+        self.tx().tell(); // as in `note`
+        if let Err(error) = self.tx().name_ranges(&ranges) {
+            self.stop(error.into());
         }
     }
 

@@ -89,30 +89,47 @@ impl<'t> Tracer<'t> {
 
     /// A pointer to a block of `size` bytes: the first time it is met, `visit` looks at it later.
     pub(crate) fn block(&mut self, word: u64, size: u64, len: u64, count: impl FnOnce(&mut Met), visit: Visit) {
+        if self.meets(word, size, count) {
+            self.waiting.push((word, len, visit));
+        }
+    }
+
+    /// An owning pointer to a block of `size` bytes, which the caller looks at itself if this answers `true`.
+    pub(crate) fn part(&mut self, word: u64, size: u64) -> bool {
+        self.meets(word, size, |met| met.owned += 1)
+    }
+
+    /// Whether `word` points to a block of `size` bytes that was not met before.
+    fn meets(&mut self, word: u64, size: u64, count: impl FnOnce(&mut Met)) -> bool {
         if word == 0 {
-            return;
+            return false;
         }
         let Some(at) = self.prime.checked_add(word) else {
-            return self.faults.push((word, "a pointer that leads nowhere".into()));
+            self.faults.push((word, "a pointer that leads nowhere".into()));
+            return false;
         };
         match (self.size_of)(at) {
             Some(found) if found >= size => {
                 let first = !self.met.contains_key(&at);
                 count(self.met.entry(at).or_default());
-                if first {
-                    self.waiting.push((word, len, visit));
-                }
+                return first;
             }
             Some(found) => self.faults.push((at, format!("a block of {found} bytes is to hold {size}"))),
             None => self.faults.push((at, "a pointer to what is no allocated block".into())),
         }
+        false
+    }
+
+    /// The address of what lies at `word` from the base.
+    pub(crate) fn address(&self, word: u64) -> *mut u8 {
+        (self.base + word as usize) as *mut u8
     }
 
     /// Walks everything that is waiting.
     pub(crate) fn run(&mut self) {
         while let Some((word, len, visit)) = self.waiting.pop() {
             // SAFETY: the heap has a block there, large enough for what `visit` reads.
-            unsafe { visit((self.base + word as usize) as *const u8, len, self) }
+            unsafe { visit(self.address(word), len, self) }
         }
     }
 }

@@ -2,7 +2,9 @@
 
 mod common;
 
-use everbyte_object::{MemPool, PCell, PRefCell, PSafe, PVec, Parc, Pbox, Pool, PoolOptions, Root, pool};
+use everbyte_object::{
+    In, Journal, MemPool, PCell, PHashMap, PRefCell, PSafe, PVec, Parc, Pbox, Pool, PoolOptions, Root, pool,
+};
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 
@@ -17,18 +19,16 @@ struct All<P: MemPool> {
     shared: Parc<u64, P>,
 }
 
-fn trace(body: impl FnOnce(&Root<All<P>, P>)) -> String {
+/// What `body` does to a pool whose root is what `init` returns.
+fn trace<R: PSafe<P>>(
+    init: impl for<'tx> FnOnce(&'tx Journal<<P as MemPool>::At<'tx>>) -> R::At<'tx>,
+    body: impl FnOnce(&Root<R, P>),
+) -> String {
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &format).unwrap();
         let options = PoolOptions { span: Some(1 << 20), lanes: Some(1) };
-        let all = P::create_with::<All<P>>(&store, "all", &options, |j| All {
-            cell: PCell::new(0),
-            slot: PRefCell::new(Some(Pbox::new(1, j))),
-            list: PRefCell::new(PVec::with_capacity(100, j)),
-            shared: Parc::new(1, j),
-        });
-        drop(all.unwrap());
+        drop(P::create_with::<R>(&store, "all", &options, init).unwrap());
         store.close().unwrap();
     });
     let tracer = Tracer::new(&image)
@@ -36,21 +36,58 @@ fn trace(body: impl FnOnce(&Root<All<P>, P>)) -> String {
         .label("bits", 0x10_2000..0x10_4000)
         .label("lane", 0x11_0000..0x11_1000)
         .label("blocks", 0x12_0000..0x20_0000);
-    tracer
-        .run_after(|media| P::open::<All<P>>(&Store::attach(media).unwrap(), "all").unwrap(), |_media, all| body(&all))
+    tracer.run_after(|media| P::open::<R>(&Store::attach(media).unwrap(), "all").unwrap(), |_media, all| body(&all))
+}
+
+fn trace_all(body: impl FnOnce(&Root<All<P>, P>)) -> String {
+    trace(
+        |j| All {
+            cell: PCell::new(0),
+            slot: PRefCell::new(Some(Pbox::new(1, j))),
+            list: PRefCell::new(PVec::with_capacity(100, j)),
+            shared: Parc::new(1, j),
+        },
+        body,
+    )
 }
 
 /// One after the other: a pool type has one pool open at a time.
 #[test]
 fn what_changes_store_flush_and_fence() {
-    let text = trace(|all| all.tx(|j, all| all.cell.set(1, j)).unwrap());
+    let text = trace_all(|all| all.tx(|j, all| all.cell.set(1, j)).unwrap());
     assert_golden("testdata/cell.trace", &text);
-    let text = trace(|all| all.tx(|j, all| *all.slot.borrow_mut(j) = Some(Pbox::new(2, j))).unwrap());
+    let text = trace_all(|all| all.tx(|j, all| *all.slot.borrow_mut(j) = Some(Pbox::new(2, j))).unwrap());
     assert_golden("testdata/box.trace", &text);
-    let text = trace(|all| all.tx(|j, all| all.list.borrow_mut(j).push(3, j)).unwrap());
+    let text = trace_all(|all| all.tx(|j, all| all.list.borrow_mut(j).push(3, j)).unwrap());
     assert_golden("testdata/push.trace", &text);
-    let text = trace(|all| all.tx(|j, all| std::mem::forget(all.shared.pclone(j))).unwrap());
+    let text = trace_all(|all| all.tx(|j, all| std::mem::forget(all.shared.pclone(j))).unwrap());
     assert_golden("testdata/count.trace", &text);
-    let text = trace(|all| all.tx(|_, all| assert_eq!(all.cell.get(), 0)).unwrap());
+    let text = trace_all(|all| all.tx(|_, all| assert_eq!(all.cell.get(), 0)).unwrap());
     assert_golden("testdata/nothing.trace", &text);
+    hash_map();
+}
+
+type HashMap<P> = PRefCell<PHashMap<u64, u64, P>, P>;
+
+/// Of a map of seven entries, the most that a first table holds. The heap has had a second one.
+fn trace_seven(body: impl for<'tx> FnOnce(&mut PHashMap<u64, u64, In<'tx, PTag>>, &Journal<In<'tx, PTag>>)) -> String {
+    trace::<HashMap<P>>(
+        |j| {
+            drop(PHashMap::<u64, u64, _>::with_capacity(14, j));
+            PRefCell::new(PHashMap::from_iter((0..7).map(|key| (key, key)), j))
+        },
+        |map| map.tx_any(|j, map| body(&mut map.borrow_mut(j), j)).unwrap(),
+    )
+}
+
+fn hash_map() {
+    let text = trace::<HashMap<P>>(
+        |j| PRefCell::new(PHashMap::with_capacity(100, j)),
+        |map| assert_eq!(map.tx(|j, map| map.borrow_mut(j).insert(1, 2, j)).unwrap(), None),
+    );
+    assert_golden("testdata/hash_insert.trace", &text);
+    let text = trace_seven(|map, j| assert_eq!(map.remove(&1, j), Some(1)));
+    assert_golden("testdata/hash_remove.trace", &text);
+    let text = trace_seven(|map, j| assert_eq!(map.insert(7, 7, j), None));
+    assert_golden("testdata/hash_grow.trace", &text);
 }

@@ -266,6 +266,12 @@ fn macros_say_what_to_write() {
     refused("derive");
 }
 
+/// Keys and values of maps do not leave, change unnoted or change places under a reference.
+#[test]
+fn maps_open_no_way_out() {
+    refused("maps");
+}
+
 /// A journal is not made, nor a pool.
 #[test]
 fn a_journal_is_made_by_transactions_alone() {

@@ -610,3 +610,51 @@ mod types {
         thread::scope(|s| s.spawn(|| lock.tx(|j, all| all.read(j).len()).unwrap()).join().unwrap())
     }
 }
+
+/// Maps, in helpers and behind locks.
+mod maps {
+    use super::*;
+
+    type Counts<P> = PHashMap<PString<P>, u64, P>;
+
+    fn count<P: MemPool>(counts: &mut Counts<P>, text: &str, j: &Journal<P>) -> usize {
+        for word in text.split(' ') {
+            match counts.get_mut(word, j) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(PString::from_str(word, j), 1, j)),
+            }
+        }
+        counts.len()
+    }
+    fn any_map<K: PSafe<P> + std::hash::Hash + Eq, V: PSafe<P> + Default, P: MemPool>(
+        map: &mut PHashMap<K, V, P>,
+        key: K,
+        j: &Journal<P>,
+    ) {
+        map.get_or_insert_with(key, V::default, j);
+    }
+    fn counted(r: &Root<PMutex<Counts<P1>, P1>, P1>) -> Option<u64> {
+        thread::scope(|s| {
+            s.spawn(|| r.tx(|j, counts| count(&mut counts.lock(j), "a b a", j)).unwrap());
+        });
+        r.tx(|j, counts| counts.lock(j).get("a").copied()).unwrap()
+    }
+    fn read_outside(r: &Root<PRefCell<Counts<P1>, P1>, P1>) -> Vec<String> {
+        let counts = r.borrow();
+        counts.iter().filter(|(_, count)| **count > 1).map(|(word, _)| word.to_string()).collect()
+    }
+    fn cells_as_values(r: &Root<PHashMap<u32, PCell<u32, P1>, P1>, P1>) -> u32 {
+        r.tx(|j, cells| cells.values().for_each(|cell| cell.set(1, j))).unwrap();
+        r[&7].get()
+    }
+    fn maps_in_maps(r: &Root<PRefCell<PHashMap<u32, PHashMap<u32, Pbox<u32, P1>, P1>, P1>, P1>, P1>) {
+        r.tx(|j, map| {
+            let mut map = map.borrow_mut(j);
+            let inner = map.get_or_insert_with(1, PHashMap::new, j);
+            inner.insert(2, Pbox::new(3, j), j);
+            let moved = map.remove(&1, j).unwrap();
+            map.insert(4, moved, j);
+        })
+        .unwrap();
+    }
+}
