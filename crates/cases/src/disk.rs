@@ -1,7 +1,7 @@
 //! Power cuts of a whole store on a disk, through the `file` backend: log, checkpoint, replay and everything above.
 
 use crate::{Case, TOTAL};
-use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_media::{BackendChoice, Media, Options, Words};
 use everbyte_sim::{DiskTape, Explorer, Failure, RecordedDisk, Report};
 use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
 use std::path::Path;
@@ -37,7 +37,7 @@ fn set(store: &Store, value: u64) -> Result<(), Error> {
         let line = object.prime() + 4096;
         for word in WORDS {
             media.store(line + word, value);
-            media.flush_words(line, 1 << (word / 8));
+            media.flush_words(&[Words::new(line, 1 << (word / 8))]);
         }
     }
     Ok(store.media().barrier()?)

@@ -45,6 +45,7 @@ mod profile;
 mod recorder;
 mod view;
 mod window;
+mod words;
 
 pub use copy::publish;
 pub use counters::Counts;
@@ -60,3 +61,4 @@ pub use probe::{Probe, probe};
 pub use profile::Profile;
 pub use recorder::Recorder;
 pub use window::Window;
+pub use words::Words;

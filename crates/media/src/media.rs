@@ -6,7 +6,7 @@ use crate::counters::{Counter, Counters};
 use crate::direct::Direct;
 use crate::file::FileBackend;
 use crate::mapping::Mapping;
-use crate::{BackendKind, Counts, Durability, Error, FlushKind, Recorder, Result, seeded};
+use crate::{BackendKind, Counts, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -191,30 +191,32 @@ impl Media {
         inner.counters.add(Counter::Lines, lines);
     }
 
-    /// As [`Media::flush`] for words of the one line at `at`: those that `mask` names, its lowest bit the first. What else the
-    /// line holds is not promised. On `file` this logs a fraction of what the whole line would.
+    /// As [`Media::flush`] for single words. What else their lines hold is not promised. On `file` this logs a fraction of
+    /// what whole lines would.
     ///
     /// # Panics
-    /// If `at` is not a multiple of 64 or lies outside [`Media::len`].
-    #[inline]
-    pub fn flush_words(&self, at: u64, mask: u8) {
-        assert!(at.is_multiple_of(crate::LINE), "{at:#x} is not the start of a line");
-        if mask == 0 {
-            return;
-        }
+    /// If a line lies outside [`Media::len`].
+    pub fn flush_words(&self, list: &[Words]) {
         let inner = &*self.inner;
         match &inner.backend {
-            Backend::Direct(direct) => drop(direct.flush(&inner.mapping, at, crate::LINE)),
-            Backend::File(file) => file.flush_words(at, mask),
+            Backend::Direct(direct) => {
+                for words in list {
+                    direct.flush(&inner.mapping, words.line(), crate::LINE);
+                }
+            }
+            Backend::File(file) => file.flush_words(list),
             Backend::Sim(recorder) => {
                 let mut recorder = recorder.lock();
                 recorder.scan(self);
-                for first in (0..8).filter(|bit| mask & 1 << bit != 0 && (*bit == 0 || mask & 1 << (bit - 1) == 0)) {
-                    recorder.flush(at + first * 8, (mask >> first).trailing_ones() as u64 * 8);
+                for (line, mask) in list.iter().map(|words| (words.line(), words.mask())) {
+                    for first in (0..8).filter(|bit| mask & 1 << bit != 0 && (*bit == 0 || mask & 1 << (bit - 1) == 0))
+                    {
+                        recorder.flush(line + first * 8, (mask >> first).trailing_ones() as u64 * 8);
+                    }
                 }
             }
         }
-        inner.counters.add(Counter::Lines, 1);
+        inner.counters.add(Counter::Lines, list.len() as u64);
     }
 
     /// Flushes what recovery has read of `at..at+len` and is about to act on: a process that died, rather than a machine,

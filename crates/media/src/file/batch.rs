@@ -6,17 +6,13 @@
 //!
 //! Threads: owned by whoever holds the log's lock (open batch) or by the one writer (sealed batch).
 
+use super::disk::Page;
 use super::layout::{
     HEADER_WORDS, LINE_WORDS, RUN_MAX, RUN_WORDS, RecordHeader, padded, run_parts, run_word, words_mask,
 };
 use crate::mapping::Mapping;
 use crate::seeded;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
-
-/// Aligned so that the record can be written past the page cache.
-#[derive(Clone, FromBytes, IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)]
-#[repr(C, align(4096))]
-struct Page([u64; 512]);
+use zerocopy::{FromBytes, IntoBytes};
 
 pub(crate) struct Batch {
     pages: Box<[Page]>,
@@ -30,8 +26,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// A batch of at most `bytes` bytes, a multiple of 4096.
     pub(crate) fn new(bytes: usize) -> Batch {
-        let pages = <[Page]>::new_box_zeroed_with_elems(bytes / 4096).expect("a log buffer fits in memory");
-        Batch { pages, used: HEADER_WORDS, run: 0, index: Index::new() }
+        Batch { pages: Page::buffer(bytes / 4096), used: HEADER_WORDS, run: 0, index: Index::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -182,7 +177,7 @@ impl Batch {
 }
 
 /// Where each line of the batch lies: open addressing, emptied in constant time by a new generation, and small
-/// enough for the first-level cache as long as the batch is small.
+/// enough for the first-level cache as long as batches are small.
 struct Index {
     slots: Vec<Slot>,
     /// The part of `slots` in use, minus one; a power of two minus one.
@@ -264,8 +259,10 @@ impl Index {
         self.mask = size - 1;
     }
 
+    /// Forgets all lines. The next batch is expected to be about as large as this one was.
     fn reset(&mut self) {
-        (self.mask, self.count) = (SLOTS_MIN - 1, 0);
+        let size = (self.count * 4).next_power_of_two().clamp(SLOTS_MIN, self.mask + 1);
+        (self.mask, self.count) = (size - 1, 0);
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             self.slots.fill(Slot::default());

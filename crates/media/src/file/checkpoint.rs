@@ -19,21 +19,23 @@
 
 use super::Shared;
 use super::dirty::PAGE;
+use super::disk::Page;
 use super::log::Log;
 use crate::counters::Counter;
 use crate::{Result, seeded};
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Release, fence};
+use zerocopy::IntoBytes;
 
 /// Pages copied and written between two syncs of the log.
 const BATCH_PAGES: usize = 256;
-/// Pages of one write: while it copies, the file system lets no log record pass.
-const WRITE_PAGES: usize = 32;
+/// Pages of one write: meanwhile the file system, or the device, lets no log record pass.
+const WRITE_PAGES: usize = 64;
 
 /// Buffers that live from checkpoint to checkpoint.
 #[derive(Default)]
 pub(crate) struct Room {
     pages: Vec<u64>,
-    copies: Vec<u8>,
+    copies: Box<[Page]>,
     /// Pages of the newest checkpoint, in order.
     pub cleaned: Vec<u64>,
     /// Pages of earlier checkpoints that the one after did not find dirty again: candidates for being given back.
@@ -113,12 +115,14 @@ impl Shared {
     }
 
     /// Step 2 and 3.
-    fn write_pages(&self, pages: &mut [u64], copies: &mut Vec<u8>) -> Result<()> {
+    fn write_pages(&self, pages: &mut [u64], copies: &mut Box<[Page]>) -> Result<()> {
         pages.sort_unstable();
+        if copies.len() < pages.len().min(BATCH_PAGES) {
+            *copies = Page::buffer(pages.len().min(BATCH_PAGES));
+        }
         for batch in pages.chunks(BATCH_PAGES) {
-            copies.resize(copies.len().max(batch.len() * PAGE as usize), 0);
-            for (page, copy) in batch.iter().zip(copies.chunks_exact_mut(PAGE as usize)) {
-                self.mapping.read(page * PAGE, copy);
+            for (page, copy) in batch.iter().zip(&mut *copies) {
+                self.mapping.read(page * PAGE, copy.as_mut_bytes());
             }
             // Pairs with the fence of whoever stored what was just read: its earlier flushes are seen below.
             fence(Acquire);
@@ -127,10 +131,9 @@ impl Shared {
             }
             let mut copied = 0;
             for run in batch.chunk_by(|page, next| page + 1 == *next).flat_map(|run| run.chunks(WRITE_PAGES)) {
-                let bytes = &copies[copied..copied + run.len() * PAGE as usize];
-                self.try_io("write pages", |shared| shared.disk.write_at(run[0] * PAGE, bytes))?;
-                self.disk.start_write(run[0] * PAGE, bytes.len() as u64);
-                copied += bytes.len();
+                let bytes = copies[copied..copied + run.len()].as_bytes();
+                self.try_io("write pages", |shared| shared.disk.write_pages_at(run[0] * PAGE, bytes))?;
+                copied += run.len();
             }
         }
         if seeded("media-pages-unsynced") {

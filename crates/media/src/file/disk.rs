@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// A file on a disk. Writes may reach the medium in any order, by 512-byte sectors, until a sync returns.
 pub trait Disk: Send + Sync {
@@ -12,6 +13,11 @@ pub trait Disk: Send + Sync {
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
     /// Writes all bytes; not yet durable.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// As [`Disk::write_at`] for whole pages that will hardly be read: they may go past the system's cache, and are on their way
+    /// to the medium when this returns.
+    fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(at, bytes)
+    }
     /// Writes all bytes and returns when these are durable; says nothing about other writes.
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns when all earlier writes are durable.
@@ -24,8 +30,6 @@ pub trait Disk: Send + Sync {
     }
     /// Backs a range, growing the file; what was there stays.
     fn allocate(&self, at: u64, len: u64) -> io::Result<()>;
-    /// A hint: writing these bytes back may begin.
-    fn start_write(&self, _at: u64, _len: u64) {}
     /// A hint: later reads of the range should come from the medium. What was written has been synced.
     fn forget(&self, _at: u64, _len: u64) {}
     /// A hint: the range will be read soon.
@@ -43,6 +47,14 @@ impl Disk for File {
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         FileExt::write_all_at(self, bytes, at)
+    }
+
+    fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        Disk::write_at(self, at, bytes)?;
+        let (fd, from, len) = (self.as_raw_fd(), at as i64, bytes.len() as i64);
+        // SAFETY: the descriptor is open for as long as `self`; the call moves no memory. A hint may fail.
+        let _ = unsafe { libc::sync_file_range(fd, from, len, libc::SYNC_FILE_RANGE_WRITE) };
+        Ok(())
     }
 
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -89,11 +101,6 @@ impl Disk for File {
         }
     }
 
-    fn start_write(&self, at: u64, len: u64) {
-        // SAFETY: the descriptor is open for as long as `self`; the call moves no memory. A hint may fail.
-        let _ = unsafe { libc::sync_file_range(self.as_raw_fd(), at as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE) };
-    }
-
     fn forget(&self, at: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
         let _ = rustix::fs::fadvise(self, at, len, rustix::fs::Advice::DontNeed);
@@ -113,7 +120,8 @@ impl Disk for File {
     }
 }
 
-/// A file whose log is written past the page cache: a synced write of a few sectors then costs what the device takes.
+/// A file whose log is written past the page cache: a synced write of a few sectors then costs what the device takes. So
+/// are long runs of pages: the cache would hold a second copy of what the process has changed and keeps.
 ///
 /// The kernel drops cached pages of what is written so, and readers go through the cache: they see the same bytes.
 pub(crate) struct FileDisk {
@@ -124,8 +132,23 @@ pub(crate) struct FileDisk {
     refused: AtomicBool,
 }
 
+/// A page of a buffer that can be written past the cache.
+#[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(4096))]
+pub(crate) struct Page(pub [u64; 512]);
+
+impl Page {
+    /// So many, of zeros.
+    pub(crate) fn buffer(count: usize) -> Box<[Page]> {
+        <[Page]>::new_box_zeroed_with_elems(count).expect("a buffer fits in memory")
+    }
+}
+
 /// The alignment of direct writes that is tried, in memory and in the file.
 const ALIGNMENT: usize = 512;
+/// Pages are written past the cache in runs of at least so many bytes: one waits for the device, and shorter ones had better be
+/// gathered by the system.
+const RUN_MIN: usize = 64 << 10;
 
 impl FileDisk {
     pub(crate) fn new(file: File) -> FileDisk {
@@ -135,13 +158,19 @@ impl FileDisk {
         FileDisk { file, direct, refused: AtomicBool::new(false) }
     }
 
-    fn write_direct(&self, at: u64, bytes: &[u8]) -> Option<io::Result<()>> {
+    /// Writes past the cache by `write`; `None` where that cannot be.
+    fn write_direct(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        write: impl FnOnce(&File, u64, &[u8]) -> io::Result<()>,
+    ) -> Option<io::Result<()>> {
         let direct = self.direct.as_ref().filter(|_| !self.refused.load(Relaxed))?;
         let aligned = [at as usize, bytes.len(), bytes.as_ptr() as usize].iter().all(|part| part % ALIGNMENT == 0);
         if !aligned {
             return None;
         }
-        match Disk::write_sync_at(direct, at, bytes) {
+        match write(direct, at, bytes) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.refused.store(true, Relaxed); // nothing was written
                 None
@@ -160,8 +189,14 @@ impl Disk for FileDisk {
         Disk::write_at(&self.file, at, bytes)
     }
 
+    fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let direct = if bytes.len() < RUN_MIN { None } else { self.write_direct(at, bytes, Disk::write_at) };
+        direct.unwrap_or_else(|| Disk::write_pages_at(&self.file, at, bytes))
+    }
+
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.write_direct(at, bytes).unwrap_or_else(|| Disk::write_sync_at(&self.file, at, bytes))
+        let direct = self.write_direct(at, bytes, Disk::write_sync_at);
+        direct.unwrap_or_else(|| Disk::write_sync_at(&self.file, at, bytes))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -174,10 +209,6 @@ impl Disk for FileDisk {
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
         Disk::allocate(&self.file, at, len)
-    }
-
-    fn start_write(&self, at: u64, len: u64) {
-        self.file.start_write(at, len);
     }
 
     fn forget(&self, at: u64, len: u64) {

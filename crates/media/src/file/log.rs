@@ -21,7 +21,7 @@ use super::layout::{LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR};
 use super::{Pending, Shared};
 use crate::counters::Counter;
 use crate::head::Head;
-use crate::{Durability, Error, Mark, Result, seeded};
+use crate::{Durability, Error, Mark, Result, Words, seeded};
 use parking_lot::MutexGuard;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -148,24 +148,26 @@ impl Shared {
         end - first
     }
 
-    /// As [`Shared::flush`], for the words of one line that `mask` names.
-    #[inline]
-    pub(crate) fn flush_words(&self, at: u64, mask: u8) {
-        self.mapping.check_len(at, crate::LINE);
-        assert!(self.may_log(at, at + crate::LINE), "FILE: flush at {at:#x}, which belongs to the media itself");
-        if self.fork.is_child() {
+    /// As [`Shared::flush`], for single words.
+    pub(crate) fn flush_words(&self, list: &[Words]) {
+        if self.fork.is_child() || list.is_empty() {
             return;
         }
-        let line = at / crate::LINE;
         let mut log = self.log.lock();
-        while !log.admits_line() {
-            match self.make_room(log) {
-                Some(guard) => log = guard,
-                None => return,
+        for words in list {
+            let at = words.line();
+            self.mapping.check_len(at, crate::LINE);
+            assert!(self.may_log(at, at + crate::LINE), "FILE: flush at {at:#x}, which belongs to the media itself");
+            while !log.admits_line() {
+                match self.make_room(log) {
+                    Some(guard) => log = guard,
+                    None => return,
+                }
             }
+            let line = at / crate::LINE;
+            log.open.put_words(line, words.mask(), &self.mapping);
+            log.dirty.insert(line / LINES_PER_PAGE);
         }
-        log.open.put_words(line, mask, &self.mapping);
-        log.dirty.insert(line / LINES_PER_PAGE);
         self.note_appended(&log);
     }
 

@@ -24,7 +24,7 @@ pub(crate) use replay::{Pending, go_on, pending, replay, resume, settle};
 use crate::counters::Counters;
 use crate::head::Head;
 use crate::mapping::Mapping;
-use crate::{Durability, Error, Mark, Options, Result, Section};
+use crate::{Durability, Error, Mark, Options, Result, Section, Words};
 use fork::ForkMark;
 use keeper::Keeper;
 use log::Log;
@@ -141,8 +141,8 @@ impl FileBackend {
     }
 
     #[inline]
-    pub(crate) fn flush_words(&self, at: u64, mask: u8) {
-        self.shared.flush_words(at, mask);
+    pub(crate) fn flush_words(&self, list: &[Words]) {
+        self.shared.flush_words(list);
     }
 
     /// Order among flushes is that of the log's lock. What is left to do: whoever sees a store that comes after this

@@ -1,7 +1,7 @@
 //! Random programs on a recorded disk, and the exploration of what they leave.
 
 use crate::model::Model;
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options, Words};
 use everbyte_sim::{Cut, DiskEvent, PowerCut, PowerFailure, PowerReport, Random, RecordedDisk};
 use std::path::Path;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Program {
                     model.flush(at, len);
                 }
                 Op::Words(line, mask) => {
-                    media.flush_words(line, mask);
+                    media.flush_words(&[Words::new(line, mask)]);
                     model.flush_words(line, mask);
                 }
                 Op::Fence => {
