@@ -12,8 +12,10 @@
 //!   BATCH-1  Every store of a batch is flushed before its first fence.
 //!   BATCH-2  What was stored under version v by this batch and is not yet committed nobody else can see, so it may be
 //!            taken back in place: slots forgotten, nodes cancelled.
+//!   BATCH-3  A slot without a place was never filled and is never emptied: `emptied` and `recent` hold no such slot.
 
 use crate::build::Items;
+use crate::dirty::Dirty;
 use crate::error::{Error, Result};
 use crate::hash::{OffsetMap, OffsetSet};
 use crate::layout::*;
@@ -56,8 +58,8 @@ pub(crate) struct Writer {
     /// Operations of the ledger in force: a crash applies them again, so what they free is nobody's yet.
     pub unfinished: Vec<Op>,
     pub items: Items,
-    /// An empty list for the next batch's dirty lines.
-    pub dirty: Vec<u64>,
+    /// A clean one for the next batch.
+    pub dirty: Dirty,
     /// Leaves found ahead.
     pub warm: Warm,
 }
@@ -80,8 +82,7 @@ pub struct Batch<'t> {
     pub(crate) view: View,
     pub(crate) root: u64,
     pub(crate) keys: u64,
-    /// What to flush before the first fence (BATCH-1): line numbers, and in the low 8 bits which of their words.
-    pub(crate) dirty: Vec<u64>,
+    pub(crate) dirty: Dirty,
     /// Blocks reserved by this batch.
     pub(crate) allocated: OffsetMap<Block>,
     pub(crate) frees: Vec<Op>,
@@ -245,6 +246,9 @@ impl<'t> Batch<'t> {
         self.doomed = true;
         let result = operation(self)?;
         self.doomed = false;
+        if self.dirty.is_full() {
+            self.dirty.flush(&self.shared.media);
+        }
         Ok(result)
     }
 
@@ -326,24 +330,12 @@ impl<'t> Batch<'t> {
 
     pub(crate) fn store(&mut self, at: u64, value: u64) {
         self.shared.media.store(at, value);
-        self.stored(at / 64, 1 << (at / 8 % 8));
-    }
-
-    /// Notes words of a line as stored.
-    fn stored(&mut self, line: u64, mask: u8) {
-        match self.dirty.last_mut() {
-            Some(last) if *last >> 8 == line => *last |= u64::from(mask),
-            _ => self.dirty.push(line << 8 | u64::from(mask)),
-        }
+        self.dirty.note(at, 8);
     }
 
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
         self.shared.media.write(at, bytes);
-        let (first, end) = (at / 8, (at + bytes.len() as u64).div_ceil(8));
-        for line in first / 8..end.div_ceil(8) {
-            let (from, to) = (first.max(line * 8) % 8, (end - line * 8).min(8));
-            self.stored(line, (0xff >> (8 - to)) & (0xff << from) as u8);
-        }
+        self.dirty.note(at, bytes.len() as u64);
     }
 
     /// Whether what ended at `end` is of no more use to anyone (TREE-2).
@@ -401,7 +393,9 @@ impl<'t> Batch<'t> {
             let room = slot.record_bytes(node.is_leaf());
             let used = if slot.place == 0 { 0 } else { slot.record().saturating_add(room) };
             top = top.max(used);
-            if slot.start == 0 && !self.emptied.contains(&at) && !self.writer.recent.contains(&at) {
+            // BATCH-3 spares fresh slots the search.
+            let fresh = slot.place == 0 || !self.emptied.contains(&at) && !self.writer.recent.contains(&at);
+            if slot.start == 0 && fresh {
                 vacant = vacant.or(Some((index, None)));
                 if slot.place != 0
                     && room >= need
@@ -413,6 +407,9 @@ impl<'t> Batch<'t> {
                 continue;
             }
             taken[append] = (slot.record(), used);
+            if slot.place == 0 {
+                continue; // torn: left to the rebuild (BATCH-3)
+            }
             if slot.start != 0 && !self.view.born(slot.start)
                 || (node.is_leaf()
                     && self.view.ended(slot.end)
@@ -445,7 +442,8 @@ impl<'t> Batch<'t> {
 
     /// Flushes the emptiness of empty slots, for the next version to reuse them (TREE-2).
     fn adopt_empty(&mut self, node: &Node<'_>) {
-        for at in (node.base()..node.count()).filter(|&index| node.start(index) == 0).map(|index| node.slot_at(index)) {
+        let empty = |index: &usize| node.start(*index) == 0 && node.slot(*index).place != 0; // BATCH-3
+        for at in (node.base()..node.count()).filter(empty).map(|index| node.slot_at(index)) {
             self.shared.media.adopt(at, 8);
             self.emptied.insert(at);
         }

@@ -25,7 +25,7 @@ impl Batch<'_> {
         if self.doomed {
             return Err(crate::Error::Doomed);
         }
-        if self.dirty.is_empty() && self.allocated.is_empty() {
+        if self.dirty.is_clean() && self.allocated.is_empty() {
             self.done = true;
             return Ok(Commit { version: self.writer.committed.version, mark: shared.media.mark() });
         }
@@ -42,7 +42,7 @@ impl Batch<'_> {
                 return Err(error);
             }
         }
-        self.flush_dirty();
+        self.dirty.flush(&shared.media);
         if !seeded("tree-commit-unordered") {
             shared.media.fence();
         }
@@ -115,18 +115,6 @@ impl Batch<'_> {
         Ok(())
     }
 
-    pub(crate) fn flush_dirty(&mut self) {
-        self.dirty.sort_unstable();
-        if seeded("tree-dropped-flush") {
-            self.dirty.pop();
-        }
-        for words in self.dirty.chunk_by(|one, next| one >> 8 == next >> 8) {
-            let mask = words.iter().fold(0, |mask, words| mask | *words as u8);
-            self.shared.media.flush_words((words[0] >> 8) * 64, mask);
-        }
-        self.dirty.clear();
-    }
-
     /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5).
     fn apply(&mut self, ops: &[Op]) {
         if !ops.is_empty() {
@@ -148,10 +136,10 @@ impl Batch<'_> {
         for grave in std::mem::take(&mut self.reclaimed).into_iter().rev() {
             self.writer.graveyard.push_front(grave);
         }
-        if self.dirty.is_empty() && self.emptied.is_empty() && self.drops.is_empty() {
+        if self.dirty.is_clean() && self.emptied.is_empty() && self.drops.is_empty() {
             return; // nothing carries this version: the next batch may have it
         }
-        self.flush_dirty();
+        self.dirty.flush(&self.shared.media);
         let mut voids = Voids::clone(&self.shared.voids.load());
         voids.add(version);
         // Damage: the version is void in memory only, so nothing later may commit.
@@ -181,6 +169,7 @@ impl Drop for Batch<'_> {
         if !self.done {
             self.void();
         }
+        self.dirty.clear();
         self.writer.dirty = std::mem::take(&mut self.dirty);
     }
 }

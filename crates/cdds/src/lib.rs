@@ -18,6 +18,7 @@ mod build;
 mod check;
 mod commit;
 mod cursor;
+mod dirty;
 mod error;
 mod hash;
 #[allow(missing_docs)] // documented in docs/formats/tree.md

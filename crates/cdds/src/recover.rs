@@ -126,7 +126,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         long_ledgers: [None, None],
         unfinished: Vec::new(),
         items: Items::default(),
-        dirty: Vec::new(),
+        dirty: Default::default(),
         warm: Default::default(),
     };
     let shared = Shared {

@@ -4,7 +4,8 @@
 //! Steps, each for all keys before the next
 //!   1. from the root, one level down; the first lines of the child are asked for
 //!   2. in the leaf: the lines of fingerprints, appended heads and appended slots
-//!   3. the slots whose fingerprint is the key's, and the end of what has been appended, where the new record will lie
+//!   3. the slots whose fingerprint is the key's, and the end of what has been appended, where the new record will lie; or the
+//!      whole leaf, where there is no slot left
 //!   4. the records of those slots
 //!
 //! What is found is where each key's leaf lies. A put of the same key, in the same order, begins there instead of at the root.
@@ -113,12 +114,17 @@ impl Batch<'_> {
             if let Some(index) = *found {
                 media.prefetch(node.slot_at(index));
             }
-            let ends = (node.base()..node.count()).map(|index| {
-                let slot = node.slot(index);
-                slot.record().saturating_add(slot.record_bytes(true))
-            });
-            let end = ends.filter(|end| *end <= node.size.into()).fold(u64::from(node.base_end), u64::max);
-            ask(media, node.at + end, 3 * LINE);
+            let (mut end, mut full) = (u64::from(node.base_end), true);
+            for slot in (node.base()..node.count()).map(|index| node.slot(index)) {
+                let used = slot.record().saturating_add(slot.record_bytes(true));
+                end = if used <= node.size.into() { end.max(used) } else { end };
+                full &= slot.start != 0;
+            }
+            match full {
+                // All of it is read, to be written anew.
+                true => ask(media, node.at + 4 * LINE, u64::from(node.size).saturating_sub(4 * LINE)),
+                false => ask(media, node.at + end, 3 * LINE),
+            }
         }
         for (node, found) in nodes.iter().zip(matches) {
             if let Some(index) = found {

@@ -268,8 +268,9 @@ fn a_scan_goes_on_behind_a_damaged_record() {
     let kv = Kv::create(&store, "t").unwrap();
     (0..20_u8).for_each(|number| kv.put(&[number], &[number ^ 0x5a; 64]).unwrap());
     let media = store.media();
-    let at = (0..media.len() - 64).step_by(8).find(|&at| media.read_vec(at, 64) == [7 ^ 0x5a; 64]).unwrap();
-    media.write(at, b"!");
+    // Each of its copies: a leaf that was rebuilt has left one behind.
+    let copies = (0..media.len() - 64).step_by(8).filter(|&at| media.read_vec(at, 64) == [7 ^ 0x5a; 64]);
+    copies.collect::<Vec<_>>().iter().for_each(|&at| media.write(at, b"!"));
     for reverse in [false, true] {
         let range = kv.range::<[u8]>(..);
         let entries: Vec<_> = if reverse { range.rev().collect() } else { range.collect() };
