@@ -1,4 +1,5 @@
-//! What a thread has under way in an engine: one context for each engine, kept by the thread.
+//! What a thread has under way in an engine: one context for each engine, kept by the thread. Transactions that are started
+//! by hand bring their own.
 //!
 //! A context outlives its transactions so that its vectors need not be allocated again; it holds no lane between them.
 

@@ -1,33 +1,34 @@
 //! [`Started`]: an outermost transaction that its caller ends by hand: for rooms with bodies and nesting of their own.
 
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::engine::Inner;
 use crate::{Ordered, Result, Tx, Undo};
 use everbyte_media::Section;
-use std::rc::Rc;
+use std::cell::Cell;
+
+thread_local! {
+    /// The context of this thread's last transaction that was started by hand: its vectors need not be allocated again.
+    static SPARE: Cell<Option<Box<Context>>> = const { Cell::new(None) };
+}
 
 /// A transaction under way, started with [`Undo::start`]; rolled back if it is dropped.
 #[must_use = "a transaction that is not committed is rolled back"]
 pub struct Started<'u> {
     inner: &'u Inner,
-    context: Rc<Context>,
+    /// Taken at the end.
+    context: Option<Box<Context>>,
     /// Open until the changes are flushed, so that no page is given back that holds them only in memory.
     section: Option<Section<'u>>,
-    ended: bool,
 }
 
 impl Undo {
-    /// Starts a transaction of this thread; the rest is [`Undo::run_ordered`]'s.
-    ///
-    /// # Panics
-    /// If this thread runs a transaction of this engine already.
+    /// Starts a transaction, which is no part of any other and has no others inside: nesting is the caller's. The rest is
+    /// [`Undo::run_ordered`]'s.
     #[inline]
     pub fn start(&self) -> Started<'_> {
         let inner = &*self.inner;
-        let context = context::mine(inner.number);
-        assert!(context.depth.get() == 0, "TX-1: a transaction inside another is part of it");
-        context.depth.set(1);
-        Started { inner, context, section: Some(inner.media.section()), ended: false }
+        let context = SPARE.take().unwrap_or_default();
+        Started { inner, context: Some(context), section: Some(inner.media.section()) }
     }
 }
 
@@ -35,7 +36,7 @@ impl Started<'_> {
     /// What changes it.
     #[inline(always)]
     pub fn tx(&self) -> Tx<'_> {
-        Tx { inner: self.inner, context: &self.context }
+        Tx { inner: self.inner, context: self.context.as_ref().expect("taken at the end alone") }
     }
 
     /// Commits; ordered on return, nobody may be told before the mark is settled.
@@ -44,11 +45,7 @@ impl Started<'_> {
     /// As [`Undo::run`]'s [`crate::TxError::Engine`].
     #[inline]
     pub fn commit(mut self) -> Result<Ordered<()>> {
-        let doomed = self.end();
-        debug_assert!(!doomed, "nobody nests in a transaction that was started by hand");
-        let committed = self.inner.commit(&self.context);
-        self.section = None;
-        let committed = committed?;
+        let committed = self.end(|inner, context| inner.commit(context))?;
         Ok(Ordered { value: (), mark: committed.mark, hooks: committed.hooks })
     }
 
@@ -57,25 +54,26 @@ impl Started<'_> {
     /// # Errors
     /// [`crate::Error::Log`] if the notes cannot be read: the engine is poisoned.
     pub fn rollback(mut self) -> Result<()> {
-        self.end();
-        self.inner.rollback(&self.context)
+        self.end(|inner, context| inner.rollback(context))
     }
 
+    /// Ends it as `how` does, and keeps the context for the next one.
     #[inline]
-    fn end(&mut self) -> bool {
-        self.ended = true;
-        self.context.depth.set(0);
-        self.context.doomed.replace(false)
+    fn end<T>(&mut self, how: impl FnOnce(&Inner, &Context) -> Result<T>) -> Result<T> {
+        let context = self.context.take().expect("it ends once");
+        let ended = how(self.inner, &context);
+        self.section = None;
+        let _ = SPARE.try_with(|spare| spare.set(Some(context))); // none is kept while the thread ends
+        ended
     }
 }
 
 impl Drop for Started<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.ended {
-            self.end();
+        if self.context.is_some() {
             // Who drops it has something to say already; if this fails, too, the engine is poisoned.
-            let _ = self.inner.rollback(&self.context);
+            let _ = self.end(|inner, context| inner.rollback(context));
         }
     }
 }
