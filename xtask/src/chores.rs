@@ -1,7 +1,7 @@
-//! Chores that run a heavy crate: museum, bench, rivals, fuzz, soak.
+//! Chores that run a heavy crate: museum, bench, rivals, fuzz, schedules, soak.
 
 use crate::shell::{self, Result, as_root, cargo};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Packages that the rivals of the benches need.
 const RIVALS: &[&str] = &[
@@ -52,6 +52,20 @@ pub fn rivals(_words: &[&str]) -> Result {
 /// Fuzzes the parsers of outside bytes.
 pub fn fuzz(words: &[&str]) -> Result {
     release("everbyte-fuzz", words)
+}
+
+/// Orders of threads on typed pools, `--count N` (20,000) of them for each program, other ones each time.
+pub fn schedules(words: &[&str]) -> Result {
+    let count = match words {
+        [] => "20000",
+        ["--count", count] => count,
+        other => return Err(format!("schedules knows --count N, not {other:?}")),
+    };
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+    let seed = since.as_secs().to_string();
+    println!("schedules: {count} each; replay: EVERBYTE_SEED={seed} EVERBYTE_SCHEDULES={count}");
+    let mut command = cargo(&["test", "--release", "--locked", "--package", "everbyte-object", "--lib", "schedules"]);
+    shell::run(command.env("EVERBYTE_SCHEDULES", count).env("EVERBYTE_SEED", seed))
 }
 
 /// Kill -9 loops on real processes, again and again, for `--minutes N` (60).

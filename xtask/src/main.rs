@@ -22,6 +22,7 @@ cargo xtask WORD
   rivals                         install what the rivals of the benches need
   dax                            boot an emulated persistent-memory machine, test there, kill it, check on the host
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
+  schedules [--count N]          threads on typed pools, in many more orders than the tests try
   soak [--minutes N]             load, kill -9, reopen, compare, again and again
 ";
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ["rivals", rest @ ..] => chores::rivals(rest),
         ["dax", rest @ ..] => dax::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
+        ["schedules", rest @ ..] => chores::schedules(rest),
         ["soak", rest @ ..] => chores::soak(rest),
         [] | ["help" | "--help" | "-h", ..] => {
             print!("{HELP}");

@@ -99,7 +99,7 @@ macro_rules! counted {
 
             /// Pointers to the object, as this transaction will leave them: strong ones and weak ones.
             pub fn counts(&self, j: &Journal<P>) -> (u64, u64) {
-                j.running().counts(self.offset.get())
+                j.running().counts(self.offset.get(), $shared)
             }
 
             /// Whether both point to one object.

@@ -15,12 +15,15 @@
 //!            pinned.
 //!   COUNT-3  A volatile weak pointer names an object by a number used once in the process; when the value is dropped,
 //!            or its creation is rolled back, the number is forgotten before the block can be used again.
+//!   COUNT-4  Nobody is told that an object is gone, or what its counts are, before the transaction that has changed them is
+//!            ordered.
 //!
 //! Threads: pins and numbers are shared under their lock, counts under theirs; a lock on counts is taken before pins.
 
 use crate::running::{Drop, Running};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use everbyte_media::seeded;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,10 +131,24 @@ impl Running {
     /// was given that number. If so it is counted, and pinned where threads share it.
     pub(crate) fn upgrade(&self, offset: u64, number: Option<u64>, drop: Drop, shared: bool) -> bool {
         self.tx(); // as in `count`
+        self.met.set(self.met.get() || shared);
+        if self.try_upgrade(offset, number, drop, shared) {
+            return true;
+        }
+        if !shared || seeded("object-gone-early") {
+            return false;
+        }
+        let _still = self.still_counts(); // COUNT-4
+        self.try_upgrade(offset, number, drop, shared)
+    }
+
+    fn try_upgrade(&self, offset: u64, number: Option<u64>, drop: Drop, shared: bool) -> bool {
         let mut table = (shared || number.is_some()).then(|| self.inner().counts.pins.lock());
         if let (Some(number), Some(table)) = (number, &table) {
             let found = table.numbers.get(&offset).filter(|found| found.number == number);
-            if found.is_none_or(|found| found.maker != 0 && found.maker != self.id()) {
+            let is_made =
+                |found: &Number| found.maker == 0 || found.maker == self.id() || seeded("object-promote-early");
+            if !found.is_some_and(is_made) {
                 return false; // dropped, or not committed by whoever makes it
             }
         }
@@ -143,6 +160,7 @@ impl Running {
         if let Some(table) = &mut table
             && shared
             && !changes.pinned.contains(&offset)
+            && !seeded("object-upgrade-unpinned")
         {
             *table.pinned.entry(offset).or_insert(0) += 1; // COUNT-2
             changes.pinned.push(offset);
@@ -152,10 +170,18 @@ impl Running {
         true
     }
 
+    /// Waits for the transaction that changes shared counts at the moment; none does so while the answer lives.
+    #[cold]
+    fn still_counts(&self) -> Option<MutexGuard<'_, ()>> {
+        let is_mine = self.changes.borrow().lock.is_some();
+        (!is_mine).then(|| self.inner().counts.lock.lock())
+    }
+
     /// The number of the object at `offset`, for a volatile weak pointer.
     pub(crate) fn number(&self, offset: u64) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = self.owns(offset, 8);
+        self.met.set(true);
         let mut pins = self.inner().counts.pins.lock();
         let entry = pins.numbers.entry(offset).or_insert_with(|| {
             let maker = if own { self.id() } else { 0 };
@@ -175,7 +201,12 @@ impl Running {
     }
 
     /// The counts of the object at `offset` as this transaction sees them: strong, weak.
-    pub(crate) fn counts(&self, offset: u64) -> (u64, u64) {
+    pub(crate) fn counts(&self, offset: u64, shared: bool) -> (u64, u64) {
+        let _still = shared.then(|| {
+            self.tx(); // there will be something to settle
+            self.met.set(true);
+            self.still_counts() // COUNT-4
+        });
         let changes = self.changes.borrow();
         let (strong, weak) = changes.deltas.get(&offset).map_or((0, 0), |delta| (delta.strong, delta.weak));
         let now = |index, delta| self.word(offset, index).load(Ordering::Acquire).wrapping_add_signed(delta);
@@ -215,12 +246,12 @@ impl Running {
         });
         let words: Vec<(u64, u64)> = words.collect();
         self.tell();
-        if !everbyte_media::seeded("object-count-unlogged") {
+        if !seeded("object-count-unlogged") {
             self.tx().name_ranges(&words).map_err(Error::from)?; // 3
         }
         let mut dead = Vec::new();
         let pins = self.inner().counts.pins.lock();
-        if self.is_blocked(&pins, &deltas) {
+        if self.is_blocked(&pins, &deltas) && !seeded("object-drop-unchecked") {
             return Err(self.contended()); // upgraded since
         }
         for (offset, delta) in &deltas {
@@ -260,6 +291,7 @@ impl Running {
             // SAFETY: the guard is dropped with `self`, and the pool outlives that.
             let shared: &'static Shared = unsafe { &*shared };
             changes.lock = Some(shared.lock.lock());
+            self.met.set(true);
         }
     }
 
@@ -326,9 +358,11 @@ impl Running {
         changes.forgotten.drain(..).for_each(|(offset, number)| {
             pins.numbers.insert(offset, number);
         });
-        changes.numbered.drain(..).for_each(|offset| {
-            pins.numbers.remove(&offset);
-        });
+        if !seeded("object-number-kept") {
+            changes.numbered.drain(..).for_each(|offset| {
+                pins.numbers.remove(&offset);
+            });
+        }
     }
 
     /// After the transaction is ordered, or rolled back: pins and locks fall, what it has made may be promoted.

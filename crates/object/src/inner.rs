@@ -2,12 +2,12 @@
 
 use crate::counts::Shared;
 use crate::locks::Table;
+use crate::sync::{AtomicBool, Mutex, meanwhile};
 use crate::{Error, Result};
 use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::{Claim, Object};
 use everbyte_tx::Undo;
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// An open pool, shared by its root, its tag's slot and its transactions.
 pub(crate) struct Inner {
@@ -22,7 +22,7 @@ pub(crate) struct Inner {
     pub generation: u64,
     pub counts: Shared,
     pub locks: Table,
-    /// The newest transaction that has locked something (LOCK-4).
+    /// The newest transaction that has met others (LOCK-4).
     pub newest: Mutex<Option<Mark>>,
     /// The newest transaction that returned unsettled, and whether there is one.
     pub buffered: Mutex<Option<Mark>>,
@@ -76,6 +76,7 @@ impl Inner {
     }
 
     fn settle(&self, mark: Mark) -> Result<()> {
+        meanwhile();
         self.media().settle(mark).map_err(|error| Error::Tx(error.into()))
     }
 }

@@ -99,7 +99,10 @@ mod pstring;
 mod pvec;
 mod root;
 mod running;
+#[cfg(test)]
+mod schedules;
 mod schema;
+mod sync;
 mod trace;
 mod vcell;
 mod wrapper;

@@ -7,20 +7,23 @@
 //!   LOCK-1  A lock falls after its transaction is ordered, or rolled back.
 //!   LOCK-2  A lane is taken before the first lock, so nobody waits for a lane while holding a lock.
 //!   LOCK-3  While a guard that can change a value lives, there is no other guard of that value.
-//!   LOCK-4  Whoever has held a lock settles the newest commit before it returns: it may have seen it.
+//!   LOCK-4  Whoever has been where others are, at a lock, a shared count or a volatile weak pointer, settles the newest
+//!           commit of those who were before it returns: it may have seen it.
 //!
 //! Threads: any. The order in which locks are taken is the program's care.
 
 use crate::counts::ByPlace;
 use crate::running::Running;
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
+use everbyte_media::seeded;
 use std::collections::hash_map::Entry;
 
-const SHARDS: usize = 64;
+/// One shard where schedules are tried: all should meet there.
+const SHARD_BITS: u32 = if cfg!(test) { 0 } else { 6 };
 
 /// The table.
 pub(crate) struct Table {
-    shards: [Shard; SHARDS],
+    shards: [Shard; 1 << SHARD_BITS],
 }
 
 #[derive(Default)]
@@ -85,7 +88,8 @@ impl Default for Table {
 
 impl Table {
     fn shard(&self, key: usize) -> &Shard {
-        &self.shards[((key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
+        let hash = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(hash >> 1 >> (63 - SHARD_BITS)) as usize]
     }
 
     fn acquire(&self, key: usize, mode: Mode) {
@@ -105,7 +109,7 @@ impl Table {
     /// The only reader becomes the writer.
     fn raise(&self, key: usize) -> bool {
         let mut locks = self.shard(key).locks.lock();
-        let alone = locks.states.get(&key) == Some(&State::Read(1));
+        let alone = locks.states.get(&key) == Some(&State::Read(1)) || seeded("object-raise-beside");
         if alone {
             locks.states.insert(key, State::Written);
         }
@@ -120,8 +124,10 @@ impl Table {
             Some(_) => drop(locks.states.remove(&key)),
             None => unreachable!("LOCK-1: a lock falls once"),
         }
-        if locks.waiting > 0 {
-            shard.freed.notify_all();
+        if locks.waiting > 0 && seeded("object-wake-one") {
+            shard.freed.notify_one();
+        } else if locks.waiting > 0 {
+            shard.freed.notify_all(); // who waits for another lock of the shard is among them
         }
     }
 }
@@ -176,6 +182,7 @@ impl Running {
         }
         let shared = self.contains(at, 1);
         if shared {
+            self.met.set(true);
             if let Err(error) = self.tx().take_lane() {
                 drop(locks);
                 self.stop(error.into()); // LOCK-2
@@ -197,12 +204,6 @@ impl Running {
         for mine in self.locks.borrow_mut().drain(..).filter(|mine| mine.shared) {
             self.inner().locks.release(mine.key);
         }
-    }
-
-    /// Whether the transaction holds a lock that others could have held before (LOCK-4).
-    #[inline]
-    pub(crate) fn has_locked(&self) -> bool {
-        !self.locks.borrow().is_empty()
     }
 }
 

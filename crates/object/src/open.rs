@@ -18,11 +18,11 @@ use crate::locks::Table;
 use crate::pool::In;
 use crate::running::{self, Running};
 use crate::schema::Schema;
+use crate::sync::{AtomicBool, Mutex, RwLockWriteGuard};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root};
 use everbyte_media::seeded;
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Undo;
-use parking_lot::{Mutex, RwLockWriteGuard};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
@@ -151,7 +151,7 @@ fn attach(object: Object, generation: u64) -> Result<Inner> {
         locks: Table::default(),
         newest: Mutex::new(None),
         buffered: Mutex::new(None),
-        is_buffered: false.into(),
+        is_buffered: AtomicBool::new(false),
         object,
     })
 }

@@ -10,9 +10,9 @@
 
 use crate::inner::Inner;
 use crate::running::Current;
+use crate::sync::RwLock;
 use crate::{Error, InTx, Journal, PSafe, PoolOptions, Result, Root, TryError, open, running};
 use everbyte_store::Store;
-use parking_lot::RwLock;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::marker::PhantomData;

@@ -45,6 +45,8 @@ pub(crate) struct Running {
     drops: RefCell<Drops>,
     pub changes: RefCell<Changes>,
     pub locks: RefCell<Vec<Mine>>,
+    /// It has been where others are, too: at a lock, a shared count, a volatile weak pointer (LOCK-4).
+    pub met: Cell<bool>,
     /// By buffer: elements that were there before the transaction; what lies behind them may be overwritten unnoted.
     pub floors: RefCell<ByPlace<u64, u64>>,
     /// The engine's transaction was started: there may be something to release.
@@ -81,6 +83,7 @@ impl Running {
             drops: RefCell::default(),
             changes: RefCell::default(),
             locks: RefCell::default(),
+            met: Cell::new(false),
             floors: RefCell::default(),
             worked: false,
         }
