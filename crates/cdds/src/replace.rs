@@ -153,8 +153,8 @@ impl<'t> Batch<'t> {
         if old.birth() == self.view.version { self.release(old.at) } else { Ok(()) }
     }
 
-    #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
     /// Where to cut: not at all, or into two when more are live than a new node may start with (CDDS: 4 m of capacity 5 m).
+    #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
     fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
         let count = items.list.len();
         let most = if old.is_leaf() { LEAF_BASE_MAX } else { INNER_BASE_MAX - 2 };

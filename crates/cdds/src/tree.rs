@@ -5,15 +5,15 @@
 //!      state and its ledger too
 //!   2. fence
 //!   3. the commit word (v and which state counts) stored and flushed
-//!   4. fence: nothing later survives without the commit
+//!   4. fence: nothing later survives without the commit; where a fence settles too, v is published here
 //!   5. the ledger applied: bits of the heap, slots emptied; flushed, ordered by the fence of the next version
-//!   6. barrier (`Tree::settle`), then v is published and readers see it
+//!   6. elsewhere the barrier (`Tree::settle`), then v is published and readers see it
 //!
 //! Invariants
 //!   TREE-1  Nothing that a committed version sees is overwritten: only empty slots, end stamps and `order` change.
 //!   TREE-2  A slot is reused only after an earlier fence has ordered its emptiness, and is emptied only when its end
 //!           is at or below the oldest version that is published or pinned.
-//!   TREE-3  Readers see settled versions only; versions are published in order, after the barrier.
+//!   TREE-3  Readers see settled versions only; versions are published in order, after what settles them.
 //!   TREE-4  A block is freed once: with the dead entry that owns it. An entry that is live when its node is replaced
 //!           has moved, and the copy owns.
 //!   TREE-5  A ledger is replayed only for the version it belongs to. Earlier ones have been applied: their effects were

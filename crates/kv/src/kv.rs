@@ -218,7 +218,8 @@ impl Batch<'_> {
         self.tree.is_empty()
     }
 
-    /// Commits: ordered before all later writes. Durable and visible once [`Kv::settle`] has returned.
+    /// Commits: ordered before all later writes. Durable and visible once [`Kv::settle`] has returned, or earlier: at once on
+    /// media whose fences settle.
     ///
     /// # Errors
     /// Out of space, an earlier error of this batch: nothing happened.
