@@ -13,19 +13,24 @@ pub struct Process {
     pub address: String,
 }
 
-/// The `everbyte` program beside the running test, built now if it is not.
+/// The `everbyte` program.
 pub fn everbyte() -> PathBuf {
+    program("everbyte-cli", "everbyte")
+}
+
+/// A program of a package, beside the running test, built now if it is not.
+pub fn program(package: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--package", "everbyte-cli", "--manifest-path"]);
+    build.args(["build", "--quiet", "--package", package, "--bin", name, "--manifest-path"]);
     build.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"));
     build.arg("--target-dir").arg(folder.parent().expect("target"));
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }
-    assert!(build.status().expect("cargo").success(), "everbyte cannot be built");
-    folder.join("everbyte")
+    assert!(build.status().expect("cargo").success(), "{name} cannot be built");
+    folder.join(name)
 }
 
 fn serve(program: &Path, store: &Path) -> Child {

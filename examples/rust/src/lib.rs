@@ -15,6 +15,7 @@ struct Manual;
 
 use everbyte::{CreateOptions, Options, Store};
 use std::error::Error;
+use std::fs;
 use std::path::Path;
 
 /// What the programs return.
@@ -26,10 +27,16 @@ pub type Outcome = Result<(), Box<dyn Error>>;
 /// If it can neither be opened nor made.
 pub fn store(path: impl AsRef<Path>) -> Result<Store, Box<dyn Error>> {
     let path = path.as_ref();
-    if path.exists() {
-        return Ok(Store::open(path, &Options::default())?);
+    if !path.exists() {
+        // Made beside its place and put there whole: a program that is killed meanwhile makes it the next time.
+        let new = path.with_extension("new");
+        if new.exists() {
+            fs::remove_file(&new)?;
+        }
+        Store::create(&new, &CreateOptions::default())?.close()?;
+        fs::rename(new, path)?;
     }
-    Ok(Store::create(path, &CreateOptions::default())?)
+    Ok(Store::open(path, &Options::default())?)
 }
 
 /// The arguments: the store's path, and what follows it.

@@ -1,6 +1,7 @@
 //! How often each word occurs in files: a producer reads them, consumers count, and a run that was stopped goes on.
 //!
-//! `word_count STORE [--stop COUNT] [--consumers COUNT] FILE ..` prints the ten most frequent words.
+//! `word_count STORE [--stop COUNT] [--consumers COUNT] [--most COUNT] FILE ..` prints the most frequent words, ten if you do
+//! not say how many.
 //!
 //! A chunk of text is booked together with its counts, so it is counted once whatever happens. Buckets are locked one at a time, in
 //! order: consumers meet only where words share a bucket.
@@ -100,7 +101,7 @@ fn chunks(mut text: &str) -> Vec<&str> {
 }
 
 fn main() -> Outcome {
-    let (path, mut words) = arguments("word_count STORE [--stop COUNT] [--consumers COUNT] FILE ..")?;
+    let (path, mut words) = arguments("word_count STORE [--stop COUNT] [--consumers COUNT] [--most COUNT] FILE ..")?;
     let mut option = |name: &str| -> Result<Option<usize>, Box<dyn std::error::Error>> {
         let Some(at) = words.iter().position(|word| word == name) else { return Ok(None) };
         let mut pair = words.drain(at..(at + 2).min(words.len())).skip(1);
@@ -108,6 +109,7 @@ fn main() -> Outcome {
     };
     let stop = option("--stop")?.unwrap_or(usize::MAX);
     let consumers = option("--consumers")?.unwrap_or(2);
+    let most = option("--most")?.unwrap_or(10);
     let store = store(path)?;
     let counts = Words::open_or_create::<Counts<Words>>(&store, "words", |_| Counts::new())?;
 
@@ -141,7 +143,7 @@ fn main() -> Outcome {
         Ok(results.sum::<everbyte::Result<usize>>()?)
     })?;
     let all = counts.tx(|j, counts| counts.all(j))?;
-    for (count, word) in all.iter().take(10) {
+    for (count, word) in all.iter().take(most) {
         println!("{count:7} {word}");
     }
     let total: u64 = all.iter().map(|(count, _)| count).sum();
