@@ -2,7 +2,7 @@
 
 use crate::{Case, TOTAL, object_maps, object_types};
 use everbyte_media::Media;
-use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, pool};
+use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, UntypedPool, pool};
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
 
@@ -84,11 +84,20 @@ pub(crate) fn open<R: PSafe<Explored>>(media: &Media) -> Result<Root<R, Explored
     Explored::open::<R>(&store, "graph").map_err(|error| error.to_string())
 }
 
-/// [`open`] after a crash: checked deeply, and of use again.
+/// [`open`] after a crash: checked deeply, by its types and by its description alone, and of use again.
 pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<Root<R, Explored>, String> {
+    let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+    let by_text = UntypedPool::open(&store, "graph").map_err(|error| error.to_string())?.examine(&|_| ());
+    drop(store);
     let root = open::<R>(media)?;
     seen.recovered();
-    let mut findings = root.check().map_err(|error| error.to_string())?;
+    let by_types = root.examine(&|_| ()).map_err(|error| error.to_string())?;
+    // What the description does not explain, the other walk takes apart; they still agree on what is wrong.
+    let agree = if by_text.unread.is_empty() { by_text == by_types } else { by_text.is_clean() == by_types.is_clean() };
+    if !agree {
+        return Err(format!("by the types: {by_types:?}, by the description: {by_text:?}"));
+    }
+    let mut findings = by_types.findings();
     findings.extend(root.store().check());
     findings.retain(|finding| finding.kind != FindingKind::Note);
     if findings.is_empty() { Ok(root) } else { Err(format!("check: {findings:?}")) }

@@ -83,9 +83,12 @@ fn trace(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool: &Ident) -
             let members = members(&data.fields);
             let lines = data.fields.iter().zip(&members).map(|(field, member)| {
                 let of = &field.ty;
+                let label = quote!(#member).to_string();
                 quote! {
+                    tracer.enter(#label);
                     // SAFETY: a field of the bytes at `this`.
                     unsafe { <#of as #object::PSafe<#pool>>::trace(&raw const (*this).#member, tracer) };
+                    tracer.leave();
                 }
             });
             // A macro below this one may add fields that it has not seen: then the pattern does not compile.
@@ -108,12 +111,17 @@ fn trace_enum(input: &DeriveInput, data: &DataEnum, repr: &Repr, object: &TokenS
         let ident = &variant.ident;
         let members = members(&variant.fields);
         let names: Vec<Ident> = (0..members.len()).map(|index| format_ident!("field_{index}")).collect();
+        let labels: Vec<String> = members.iter().map(|member| format!("{ident}.{}", quote!(#member))).collect();
         let of: Vec<&Type> = types_of(&variant.fields);
         let pattern = quote_spanned!(name.span()=> #name::#ident { #(#members: #names,)* });
         quote! {
             #pattern => {
-                // SAFETY: fields of the bytes at `this`.
-                #(unsafe { <#of as #object::PSafe<#pool>>::trace(#names, tracer) };)*
+                #(
+                    tracer.enter(#labels);
+                    // SAFETY: a field of the bytes at `this`.
+                    unsafe { <#of as #object::PSafe<#pool>>::trace(#names, tracer) };
+                    tracer.leave();
+                )*
             }
         }
     });

@@ -1,49 +1,26 @@
-//! The deep check of a pool: what can be reached from the root, against what the heap says is allocated.
+//! The deep check of an open pool, by the tracers of its own types.
 //!
-//! Steps:
-//!   1. the root and everything it points to is traced; no pointer is followed that leads to no block
-//!   2. a block with two owners, or an owner of another kind, is reported
-//!   3. the heap's own check hears what was reached: what is allocated besides has leaked
-//!
-//! Threads: nobody may change the pool meanwhile; [`crate::Root::check`] sees to it by running as a transaction, and the
+//! Threads: nobody may change the pool meanwhile; [`crate::Root::examine`] sees to it by running as a transaction, and the
 //! caller by the locks of its own program.
 
+use crate::deep;
+use crate::deep::guess::name_leaks;
+use crate::deep::report::Report;
+use crate::deep::types::Types;
+use crate::described::Described;
 use crate::inner::Inner;
-use crate::layout::{HEADER, Header};
-use crate::{MemPool, PSafe, Tracer};
-use everbyte_store::{Finding, FindingKind};
-use std::collections::BTreeSet;
+use crate::layout::{FORMAT, HEADER, Header};
+use crate::{MemPool, PSafe, Schema, Tracer};
 
 /// Checks the pool whose root of type `R` lies at `root` from the base.
-pub(crate) fn check<R: PSafe<P>, P: MemPool>(inner: &Inner, root: u64) -> Vec<Finding> {
-    let mut tracer = Tracer::new(inner);
-    tracer.owned::<R, P>(root); // 1
-    tracer.run();
-    let prime = inner.object.prime();
+pub(crate) fn examine<R: PSafe<P>, P: MemPool>(inner: &Inner, root: u64, progress: &dyn Fn(u64)) -> Report {
+    let (heap, prime) = (inner.undo.heap(), inner.object.prime());
     let header: Header = inner.media().get(prime + HEADER);
-    let mut findings = Vec::new();
-    let mut add = |kind, at, detail: String| {
-        findings.push(Finding { room: "object", kind, at, object: Some(inner.object.name().into()), detail });
-    };
-    for (at, what) in &tracer.faults {
-        add(FindingKind::Damage, *at, what.clone());
-    }
-    for (at, met) in &tracer.met {
-        if met.owned > 1 || met.owned == 1 && met.strong + met.weak > 0 {
-            add(FindingKind::DoubleUse, *at, format!("a block with {} owners", met.owned + met.strong + met.weak)); // 2
-        }
-    }
-    for (at, (strong, weak)) in &tracer.counts {
-        let met = tracer.met[at];
-        if (*strong, *weak) != (met.strong, met.weak) {
-            let (found, whole) = ((met.strong, met.weak), (strong, weak));
-            let detail = format!("its counts say {whole:?} strong and weak pointers, and {found:?} were found");
-            add(FindingKind::Damage, *at, detail);
-        }
-    }
-    let mut reachable: BTreeSet<u64> = tracer.met.keys().copied().collect();
-    reachable.insert(prime + header.schema);
-    reachable.insert(inner.undo.lanes_at());
-    findings.extend(inner.undo.heap().check(Some(&reachable))); // 3
-    findings
+    let own = [prime + header.schema, inner.undo.lanes_at()];
+    let mut report = deep::examine(heap, &own, heap.check(None), progress, |walk| {
+        Tracer::new(inner, walk).run::<R, P>(prime + HEADER, root)
+    });
+    let described = Described::parse(&Schema::of::<R, P>().text(FORMAT)).unwrap_or_default();
+    name_leaks(&mut report, heap, &Types::new(&described).0);
+    report
 }

@@ -3,6 +3,7 @@
 macro_rules! counted {
     ($(#[$about:meta])* $Name:ident, $shared:literal, $kind:literal) => {
         use crate::counts::Counted;
+        use crate::deep::walk::Owner;
         use crate::pbox::nonzero;
         use crate::schema::{Schema, TypeName};
         use crate::{In, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
@@ -192,8 +193,7 @@ macro_rules! counted {
 
             unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
                 // SAFETY: the caller's: `this` holds a word.
-                let word = unsafe { this.cast::<u64>().read() };
-                tracer.counted::<T, P>(word, true);
+                unsafe { tracer.counted::<T, P>(this.cast(), $kind, Owner::Strong) };
             }
         }
 
@@ -209,8 +209,7 @@ macro_rules! counted {
 
             unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
                 // SAFETY: the caller's: `this` holds a word.
-                let word = unsafe { this.cast::<u64>().read() };
-                tracer.counted::<T, P>(word, false);
+                unsafe { tracer.counted::<T, P>(this.cast(), concat!($kind, "Weak"), Owner::Weak) };
             }
         }
 

@@ -44,7 +44,7 @@ pub(crate) fn is_own(name: &str) -> bool {
 }
 
 /// A description taken apart.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Described {
     /// The name of the root's type.
     pub root: String,

@@ -77,6 +77,7 @@ mod cell;
 mod check;
 mod counted;
 mod counts;
+mod deep;
 mod derived;
 mod described;
 mod error;
@@ -104,12 +105,14 @@ mod schedules;
 mod schema;
 mod sync;
 mod trace;
+mod untyped;
 mod vcell;
 mod wrapper;
 
 pub use cell::PCell;
 pub use counted::parc::{self, Parc};
 pub use counted::prc::{self, Prc};
+pub use deep::report::{Fault, FaultKind, Leak, Report, Total};
 pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
 pub use hash_map::PHashMap;
@@ -129,6 +132,7 @@ pub use pvec::PVec;
 pub use root::Root;
 pub use schema::{Schema, Shape, TypeName};
 pub use trace::Tracer;
+pub use untyped::UntypedPool;
 pub use vcell::VCell;
 
 /// What the macros of this crate write; no part of its interface.

@@ -121,7 +121,7 @@ const fn none_of<T>(at: usize, bytes: usize) -> u64 {
 
 /// # Safety
 /// `bytes` set bytes, 8 at most, lie at `at`.
-const unsafe fn number(at: *const u8, bytes: usize) -> u64 {
+pub(crate) const unsafe fn number(at: *const u8, bytes: usize) -> u64 {
     let (mut number, mut index) = (0, 0);
     while index < bytes {
         // SAFETY: the caller's.

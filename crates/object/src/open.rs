@@ -80,9 +80,7 @@ pub(crate) fn create<R: PSafe<In<'static, G>>, G: PoolTag>(
 pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, In<'static, G>>> {
     let slot = G::slot();
     let mut bound = lock::<G>()?;
-    let object = store.object(name)?;
-    object.require_engine(Engine::Undo)?;
-    let inner = attach(object, 0)?;
+    let inner = attach_untyped(store, name)?;
     let header = read_header(&inner)?;
     let wanted = Schema::of::<R, In<'static, G>>().text(header.format);
     let found = description(&inner, &header)?;
@@ -135,6 +133,13 @@ fn format(object: &Object, options: &PoolOptions) -> Result<()> {
     Ok(())
 }
 
+/// [`attach`] for somebody who does not know the root's type.
+pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<Inner> {
+    let object = store.object(name)?;
+    object.require_engine(Engine::Undo)?;
+    attach(object, 0)
+}
+
 /// Recovers the object and finds where it is mapped.
 fn attach(object: Object, generation: u64) -> Result<Inner> {
     let claim = object.claim()?;
@@ -175,7 +180,7 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) 
     }
 }
 
-fn read_header(inner: &Inner) -> Result<Header> {
+pub(crate) fn read_header(inner: &Inner) -> Result<Header> {
     let at = inner.object.prime() + HEADER;
     let header: Header = inner.media().get(at);
     let object = || inner.object.name().to_string();
@@ -195,7 +200,7 @@ fn read_header(inner: &Inner) -> Result<Header> {
 }
 
 /// The description of the root's type, as the pool has it.
-fn description(inner: &Inner, header: &Header) -> Result<String> {
+pub(crate) fn description(inner: &Inner, header: &Header) -> Result<String> {
     let at = inner.object.prime().saturating_add(header.schema);
     let size = inner.undo.heap().size_of(at).unwrap_or(0);
     if header.schema_len > size.min(SCHEMA_MAX) {

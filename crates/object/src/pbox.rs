@@ -130,8 +130,7 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for Pbox<T, P> {
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         // SAFETY: the caller's: `this` holds a word.
-        let word = unsafe { this.cast::<u64>().read() };
-        tracer.owned::<T, P>(word);
+        unsafe { tracer.owned::<T, P>(this.cast()) };
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`PSafe`]: what may lie in a pool.
 
-use crate::niche::Tag;
+use crate::niche::{Tag, number};
 use crate::schema::{Schema, Shape, TypeName};
 use crate::{MemPool, Niche, Tracer};
 
@@ -111,12 +111,30 @@ unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
     }
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
-        // SAFETY: the caller's. An `Option` of a pointer is a word that any bits are valid for; of others the tag is
-        // trusted, and the value is looked at by its own type.
-        if let Some(value) = unsafe { &*this } {
-            // SAFETY: a part of the bytes at `this`.
-            unsafe { T::trace(value, tracer) }
-        }
+        let value = match const { Tag::of::<T, P>() } {
+            Tag::Before { value } => {
+                // SAFETY: the caller's: the first byte of the bytes at `this`.
+                match unsafe { this.cast::<u8>().read() } {
+                    0 => return,
+                    1 => this.wrapping_byte_add(value).cast(),
+                    _ => return tracer.invalid(this.cast(), "not a variant of `Option`"),
+                }
+            }
+            Tag::Inside { at, bytes, none } => {
+                // SAFETY: the caller's: inside the bytes at `this`, which were all stored once.
+                match unsafe { number(this.cast::<u8>().wrapping_add(at), bytes) } {
+                    found if found == none => return,
+                    _ => this.cast(),
+                }
+            }
+            // SAFETY: the caller's; the tag is trusted, and the value is looked at by its own type.
+            Tag::Unknown => match unsafe { &*this } {
+                Some(value) => &raw const *value,
+                None => return,
+            },
+        };
+        // SAFETY: a part of the bytes at `this`.
+        unsafe { T::trace(value, tracer) }
     }
 }
 
@@ -132,8 +150,10 @@ unsafe impl<P: MemPool, T: PSafe<P>, const N: usize> PSafe<P> for [T; N] {
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         for index in 0..N {
+            tracer.enter_index(index);
             // SAFETY: an element of the bytes at `this`.
-            unsafe { T::trace(this.cast::<T>().wrapping_add(index), tracer) }
+            unsafe { T::trace(this.cast::<T>().wrapping_add(index), tracer) };
+            tracer.leave();
         }
     }
 }
@@ -166,8 +186,12 @@ macro_rules! tuple {
             }
 
             unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
-                // SAFETY: fields of the bytes at `this`.
-                $(unsafe { $t::trace(&raw const (*this).$index, tracer) };)*
+                $(
+                    tracer.enter(stringify!($index));
+                    // SAFETY: a field of the bytes at `this`.
+                    unsafe { $t::trace(&raw const (*this).$index, tracer) };
+                    tracer.leave();
+                )*
             }
         }
     };

@@ -116,11 +116,8 @@ unsafe impl<P: MemPool> PSafe<P> for PString<P> {
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         // SAFETY: the caller's: any bits are three numbers.
-        let [offset, len, cap] = unsafe { this.cast::<[u64; 3]>().read() };
-        if len > cap || offset == 0 && cap > 0 {
-            return tracer.invalid(this.cast(), "text longer than its block");
-        }
-        tracer.text(offset, len, cap);
+        let words = unsafe { this.cast::<[u64; 3]>().read() };
+        tracer.text::<P>(this.cast(), words);
     }
 }
 

@@ -404,11 +404,8 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVec<T, P> {
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         // SAFETY: the caller's: any bits are three numbers.
-        let [offset, len, cap] = unsafe { this.cast::<[u64; 3]>().read() };
-        if len > cap && Self::SIZE > 0 || offset == 0 && cap > 0 {
-            return tracer.invalid(this.cast(), "a vector longer than its block");
-        }
-        tracer.array::<T, P>(offset, len, cap);
+        let words = unsafe { this.cast::<[u64; 3]>().read() };
+        tracer.array::<T, P>(this.cast(), words);
     }
 }
 

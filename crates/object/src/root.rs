@@ -2,7 +2,7 @@
 
 use crate::inner::Inner;
 use crate::running;
-use crate::{In, InTx, Journal, MemPool, PSafe, PoolTag, Result, TryError, pool};
+use crate::{In, InTx, Journal, MemPool, PSafe, PoolTag, Report, Result, TryError, pool};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -114,12 +114,21 @@ impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
     }
 
     /// Checks the whole pool: every pointer that the root can reach, and that nothing is allocated besides. An empty list:
-    /// all is well. Costs what the pool holds.
+    /// all is well. Costs what the pool holds. [`Root::examine`] says more.
     ///
     /// # Errors
     /// As [`Root::tx`]. Other threads must not change the pool meanwhile, or may be reported for it.
     pub fn check(&self) -> Result<Vec<everbyte_store::Finding>> {
-        self.tx_any(|_, _| crate::check::check::<R, In<'static, G>>(&self.inner, self.offset))
+        Ok(self.examine(&|_| ())?.findings())
+    }
+
+    /// What the root can reach, what has leaked, and what is wrong, with the way to it from the root. `progress` hears now
+    /// and then how many blocks were met.
+    ///
+    /// # Errors
+    /// As [`Root::check`].
+    pub fn examine(&self, progress: &dyn Fn(u64)) -> Result<Report> {
+        self.tx_any(|_, _| crate::check::examine::<R, In<'static, G>>(&self.inner, self.offset, progress))
     }
 
     /// The pool's name in its store.

@@ -1,0 +1,167 @@
+//! [`Report`]: what a deep check has found, for programs and for tools.
+
+use everbyte_heap::Block;
+use everbyte_store::{Finding, FindingKind};
+use std::collections::BTreeMap;
+
+/// How many blocks, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// How many.
+    pub blocks: u64,
+    /// Usable bytes of all.
+    pub bytes: u64,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, block: &Block) {
+        self.blocks += 1;
+        self.bytes += block.size;
+    }
+}
+
+impl std::fmt::Display for Total {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} blocks of {} bytes", self.blocks, self.bytes)
+    }
+}
+
+/// What is wrong with something that the root can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// A pointer that leads to no block of its size.
+    Pointer,
+    /// Bytes that are no value of their type.
+    Value,
+    /// A block with owners that cannot be beside each other.
+    Owners,
+    /// A counted object whose counts are not those of the pointers to it: strong and weak each.
+    Counts {
+        /// As they stand.
+        stored: (u64, u64),
+        /// As pointers were found.
+        found: (u64, u64),
+    },
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// Where in the store: of a pointer or a value its own place, else of the block.
+    pub at: u64,
+    /// How to get there from the root; several where a block is reached in several ways.
+    pub paths: Vec<String>,
+    /// In words.
+    pub detail: String,
+}
+
+impl Fault {
+    /// Whether the walk knew where to go on all the same.
+    pub(crate) fn is_followed(&self) -> bool {
+        matches!(self.kind, FaultKind::Counts { stored: (strong, _), found } if strong > 0 || found.0 == 0)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.paths.join(", "), self.detail)
+    }
+}
+
+/// What a deep check of a pool has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The pool.
+    pub object: String,
+    /// What the root can reach, and the pool's own blocks.
+    pub reached: Total,
+    /// Allocated, and nobody points to it.
+    pub leaked: Total,
+    /// Allocated, not reached, and perhaps in use all the same: by something that could not be followed.
+    pub unsure: Total,
+    /// What is wrong with what the root can reach.
+    pub faults: Vec<Fault>,
+    /// Faults beyond those.
+    pub faults_left_out: u64,
+    /// Types whose values could not be taken apart, and how many were met.
+    pub unread: Vec<(String, u64)>,
+    /// What the heap says of itself.
+    pub heap: Vec<Finding>,
+    /// The blocks of `leaked` and `unsure`, in the order of addresses; `true`: leaked.
+    pub(crate) unreached: Vec<(Block, bool)>,
+    /// What leaked blocks look like.
+    pub(crate) likes: BTreeMap<u64, Vec<String>>,
+}
+
+/// A block that nobody points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leak<'r> {
+    /// Where in the store.
+    pub at: u64,
+    /// Usable bytes.
+    pub bytes: u64,
+    /// The types of this pool that it could hold, if they are few.
+    pub looks_like: &'r [String],
+}
+
+impl std::fmt::Display for Leak<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes are allocated and nobody points to them", self.bytes)?;
+        if self.looks_like.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; they could be a {}", self.looks_like.join(" or a "))
+        }
+    }
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings().iter().all(|finding| finding.kind == FindingKind::Note)
+    }
+
+    /// The blocks of `leaked`.
+    pub fn leaks(&self) -> impl Iterator<Item = Leak<'_>> {
+        self.unreached.iter().filter(|(_, is_leaked)| *is_leaked).map(|(block, _)| self.leak(block))
+    }
+
+    fn leak(&self, block: &Block) -> Leak<'_> {
+        Leak { at: block.at, bytes: block.size, looks_like: self.likes.get(&block.at).map_or(&[], Vec::as_slice) }
+    }
+
+    /// Everything, as every room's check says it.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut add = |kind, at, detail: String| {
+            findings.push(Finding { room: "object", kind, at, object: Some(self.object.clone()), detail });
+        };
+        for fault in &self.faults {
+            let kind = if fault.kind == FaultKind::Owners { FindingKind::DoubleUse } else { FindingKind::Damage };
+            add(kind, fault.at, fault.to_string());
+        }
+        if self.faults_left_out > 0 {
+            add(FindingKind::Damage, 0, format!("and {} faults more", self.faults_left_out));
+        }
+        for (block, is_leaked) in &self.unreached {
+            let Block { at, size } = *block;
+            if *is_leaked {
+                add(FindingKind::Leak, at, self.leak(block).to_string());
+            } else {
+                let detail =
+                    "bytes are allocated; they have leaked, unless something that cannot be followed leads there";
+                add(FindingKind::Note, at, format!("{size} {detail}"));
+            }
+        }
+        for (of, count) in &self.unread {
+            let detail =
+                format!("{count} values of type `{of}` cannot be taken apart: what they may point to counts as in use");
+            add(FindingKind::Note, 0, detail);
+        }
+        findings.extend(self.heap.iter().cloned());
+        findings
+    }
+}

@@ -1,0 +1,68 @@
+//! [`UntypedPool`]: a pool without its program, walked by the description that lies in it.
+
+use crate::deep::guess::name_leaks;
+use crate::deep::reader::Reader;
+use crate::deep::report::{Report, Total};
+use crate::deep::types::Types;
+use crate::deep::{self};
+use crate::described::Described;
+use crate::inner::Inner;
+use crate::layout::Header;
+use crate::{Result, open};
+use everbyte_store::Store;
+
+/// An open pool whose types nobody here knows: for tools.
+pub struct UntypedPool {
+    inner: Inner,
+    header: Header,
+    description: String,
+}
+
+impl UntypedPool {
+    /// Opens the pool named `name` as [`crate::Pool::open`] does, whatever its root's type. Volatile state of earlier
+    /// openings stays as it is.
+    ///
+    /// # Errors
+    /// [`crate::Error::Store`] if there is no such object or somebody has it open; [`crate::Error::NotTyped`] if it is no
+    /// pool; [`crate::Error::Damaged`], [`crate::Error::Tx`] if it cannot be read or recovered.
+    pub fn open(store: &Store, name: &str) -> Result<UntypedPool> {
+        let inner = open::attach_untyped(store, name)?;
+        let header = open::read_header(&inner)?;
+        let description = open::description(&inner, &header)?;
+        Ok(UntypedPool { inner, header, description })
+    }
+
+    /// The text that says what the pool holds: docs/formats/object.md.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What the heap says is allocated.
+    ///
+    /// # Errors
+    /// [`crate::Error::Tx`] if its tables are damaged.
+    pub fn allocated(&self) -> Result<Total> {
+        let usage = self.inner.undo.heap().usage().map_err(everbyte_tx::Error::from)?;
+        Ok(Total { blocks: usage.blocks, bytes: usage.allocated })
+    }
+
+    /// As [`crate::Root::examine`], by the description alone. What that does not explain is searched word by word, and
+    /// whatever such a word could mean counts as in use.
+    pub fn examine(&self, progress: &dyn Fn(u64)) -> Report {
+        let undo = &self.inner.undo;
+        let described = Described::parse(&self.description).unwrap_or_default();
+        let (types, root) = Types::new(&described);
+        let own = [self.inner.object.prime() + self.header.schema, undo.lanes_at()];
+        let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk| {
+            Reader { walk, types: &types }.run(root, self.header.root)
+        });
+        name_leaks(&mut report, undo.heap(), &types);
+        report
+    }
+}
+
+impl std::fmt::Debug for UntypedPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "UntypedPool({})", self.inner.object.name())
+    }
+}
