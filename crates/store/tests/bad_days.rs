@@ -1,5 +1,8 @@
 //! Full disks, failing syncs, read-only places, second openers, and files changed behind our back.
 
+mod common;
+
+use common::copy_sparsely;
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_sim::{FaultReport, Image, fault_loop};
 use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, ObjectOptions, Store};
@@ -174,12 +177,7 @@ fn a_copy_for_which_the_disk_has_no_room_is_refused_and_nothing_changes() {
         sparse.close().unwrap();
         let identity = sparse.identity();
         drop(sparse);
-        let bytes = fs::read(source.with_extension("sparse")).unwrap();
-        let copy = File::create(mount.path()).unwrap();
-        copy.set_len(bytes.len() as u64).unwrap();
-        for (page, bytes) in bytes.chunks(4096).enumerate().filter(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)) {
-            copy.write_all_at(bytes, page as u64 * 4096).unwrap();
-        }
+        copy_sparsely(&source.with_extension("sparse"), &mount.path());
         let error = Store::open_rebased(&mount.path(), &options(backend)).unwrap_err();
         assert!(matches!(error, Error::OutOfSpace { .. }), "{error}");
         let store = Store::open(&mount.path(), &options(backend)).unwrap();

@@ -1,5 +1,8 @@
 //! Clones, copies made by hand, and the identities that tell them apart.
 
+mod common;
+
+use common::copy_sparsely;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
@@ -143,8 +146,7 @@ fn rebasing_gives_a_sparse_copy_its_room_again() {
         let [source, copy] = ["a.store", "b.store"].map(|name| dir.path().join(name));
         killed(&source, backend, 7);
         drop(Store::open(&source, &options(backend)).unwrap());
-        let copied = Command::new("cp").arg("--sparse=always").args([&source, &copy]).status().unwrap();
-        assert!(copied.success());
+        copy_sparsely(&source, &copy);
         let store = Store::open_rebased(&copy, &options(backend)).unwrap();
         let backed = store.info().backed;
         store.close().unwrap();
