@@ -20,6 +20,7 @@ mod heap;
 mod kv;
 mod log;
 mod media;
+mod merge;
 #[cfg(feature = "museum")]
 pub mod museum;
 mod object;
@@ -53,7 +54,18 @@ const TOTAL: u64 = 24_000;
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
-    [media::CASES, disk::CASES, log::CASES, store::CASES, heap::CASES, tx::CASES, object::CASES, kv::CASES].concat()
+    [
+        media::CASES,
+        disk::CASES,
+        log::CASES,
+        store::CASES,
+        heap::CASES,
+        tx::CASES,
+        object::CASES,
+        kv::CASES,
+        merge::CASES,
+    ]
+    .concat()
 }
 
 /// The case of that name.

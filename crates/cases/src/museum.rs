@@ -266,6 +266,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "kv-puts",
         "the commit word shares a fence with the entries of its version",
     ),
+    exhibit(
+        "store-copy-unflushed",
+        "store",
+        "everbyte-merge",
+        "what a copied object holds is stored and not flushed: its name survives, its content does not",
+    ),
     exhibit("tree-dropped-flush", "cdds", "kv-puts", "one line of a version is never flushed"),
     exhibit(
         "tree-ledger-not-replayed",

@@ -147,12 +147,12 @@ pub(crate) fn step<R: PSafe<Explored>, T>(
 
 #[derive(PSafe)]
 #[repr(C)]
-struct Node<P: MemPool> {
-    val: u64,
-    next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
+pub(crate) struct Node<P: MemPool> {
+    pub val: u64,
+    pub next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
 }
 
-fn append<P: MemPool>(node: &Node<P>, val: u64, j: &Journal<P>) {
+pub(crate) fn append<P: MemPool>(node: &Node<P>, val: u64, j: &Journal<P>) {
     let mut next = node.next.borrow_mut(j);
     match &*next {
         Some(next) => append(next, val, j),
@@ -176,7 +176,7 @@ fn double<P: MemPool>(node: &Node<P>, j: &Journal<P>) {
     }
 }
 
-fn values<P: MemPool>(node: &Node<P>) -> Vec<u64> {
+pub(crate) fn values<P: MemPool>(node: &Node<P>) -> Vec<u64> {
     match &*node.next.borrow() {
         Some(next) => [vec![next.val], values(next)].concat(),
         None => Vec::new(),

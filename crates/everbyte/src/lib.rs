@@ -29,6 +29,10 @@
 
 #![forbid(unsafe_code)]
 
+mod merge;
+
+pub use merge::{Merge, MergeError, MergeOptions, MergeStep};
+
 pub use everbyte_kv as kv;
 pub use everbyte_media as media;
 pub use everbyte_object as object;

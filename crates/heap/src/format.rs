@@ -53,6 +53,25 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     Ok(())
 }
 
+/// The smallest span into which the heap of `object` may be copied, with room for as much again: the first zone's table
+/// has room for as many clusters as it was made for.
+pub(crate) fn least_span(object: &Object) -> u64 {
+    let span = object.span().end - object.span().start;
+    let used = object.backed() - object.prime();
+    (2 * used).next_power_of_two().max(ZONE_CLUSTERS * CLUSTER).min(span)
+}
+
+/// Adapts the header to the span of the object, into which a heap was copied.
+pub(crate) fn adapt(object: &Object) {
+    let (media, at, span) = (object.media(), object.prime() + HEADER, object.span());
+    let mut header: Header = media.get(at);
+    header.span_len = span.end - span.start;
+    header.checksum = header.sum();
+    let _section = media.section();
+    media.write(at, header.as_bytes());
+    media.flush(at, size_of::<Header>() as u64);
+}
+
 /// Reads and checks the header.
 pub(crate) fn read(object: &Object) -> Result<Plan> {
     let (media, prime, span) = (object.media(), object.prime(), object.span());

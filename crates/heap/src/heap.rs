@@ -124,6 +124,22 @@ impl Heap {
         Ok(heap)
     }
 
+    /// The smallest span that a copy of this heap can do with, for `Store::create_copy`.
+    pub fn least_span(&self) -> u64 {
+        format::least_span(&self.inner.object)
+    }
+
+    /// Fills `copy` with what this heap holds, each block as far behind the prime page. To be called inside
+    /// `Store::create_copy`'s `init`. Nobody may change the heap meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Store`] if the span or the disk is too small.
+    pub fn copy_into(&self, copy: &Object, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        copy.take_over(&self.inner.object, progress)?;
+        format::adapt(copy);
+        Ok(())
+    }
+
     /// The object it lies in.
     pub fn object(&self) -> &Object {
         &self.inner.object

@@ -3,7 +3,7 @@
 use crate::range::{Bounds, Range};
 use crate::{Error, Result, Snapshot};
 use everbyte_cdds::{Commit, Stats, Tree};
-use everbyte_store::{Engine, Finding, ObjectOptions, Store};
+use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
 use std::ops::RangeBounds;
 
 /// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from any thread.
@@ -124,6 +124,21 @@ impl Kv {
         Ok(self.tree.settle(commit)?)
     }
 
+    /// Copies the entries of the newest settled version to the new table `name` of `store`, this one or another; each is
+    /// verified. `progress` hears the bytes of every entry. Settled on return; a crash leaves the copy whole or absent.
+    ///
+    /// # Errors
+    /// Damage; an object of that name exists; out of space.
+    pub fn copy_to(&self, store: &Store, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let (entries, object) = (self.snapshot().prefix(b""), self.tree.heap().object());
+        let least = 2 * (object.backed() - object.prime());
+        let fill = |copy: &Object| {
+            Tree::format(copy)?;
+            fill(&Tree::open(copy.clone())?, entries, progress)
+        };
+        store.create_copy(name, object, least.next_power_of_two(), fill).map(drop)
+    }
+
     /// How many keys there are; counted, not scanned.
     pub fn len(&self) -> u64 {
         self.tree.len()
@@ -143,6 +158,27 @@ impl Kv {
     pub fn check(&self) -> Vec<Finding> {
         self.tree.check()
     }
+}
+
+/// Puts every entry into a tree that nobody else knows yet, a few megabytes at a time.
+fn fill(tree: &Tree, mut entries: Range<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    const BATCH: u64 = 4 << 20;
+    let mut more = true;
+    while more {
+        let (mut batch, mut bytes) = (tree.batch(), 0);
+        while more && bytes < BATCH {
+            match entries.next_ref()? {
+                Some((key, value)) => {
+                    batch.put(key, value)?;
+                    bytes += (key.len() + value.len()) as u64;
+                }
+                None => more = false,
+            }
+        }
+        tree.settle(batch.commit()?)?;
+        progress(bytes);
+    }
+    Ok(())
 }
 
 /// Several writes that happen together or not at all, seen by nobody else before. Dropping it undoes it.

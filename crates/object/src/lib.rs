@@ -75,6 +75,7 @@ extern crate self as everbyte_object; // what derives call this crate
 mod borrows;
 mod cell;
 mod check;
+mod copy;
 mod counted;
 mod counts;
 mod deep;
@@ -110,6 +111,7 @@ mod vcell;
 mod wrapper;
 
 pub use cell::PCell;
+pub use copy::{copy_pool, require_pool};
 pub use counted::parc::{self, Parc};
 pub use counted::prc::{self, Prc};
 pub use deep::report::{Fault, FaultKind, Leak, Report, Total};

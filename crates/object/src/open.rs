@@ -81,7 +81,7 @@ pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &s
     let slot = G::slot();
     let mut bound = lock::<G>()?;
     let inner = attach_untyped(store, name)?;
-    let header = read_header(&inner)?;
+    let header = read_header(&inner.object)?;
     let wanted = Schema::of::<R, In<'static, G>>().text(header.format);
     let found = description(&inner, &header)?;
     if found != wanted {
@@ -90,7 +90,7 @@ pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &s
     let root = inner.object.prime() + header.root;
     let fits = inner.undo.heap().size_of(root).is_ok_and(|size| size >= size_of::<R>() as u64);
     if !fits || header.root_len != size_of::<R>() as u64 {
-        return Err(damaged(&inner, root, "the root is no block of its size"));
+        return Err(damaged(&inner.object, root, "the root is no block of its size"));
     }
     let generation = raise_generation(&inner, header.generation);
     let inner = Arc::new(Inner { generation, ..inner });
@@ -112,8 +112,8 @@ fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Option<Arc<Inner>>>> {
     }
 }
 
-fn damaged(inner: &Inner, at: u64, detail: impl Into<String>) -> Error {
-    Error::Damaged { object: inner.object.name().into(), at, detail: detail.into() }
+fn damaged(object: &Object, at: u64, detail: impl Into<String>) -> Error {
+    Error::Damaged { object: object.name().into(), at, detail: detail.into() }
 }
 
 fn format(object: &Object, options: &PoolOptions) -> Result<()> {
@@ -180,21 +180,22 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) 
     }
 }
 
-pub(crate) fn read_header(inner: &Inner) -> Result<Header> {
-    let at = inner.object.prime() + HEADER;
-    let header: Header = inner.media().get(at);
-    let object = || inner.object.name().to_string();
+/// The header of a pool, which may be open or not.
+pub(crate) fn read_header(object: &Object) -> Result<Header> {
+    let at = object.prime() + HEADER;
+    let header: Header = object.media().get(at);
+    let name = || object.name().to_string();
     if header.magic != MAGIC {
-        return Err(Error::NotTyped { object: object(), detail: "it has no header of a pool" });
+        return Err(Error::NotTyped { object: name(), detail: "it has no header of a pool" });
     }
     if header.checksum != header.sum() {
-        return Err(damaged(inner, at, "the pool's header fails its checksum"));
+        return Err(damaged(object, at, "the pool's header fails its checksum"));
     }
     if header.format > FORMAT {
-        return Err(Error::NewerFormat { object: object(), found: header.format, known: FORMAT });
+        return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
     }
     if header.root_checksum != header.root_sum() {
-        return Err(damaged(inner, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));
+        return Err(damaged(object, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));
     }
     Ok(header)
 }
@@ -204,12 +205,13 @@ pub(crate) fn description(inner: &Inner, header: &Header) -> Result<String> {
     let at = inner.object.prime().saturating_add(header.schema);
     let size = inner.undo.heap().size_of(at).unwrap_or(0);
     if header.schema_len > size.min(SCHEMA_MAX) {
-        return Err(damaged(inner, at, "the description of the root's type is no block of its size"));
+        return Err(damaged(&inner.object, at, "the description of the root's type is no block of its size"));
     }
     let bytes = inner.media().read_vec(at, header.schema_len as usize);
-    let text = String::from_utf8(bytes).map_err(|_| damaged(inner, at, "the root type's description is no text"))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| damaged(&inner.object, at, "the root type's description is no text"))?;
     if fingerprint(&text) != header.fingerprint {
-        return Err(damaged(inner, at, "the root type's description does not fit its fingerprint"));
+        return Err(damaged(&inner.object, at, "the root type's description does not fit its fingerprint"));
     }
     Ok(text)
 }

@@ -27,7 +27,7 @@ impl UntypedPool {
     /// pool; [`crate::Error::Damaged`], [`crate::Error::Tx`] if it cannot be read or recovered.
     pub fn open(store: &Store, name: &str) -> Result<UntypedPool> {
         let inner = open::attach_untyped(store, name)?;
-        let header = open::read_header(&inner)?;
+        let header = open::read_header(&inner.object)?;
         let description = open::description(&inner, &header)?;
         Ok(UntypedPool { inner, header, description })
     }

@@ -10,7 +10,7 @@
 //!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones differ in name.
 
 use crate::layout::{Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
-use crate::{Engine, names};
+use crate::{Engine, Origin, names};
 use everbyte_media::{Media, seeded};
 use everbyte_space::Span;
 use zerocopy::FromZeros;
@@ -23,6 +23,7 @@ pub(crate) struct Entry {
     pub engine: Engine,
     pub fingerprint: u64,
     pub span: Span,
+    pub origin: Option<Origin>,
 }
 
 /// One record as found.
@@ -95,11 +96,14 @@ fn parse(record: &Record, superblock: &Superblock) -> Result<Slot, String> {
     if let Some(why) = names::complaint(name) {
         return Err(format!("its name is none: {why}"));
     }
-    Ok(make(Entry { id: record.id, name: name.into(), engine, fingerprint: record.fingerprint, span }))
+    let origin = Origin { store: record.origin_store, object: record.origin_object };
+    let origin = (origin.object != 0).then_some(origin);
+    Ok(make(Entry { id: record.id, name: name.into(), engine, fingerprint: record.fingerprint, span, origin }))
 }
 
 /// The record of an entry, state free.
 fn record_of(entry: &Entry) -> Record {
+    let origin = entry.origin.unwrap_or(Origin { store: [0; 16], object: 0 });
     let mut record = Record {
         engine: entry.engine.code(),
         id: entry.id,
@@ -107,6 +111,8 @@ fn record_of(entry: &Entry) -> Record {
         span_len: entry.span.len(),
         fingerprint: entry.fingerprint,
         name_len: entry.name.len() as u64,
+        origin_store: origin.store,
+        origin_object: origin.object,
         ..Record::new_zeroed()
     };
     record.name[..entry.name.len()].copy_from_slice(entry.name.as_bytes());

@@ -37,6 +37,13 @@ pub struct Finding {
     pub detail: String,
 }
 
+impl Finding {
+    /// Whether what was found is not to be built on, or passed on to copies.
+    pub fn is_damage(&self) -> bool {
+        matches!(self.kind, FindingKind::Damage | FindingKind::DoubleUse)
+    }
+}
+
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self.kind {

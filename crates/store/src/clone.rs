@@ -10,7 +10,7 @@
 //!   STORE-10  A clone has its name only with everything it holds and its own identity: a crash leaves it whole, or
 //!             nothing of that name.
 
-use crate::{Error, Finding, FindingKind, Result, Store, identity};
+use crate::{Error, Finding, Recovery, Result, Store, identity};
 use everbyte_media::{Media, Options, publish, seeded};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl Store {
             }
         }
         let original = Store::open_read_only(source, options)?; // 1; its lock is kept
-        original.refuse_to_pass_on()?;
+        original.require_sound()?;
         let identity = identity::random()?;
         let media = Media::create_copy(source, &part, options, progress)?; // 2
         let named = Store::finish_clone(media, identity, || Ok(publish(&part, target)?));
@@ -45,17 +45,18 @@ impl Store {
         })
     }
 
-    /// Refuses damage that opening the store would not repair.
-    fn refuse_to_pass_on(&self) -> Result<()> {
-        let (repaired, path) = (self.recovery(), self.media().path().to_path_buf());
-        let is_damage = |finding: &Finding| {
-            [FindingKind::Damage, FindingKind::DoubleUse].contains(&finding.kind)
-                && !repaired.superblocks.contains(&finding.at)
-                && !repaired.words.contains(&finding.at)
-        };
-        match self.check().into_iter().find(is_damage) {
+    /// Refuses a store whose metadata is damaged, as far as opening it would not repair it. For whoever is about to copy it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn require_sound(&self) -> Result<()> {
+        let Recovery { superblocks, words, .. } = self.recovery();
+        let stays = |finding: &Finding| !superblocks.contains(&finding.at) && !words.contains(&finding.at);
+        match self.check().into_iter().find(|finding| finding.is_damage() && stays(finding)) {
             None => Ok(()),
-            Some(Finding { at, detail, .. }) => Err(Error::Damaged { path, what: "the store", at, detail }),
+            Some(Finding { at, detail, .. }) => {
+                Err(Error::Damaged { path: self.media().path().into(), what: "the store", at, detail })
+            }
         }
     }
 

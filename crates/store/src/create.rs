@@ -15,9 +15,10 @@
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
 use crate::store::{Inner, Table};
-use crate::{Engine, Error, Object, Result, Store, names, object};
+use crate::{Engine, Error, Object, Origin, Result, Store, names, object};
 use everbyte_media::seeded;
 use everbyte_space::{CLUSTER, Span, choose_largest, choose_span};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// What an object is to be.
@@ -38,6 +39,15 @@ impl Default for ObjectOptions {
     }
 }
 
+/// What a record is to say.
+pub(crate) struct Wish {
+    pub engine: Engine,
+    pub fingerprint: u64,
+    /// Sizes that will do; the largest for which there is room is taken. `None`: any.
+    pub span: Option<RangeInclusive<u64>>,
+    pub origin: Option<Origin>,
+}
+
 impl Store {
     /// Makes an object. `init` formats it before its name is published: a crash, an error or a panic leaves the
     /// object whole or absent. Settled on return.
@@ -52,7 +62,17 @@ impl Store {
         options: ObjectOptions,
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
-        let (index, entry) = self.claim(name, &options)?;
+        let ObjectOptions { engine, fingerprint, span } = options;
+        self.make(name, Wish { engine, fingerprint, span: span.map(|span| span..=span), origin: None }, init)
+    }
+
+    pub(crate) fn make<E: From<Error>>(
+        &self,
+        name: &str,
+        wish: Wish,
+        init: impl FnOnce(&Object) -> Result<(), E>,
+    ) -> Result<Object, E> {
+        let (index, entry) = self.claim(name, wish)?;
         let mut undo = Undo { store: &self.inner, index: Some(index) };
         object::make(&self.inner, &entry)?;
         let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER);
@@ -75,20 +95,24 @@ impl Store {
         Ok(object)
     }
 
+    /// Refuses what cannot be the name of a new object.
+    ///
+    /// # Errors
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::Damaged`] while a record is damaged.
+    pub fn require_free(&self, name: &str) -> Result<()> {
+        self.inner.require_free(&self.inner.table.lock(), name)
+    }
+
     /// Chooses a record and a span, and writes the record as `creating`.
-    fn claim(&self, name: &str, options: &ObjectOptions) -> Result<(usize, Entry)> {
-        names::validate(name)?;
+    fn claim(&self, name: &str, wish: Wish) -> Result<(usize, Entry)> {
         let inner = &*self.inner;
         let mut table = inner.table.lock();
-        inner.refuse_if_damaged(&table)?;
-        if table.slots.iter().filter_map(Slot::entry).any(|entry| entry.name == name) {
-            return Err(Error::Exists { name: name.into() });
-        }
+        inner.require_free(&table, name)?;
         let index = table.slots.iter().position(|slot| *slot == Slot::Free);
         let index = index.ok_or(Error::Full { slots: inner.superblock().table_slots })?;
-        let span = inner.choose(&table, options.span)?;
-        let (engine, fingerprint) = (options.engine, options.fingerprint);
-        let entry = Entry { id: inner.next_id(), name: name.into(), engine, fingerprint, span };
+        let Wish { engine, fingerprint, span, origin } = wish;
+        let span = inner.choose(&table, span)?;
+        let entry = Entry { id: inner.next_id(), name: name.into(), engine, fingerprint, span, origin };
         catalogue::claim(&inner.media, catalogue::record_at(&inner.superblock(), index), &entry);
         table.slots[index] = Slot::Creating(entry.clone());
         Ok((index, entry))
@@ -119,20 +143,31 @@ impl Store {
 }
 
 impl Inner {
-    /// A span of the size asked for, or the largest.
-    fn choose(&self, table: &Table, size: Option<u64>) -> Result<Span> {
+    fn require_free(&self, table: &Table, name: &str) -> Result<()> {
+        names::validate(name)?;
+        self.refuse_if_damaged(table)?;
+        match table.slots.iter().filter_map(Slot::entry).any(|entry| entry.name == name) {
+            true => Err(Error::Exists { name: name.into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// The largest free span of the sizes asked for, or of any.
+    fn choose(&self, table: &Table, sizes: Option<RangeInclusive<u64>>) -> Result<Span> {
         let taken: Vec<Span> = table.slots.iter().filter_map(Slot::entry).map(|entry| entry.span).collect();
         let Superblock { spans_at, max, .. } = self.superblock();
         let within = spans_at..max;
-        let span = match size {
-            None => choose_largest(within, &taken),
-            Some(size) if size.is_power_of_two() && size >= CLUSTER => choose_span(within, &taken, size),
-            Some(size) => {
-                let detail = format!("a span of {size} bytes is not a power of two of at least {CLUSTER}");
-                return Err(Error::BadOption { detail });
-            }
+        let Some(sizes) = sizes else {
+            return choose_largest(within, &taken).ok_or(Error::NoSpan { size: 0, max });
         };
-        span.ok_or(Error::NoSpan { size: size.unwrap_or(0), max })
+        let (least, most) = (*sizes.start(), *sizes.end());
+        if let Some(size) = [least, most].into_iter().find(|size| !size.is_power_of_two() || *size < CLUSTER) {
+            let detail = format!("a span of {size} bytes is not a power of two of at least {CLUSTER}");
+            return Err(Error::BadOption { detail });
+        }
+        let mut sizes = (least.ilog2()..=most.ilog2()).rev();
+        let span = sizes.find_map(|bits| choose_span(within.clone(), &taken, 1 << bits));
+        span.ok_or(Error::NoSpan { size: least, max })
     }
 
     /// The second half of a removal, for a record in `creating` or `removing`: clears the bits of its span and frees

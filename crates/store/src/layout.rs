@@ -102,8 +102,12 @@ pub struct Record {
     pub fingerprint: u64,
     /// Bytes of the name in use.
     pub name_len: u64,
+    /// The identity of the store that the object was copied from.
+    pub origin_store: [u8; 16],
+    /// Its id there; 0: it was made here.
+    pub origin_object: u64,
     /// Zeros.
-    pub reserved: [u8; 72],
+    pub reserved: [u8; 48],
     /// UTF-8; zeros after `name_len`.
     pub name: [u8; 128],
 }

@@ -30,6 +30,7 @@
 mod catalogue;
 mod check;
 mod clone;
+mod copy;
 mod create;
 mod engine;
 mod error;
@@ -43,6 +44,7 @@ mod store;
 mod superblock;
 
 pub use check::{Finding, FindingKind};
+pub use copy::Origin;
 pub use create::ObjectOptions;
 pub use engine::Engine;
 pub use error::{Error, Result};

@@ -17,7 +17,7 @@
 
 use crate::layout::{HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;
-use crate::{Engine, Error, Result, Store};
+use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{CLUSTER, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
@@ -123,6 +123,11 @@ impl Object {
     /// One past its last cluster. Clusters from the start of the span up to here are backed, except released ones.
     pub fn backed(&self) -> u64 {
         self.inner.backed.load(Ordering::Acquire)
+    }
+
+    /// What it is a copy of, if it is one.
+    pub fn origin(&self) -> Option<Origin> {
+        self.inner.entry.origin
     }
 
     /// Refuses any engine but the object's own.

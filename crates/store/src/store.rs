@@ -5,7 +5,7 @@ use crate::identity::{self, Held};
 use crate::layout::{FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
 use crate::superblock::{self, Copy, Words};
-use crate::{Engine, Error, Object, Recovery, Result, object};
+use crate::{Engine, Error, Object, Origin, Recovery, Result, object};
 use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -129,6 +129,8 @@ pub struct ObjectInfo {
     pub span: Range<u64>,
     /// One past its last cluster; `None` if its header is damaged.
     pub backed: Option<u64>,
+    /// What it is a copy of, if it is one.
+    pub origin: Option<Origin>,
 }
 
 impl Store {
@@ -279,6 +281,7 @@ impl Store {
                 fingerprint: entry.fingerprint,
                 span: entry.span.range(),
                 backed: object::read_header(&inner.media, entry).ok().map(|extent| extent.backed),
+                origin: entry.origin,
             })
             .collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));

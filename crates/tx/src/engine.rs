@@ -126,6 +126,21 @@ impl Undo {
         Ok(Undo { inner: Arc::new(inner) })
     }
 
+    /// Fills `copy` with what this engine's object holds; blocks and lanes lie as far behind the prime page. The root word,
+    /// and what else holds store offsets, is the caller's. To be called inside `Store::create_copy`'s `init`; nobody may run
+    /// a transaction meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if the span or the disk is too small.
+    pub fn copy_into(&self, copy: &Object, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        self.heap().copy_into(copy, progress)?;
+        let lanes_at = self.lanes_at() - self.heap().object().prime() + copy.prime();
+        let _section = copy.media().section();
+        copy.media().store(copy.prime() + LANES_AT, lanes_at);
+        copy.media().flush(copy.prime() + LANES_AT, 8);
+        Ok(())
+    }
+
     /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions follow its own
     /// rules.
     pub fn heap(&self) -> &Heap {

@@ -1,0 +1,87 @@
+//! Copies of objects, in this store or another: a new object that holds at its own addresses what one that is there
+//! holds at its.
+//!
+//! The store copies bytes: each lies as far behind the prime page as in the original. What in them is an address of the
+//! store the engine alone knows; it translates them in `init`, before the copy has its name.
+//!
+//! Invariants
+//!   STORE-11  A copy's record says what it was copied from, so that a merge that was interrupted knows its own work.
+
+use crate::create::Wish;
+use crate::{Error, HEADER_LEN, Object, Result, Store};
+use everbyte_media::seeded;
+
+/// What an object was copied from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The identity of its store.
+    pub store: [u8; 16],
+    /// Its id there.
+    pub object: u64,
+}
+
+impl Origin {
+    /// That of copies of `object`.
+    pub fn of(object: &Object) -> Origin {
+        Origin { store: object.store().identity(), object: object.id() }
+    }
+}
+
+impl Store {
+    /// Makes an object like `of`: with its engine and fingerprint, and with its span or, where no such span is free, with the
+    /// largest of at least `least` bytes that is. `init` fills it: see [`Object::take_over`]. Otherwise as
+    /// [`Store::create_object`].
+    ///
+    /// # Errors
+    /// As [`Store::create_object`].
+    pub fn create_copy<E: From<Error>>(
+        &self,
+        name: &str,
+        of: &Object,
+        least: u64,
+        init: impl FnOnce(&Object) -> Result<(), E>,
+    ) -> Result<Object, E> {
+        let (engine, fingerprint, span) = (of.engine(), of.fingerprint(), of.span());
+        let most = span.end - span.start;
+        let wish = Wish { engine, fingerprint, span: Some(least.min(most)..=most), origin: Some(Origin::of(of)) };
+        self.make(name, wish, init)
+    }
+}
+
+impl Object {
+    /// Takes over every byte that `from` has behind its header, and its holes. For `init` of [`Store::create_copy`]: what
+    /// this object held is lost, and a crash before its name is published leaves nothing. `progress` hears of every so many
+    /// bytes. Nobody may change `from` meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::SpanFull`], [`Error::OutOfSpace`], [`Error::Damaged`].
+    pub fn take_over(&self, from: &Object, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let moved = |at: u64| at - from.prime() + self.prime();
+        self.grow(moved(from.backed()).saturating_sub(self.backed()))?;
+        for hole in from.holes() {
+            self.release(moved(hole.start)..moved(hole.end))?;
+        }
+        let (source, media) = (from.media(), self.media());
+        let mut buffer = [0; PAGE as usize];
+        for run in from.store().space().bitmap().runs(source, from.prime()..from.backed(), true) {
+            for page in run.step_by(PAGE as usize) {
+                let at = if page == from.prime() { page + HEADER_LEN } else { page };
+                let bytes = &mut buffer[..(page + PAGE - at) as usize];
+                source.read(at, bytes);
+                // What is new reads as zeros.
+                if bytes.iter().any(|&byte| byte != 0) {
+                    let _section = media.section();
+                    if seeded("store-copy-unflushed") {
+                        media.write(moved(at), bytes);
+                    } else {
+                        media.copy_nt(moved(at), bytes);
+                    }
+                }
+                progress(PAGE);
+            }
+        }
+        Ok(())
+    }
+}
+
+const PAGE: u64 = 4096;
