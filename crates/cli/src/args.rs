@@ -2,7 +2,7 @@
 
 mod store;
 
-pub use store::{CloneArgs, StoreCommand, StoreCommands};
+pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};

@@ -119,6 +119,31 @@ impl From<everbyte_kv::Error> for Failure {
         }
     }
 }
+
+impl From<everbyte_object::Error> for Failure {
+    fn from(error: everbyte_object::Error) -> Failure {
+        use everbyte_object::Error;
+        let text = error.to_string();
+        match error {
+            Error::Store(error) => error.into(),
+            _ => Failure::Store(text), // damaged, newer
+        }
+    }
+}
+
+impl From<everbyte::MergeError> for Failure {
+    fn from(error: everbyte::MergeError) -> Failure {
+        use everbyte::MergeError;
+        let text = error.to_string();
+        match error {
+            MergeError::Store(error) => error.into(),
+            MergeError::Kv(error) => error.into(),
+            MergeError::Object(error) => error.into(),
+            _ => Failure::Words(text), // other words would do: a prefix, a rename, a skip, a resume
+        }
+    }
+}
+
 impl From<everbyte_server::Error> for Failure {
     fn from(error: everbyte_server::Error) -> Failure {
         let text = error.to_string();

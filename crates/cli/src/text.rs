@@ -120,6 +120,15 @@ pub fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|error| format!("`{text}`: {error}"))
 }
 
+/// Two words with a `=` between them.
+///
+/// # Errors
+/// Something else.
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    let (one, other) = text.split_once('=').ok_or_else(|| format!("`{text}`: a name, `=`, and the new name"))?;
+    Ok((one.into(), other.into()))
+}
+
 /// A number of bytes for people.
 pub fn bytes(n: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];

@@ -1,6 +1,7 @@
 //! `everbyte store ..`: what is done with whole stores.
 
 mod clone;
+mod merge;
 mod rebase;
 
 use crate::args::{StoreCommand, StoreCommands};
@@ -10,6 +11,7 @@ use crate::output::Output;
 pub fn run(args: &StoreCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
         StoreCommand::Clone(args) => clone::run(args, output),
+        StoreCommand::Merge(args) => merge::run(args, output),
         StoreCommand::Rebase(args) => rebase::run(args, output),
     }
 }
