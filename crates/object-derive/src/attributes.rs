@@ -4,32 +4,56 @@ use crate::names;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Ident, LitInt, Meta, Path, Result, Token};
+use syn::{Data, DeriveInput, Error, Ident, LitInt, LitStr, Meta, Path, Result, Token, Type};
 
 /// `#[persist(..)]`.
 pub(crate) struct Options {
     /// The path of the crate `everbyte-object`.
     pub object: TokenStream,
     pub version: u32,
+    /// What descriptions call the type, if not by its own name.
+    pub name: Option<LitStr>,
+    /// The type of an older version that this one is made from.
+    pub from: Option<Type>,
 }
 
 pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
-    let mut options = Options { object: names::object(), version: 1 };
+    let mut options = Options { object: names::object(), version: 1, name: None, from: None };
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("persist")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("version") {
-                options.version = meta.value()?.parse::<LitInt>()?.base10_parse()?;
+                let version: LitInt = meta.value()?.parse()?;
+                options.version = version.base10_parse()?;
+                match options.version {
+                    0 => Err(Error::new(version.span(), "versions are numbered from 1")),
+                    _ => Ok(()),
+                }
+            } else if meta.path.is_ident("name") {
+                let name: LitStr = meta.value()?.parse()?;
+                let advice = "descriptions call a type by an identifier, without arguments";
+                name.parse::<Ident>().map_err(|_| Error::new(name.span(), advice))?;
+                options.name = Some(name);
+                Ok(())
+            } else if meta.path.is_ident("from") {
+                options.from = Some(meta.value()?.parse()?);
                 Ok(())
             } else if meta.path.is_ident("crate") {
                 let path: Path = meta.value()?.parse()?;
                 options.object = quote!(#path);
                 Ok(())
             } else {
-                Err(meta.error("`persist` knows `version = number` and `crate = path`"))
+                let known = "`version = number`, `from = OlderType`, `name = \"Name\"` and `crate = path`";
+                Err(meta.error(format!("`persist` knows {known}")))
             }
         })?;
     }
-    Ok(options)
+    match &options.from {
+        Some(from) if options.version == 1 => {
+            let advice = "a type made from an older one says which version it is: `#[persist(version = 2, from = ..)]`";
+            Err(Error::new(from.span(), advice))
+        }
+        _ => Ok(options),
+    }
 }
 
 /// What fixes the layout.

@@ -3,12 +3,12 @@
 use crate::attributes::{Options, Repr};
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, Member};
+use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, LitStr, Member};
 
 /// The items of `impl Derived`.
 pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool: &Ident) -> TokenStream {
-    let Options { object, version } = options;
-    let name = input.ident.to_string();
+    let Options { object, version, .. } = options;
+    let name = options.name.as_ref().map_or_else(|| input.ident.to_string(), LitStr::value);
     let types = input.generics.type_params().map(|parameter| &parameter.ident).filter(|ident| *ident != pool);
     let constants = input.generics.const_params().map(|parameter| &parameter.ident);
     let parts = match &input.data {
@@ -29,6 +29,19 @@ pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool:
         }
         Data::Union(_) => unreachable!("refused"),
     };
+    let older = options.from.as_ref().map(|from| {
+        quote! {
+            fn older() -> ::core::option::Option<#object::hidden::Older<#pool>> {
+                const {
+                    ::core::assert!(
+                        <#from as #object::hidden::Derived<#pool>>::VERSION < #version,
+                        "the type in `from` is not of an older version"
+                    );
+                }
+                ::core::option::Option::Some(#object::hidden::Older::of::<#from>())
+            }
+        }
+    });
     quote! {
         const NAME: &'static str = #name;
         const VERSION: u32 = #version;
@@ -44,6 +57,8 @@ pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool:
         fn parts() -> #object::hidden::Parts<#pool> {
             #object::hidden::Parts::#parts
         }
+
+        #older
     }
 }
 

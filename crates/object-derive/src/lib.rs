@@ -7,6 +7,7 @@
 mod attributes;
 mod derived;
 mod generics;
+mod moved;
 mod names;
 mod pool;
 mod psafe;
@@ -26,7 +27,9 @@ pub fn pool(input: TokenStream) -> TokenStream {
 /// `P: MemPool`. Every field must be `PSafe<P>`; the type must say `#[repr(C)]` (or, for enums, `#[repr(u8)]` and the like),
 /// so that its layout is the same in every build, and cannot implement `Drop`.
 ///
-/// `#[persist(version = 2)]` numbers layouts, `#[persist(crate = path)]` names this crate where it cannot be found.
+/// `#[persist(version = 2, from = NodeV1<P>)]` numbers the layout and names the type that pools of an older version hold:
+/// see `Migrate`. That type says `#[persist(version = 1, name = "Node")]`. `#[persist(crate = path)]` names this crate where
+/// it cannot be found.
 #[proc_macro_derive(PSafe, attributes(persist))]
 pub fn psafe(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

@@ -6,6 +6,7 @@
 use crate::attributes::{Repr, options, repr};
 use crate::derived::{derived, members, niche, tags};
 use crate::generics::{at, bounded_generics, impl_generics, pool_parameter};
+use crate::moved::moved;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, Result, Type};
@@ -25,6 +26,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let at = at(&input.generics);
     let types_of_fields: Vec<&Type> = all_fields(&input.data).into_iter().flat_map(types_of).collect();
     let trace = trace(input, &repr, object, pool_name)?;
+    let moved = moved(input, &options, pool_name);
     let derived = derived(input, &options, &repr, pool_name);
     let niche = niche(input, &repr, object, pool_name);
     let bounded = bounded_generics(&input.generics, pool.as_ref(), object);
@@ -55,6 +57,20 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
             #[allow(unused_variables)]
             unsafe fn trace(this: *const Self, tracer: &mut #object::Tracer<'_>) { #trace }
+
+            fn plan(
+                planner: &mut #object::hidden::Planner<#pool_name>,
+                stored: &str,
+            ) -> ::core::result::Result<#object::hidden::PartId, #object::hidden::Refusal> {
+                planner.derived::<Self>(stored)
+            }
+
+            #[allow(unused_variables, unused_unsafe)]
+            unsafe fn moved(
+                from: *const u8,
+                part: #object::hidden::PartId,
+                moving: &#object::hidden::Moving<'_, #pool_name>,
+            ) -> Self { #moved }
         }
 
         #[automatically_derived]
@@ -91,13 +107,7 @@ fn trace(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool: &Ident) -
                     tracer.leave();
                 }
             });
-            // A macro below this one may add fields that it has not seen: then the pattern does not compile.
-            let name = &input.ident;
-            let pattern = quote_spanned!(name.span()=> #name { #(#members: _,)* });
-            Ok(quote! {
-                let _ = |whole: &Self| { let #pattern = whole; };
-                #(#lines)*
-            })
+            Ok(quote!(#(#lines)*))
         }
         Data::Enum(data) => Ok(trace_enum(input, data, repr, object, pool)),
         Data::Union(_) => Err(Error::new(input.ident.span(), "a union cannot live in a pool: use an enum")),

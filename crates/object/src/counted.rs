@@ -4,6 +4,7 @@ macro_rules! counted {
     ($(#[$about:meta])* $Name:ident, $shared:literal, $kind:literal) => {
         use crate::counts::Counted;
         use crate::deep::walk::Owner;
+        use crate::migrate::{Kind, Moving, PartId, Planner, Refusal};
         use crate::pbox::nonzero;
         use crate::schema::{Schema, TypeName};
         use crate::{In, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
@@ -195,6 +196,16 @@ macro_rules! counted {
                 // SAFETY: the caller's: `this` holds a word.
                 unsafe { tracer.counted::<T, P>(this.cast(), $kind, Owner::Strong) };
             }
+
+            fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+                planner.pointer::<Self, T>(stored, $kind, Kind::Counted)
+            }
+
+            unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {
+                // SAFETY: the caller's: `from` holds a word.
+                let word = unsafe { from.cast::<u64>().read() };
+                $Name { offset: nonzero(moving.block(word)), marker: PhantomData, local: PhantomData }
+            }
         }
 
         // SAFETY: an offset in the same pool; `At` differs in the brand.
@@ -210,6 +221,16 @@ macro_rules! counted {
             unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
                 // SAFETY: the caller's: `this` holds a word.
                 unsafe { tracer.counted::<T, P>(this.cast(), concat!($kind, "Weak"), Owner::Weak) };
+            }
+
+            fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+                planner.pointer::<Self, T>(stored, concat!($kind, "Weak"), Kind::Weak)
+            }
+
+            unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {
+                // SAFETY: the caller's: `from` holds a word.
+                let word = unsafe { from.cast::<u64>().read() };
+                PWeak { offset: nonzero(moving.block(word)), marker: PhantomData, local: PhantomData }
             }
         }
 

@@ -1,10 +1,16 @@
 //! What a derive says of its type: its name, its version, and each field or variant with its place.
 
+use crate::migrate::PlanOf;
 use crate::schema::{Schema, TypeName};
 use crate::{MemPool, PSafe};
 
 /// Implemented by `#[derive(PSafe)]`.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no version to migrate from",
+    label = "not derived",
+    note = "`from` names the type as it was before: keep it in the source under another name, with `#[derive(PSafe)]` and `#[persist(version = .., name = \"..\")]`"
+)]
 pub trait Derived<P: MemPool>: PSafe<P> {
     /// As descriptions say it, without arguments.
     const NAME: &'static str;
@@ -16,6 +22,25 @@ pub trait Derived<P: MemPool>: PSafe<P> {
 
     /// Its fields or variants, in order.
     fn parts() -> Parts<P>;
+
+    /// The type that it is made from where the pool has an older version.
+    fn older() -> Option<Older<P>> {
+        None
+    }
+}
+
+/// See [`Derived::older`].
+#[doc(hidden)]
+pub struct Older<P: MemPool> {
+    pub(crate) version: u32,
+    pub(crate) plan: PlanOf<P>,
+}
+
+impl<P: MemPool> Older<P> {
+    /// The type `T`.
+    pub fn of<T: Derived<P>>() -> Older<P> {
+        Older { version: T::VERSION, plan: T::plan }
+    }
 }
 
 /// What a type is made of.
@@ -35,7 +60,7 @@ pub struct Field<P: MemPool> {
     size: usize,
     align: usize,
     pub(crate) describe: fn(&mut Schema) -> TypeName,
-    marker: std::marker::PhantomData<P>,
+    pub(crate) plan: PlanOf<P>,
 }
 
 impl<P: MemPool> Field<P> {
@@ -47,7 +72,7 @@ impl<P: MemPool> Field<P> {
             size: size_of::<T>(),
             align: align_of::<T>(),
             describe: T::describe,
-            marker: std::marker::PhantomData,
+            plan: T::plan,
         }
     }
 }

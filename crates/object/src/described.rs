@@ -86,6 +86,11 @@ impl Described {
         Some(Described { root, lines, by_name })
     }
 
+    /// Whether it has this very line.
+    pub fn says(&self, line: &str) -> bool {
+        self.lines.iter().any(|own| own.text == line)
+    }
+
     /// What it says of the type called `name`; types without parts of their own have no line.
     pub fn line(&self, name: &str) -> Option<&Line> {
         self.by_name.get(name).map(|&index| &self.lines[index])
@@ -102,6 +107,9 @@ fn parse(text: &str) -> Option<Line> {
     let version = words.next_if(|word| word.starts_with('v')).map_or(Some(1), |word| word[1..].parse().ok())?;
     let tag = words.next_if(|word| !word.starts_with(|first: char| first.is_ascii_digit())).map(String::from);
     let (align, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    if !usize::is_power_of_two(align) || align > 16 {
+        return None;
+    }
     let name = words.rev().collect::<Vec<_>>().join(" ");
     let (mut fields, mut variants) = (Vec::new(), Vec::new());
     let mut part = String::new(); // names hold semicolons, too, as in `[u8; 4]`
@@ -147,12 +155,9 @@ fn differs(old: &Line, new: &Line) -> Option<String> {
         .or_else(|| missing(name, "field", &labels(&old.fields), &labels(&new.fields)))
         .or_else(|| {
             let tags = old.variants.iter().zip(&new.variants);
-            let say = |(name, tag): &(String, Option<i128>)| {
-                format!("`{name} = {}`", tag.map_or("else".into(), |tag| tag.to_string()))
-            };
             let mut tags = tags.filter(|(old, new)| old != new);
             tags.next().map(|(old, new)| {
-                format!("variants of `{name}`: {} in the pool, {} in the program", say(old), say(new))
+                format!("variants of `{name}`: `{}` in the pool, `{}` in the program", tagged(old), tagged(new))
             })
         })
         .or_else(|| {
@@ -168,6 +173,11 @@ fn differs(old: &Line, new: &Line) -> Option<String> {
         })
 }
 
+/// A variant and its tag, as a line has them.
+pub(crate) fn tagged((name, tag): &(String, Option<i128>)) -> String {
+    format!("{name} = {}", tag.map_or("else".into(), |tag| tag.to_string()))
+}
+
 fn names(variants: &[(String, Option<i128>)]) -> Vec<&str> {
     variants.iter().map(|(name, _)| name.as_str()).collect()
 }
@@ -177,7 +187,7 @@ fn labels(fields: &[Place]) -> Vec<&str> {
 }
 
 /// A part that one of the two has and the other has not.
-fn missing(name: &str, what: &str, old: &[&str], new: &[&str]) -> Option<String> {
+pub(crate) fn missing(name: &str, what: &str, old: &[&str], new: &[&str]) -> Option<String> {
     let new_one = new.iter().find(|label| !old.contains(label));
     let gone = old.iter().find(|label| !new.contains(label));
     let new_one = new_one.map(|label| format!("{what} `{label}` of `{name}` is new in the program"));

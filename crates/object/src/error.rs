@@ -45,6 +45,48 @@ pub enum Error {
         /// The first type and field that differ, what is found and what was asked for.
         difference: String,
     },
+    /// The pool is of an older version of the program, which this one can migrate.
+    #[error(
+        "pool `{object}` is of an older version: {steps}; open it with `open_migrating`, after which programs of the older \
+         version refuse it"
+    )]
+    OlderVersion {
+        /// The object.
+        object: String,
+        /// Each type that would be migrated, with the versions.
+        steps: String,
+    },
+    /// The pool was made or migrated by a newer version of the program.
+    #[error("pool `{object}` is version {found} of `{name}`; this program knows {known}; use the newer program")]
+    NewerVersion {
+        /// The object.
+        object: String,
+        /// The type.
+        name: String,
+        /// Its version in the pool.
+        found: u32,
+        /// The newest that the program has.
+        known: u32,
+    },
+    /// The pool is of another type than the program, and what the program declares does not lead from it.
+    #[error("pool `{object}` cannot be migrated: {difference}")]
+    NoMigration {
+        /// The object.
+        object: String,
+        /// What differs, and what to declare.
+        difference: String,
+    },
+    /// Strong pointers lead in a circle through objects that are to be migrated: none of them can be the first.
+    #[error(
+        "pool `{object}` cannot be migrated: strong pointers lead from the object at {at:#x} to itself; open the circle \
+         with the older program"
+    )]
+    Circle {
+        /// The object.
+        object: String,
+        /// Where, as a store offset.
+        at: u64,
+    },
     /// The pool was made by a newer Everbyte.
     #[error("pool `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
     NewerFormat {

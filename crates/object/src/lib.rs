@@ -88,6 +88,7 @@ mod inner;
 mod journal;
 pub mod layout;
 mod locks;
+mod migrate;
 mod niche;
 mod open;
 mod pbox;
@@ -119,6 +120,7 @@ pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
 pub use hash_map::PHashMap;
 pub use journal::{InTx, Journal};
+pub use migrate::{Migrate, Migrated, MigratedType};
 #[doc(hidden)]
 pub use niche::Niche;
 pub use open::PoolOptions;
@@ -140,7 +142,8 @@ pub use vcell::VCell;
 /// What the macros of this crate write; no part of its interface.
 #[doc(hidden)]
 pub mod hidden {
-    pub use crate::derived::{Derived, Field, Parts, Variant};
+    pub use crate::derived::{Derived, Field, Older, Parts, Variant};
+    pub use crate::migrate::{Moving, PartId, Planner, Refusal};
     pub use crate::pool::Slot;
     pub use crate::running::Current;
 }

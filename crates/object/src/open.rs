@@ -7,11 +7,10 @@
 //!
 //! Opening:
 //!   1. the engine recovers
-//!   2. the header is read, the description compared
+//!   2. the header is read, the description compared; `migrate` says what to do if it differs
 //!   3. the generation is raised and ordered: volatile state of earlier openings is void from then on
 
 use crate::counts::Shared;
-use crate::described::difference;
 use crate::inner::Inner;
 use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX, fingerprint};
 use crate::locks::Table;
@@ -19,10 +18,10 @@ use crate::pool::In;
 use crate::running::{self, Running};
 use crate::schema::Schema;
 use crate::sync::{AtomicBool, Mutex, RwLockWriteGuard};
-use crate::{Error, Journal, PSafe, PoolTag, Result, Root};
+use crate::{Error, Journal, PSafe, PoolTag, Result, Root, migrate};
 use everbyte_media::seeded;
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
-use everbyte_tx::Undo;
+use everbyte_tx::{Tx, Undo};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
@@ -74,32 +73,74 @@ pub(crate) fn create<R: PSafe<In<'static, G>>, G: PoolTag>(
         return Err(error);
     }
     let (inner, offset) = made.expect("`init` has run");
-    Ok(Root { inner, offset, marker: PhantomData })
+    Ok(Root { inner, offset, migrated: None, marker: PhantomData })
 }
 
 pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, In<'static, G>>> {
-    let slot = G::slot();
     let mut bound = lock::<G>()?;
-    let inner = attach_untyped(store, name)?;
-    let header = read_header(&inner.object)?;
-    let wanted = Schema::of::<R, In<'static, G>>().text(header.format);
-    let found = description(&inner, &header)?;
-    if found != wanted {
-        return Err(Error::WrongType { object: name.into(), difference: difference(&found, &wanted) });
+    let found = Found::of(store, name)?;
+    let wanted = Schema::of::<R, In<'static, G>>().text(found.header.format);
+    if found.description != wanted {
+        return Err(migrate::mismatch::<R, In<'static, G>>(&found, &wanted));
     }
-    let root = inner.object.prime() + header.root;
-    let fits = inner.undo.heap().size_of(root).is_ok_and(|size| size >= size_of::<R>() as u64);
-    if !fits || header.root_len != size_of::<R>() as u64 {
-        return Err(damaged(&inner.object, root, "the root is no block of its size"));
+    found.into_root::<R, G>(&mut bound)
+}
+
+/// What a tag's slot holds.
+pub(crate) type Bound = Option<Arc<Inner>>;
+
+/// A pool that was found by its name and recovered; its root is not looked at yet.
+pub(crate) struct Found {
+    inner: Inner,
+    pub header: Header,
+    pub description: String,
+}
+
+impl Found {
+    pub fn of(store: &Store, name: &str) -> Result<Found> {
+        let inner = attach_untyped(store, name)?;
+        let header = read_header(&inner.object)?;
+        let description = description(&inner, &header)?;
+        Ok(Found { inner, header, description })
     }
-    let generation = raise_generation(&inner, header.generation);
-    let inner = Arc::new(Inner { generation, ..inner });
-    slot.bind(&mut bound, &inner);
-    Ok(Root { inner, offset: header.root, marker: PhantomData })
+
+    pub fn name(&self) -> &str {
+        self.inner.object.name()
+    }
+
+    /// Where the description lies, as a store offset.
+    pub fn description_at(&self) -> u64 {
+        self.inner.object.prime() + self.header.schema
+    }
+
+    /// Opens the pool, whose root has the bytes of an `R`.
+    pub fn into_root<R: PSafe<In<'static, G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, In<'static, G>>> {
+        self.require_root(size_of::<R>())?;
+        let offset = self.header.root;
+        Ok(Root { inner: self.bind::<G>(bound), offset, migrated: None, marker: PhantomData })
+    }
+
+    /// Refuses a root of another size than `len`, or where no block is.
+    pub fn require_root(&self, len: usize) -> Result<()> {
+        let (inner, at) = (&self.inner, self.inner.object.prime().wrapping_add(self.header.root));
+        let fits = inner.undo.heap().size_of(at).is_ok_and(|size| size >= len as u64);
+        match fits && self.header.root_len == len as u64 {
+            true => Ok(()),
+            false => Err(damaged(&inner.object, at, "the root is no block of its size")),
+        }
+    }
+
+    /// Raises the generation, and lets the slot of the tag hold the pool.
+    pub fn bind<G: PoolTag>(self, bound: &mut Bound) -> Arc<Inner> {
+        let generation = raise_generation(&self.inner, self.header.generation);
+        let inner = Arc::new(Inner { generation, ..self.inner });
+        G::slot().bind(bound, &inner);
+        inner
+    }
 }
 
 /// The slot, to be bound; refused while a pool is, or if this thread runs a transaction under the tag.
-fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Option<Arc<Inner>>>> {
+pub(crate) fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Bound>> {
     let bound = |inner: &Inner| Error::Bound { pool: G::NAME, open: inner.object.name().into() };
     let running = running::with_current::<G, _>(|current| current.map(|running| bound(running.inner())));
     if let Some(error) = running {
@@ -171,9 +212,12 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) 
     (header.schema, header.schema_len) = (schema, text.len() as u64);
     header.root_checksum = header.root_sum();
     let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
+    let at = prime + GENERATION + 8;
+    let note = if seeded("object-description-unnoted") { Tx::overwrite } else { Tx::log_range };
     let stored = tx
         .write(prime + schema, text.as_bytes())
-        .and_then(|()| tx.write(prime + GENERATION + 8, second))
+        .and_then(|()| note(&tx, at, second.len() as u64))
+        .map(|()| inner.media().write(at, second))
         .and_then(|()| tx.store(inner.object.root_at(), prime + root));
     if let Err(error) = stored {
         running.stop(error.into());

@@ -1,5 +1,6 @@
 //! [`Pbox`]: a block of the pool with one owner.
 
+use crate::migrate::{Kind, Moving, PartId, Planner, Refusal};
 use crate::schema::{Schema, TypeName};
 use crate::{In, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
 use std::borrow::Borrow;
@@ -131,6 +132,16 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for Pbox<T, P> {
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         // SAFETY: the caller's: `this` holds a word.
         unsafe { tracer.owned::<T, P>(this.cast()) };
+    }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.pointer::<Self, T>(stored, "Pbox", Kind::Owned)
+    }
+
+    unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {
+        // SAFETY: the caller's: `from` holds a word.
+        let word = unsafe { from.cast::<u64>().read() };
+        Pbox { offset: nonzero(moving.block(word)), marker: PhantomData, local: PhantomData }
     }
 }
 

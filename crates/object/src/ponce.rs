@@ -1,5 +1,6 @@
 //! [`POnceCell`]: a value that is set once.
 
+use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::schema::{Schema, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer};
 use std::cell::UnsafeCell;
@@ -84,6 +85,16 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for POnceCell<T, P> {
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
         // SAFETY: the caller's; a cell is its value.
         unsafe { Option::<T>::trace(this.cast(), tracer) }
+    }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.wrapper::<Self, Option<T>>(stored, "POnceCell")
+    }
+
+    unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+        // SAFETY: the caller's; a cell is its value.
+        let value = unsafe { moving.field::<Option<T>>(from, part, 0) };
+        POnceCell { value: UnsafeCell::new(value), marker: PhantomData }
     }
 }
 

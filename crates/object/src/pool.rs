@@ -11,7 +11,7 @@
 use crate::inner::Inner;
 use crate::running::Current;
 use crate::sync::RwLock;
-use crate::{Error, InTx, Journal, PSafe, PoolOptions, Result, Root, TryError, open, running};
+use crate::{Error, InTx, Journal, Migrated, PSafe, PoolOptions, Result, Root, TryError, migrate, open, running};
 use everbyte_store::Store;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -143,8 +143,24 @@ pub trait Pool: MemPool {
     ///
     /// # Errors
     /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`], [`Error::WrongType`] if it is
-    /// no pool, or one of another type; [`Error::Tx`] if it cannot be recovered.
+    /// no pool, or one of another type; [`Error::OlderVersion`], [`Error::NewerVersion`] if it is of another version;
+    /// [`Error::Tx`] if it cannot be recovered.
     fn open<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>>;
+
+    /// [`Pool::open`] that also opens a pool of an older version, and makes it one of this version: whole or not at all,
+    /// whatever crashes; settled on return. Programs of the older version refuse it from then on. [`Root::migrated`] says
+    /// what was done. Costs what the values hold that change, in time and, until it is done, in space. See [`crate::Migrate`].
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`Error::NoMigration`], [`Error::Circle`] if it cannot be migrated; [`Error::Panicked`] if a
+    /// function of the program has panicked; [`Error::Store`], [`Error::Tx`] if there is no room. The pool is as before then.
+    fn open_migrating<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>>;
+
+    /// Does all that [`Pool::open_migrating`] would do, says what that is, and rolls it back.
+    ///
+    /// # Errors
+    /// As [`Pool::open_migrating`].
+    fn rehearse_migration<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Migrated>;
 
     /// Opens the pool named `name`, or makes it if there is none.
     ///
@@ -194,6 +210,14 @@ impl<G: PoolTag> Pool for In<'static, G> {
 
     fn open<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>> {
         open::open::<R, G>(store, name)
+    }
+
+    fn open_migrating<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>> {
+        migrate::open::<R, G>(store, name)
+    }
+
+    fn rehearse_migration<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Migrated> {
+        migrate::rehearse::<R, G>(store, name)
     }
 
     fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O + InTx>(body: F) -> Result<O> {

@@ -1,5 +1,7 @@
 //! [`PSafe`]: what may lie in a pool.
 
+use crate::derived::Field;
+use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::niche::{Tag, number};
 use crate::schema::{Schema, Shape, TypeName};
 use crate::{MemPool, Niche, Tracer};
@@ -9,7 +11,7 @@ use crate::{MemPool, Niche, Tracer};
 ///
 /// # Safety
 /// `At` is the same type with another brand: the same bytes. Values hold no references, no pointers but this crate's,
-/// and no interior mutability but this crate's; the layout does not depend on the build. `trace` visits every pointer.
+/// and no interior mutability but this crate's; the layout does not depend on the build. `trace` visits every pointer. `moved` reads what `plan` has planned.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in a pool",
     label = "not persistent-safe",
@@ -37,6 +39,22 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// # Safety
     /// `size_of::<Self>()` bytes at `this` can be read; they may hold anything.
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>);
+
+    /// How a value of this type is made from what a description calls `stored`: by default it must be the same.
+    #[doc(hidden)]
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.whole::<Self>(stored)
+    }
+
+    /// The value made from what is stored at `from`, where it is not the same bytes.
+    ///
+    /// # Safety
+    /// As [`Moving::read`].
+    #[doc(hidden)]
+    unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+        let _ = (from, part, moving);
+        unreachable!("PLAN-1: planned to be the same")
+    }
 }
 
 /// Tells cells apart that lie at one address: how deep what they hold nests, and whether that has bytes at all.
@@ -136,6 +154,15 @@ unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
         // SAFETY: a part of the bytes at `this`.
         unsafe { T::trace(value, tracer) }
     }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.option::<T>(stored)
+    }
+
+    unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+        // SAFETY: the caller's.
+        unsafe { moving.option(from, part) }
+    }
 }
 
 // SAFETY: as its elements.
@@ -155,6 +182,15 @@ unsafe impl<P: MemPool, T: PSafe<P>, const N: usize> PSafe<P> for [T; N] {
             unsafe { T::trace(this.cast::<T>().wrapping_add(index), tracer) };
             tracer.leave();
         }
+    }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.array::<T, N>(stored)
+    }
+
+    unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+        // SAFETY: the caller's.
+        std::array::from_fn(|index| unsafe { moving.element(from, part, index) })
     }
 }
 
@@ -192,6 +228,16 @@ macro_rules! tuple {
                     unsafe { $t::trace(&raw const (*this).$index, tracer) };
                     tracer.leave();
                 )*
+            }
+
+            fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+                let fields = [$(Field::new::<$t>(stringify!($index), std::mem::offset_of!(Self, $index))),*];
+                planner.tuple::<Self>(stored, &fields)
+            }
+
+            unsafe fn moved(from: *const u8, part: PartId, moving: &Moving<'_, P>) -> Self {
+                // SAFETY: the caller's.
+                ($(unsafe { moving.field::<$t>(from, part, $index) },)*)
             }
         }
     };

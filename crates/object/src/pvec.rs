@@ -8,6 +8,7 @@
 //!
 //! Elsewhere: whoever lends a `&mut PVec` of the pool has noted its three words (OBJ-1).
 
+use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::running::{self, Running};
 use crate::schema::{Schema, Shape, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer, pool};
@@ -406,6 +407,18 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVec<T, P> {
         // SAFETY: the caller's: any bits are three numbers.
         let words = unsafe { this.cast::<[u64; 3]>().read() };
         tracer.array::<T, P>(this.cast(), words);
+    }
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.elements::<Self, T>(stored, "PVec")
+    }
+
+    unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {
+        // SAFETY: the caller's: any bits are three numbers.
+        let [offset, len, _] = unsafe { from.cast::<[u64; 3]>().read() };
+        let (offset, room) = if offset == 0 { (0, 0) } else { moving.array(offset) };
+        let cap = room.checked_div(Self::SIZE as u64).unwrap_or(0);
+        PVec { offset, len, cap, marker: PhantomData, local: PhantomData }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::inner::Inner;
 use crate::running;
-use crate::{In, InTx, Journal, MemPool, PSafe, PoolTag, Report, Result, TryError, pool};
+use crate::{In, InTx, Journal, MemPool, Migrated, PSafe, PoolTag, Report, Result, TryError, pool};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -14,6 +14,7 @@ pub struct Root<R: PSafe<P>, P: MemPool> {
     pub(crate) inner: Arc<Inner>,
     /// From the pool's base.
     pub(crate) offset: u64,
+    pub(crate) migrated: Option<Box<Migrated>>,
     pub(crate) marker: PhantomData<(R, P)>,
 }
 
@@ -144,6 +145,11 @@ impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
     /// What opening found and put right.
     pub fn recovered(&self) -> &everbyte_tx::Recovered {
         self.inner.undo.recovered()
+    }
+
+    /// What [`crate::Pool::open_migrating`] has done; `None` if the pool was of this version.
+    pub fn migrated(&self) -> Option<&Migrated> {
+        self.migrated.as_deref()
     }
 
     /// A number raised at every opening of the pool.

@@ -93,7 +93,7 @@ impl Shape {
         self
     }
 
-    fn line(&self, name: &str, format: u32) -> String {
+    pub(crate) fn line(&self, name: &str, format: u32) -> String {
         let mut line = format!("{name} {} {}", self.size, self.align);
         if format == 1 && self.is_option {
             return line;

@@ -1,5 +1,6 @@
 //! [`VCell`]: a volatile value inside a persistent object.
 
+use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::schema::{Schema, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer, pool};
 use std::cell::UnsafeCell;
@@ -85,6 +86,14 @@ unsafe impl<T: Copy + 'static, P: MemPool> PSafe<P> for VCell<T, P> {
     }
 
     unsafe fn trace(_: *const Self, _: &mut Tracer<'_>) {}
+
+    fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
+        planner.volatile::<Self>(stored)
+    }
+
+    unsafe fn moved(_: *const u8, _: PartId, _: &Moving<'_, P>) -> Self {
+        VCell::new()
+    }
 }
 
 impl<T: Copy + 'static + fmt::Debug, P: MemPool> fmt::Debug for VCell<T, P> {

@@ -43,6 +43,22 @@ macro_rules! wrapper {
                 // SAFETY: the caller's; a wrapper is its value.
                 unsafe { T::trace(this.cast(), tracer) }
             }
+
+            fn plan(
+                planner: &mut crate::migrate::Planner<P>,
+                stored: &str,
+            ) -> Result<crate::migrate::PartId, crate::migrate::Refusal> {
+                planner.wrapper::<Self, T>(stored, stringify!($Wrapper))
+            }
+
+            unsafe fn moved(
+                from: *const u8,
+                part: crate::migrate::PartId,
+                moving: &crate::migrate::Moving<'_, P>,
+            ) -> Self {
+                // SAFETY: the caller's; a wrapper is its value.
+                $Wrapper::new(unsafe { moving.field::<T>(from, part, 0) })
+            }
         }
     };
 }

@@ -272,6 +272,12 @@ fn maps_open_no_way_out() {
     refused("maps");
 }
 
+/// A migration is whole: a function for every step and every pool, and nothing kept outside.
+#[test]
+fn migrations_are_complete() {
+    refused("migrate");
+}
+
 /// A journal is not made, nor a pool.
 #[test]
 fn a_journal_is_made_by_transactions_alone() {

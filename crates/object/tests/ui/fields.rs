@@ -62,14 +62,14 @@ struct Inner;
 struct Outer {
     inner: Inner,
 }
-//@ added_below_the_derive: E0027 "`added`"
+//@ added_below_the_derive: E0063 "`added`"
 #[derive(PSafe)]
 #[adds_field::adds_field]
 #[repr(C)]
 struct Grown {
     n: u32,
 }
-//@ added_to_a_variant: E0027 "`added`"
+//@ added_to_a_variant: E0027 E0063 "`added`"
 #[derive(PSafe)]
 #[adds_field::adds_field]
 #[repr(u8)]
@@ -80,7 +80,7 @@ enum GrownVariant {
         other: u32,
     },
 }
-//@ added_to_an_empty_struct: E0027 "`added`"
+//@ added_to_an_empty_struct: E0063 "`added`"
 #[derive(PSafe)]
 #[adds_field::adds_field]
 #[repr(C)]

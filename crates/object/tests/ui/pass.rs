@@ -658,3 +658,67 @@ mod maps {
         .unwrap();
     }
 }
+
+// Types that change: plain ones, generic ones, enums, chains.
+mod migrations {
+    use super::*;
+    #[derive(PSafe)]
+    #[persist(version = 3, from = PairV2<T, P>)]
+    #[repr(C)]
+    struct Pair<T: PSafe<P>, P: MemPool> {
+        one: T,
+        other: Option<Pbox<T, P>>,
+        next: Link<Pair<T, P>, P>,
+    }
+    #[derive(PSafe)]
+    #[persist(version = 2, name = "Pair", from = PairV1<T, P>)]
+    #[repr(C)]
+    struct PairV2<T: PSafe<P>, P: MemPool> {
+        one: T,
+        next: Link<Pair<T, P>, P>,
+    }
+    #[derive(PSafe)]
+    #[persist(name = "Pair")]
+    #[repr(transparent)]
+    struct PairV1<T: PSafe<P>, P: MemPool>(PCell<T, P>);
+    impl<T: PSafe<P>, P: MemPool> Migrate<PairV2<T, P>, P> for Pair<T, P> {
+        fn migrate(old: PairV2<T, P>, _: &Journal<P>) -> Self {
+            Pair { one: old.one, other: None, next: old.next }
+        }
+    }
+    impl<T: PSafe<P>, P: MemPool> Migrate<PairV1<T, P>, P> for PairV2<T, P> {
+        fn migrate(old: PairV1<T, P>, _: &Journal<P>) -> Self {
+            PairV2 { one: old.0.into_inner(), next: PRefCell::new(None) }
+        }
+    }
+    #[derive(PSafe)]
+    #[persist(version = 2, from = StateV1)]
+    #[repr(u8)]
+    enum State<const N: usize> {
+        Idle,
+        Busy([u8; N]),
+    }
+    #[derive(PSafe)]
+    #[persist(name = "State")]
+    #[repr(u8)]
+    enum StateV1 {
+        Idle,
+        Gone,
+    }
+    impl<const N: usize, P: MemPool> Migrate<StateV1, P> for State<N> {
+        fn migrate(old: StateV1, _: &Journal<P>) -> Self {
+            match old {
+                StateV1::Idle => State::Idle,
+                StateV1::Gone => State::Busy([0; N]),
+            }
+        }
+    }
+    fn opened(store: &everbyte_store::Store) -> Result<Root<Pair<State<3>, P1>, P1>> {
+        println!("{}", P1::rehearse_migration::<Pair<State<3>, P1>>(store, "pair")?);
+        let pair = P1::open_migrating::<Pair<State<3>, P1>>(store, "pair")?;
+        if let Some(done) = pair.migrated() {
+            println!("{done}");
+        }
+        Ok(pair)
+    }
+}

@@ -1,0 +1,312 @@
+//! Values moved out of the blocks of an older version into blocks of this one.
+//!
+//! Blocks are looked at from a list, not by recursion, so a long list does not overflow the stack:
+//!   1. a block is entered: it is checked, the block that it becomes is allocated, and what it points to is put on the list
+//!   2. when all that is done it is left: its value is made, with pointers to what was made before, and it is freed
+//!
+//! Invariants
+//!   MOVE-1  Bytes are read as a type only where the plan says so, in a block that is large enough.
+//!   MOVE-2  A block that changes is left once, after everything that it points to by strong pointers. Nothing stores to
+//!           it, so a crash or a roll-back finds it as it was.
+//!   MOVE-3  What a value owned belongs to the value made from it: a block is freed without dropping what is in it.
+//!   MOVE-4  An object under way has no strong count yet, so weak pointers to it are not upgraded.
+
+use super::plan::{Kind, Part, PartId, Plan, ROOT, Step};
+use super::values::read_tag;
+use super::{Migrated, MigratedType};
+use crate::counts::ByPlace;
+use crate::running::Running;
+use crate::{Journal, MemPool};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
+
+/// Counts before a counted value.
+const COUNTS: usize = 16;
+
+/// Why values cannot be moved.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The pool is damaged at a store offset.
+    Damaged(u64, String),
+    /// Strong pointers lead from the object at a store offset to itself.
+    Circle(u64),
+}
+
+/// How a block is pointed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Owned,
+    Counted,
+    Weak,
+    /// An array of so many.
+    Elements(u64),
+}
+
+/// A block that a pointer has led to.
+#[derive(Clone, Copy)]
+struct Met {
+    /// From the pool's base.
+    at: u64,
+    part: PartId,
+    how: How,
+}
+
+enum Todo {
+    Enter(Met),
+    Leave(Met),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Only weak pointers have led to it.
+    Awaited,
+    Entered,
+    Left,
+}
+
+/// What becomes of a block.
+#[derive(Clone, Copy)]
+pub(super) struct Block {
+    part: PartId,
+    state: State,
+    /// Where its value will be, and how many bytes are there.
+    pub new: u64,
+    pub room: u64,
+}
+
+/// A migration under way; see [`crate::PSafe::moved`].
+#[doc(hidden)]
+pub struct Moving<'m, P: MemPool> {
+    pub(super) plan: &'m Plan<P>,
+    journal: Journal<P>,
+    pub(super) blocks: RefCell<ByPlace<u64, Block>>,
+    /// Values made by functions of the program, by part.
+    pub(super) made: RefCell<ByPlace<u64, u64>>,
+    bytes_made: Cell<u64>,
+    bytes_freed: Cell<u64>,
+}
+
+impl<'m, P: MemPool> Moving<'m, P> {
+    pub(super) fn new(plan: &'m Plan<P>, running: &Running) -> Moving<'m, P> {
+        Moving {
+            plan,
+            journal: Journal::new(running),
+            blocks: RefCell::default(),
+            made: RefCell::default(),
+            bytes_made: Cell::new(0),
+            bytes_freed: Cell::new(0),
+        }
+    }
+
+    /// The journal of the migration's transaction.
+    pub fn journal(&self) -> &Journal<P> {
+        &self.journal
+    }
+
+    fn running(&self) -> &Running {
+        self.journal.running()
+    }
+
+    fn address(&self, at: u64) -> *mut u8 {
+        (self.running().base() + at as usize) as *mut u8
+    }
+
+    /// Moves the root at `at` and all that it reaches; answers where the new one lies.
+    pub(super) fn run(&self, at: u64) -> Result<u64, Fault> {
+        let mut weak = Vec::new();
+        let mut todo = vec![Todo::Enter(Met { at, part: ROOT, how: How::Owned })];
+        loop {
+            match todo.pop() {
+                Some(Todo::Enter(met)) => self.enter(met, &mut todo, &mut weak)?,
+                Some(Todo::Leave(met)) => self.leave(met),
+                None => match weak.pop() {
+                    // What is alive and was met by weak pointers alone, since its strong ones were forgotten.
+                    Some(met) if self.is_awaited(met) && self.count(met.at, 0) > 0 => {
+                        todo.push(Todo::Enter(Met { how: How::Counted, ..met }));
+                    }
+                    Some(met) if self.is_awaited(met) => self.running().free(met.at), // dead: the block is kept for its weak count
+                    Some(_) => {}
+                    None => return Ok(self.blocks.borrow()[&at].new),
+                },
+            }
+        }
+    }
+
+    fn is_awaited(&self, met: Met) -> bool {
+        self.blocks.borrow()[&met.at].state == State::Awaited
+    }
+
+    /// The strong (0) or weak (1) count of the object at `at`.
+    fn count(&self, at: u64, index: u64) -> u64 {
+        self.running().word(at, index).load(Ordering::Relaxed)
+    }
+
+    fn damaged(&self, at: u64, detail: impl Into<String>) -> Fault {
+        Fault::Damaged(self.running().inner().object.prime().saturating_add(at), detail.into())
+    }
+
+    fn enter(&self, met: Met, todo: &mut Vec<Todo>, weak: &mut Vec<Met>) -> Result<(), Fault> {
+        let part = self.plan.part(met.part);
+        let known = self.blocks.borrow().get(&met.at).copied();
+        match (known, met.how) {
+            (None, _) => self.prepare(met, part)?,
+            (Some(block), _) if block.part != met.part => return Err(self.damaged(met.at, "a block of two types")),
+            (Some(_), How::Owned | How::Elements(_)) => return Err(self.damaged(met.at, "a block with two owners")),
+            (Some(Block { state: State::Entered, .. }), How::Counted) => {
+                return Err(Fault::Circle(self.running().store_offset(met.at)));
+            }
+            (Some(Block { state: State::Left, .. }), How::Counted) | (Some(_), How::Weak) => return Ok(()),
+            (Some(Block { state: State::Awaited, .. }), How::Counted) => {}
+        }
+        if met.how == How::Weak {
+            weak.push(met);
+            return Ok(());
+        }
+        self.blocks.borrow_mut().get_mut(&met.at).expect("prepared").state = State::Entered;
+        todo.push(Todo::Leave(met));
+        let (header, count) = met.how.extent();
+        for index in 0..count {
+            let from = self.address(met.at).wrapping_add(header + index * part.stored.0);
+            self.follow(from, met.part, todo)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the block and allocates the one that it becomes.
+    fn prepare(&self, met: Met, part: &Part<P>) -> Result<(), Fault> {
+        let running = self.running();
+        let (header, count) = met.how.extent();
+        let inner = running.inner();
+        let place = inner.object.prime().checked_add(met.at);
+        let found = place.and_then(|place| inner.undo.heap().size_of(place).ok()).unwrap_or(0);
+        let wanted = part.stored.0.checked_mul(count).and_then(|bytes| bytes.checked_add(header));
+        if found == 0 || wanted.is_none_or(|wanted| wanted as u64 > found) {
+            let detail = format!("a pointer to what is no block of {wanted:?} bytes");
+            return Err(self.damaged(met.at, detail)); // MOVE-1
+        }
+        self.bytes_freed.set(self.bytes_freed.get() + found);
+        let bytes = part.size.checked_mul(count).and_then(|bytes| bytes.checked_add(header)).unwrap_or(usize::MAX / 2);
+        let (new, room) = match met.how {
+            How::Elements(_) if bytes == 0 => (0, 0),
+            _ => running.allocate_sized(bytes),
+        };
+        self.bytes_made.set(self.bytes_made.get() + room);
+        if header > 0 {
+            running.word(new, 0).store(0, Ordering::Relaxed); // MOVE-4
+            running.word(new, 1).store(self.count(met.at, 1), Ordering::Relaxed);
+        }
+        let block = Block { part: met.part, state: State::Awaited, new, room };
+        self.blocks.borrow_mut().insert(met.at, block);
+        Ok(())
+    }
+
+    /// An address in the pool, as an offset from its base.
+    fn offset(&self, at: *const u8) -> u64 {
+        (at as usize).wrapping_sub(self.running().base()) as u64
+    }
+
+    /// Puts what the stored value at `from` points to on the list.
+    fn follow(&self, from: *const u8, id: PartId, todo: &mut Vec<Todo>) -> Result<(), Fault> {
+        let part = self.plan.part(id);
+        if part.same {
+            return Ok(()); // it stays where it is
+        }
+        // SAFETY: MOVE-1; any bits are words.
+        let word = |index: usize| unsafe { from.cast::<u64>().wrapping_add(index).read() };
+        let mut meet = |at: u64, part: PartId, how: How| {
+            if at != 0 {
+                todo.push(Todo::Enter(Met { at, part, how }));
+            }
+        };
+        match &part.kind {
+            Kind::Plain => {}
+            Kind::Fields(fields) => {
+                for (offset, of) in fields {
+                    self.follow(from.wrapping_add(*offset), *of, todo)?;
+                }
+            }
+            Kind::Variants(tag, variants) => {
+                // SAFETY: MOVE-1: the tag lies at the start.
+                let tag = unsafe { read_tag(from, tag) };
+                let Some((_, fields)) = variants.iter().find(|(known, _)| *known == tag) else {
+                    return Err(self.damaged(self.offset(from), format!("{tag} is no variant")));
+                };
+                for (offset, of) in fields {
+                    self.follow(from.wrapping_add(*offset), *of, todo)?;
+                }
+            }
+            Kind::Array(of) => {
+                let stride = self.plan.part(*of).stored.0;
+                for index in 0..part.stored.0.checked_div(stride).unwrap_or(0) {
+                    self.follow(from.wrapping_add(index * stride), *of, todo)?;
+                }
+            }
+            Kind::Option(of) => {
+                // SAFETY: MOVE-1.
+                if let Some(value) = unsafe { self.inside(from, *of) } {
+                    self.follow(value, *of, todo)?;
+                }
+            }
+            Kind::Older(of, _) => self.follow(from, *of, todo)?,
+            Kind::Owned(of) => meet(word(0), *of, How::Owned),
+            Kind::Counted(of) => meet(word(0), *of, How::Counted),
+            Kind::Weak(of) => meet(word(0), *of, How::Weak),
+            Kind::Elements(of) => {
+                let (len, room) = (word(1), word(2));
+                if len > room {
+                    return Err(self.damaged(self.offset(from), "a vector longer than its block"));
+                }
+                meet(word(0), *of, How::Elements(len));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the value of a block, and frees the block (MOVE-3).
+    fn leave(&self, met: Met) {
+        let part = self.plan.part(met.part);
+        let new = self.blocks.borrow()[&met.at].new;
+        let (header, count) = met.how.extent();
+        let (from, to) = (self.address(met.at), self.address(new));
+        for index in 0..count {
+            let from = from.wrapping_add(header + index * part.stored.0);
+            let to = to.wrapping_add(header + index * part.size);
+            // SAFETY: MOVE-1 for `from`; `to` lies in this transaction's own block, large enough and aligned.
+            unsafe { (part.build)(from, met.part, self, to) };
+        }
+        if header > 0 {
+            self.running().word(new, 0).store(self.count(met.at, 0), Ordering::Relaxed);
+        }
+        self.blocks.borrow_mut().get_mut(&met.at).expect("entered").state = State::Left;
+        self.running().free(met.at);
+    }
+
+    /// What was done.
+    pub(super) fn migrated(&self) -> Migrated {
+        let made = self.made.borrow();
+        let values = |part: PartId| made.get(&part.number()).copied().unwrap_or(0);
+        let steps = self.plan.steps().map(|(part, Step { name, from, to })| MigratedType {
+            name: (*name).into(),
+            from: *from,
+            to: *to,
+            values: values(part),
+        });
+        Migrated {
+            steps: steps.collect(),
+            blocks: self.blocks.borrow().len() as u64,
+            made: self.bytes_made.get(),
+            freed: self.bytes_freed.get(),
+        }
+    }
+}
+
+impl How {
+    /// Bytes before the values, and how many there are.
+    fn extent(self) -> (usize, usize) {
+        match self {
+            How::Owned => (0, 1),
+            How::Counted | How::Weak => (COUNTS, 1),
+            How::Elements(count) => (0, count as usize),
+        }
+    }
+}

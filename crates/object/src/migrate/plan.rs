@@ -1,0 +1,234 @@
+//! The plan of a migration: what lies on media, part by part, beside the type of the program that it becomes.
+//!
+//! The program's types lead: each is asked to plan itself from the type that the description names at its place
+//! ([`PSafe::plan`]), and asks the types it is made of. A derived type takes a line of its own name and version; for any
+//! other it asks the type that its `from` names, and so on. What no type takes refuses the migration.
+//!
+//! Where nothing differs, in a part or in what it points to, the part is the *same*: its bytes stay as they are.
+//!
+//! Invariants
+//!   PLAN-1  A part's stored type and its type of the program have the same fields, at the places that the description
+//!           gives, inside the bytes that it gives, aligned; a part without parts has the same name and the same bytes.
+//!   PLAN-2  Objects that several pointers may share are taken as one type of the program, wherever they are pointed to.
+
+use super::Moving;
+use super::refusal::{Reason, Refusal};
+use crate::described::Described;
+use crate::niche::Tag;
+use crate::schema::{Shape, TypeName};
+use crate::{MemPool, PSafe};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+
+/// Plans a type from what the description calls it.
+pub(crate) type PlanOf<P> = fn(&mut Planner<P>, &str) -> Result<PartId, Refusal>;
+
+/// Makes the value of a part at the second address, from what is stored at the first.
+type Build<P> = unsafe fn(*const u8, PartId, &Moving<'_, P>, *mut u8);
+
+/// The `Option` of a type of the program.
+#[derive(Clone, Copy)]
+pub(super) struct OptionOf {
+    /// Its line in a description of a format, where the option and its value are called so.
+    pub line: fn(&str, &TypeName, u32) -> String,
+    /// Where the value lies in one at that address, if there is one.
+    pub inside: unsafe fn(*const u8) -> Option<*const u8>,
+}
+
+/// A part of the plan.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartId(usize);
+
+/// The root.
+pub(super) const ROOT: PartId = PartId(0);
+
+impl PartId {
+    pub(super) fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+/// What a part is as it is stored, and what there is to follow.
+pub(crate) enum Kind {
+    /// Bytes without parts.
+    Plain,
+    /// A struct, a tuple, a wrapper: its fields in the program's order.
+    Fields(Vec<(usize, PartId)>),
+    /// An enum: the type of its tag; of each variant in the program's order the tag and the fields.
+    Variants(String, Vec<(i128, Vec<(usize, PartId)>)>),
+    Array(PartId),
+    Option(PartId),
+    /// Pointers: of one owner, counted, weak; and an array in a block of its own.
+    Owned(PartId),
+    Counted(PartId),
+    Weak(PartId),
+    Elements(PartId),
+    /// Of an older version, and made from that by the program's `Migrate`.
+    Older(PartId, Step),
+}
+
+/// One step of a migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub name: &'static str,
+    pub from: u32,
+    pub to: u32,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {} -> {}", self.name, self.from, self.to)
+    }
+}
+
+pub(crate) struct Part<P: MemPool> {
+    pub kind: Kind,
+    /// Bytes and alignment as it is stored.
+    pub stored: (usize, usize),
+    /// The stored bytes lie as the program's type does; what they point to may differ.
+    pub fits: bool,
+    /// Nothing differs, here or in what it points to.
+    pub same: bool,
+    /// The `Option` of what is stored: known if the program has a type that lies so.
+    pub option: Option<OptionOf>,
+    /// Bytes of the program's type.
+    pub size: usize,
+    pub build: Build<P>,
+}
+
+/// What a type says of itself while it is planned.
+pub(super) struct Planned {
+    pub kind: Kind,
+    pub stored: (usize, usize),
+    pub fits: bool,
+}
+
+/// A plan under way; see [`PSafe::plan`].
+#[doc(hidden)]
+pub struct Planner<P: MemPool> {
+    pub(super) described: Described,
+    /// The pool's.
+    pub(super) format: u32,
+    parts: Vec<Part<P>>,
+    known: HashMap<(TypeId, String), PartId>,
+    /// PLAN-2: by stored name, the type of the program.
+    pub(super) shared: HashMap<String, (TypeId, &'static str)>,
+}
+
+/// A plan: its root is the first part.
+pub(crate) struct Plan<P: MemPool> {
+    parts: Vec<Part<P>>,
+}
+
+impl<P: MemPool> Plan<P> {
+    /// The plan that makes an `R` of what is described.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
+        let root = described.root.clone();
+        let (parts, known, shared) = Default::default();
+        let mut planner = Planner { described, format, parts, known, shared };
+        R::plan(&mut planner, &root)?;
+        planner.finish()
+    }
+
+    pub fn part(&self, id: PartId) -> &Part<P> {
+        &self.parts[id.0]
+    }
+
+    /// The steps that the program's own functions take, with the parts that they make.
+    pub fn steps(&self) -> impl Iterator<Item = (PartId, &Step)> {
+        let parts = self.parts.iter().enumerate();
+        parts.filter_map(|(index, part)| match &part.kind {
+            Kind::Older(_, step) => Some((PartId(index), step)),
+            _ => None,
+        })
+    }
+}
+
+unsafe fn build<T: PSafe<P>, P: MemPool>(from: *const u8, part: PartId, moving: &Moving<'_, P>, to: *mut u8) {
+    const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
+    // SAFETY: the caller's.
+    let value = unsafe { moving.read::<T>(from, part) };
+    // SAFETY: the caller's.
+    unsafe { to.cast::<T>().write(value) };
+}
+
+fn option_line<T: PSafe<P>, P: MemPool>(name: &str, value: &TypeName, format: u32) -> String {
+    Shape::of_option::<Option<T>>(const { Tag::of::<T, P>() }, value).line(name, format)
+}
+
+unsafe fn inside<T>(option: *const u8) -> Option<*const u8> {
+    // SAFETY: the caller has planned an `Option<T>` here, whose bytes are believed.
+    unsafe { &*option.cast::<Option<T>>() }.as_ref().map(|value| (&raw const *value).cast())
+}
+
+impl<P: MemPool> Planner<P> {
+    pub(super) fn part(&self, id: PartId) -> &Part<P> {
+        &self.parts[id.0]
+    }
+
+    /// The part that makes a `T` of what is called `stored`, planned once.
+    pub(super) fn add<T: PSafe<P>>(
+        &mut self,
+        stored: &str,
+        plan: impl FnOnce(&mut Self) -> Result<Planned, Refusal>,
+    ) -> Result<PartId, Refusal> {
+        let key = (TypeId::of::<T::At<'static>>(), stored.to_string());
+        if let Some(&known) = self.known.get(&key) {
+            return Ok(known);
+        }
+        let id = PartId(self.parts.len());
+        self.known.insert(key, id);
+        // What asks for the part meanwhile is a pointer, which does not look into it.
+        let (kind, build) = (Kind::Plain, build::<T, P> as Build<P>);
+        let size = size_of::<T>();
+        self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build });
+        let Planned { kind, stored, fits } = plan(self)?;
+        let option = match &kind {
+            Kind::Older(of, _) => self.parts[of.0].option,
+            _ => fits.then_some(OptionOf { line: option_line::<T, P>, inside: inside::<T> }),
+        };
+        let part = &mut self.parts[id.0];
+        (part.kind, part.stored, part.fits, part.option) = (kind, stored, fits, option);
+        Ok(id)
+    }
+
+    /// Finds out what is the same: what neither differs nor reaches what does.
+    fn finish(mut self) -> Result<Plan<P>, Refusal> {
+        let differs = |part: &Part<P>| !part.fits || matches!(part.kind, Kind::Older(..));
+        let mut changed: Vec<bool> = self.parts.iter().map(differs).collect();
+        while let Some(next) = (0..changed.len())
+            .find(|&index| !changed[index] && self.parts[index].kind.parts().any(|part| changed[part.0]))
+        {
+            changed[next] = true;
+        }
+        for (part, changed) in self.parts.iter_mut().zip(&changed) {
+            part.same = !changed;
+        }
+        let no_bytes = |part: &&Part<P>| match part.kind {
+            Kind::Elements(of) => !part.same && self.parts[of.0].stored.0 == 0,
+            _ => false,
+        };
+        match self.parts.iter().find(no_bytes) {
+            Some(_) => Err(Reason::differs("a vector has elements without bytes, which cannot be told apart")),
+            None => Ok(Plan { parts: self.parts }),
+        }
+    }
+}
+
+impl Kind {
+    /// What it is made of or points to.
+    fn parts(&self) -> Box<dyn Iterator<Item = PartId> + '_> {
+        match self {
+            Kind::Plain => Box::new(std::iter::empty()),
+            Kind::Fields(fields) => Box::new(fields.iter().map(|(_, part)| *part)),
+            Kind::Variants(_, all) => Box::new(all.iter().flat_map(|(_, fields)| fields).map(|(_, part)| *part)),
+            Kind::Array(of) | Kind::Option(of) | Kind::Older(of, _) => Box::new(std::iter::once(*of)),
+            Kind::Owned(of) | Kind::Counted(of) | Kind::Weak(of) | Kind::Elements(of) => Box::new(std::iter::once(*of)),
+        }
+    }
+}

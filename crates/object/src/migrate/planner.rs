@@ -1,0 +1,284 @@
+//! How each form of type plans itself: what the description must say at its place.
+
+use super::plan::{Kind, PartId, Planned, Planner, Step};
+use super::refusal::{Reason, Refusal, base};
+use crate::derived::{Derived, Field, Parts, tag_size};
+use crate::described::{Described, Line, Place, missing, tagged};
+use crate::schema::Schema;
+use crate::{MemPool, PSafe};
+use std::any::{TypeId, type_name};
+
+/// Fields of a part: where they are stored, and what becomes of them.
+type Fields = Vec<(usize, PartId)>;
+
+/// `T` of `Name<T>`.
+fn argument<'s>(stored: &'s str, name: &str) -> Option<&'s str> {
+    stored.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
+}
+
+impl<P: MemPool> Planner<P> {
+    /// The name of `T`, and the lines that describe it.
+    fn describe<T: PSafe<P>>(&self) -> (String, String) {
+        let mut schema = Schema::default();
+        let name = T::describe(&mut schema).to_string();
+        (name, schema.text(self.format))
+    }
+
+    /// The program's line of `T`.
+    fn own_line<T: PSafe<P>>(&self) -> String {
+        let (name, text) = self.describe::<T>();
+        let own = Described::parse(&format!("root {name}\n{text}"));
+        own.and_then(|own| own.line(&name).map(|line| line.text.clone())).unwrap_or(name)
+    }
+
+    /// At this place lies something else than a `T`.
+    fn another<T: PSafe<P>>(&self, stored: &str) -> Refusal {
+        let (name, text) = self.describe::<T>();
+        if name != stored {
+            return Reason::another(stored, name);
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        Reason::differs(format!("the inside of `{stored}` is another in the pool; in the program it is {lines:?}"))
+    }
+
+    /// A `T` whose bytes and description are the same.
+    pub(crate) fn whole<T: PSafe<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
+        self.add::<T>(stored, |planner| {
+            let (name, text) = planner.describe::<T>();
+            let found = planner.described.line(stored).is_some();
+            let is_same = name == stored
+                && text.lines().all(|line| planner.described.says(line))
+                && found == text.lines().any(|line| line.starts_with(&format!("{name} ")));
+            match is_same {
+                true => Ok(Planned { kind: Kind::Plain, stored: (size_of::<T>(), align_of::<T>()), fits: true }),
+                false => Err(planner.another::<T>(stored)),
+            }
+        })
+    }
+
+    /// A `W` that is its value of type `T`, called `name`.
+    pub(crate) fn wrapper<W: PSafe<P>, T: PSafe<P>>(&mut self, stored: &str, name: &str) -> Result<PartId, Refusal> {
+        self.add::<W>(stored, |planner| {
+            let of = argument(stored, name).ok_or_else(|| planner.another::<W>(stored))?;
+            let of = T::plan(planner, of)?;
+            let part = planner.part(of);
+            Ok(Planned { kind: Kind::Fields(vec![(0, of)]), stored: part.stored, fits: part.fits })
+        })
+    }
+
+    /// A pointer `W` to a `T`, called `name`.
+    pub(crate) fn pointer<W: PSafe<P>, T: PSafe<P>>(
+        &mut self,
+        stored: &str,
+        name: &str,
+        kind: fn(PartId) -> Kind,
+    ) -> Result<PartId, Refusal> {
+        self.add::<W>(stored, |planner| {
+            let no_line = planner.described.line(stored).is_none();
+            let of = argument(stored, name).filter(|_| no_line).ok_or_else(|| planner.another::<W>(stored))?;
+            let part = T::plan(planner, of)?;
+            if matches!(kind(part), Kind::Counted(_) | Kind::Weak(_)) {
+                planner.share::<T>(of)?;
+            }
+            Ok(Planned { kind: kind(part), stored: (8, 8), fits: true })
+        })
+    }
+
+    /// PLAN-2.
+    fn share<T: PSafe<P>>(&mut self, stored: &str) -> Result<(), Refusal> {
+        let taken = (TypeId::of::<T::At<'static>>(), type_name::<T>());
+        let first = *self.shared.entry(stored.into()).or_insert(taken);
+        let names = [first.1, taken.1].map(base);
+        match first.0 == taken.0 {
+            true => Ok(()),
+            false => Err(Reason::differs(format!(
+                "shared objects `{stored}` are `{}` here and `{}` there",
+                names[0], names[1]
+            ))),
+        }
+    }
+
+    /// A vector `W` of `T`s.
+    pub(crate) fn elements<W: PSafe<P>, T: PSafe<P>>(&mut self, stored: &str, name: &str) -> Result<PartId, Refusal> {
+        self.add::<W>(stored, |planner| {
+            let line = planner.described.line(stored).filter(|line| (line.size, line.align) == (24, 8));
+            let of = argument(stored, name).filter(|_| line.is_some()).ok_or_else(|| planner.another::<W>(stored))?;
+            Ok(Planned { kind: Kind::Elements(T::plan(planner, of)?), stored: (24, 8), fits: true })
+        })
+    }
+
+    /// An `Option<T>`.
+    pub(crate) fn option<T: PSafe<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
+        self.add::<Option<T>>(stored, |planner| {
+            let found = argument(stored, "Option").zip(planner.described.line(stored).cloned());
+            let (inner, line) = found.ok_or_else(|| planner.another::<Option<T>>(stored))?;
+            let of = T::plan(planner, inner)?;
+            let (value, format) = (inner.into(), planner.format);
+            let part = planner.part(of);
+            match part.option {
+                Some(option) if (option.line)(stored, &value, format) == line.text => {
+                    Ok(Planned { kind: Kind::Option(of), stored: (line.size, line.align), fits: part.fits })
+                }
+                Some(option) => Err(Reason::another(line.text, (option.line)(stored, &value, format))),
+                None => Err(Reason::differs(format!(
+                    "`{stored}` holds by value what has changed, and no type of the program lies as it did: give the type \
+                     that holds it a version, too"
+                ))),
+            }
+        })
+    }
+
+    /// A `[T; N]`.
+    pub(crate) fn array<T: PSafe<P>, const N: usize>(&mut self, stored: &str) -> Result<PartId, Refusal> {
+        self.add::<[T; N]>(stored, |planner| {
+            let of = stored.strip_prefix('[').and_then(|stored| stored.strip_suffix(&format!("; {N}]")));
+            let of = T::plan(planner, of.ok_or_else(|| planner.another::<[T; N]>(stored))?)?;
+            let part = planner.part(of);
+            let (size, align) = part.stored;
+            let size = size.checked_mul(N).ok_or_else(|| Reason::damaged(format!("`{stored}` is too large")))?;
+            Ok(Planned { kind: Kind::Array(of), stored: (size, align), fits: part.fits })
+        })
+    }
+
+    /// A tuple.
+    pub(crate) fn tuple<T: PSafe<P>>(&mut self, stored: &str, fields: &[Field<P>]) -> Result<PartId, Refusal> {
+        self.add::<T>(stored, |planner| {
+            let line = planner.described.line(stored).filter(|_| stored.starts_with('(')).cloned();
+            let line = line.ok_or_else(|| planner.another::<T>(stored))?;
+            let (fields, fits) = planner.fields(&line, "", fields)?;
+            Ok(of_line::<T>(&line, Kind::Fields(fields), fits))
+        })
+    }
+
+    /// A cell whose value no opening inherits, whatever it was.
+    pub(crate) fn volatile<T: PSafe<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
+        self.add::<T>(stored, |planner| {
+            let words = argument(stored, "VCell").and_then(|words| words.split_once(' '));
+            let numbers = words.and_then(|(size, align)| Some((size.parse().ok()?, align.parse().ok()?)));
+            let (size, align): (usize, usize) = numbers.ok_or_else(|| planner.another::<T>(stored))?;
+            let end = 8usize.checked_next_multiple_of(align).and_then(|at| at.checked_add(size));
+            let align = align.max(8);
+            let size = end.and_then(|end| end.checked_next_multiple_of(align)).filter(|_| align.is_power_of_two());
+            let size = size.ok_or_else(|| Reason::damaged(format!("there is no `{stored}`")))?;
+            let fits = (size, align) == (size_of::<T>(), align_of::<T>());
+            Ok(Planned { kind: Kind::Plain, stored: (size, align), fits })
+        })
+    }
+
+    /// A derived type: what its own version is planned by its fields, what is older by the type that it is made from.
+    #[doc(hidden)]
+    pub fn derived<T: Derived<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
+        self.add::<T>(stored, |planner| {
+            let line = planner.described.line(stored).cloned().ok_or_else(|| planner.another::<T>(stored))?;
+            if (base(&line.name), line.version) == (T::NAME, T::VERSION) {
+                return planner.of_this_version::<T>(&line);
+            }
+            let Some(older) = T::older() else { return Err(planner.unknown::<T>(line)) };
+            let of = (older.plan)(planner, stored).map_err(|refusal| planner.newer::<T>(refusal, line))?;
+            let step = Step { name: T::NAME, from: older.version, to: T::VERSION };
+            Ok(Planned { kind: Kind::Older(of, step), stored: planner.part(of).stored, fits: false })
+        })
+    }
+
+    /// `T` is the last of the types that could have been of this version.
+    fn unknown<T: Derived<P>>(&self, line: Line) -> Refusal {
+        match base(&line.name) == T::NAME {
+            true => {
+                let (versions, wanted) = (vec![T::VERSION], self.own_line::<T>());
+                Refusal(Box::new(Reason::Version { found: line, versions, wanted }))
+            }
+            false => self.another::<T>(&line.name),
+        }
+    }
+
+    /// `T` is made from a type that could not be that of `line` either.
+    fn newer<T: Derived<P>>(&self, mut refusal: Refusal, line: Line) -> Refusal {
+        match &mut *refusal.0 {
+            Reason::Version { found, versions, wanted } if found.name == line.name => {
+                versions.push(T::VERSION);
+                *wanted = self.own_line::<T>();
+                refusal
+            }
+            Reason::Another { found, .. } if *found == line.name => self.unknown::<T>(line),
+            _ => refusal,
+        }
+    }
+
+    fn of_this_version<T: Derived<P>>(&mut self, line: &Line) -> Result<Planned, Refusal> {
+        match T::parts() {
+            Parts::Fields(fields) if line.tag.is_none() => {
+                let (fields, fits) = self.fields(line, "", &fields)?;
+                Ok(of_line::<T>(line, Kind::Fields(fields), fits))
+            }
+            Parts::Variants(tag, variants) if line.tag.as_deref() == Some(tag) => {
+                let tags: Vec<_> = variants.iter().map(|one| (one.name.to_string(), Some(one.tag))).collect();
+                if let Some(different) = differing_tags(line, &tags) {
+                    return Err(Reason::differs(different));
+                }
+                has_room(line, 0, (tag_size(tag), tag_size(tag)))?;
+                let (mut all, mut fit) = (Vec::new(), true);
+                for variant in &variants {
+                    let (fields, fits) = self.fields(line, &format!("{}.", variant.name), &variant.fields)?;
+                    all.push((variant.tag, fields));
+                    fit &= fits;
+                }
+                Ok(of_line::<T>(line, Kind::Variants(tag.into(), all), fit))
+            }
+            _ => Err(self.another::<T>(&line.name)),
+        }
+    }
+
+    /// PLAN-1 for the fields of `line` whose labels begin with `prefix`. Answers also whether they lie as in the program.
+    fn fields(&mut self, line: &Line, prefix: &str, fields: &[Field<P>]) -> Result<(Fields, bool), Refusal> {
+        let name = match line.version {
+            1 => line.name.clone(),
+            version => format!("{} v{version}", line.name),
+        };
+        let is_here = |place: &&Place| place.label.strip_prefix(prefix).is_some_and(|label| !label.contains('.'));
+        let places: Vec<&Place> = line.fields.iter().filter(is_here).collect();
+        let found: Vec<&str> = places.iter().map(|place| place.label.as_str()).collect();
+        let labels: Vec<String> = fields.iter().map(|field| format!("{prefix}{}", field.label)).collect();
+        let wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
+        if found != wanted {
+            let order =
+                || format!("fields of `{name}` are in the order {found:?} in the pool, {wanted:?} in the program");
+            return Err(Reason::differs(missing(&name, "field", &found, &wanted).unwrap_or_else(order)));
+        }
+        let (mut all, mut fit) = (Vec::new(), true);
+        for (place, field) in places.into_iter().zip(fields) {
+            let part = (field.plan)(self, &place.of).map_err(|refusal| {
+                let wanted = (field.describe)(&mut Schema::default());
+                refusal.at_field(&format!("field `{}` of `{name}`", place.label), &place.of, &wanted)
+            })?;
+            has_room(line, place.offset, self.part(part).stored)?;
+            fit &= place.offset == field.offset && self.part(part).fits;
+            all.push((place.offset, part));
+        }
+        Ok((all, fit))
+    }
+}
+
+/// Whether a part of that size and alignment lies whole and aligned in what `line` describes.
+fn has_room(line: &Line, offset: usize, (size, align): (usize, usize)) -> Result<(), Refusal> {
+    let is_inside = offset.checked_add(size).is_some_and(|end| end <= line.size);
+    let is_aligned = [offset, line.align].iter().all(|number| number.is_multiple_of(align));
+    match is_inside && is_aligned && line.size.is_multiple_of(line.align) {
+        true => Ok(()),
+        false => Err(Reason::damaged(format!("there is no room for what lies at {offset} in `{}`", line.text))),
+    }
+}
+
+/// A part that is stored as `line` says.
+fn of_line<T>(line: &Line, kind: Kind, fits: bool) -> Planned {
+    let stored = (line.size, line.align);
+    Planned { kind, stored, fits: fits && stored == (size_of::<T>(), align_of::<T>()) }
+}
+
+fn differing_tags(line: &Line, tags: &[(String, Option<i128>)]) -> Option<String> {
+    let all = |tags: &[_]| tags.iter().map(tagged).collect::<Vec<_>>().join(", ");
+    let differs = || {
+        let (found, wanted) = (all(&line.variants), all(tags));
+        format!("variants of `{}` are `{found}` in the pool and `{wanted}` in the program", line.name)
+    };
+    (line.variants != tags).then(differs)
+}

@@ -1,0 +1,19 @@
+//! Pools of older versions of a program become pools of this one: what is migrated, what is refused, what is rolled back.
+//!
+//! In each test the module `v1` is the older program, `v2` and `v3` are newer ones.
+#![allow(dead_code)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod forms;
+mod refused;
+mod shared;
+mod values;
+
+use everbyte_object::{In, PSafe, PoolTag, Root};
+
+/// Nothing has leaked, and nothing is damaged.
+fn whole<R: PSafe<In<'static, G>>, G: PoolTag>(root: &Root<R, In<'static, G>>) {
+    assert_eq!(root.check().unwrap(), []);
+}
