@@ -25,6 +25,7 @@ mod merge;
 pub mod museum;
 mod object;
 mod object_maps;
+mod object_migrate;
 mod object_types;
 mod report;
 mod store;

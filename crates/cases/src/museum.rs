@@ -261,6 +261,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "the pool's header is stored and not flushed: the name survives, the type does not",
     ),
     exhibit(
+        "object-description-unnoted",
+        "object",
+        "object-migrate",
+        "a migration writes root and description outside of its transaction: a crash leaves the one version's objects under the other's name",
+    ),
+    exhibit(
         "tree-commit-unordered",
         "cdds",
         "kv-puts",

@@ -1,6 +1,6 @@
 //! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what recovery resets.
 
-use crate::{Case, TOTAL, object_maps, object_types};
+use crate::{Case, TOTAL, object_maps, object_migrate, object_types};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, UntypedPool, pool};
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
@@ -56,6 +56,20 @@ pub(crate) const CASES: &[Case] = &[
         total: 8000,
         program: buffered,
     },
+    Case {
+        name: "object-migrate",
+        room: "object",
+        about: "a pool of an older program is migrated: it is the older program's or the newer one's, whole, with no leak",
+        total: TOTAL,
+        program: object_migrate::migrate,
+    },
+    Case {
+        name: "object-migrate-again",
+        room: "object",
+        about: "a migration that crashed is begun again by the next start, which crashes too",
+        total: 8000,
+        program: object_migrate::migrate_again,
+    },
 ];
 
 pool!(pub(crate) Explored);
@@ -97,10 +111,16 @@ pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<
     if !agree {
         return Err(format!("by the types: {by_types:?}, by the description: {by_text:?}"));
     }
-    let mut findings = by_types.findings();
+    is_whole(&root)?;
+    Ok(root)
+}
+
+/// The deep check and the store's own find nothing.
+pub(crate) fn is_whole<R: PSafe<Explored>>(root: &Root<R, Explored>) -> Result<(), String> {
+    let mut findings = root.check().map_err(|error| error.to_string())?;
     findings.extend(root.store().check());
     findings.retain(|finding| finding.kind != FindingKind::Note);
-    if findings.is_empty() { Ok(root) } else { Err(format!("check: {findings:?}")) }
+    if findings.is_empty() { Ok(()) } else { Err(format!("check: {findings:?}")) }
 }
 
 /// How a transaction is to end.

@@ -1,0 +1,210 @@
+//! Cases of migration: a pool of an older program is changed, migrated and changed again, and crashes at every step. The
+//! older program or the newer one can open what is left, and it is what was settled.
+
+use crate::object::{Explored, image, is_whole, open};
+use everbyte_media::Media;
+use everbyte_object::prc::PWeak;
+use everbyte_object::{Error, Journal, MemPool, Migrate, PRefCell, PSafe, PString, PVec, Pbox, Pool, Prc};
+use everbyte_sim::{Explorer, Failure, Order, Report, Seen};
+use everbyte_store::Store;
+
+type Slot<T, P> = PRefCell<Option<T>, P>;
+
+/// The root of both programs, around a `Node` of their own.
+macro_rules! root {
+    () => {
+        #[derive(PSafe)]
+        #[repr(C)]
+        pub struct Root<P: MemPool> {
+            pub nodes: PRefCell<PVec<Prc<Node<P>, P>, P>, P>,
+            /// Shares the first.
+            pub first: Slot<Prc<Node<P>, P>, P>,
+            pub weak: Slot<PWeak<Node<P>, P>, P>,
+            pub own: Slot<Pbox<Node<P>, P>, P>,
+            pub kept: PRefCell<PVec<PString<P>, P>, P>,
+        }
+
+        pub fn add<P: MemPool>(root: &Root<P>, val: u32, j: &Journal<P>) {
+            let text = val.to_string();
+            let node = Prc::new(Node::new(val, j), j);
+            let mut first = root.first.borrow_mut(j);
+            if first.is_none() {
+                *root.weak.borrow_mut(j) = Some(node.downgrade(j));
+                *first = Some(node.pclone(j));
+            }
+            root.nodes.borrow_mut(j).push(node, j);
+            *root.own.borrow_mut(j) = Some(Pbox::new(Node::new(val, j), j));
+            root.kept.borrow_mut(j).push(PString::from_str(&text, j), j);
+        }
+
+        /// What it holds; an error if parts contradict each other.
+        pub fn read<P: MemPool>(root: &Root<P>, j: &Journal<P>) -> Result<Vec<u32>, String> {
+            let nodes = root.nodes.borrow();
+            let all: Vec<u32> = nodes.iter().map(|node| node.read()).collect::<Result<_, _>>()?;
+            let texts: Vec<String> = root.kept.borrow().iter().map(|text| text.to_string()).collect();
+            let own = root.own.borrow().as_ref().map(|own| own.read()).transpose()?;
+            let first = root.first.borrow();
+            let weak = root.weak.borrow().as_ref().and_then(|weak| weak.upgrade(j));
+            let is_shared = match (&*first, &weak) {
+                (Some(first), Some(weak)) => first.ptr_eq(weak) && first.ptr_eq(&nodes[0]),
+                (None, None) => nodes.is_empty(),
+                _ => false,
+            };
+            let agrees = texts == all.iter().map(u32::to_string).collect::<Vec<_>>() && own == all.last().copied();
+            if is_shared && agrees { Ok(all) } else { Err(format!("{all:?}, {texts:?}, {own:?}, {is_shared}")) }
+        }
+    };
+}
+
+mod v1 {
+    use super::*;
+    root!();
+
+    #[derive(PSafe)]
+    #[repr(C)]
+    pub struct Node<P: MemPool> {
+        val: u32,
+        name: PString<P>,
+    }
+
+    impl<P: MemPool> Node<P> {
+        pub fn new(val: u32, j: &Journal<P>) -> Self {
+            Node { val, name: PString::from_str(&format!("{val}-{val}"), j) }
+        }
+
+        pub fn read(&self) -> Result<u32, String> {
+            let named = *self.name == *format!("{0}-{0}", self.val);
+            if named { Ok(self.val) } else { Err(format!("{} is called {}", self.val, self.name)) }
+        }
+    }
+}
+
+mod v2 {
+    use super::*;
+    root!();
+
+    #[derive(PSafe)]
+    #[persist(version = 2, from = NodeV1<P>)]
+    #[repr(C)]
+    pub struct Node<P: MemPool> {
+        one: PString<P>,
+        other: PString<P>,
+        val: u64,
+    }
+
+    #[derive(PSafe)]
+    #[persist(version = 1, name = "Node")]
+    #[repr(C)]
+    struct NodeV1<P: MemPool> {
+        val: u32,
+        name: PString<P>,
+    }
+
+    impl<P: MemPool> Migrate<NodeV1<P>, P> for Node<P> {
+        fn migrate(old: NodeV1<P>, j: &Journal<P>) -> Self {
+            let (one, other) = old.name.split_once('-').expect("a name of two parts");
+            Node { one: PString::from_str(one, j), other: PString::from_str(other, j), val: u64::from(old.val) << 32 }
+        }
+    }
+
+    impl<P: MemPool> Node<P> {
+        pub fn new(val: u32, j: &Journal<P>) -> Self {
+            let name = || PString::from_str(&val.to_string(), j);
+            Node { one: name(), other: name(), val: u64::from(val) << 32 }
+        }
+
+        pub fn read(&self) -> Result<u32, String> {
+            let val = (self.val >> 32) as u32;
+            let named = [&self.one, &self.other].iter().all(|name| ***name == *val.to_string());
+            if named { Ok(val) } else { Err(format!("{val} is called {} {}", self.one, self.other)) }
+        }
+    }
+}
+
+/// What the pool holds, and which program's it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Plain {
+    all: Vec<u32>,
+    is_new: bool,
+}
+
+/// The program: the older one adds, the newer one migrates, perhaps after a rehearsal, and adds.
+fn explore(
+    explorer: &Explorer,
+    initial: &Plain,
+    rehearse: bool,
+    observe: fn(Media, &Seen) -> Result<Plain, String>,
+) -> Result<Report, Box<Failure>> {
+    let before = image::<v1::Root<Explored>>(|_| v1::Root {
+        nodes: PRefCell::default(),
+        first: PRefCell::default(),
+        weak: PRefCell::default(),
+        own: PRefCell::default(),
+        kept: PRefCell::default(),
+    });
+    explorer.explore_twin(
+        &before,
+        initial,
+        Order::InOrder,
+        |media, twin| {
+            let root = open::<v1::Root<Explored>>(&media).expect("a whole pool");
+            for val in [3, 5, 7] {
+                let add = || root.tx(|j, root| v1::add(root, val, j)).expect("room");
+                twin.step(format!("add {val}"), move |plain| plain.all.push(val), add);
+            }
+            drop(root);
+            let store = Store::attach(media).expect("a whole store");
+            if rehearse {
+                let rehearsed = Explored::rehearse_migration::<v2::Root<Explored>>(&store, "graph").expect("room");
+                assert_eq!(rehearsed.steps[0].values, 4);
+            }
+            let migrate = || Explored::open_migrating::<v2::Root<Explored>>(&store, "graph").expect("room");
+            let root = twin.step("migrate", |plain| plain.is_new = true, migrate);
+            let add = || root.tx(|j, root| v2::add(root, 9, j)).expect("room");
+            twin.step("add 9", |plain| plain.all.push(9), add);
+        },
+        observe,
+    )
+}
+
+/// The program whose pool it is opens it; the other one refuses it.
+pub(crate) fn migrate(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explore(&explorer, &Plain::default(), false, |media, seen| {
+        let store = Store::attach(media).map_err(|error| error.to_string())?;
+        match Explored::open::<v1::Root<Explored>>(&store, "graph") {
+            Ok(root) => {
+                seen.recovered();
+                is_whole(&root)?;
+                let all = root.tx(|j, root| v1::read(root, j)).map_err(|error| error.to_string())??;
+                drop(root);
+                match Explored::open::<v2::Root<Explored>>(&store, "graph") {
+                    Err(Error::OlderVersion { .. }) => Ok(Plain { all, is_new: false }),
+                    other => Err(format!("the newer program says {other:?}")),
+                }
+            }
+            Err(Error::NewerVersion { found: 2, known: 1, .. }) => {
+                let root = Explored::open::<v2::Root<Explored>>(&store, "graph").map_err(|error| error.to_string())?;
+                seen.recovered();
+                is_whole(&root)?;
+                let all = root.tx(|j, root| v2::read(root, j)).map_err(|error| error.to_string())??;
+                Ok(Plain { all, is_new: true })
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    })
+}
+
+/// The newer program is started again, and migrates: so recovery, which is crashed too, is a migration.
+pub(crate) fn migrate_again(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let migrated = Plain { is_new: true, ..Plain::default() };
+    explore(&explorer, &migrated, true, |media, seen| {
+        let store = Store::attach(media).map_err(|error| error.to_string())?;
+        let root =
+            Explored::open_migrating::<v2::Root<Explored>>(&store, "graph").map_err(|error| error.to_string())?;
+        seen.recovered();
+        is_whole(&root)?;
+        let all = root.tx(|j, root| v2::read(root, j)).map_err(|error| error.to_string())??;
+        root.tx(|j, root| v2::add(root, 11, j)).map_err(|error| error.to_string())?;
+        Ok(Plain { all, is_new: true })
+    })
+}
