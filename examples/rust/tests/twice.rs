@@ -11,6 +11,13 @@ fn run(program: &str, directory: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// What `program` says when it fails.
+fn refused(program: &str, directory: &Path) -> String {
+    let output = Command::new(program).arg(directory.join("store.everbyte")).output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
 #[test]
 fn the_list_goes_on() {
     let (directory, list) = (tempfile::tempdir().unwrap(), env!("CARGO_BIN_EXE_list"));
@@ -52,6 +59,23 @@ fn the_queue_goes_on() {
     let end = format!("120 queued, 0 waiting, 120 done, sum {sum}\n");
     assert_eq!(run(queue, directory.path(), &["work", "4"]), end);
     assert_eq!(run(queue, directory.path(), &["work", "1"]), end);
+}
+
+/// The first version's pool is refused by the second one, rehearsed, migrated, and refused by the first one.
+#[test]
+fn the_inventory_is_migrated() {
+    let (directory, [old, new]) =
+        (tempfile::tempdir().unwrap(), [env!("CARGO_BIN_EXE_inventory_v1"), env!("CARGO_BIN_EXE_inventory_v2")]);
+    assert_eq!(run(old, directory.path(), &["chair", "40", "table", "120"]), "chair: 40\ntable: 120\n");
+    assert!(refused(new, directory.path()).contains("OlderVersion"));
+    let done = run(new, directory.path(), &["--rehearse"]);
+    assert!(done.starts_with("Item 1 -> 2: 2 values; 2 blocks made anew"), "{done}");
+    assert_eq!(run(old, directory.path(), &["lamp", "15"]), "chair: 40\ntable: 120\nlamp: 15\n");
+    let all = "chair: 40.00\ntable: 120.00\nlamp: 15.00\n";
+    assert_eq!(run(new, directory.path(), &["--migrate"]), all);
+    assert_eq!(run(new, directory.path(), &["rug", "2550", "7"]), format!("{all}rug: 25.50, shelf 7\n"));
+    assert!(refused(old, directory.path()).contains("NewerVersion"));
+    assert_eq!(run(new, directory.path(), &["--migrate"]), format!("{all}rug: 25.50, shelf 7\n"));
 }
 
 #[test]
