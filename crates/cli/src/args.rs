@@ -89,6 +89,9 @@ pub struct CreateArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub store: StoreArgs,
+    /// Also follows every pointer of typed pools from their roots: finds what has leaked, has two owners or is counted wrong
+    #[arg(long, conflicts_with = "repair")]
+    pub deep: bool,
     /// Then opens the store, which recovers it, and repairs what has a second copy or no owner; says what it did
     #[arg(long)]
     pub repair: bool,

@@ -7,6 +7,8 @@
 //! With `--repair` the store is then opened as any program does, which recovers it, and what can be repaired is; the
 //! last word is a second look. `--dry-run` says what that would do.
 
+mod deep;
+
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -18,6 +20,9 @@ use everbyte_tx::Undo;
 use serde_json::{Value, json};
 
 pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
+    if args.deep {
+        return deep::run(args, output);
+    }
     let (mut findings, would) = look(args)?;
     for finding in &findings {
         output.say(finding.to_string(), as_json(finding))?;

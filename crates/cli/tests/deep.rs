@@ -1,0 +1,143 @@
+//! `check --deep` walks typed pools without their programs.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+use common::Place;
+use everbyte_object::layout::HEADER;
+use everbyte_object::{MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, Root, pool};
+use everbyte_store::{Engine, ObjectOptions, Store};
+use everbyte_tx::Undo;
+use serde_json::{Value, json};
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+
+pool!(P);
+
+#[derive(PSafe)]
+#[repr(C)]
+struct Graph<P: MemPool> {
+    numbers: PRefCell<PVec<Pbox<u64, P>, P>, P>,
+    first: PRefCell<Option<Prc<Knot<P>, P>>, P>,
+}
+
+/// May lead in a circle.
+#[derive(PSafe)]
+#[repr(C)]
+struct Knot<P: MemPool> {
+    other: PRefCell<Option<Prc<Knot<P>, P>>, P>,
+    shared: PRefCell<Option<Prc<u32, P>>, P>,
+}
+
+/// What a test does to the pool before the tool sees it.
+type Change = fn(&Root<Graph<P>, P>);
+
+/// A store with a typed pool, a table, and an object that only its program understands.
+fn place(change: Change) -> Place {
+    static ALONE: Mutex<()> = Mutex::new(()); // one test at a time has the pool type
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place::with_store();
+    place.good(&["kv", "put", "a", "1"]);
+    let store = open(&place);
+    let graph = P::create::<Graph<P>>(&store, "graph", |j| {
+        let knot = Knot { other: PRefCell::new(None), shared: PRefCell::new(Some(Prc::new(7, j))) };
+        Graph {
+            numbers: PRefCell::new(PVec::from_iter([1, 2, 3].map(|number| Pbox::new(number, j)), j)),
+            first: PRefCell::new(Some(Prc::new(knot, j))),
+        }
+    });
+    let graph = graph.unwrap();
+    change(&graph);
+    drop(graph);
+    let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(1 << 20) };
+    store.create_object("accounts", options, Undo::format).unwrap();
+    store.close().unwrap();
+    place
+}
+
+fn open(place: &Place) -> Store {
+    Store::open(&place.path("everbyte.store"), &Default::default()).unwrap()
+}
+
+/// A number and a circle of two that nobody has, both of which share what the root has, too.
+fn leak(graph: &Root<Graph<P>, P>) {
+    graph.tx(|j, _| std::mem::forget(Pbox::new(5u64, j))).unwrap();
+    let circle = graph.tx(|j, graph| {
+        let first = graph.first.borrow();
+        let shared =
+            || PRefCell::new(first.as_ref().and_then(|knot| knot.shared.borrow().as_ref().map(|all| all.pclone(j))));
+        let one = Prc::new(Knot { other: PRefCell::new(None), shared: shared() }, j);
+        let two = Prc::new(Knot { other: PRefCell::new(Some(one.pclone(j))), shared: shared() }, j);
+        *one.other.borrow_mut(j) = Some(two.pclone(j));
+    });
+    circle.unwrap();
+}
+
+/// The lines that a command prints, as JSON.
+fn lines(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_whole_store_is_clean_and_says_what_was_walked() {
+    let place = place(|_| ());
+    let bytes = || fs::read(place.path("everbyte.store")).unwrap();
+    let before = bytes();
+    let out = place.good(&["check", "--deep"]);
+    assert!(bytes() == before, "a check changes nothing");
+    for line in [
+        "everbyte.store: `accounts`: not walked: what its blocks hold only its program knows",
+        "everbyte.store: `graph`: walked: 9 blocks of ",
+        "everbyte.store: `kv`: not walked: it is a table, whose own check reads all of it",
+        "everbyte.store: no damage, no leaks",
+    ] {
+        assert!(out.contains(line), "`{line}`: {out}");
+    }
+    let said = lines(&place.good(&["check", "--deep", "--json"]));
+    let graph = said.iter().find(|line| line["object"] == "graph").unwrap();
+    assert_eq!((&graph["in_use"]["blocks"], &graph["leaked"]["blocks"]), (&json!(9), &json!(0)));
+    assert_eq!(said.last().unwrap()["wrong"], 0);
+}
+
+#[test]
+fn leaks_and_wrong_counts_are_reported() {
+    let place = place(leak);
+    assert_eq!(place.run(&["check"]).code, 0, "only a walk finds them");
+    let said = place.bad(&["check", "--deep"], 1, &["everbyte.store: 4 findings", "leaks cost room"]);
+    let number = "bytes are allocated and nobody points to them; they could be a u64";
+    assert!(said.out.contains("object: leak at 0x") && said.out.contains(number), "{said:?}");
+    assert_eq!(said.out.matches("they could be a Prc<Knot>").count(), 2, "{said:?}");
+    let count = "root.first.shared: its counts say 3 strong and 0 weak pointers, and 1 and 0 were found";
+    assert!(said.out.contains(count), "{said:?}");
+    assert!(said.out.contains("3 blocks of 80 bytes have leaked"), "{said:?}");
+    let json = lines(&place.run(&["check", "--deep", "--json"]).out);
+    let kinds: Vec<_> =
+        json.iter().filter(|line| line["object"] == "graph").map(|line| line["kind"].as_str()).collect();
+    assert_eq!(kinds, [Some("damage"), Some("leak"), Some("leak"), Some("leak"), None]);
+}
+
+#[test]
+fn damage_is_named_with_its_way() {
+    let place = place(|_| ());
+    let store = open(&place);
+    let prime = store.object("graph").unwrap().prime();
+    let root = prime + store.media().load(prime + HEADER + 72);
+    let media = store.media();
+    let numbers = prime + media.load(root);
+    let section = media.section();
+    media.store(numbers + 8, media.load(numbers)); // the second number is the first
+    media.store(root + 24, 1 << 40); // and the knots lie nowhere
+    media.flush(numbers, 16);
+    media.flush(root, 32);
+    drop(section);
+    store.close().unwrap();
+    drop(store);
+    let said = place.bad(&["check", "--deep"], 1, &["with the way to it from the root"]);
+    for line in
+        ["double use at 0x", "root.numbers[0], root.numbers[1]: a block with 2 owners", "root.first: a pointer to 0x1"]
+    {
+        assert!(said.out.contains(line), "`{line}`: {said:?}");
+    }
+    assert!(said.out.contains("have leaked, unless something that cannot be followed leads there"), "{said:?}");
+}
