@@ -6,6 +6,7 @@
 //! Invariants
 //!   HEAD-1  A copy counts only if its checksum covers all its fields.
 //!   HEAD-2  The copy that counts is never overwritten: `next` writes the other one.
+//!   HEAD-3  No record that a format does not know is in the log before a head of a later format is on the medium.
 
 use crate::{Error, Result};
 use std::path::Path;
@@ -28,11 +29,17 @@ impl Head {
         crc32c::crc32c(plain.as_bytes())
     }
 
-    /// The bytes of the head after this one and the place where they go (HEAD-2).
+    /// The bytes of the head after this one and the place where they go (HEAD-2). Whatever its format was, it is now ours.
     pub(crate) fn next(&mut self) -> (u64, &[u8]) {
         self.sequence += 1;
+        self.format = FORMAT;
         self.checksum = self.sum();
         (COPIES[(self.sequence % 2) as usize], self.as_bytes())
+    }
+
+    /// Whether an older program has written it, whose log holds no records of the newer kinds (HEAD-3).
+    pub(crate) fn is_older(&self) -> bool {
+        self.format < FORMAT
     }
 
     /// Whether these bytes are a head, whole (HEAD-1).
@@ -46,7 +53,7 @@ impl Head {
         let found = copies.map(parse);
         let whole =
             found.into_iter().flatten().filter(|head| head.checksum == head.sum()).max_by_key(|head| head.sequence);
-        let Some(head) = whole else {
+        let Some(mut head) = whole else {
             return Err(match found.iter().flatten().next() {
                 Some(_) => Error::Damaged {
                     path: path.into(),
@@ -58,6 +65,9 @@ impl Head {
         };
         if head.format > FORMAT {
             return Err(Error::NewerFormat { path: path.into(), found: head.format, known: FORMAT });
+        }
+        if head.format < 2 && head.log_ready != 0 {
+            head.log_room = head.log_len;
         }
         let damaged = |detail: &str| Error::Damaged { path: path.into(), at: COPIES[0], detail: detail.into() };
         let log_end = head.log_at.checked_add(head.log_len).ok_or_else(|| damaged("the log's end overflows"))?;
@@ -72,9 +82,11 @@ impl Head {
         if head.log_at % 4096 != 0
             || head.log_len % 4096 != 0
             || head.log_head % 512 != 0
-            || head.log_head > head.log_len
+            || head.log_head > head.log_room
+            || head.log_room > head.log_len
+            || head.log_room % 4096 != 0
             || head.log_len > crate::file::LOG_MAX
-            || head.log_ready != 0 && (head.log_len < crate::file::LOG_MIN || head.log_sequence == 0)
+            || head.log_ready != 0 && (head.log_room < crate::file::LOG_MIN || head.log_sequence == 0)
         {
             return Err(damaged("the media head's log position lies outside the log"));
         }
@@ -118,8 +130,9 @@ mod tests {
         torn[100] ^= 1;
         assert!(matches!(Head::choose(path, [&torn, &torn]), Err(Error::Damaged { .. })));
         assert!(matches!(Head::choose(path, [&[0; 512], &[7; 512]]), Err(Error::NotAStore { .. })));
-        old.format = 9;
-        let bytes = old.next().1.to_vec();
+        (old.format, old.checksum) = (9, 0);
+        old.checksum = old.sum();
+        let bytes = old.as_bytes().to_vec();
         assert!(matches!(Head::choose(path, [&bytes, &bytes]), Err(Error::NewerFormat { found: 9, .. })));
     }
 }

@@ -9,8 +9,8 @@ pub(crate) const COPIES: [u64; 2] = [8 << 10, 12 << 10];
 pub const HEAD_END: u64 = 16 << 10;
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVRBMDIA";
-/// The newest media format this program reads and writes.
-pub const FORMAT: u32 = 1;
+/// The newest media format this program reads, and the one it writes. 1 had no `log_room`, nor lives and words in its log.
+pub const FORMAT: u32 = 2;
 
 /// One copy of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -42,6 +42,8 @@ pub(crate) struct Head {
     pub log_clean: u64,
     /// All records below this sequence were on the medium when this head was written.
     pub log_synced: u64,
-    pub reserved: [u8; 400],
+    /// The part of the log that is backed and in use: records go round in its first so many bytes.
+    pub log_room: u64,
+    pub reserved: [u8; 392],
 }
 const _: () = assert!(size_of::<Head>() == 512);

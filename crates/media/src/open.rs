@@ -183,6 +183,7 @@ impl Media {
         let opened = pending.as_ref().map(file::Pending::opened).unwrap_or_default();
         if let Some(found) = &mut pending {
             if found.may_go_on(&head) {
+                file::raise_format(&*disk, path, &mut head)?;
                 file::go_on(&*disk, path, head, found)?;
             } else {
                 head = file::settle(&*disk, path, head, found)?;

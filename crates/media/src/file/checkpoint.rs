@@ -151,17 +151,18 @@ impl Shared {
         self.try_io("measure the file", |shared| shared.disk.len().map(|len| file_len = len))?;
         let file_len = file_len.min(self.mapping.reserve());
         let synced = self.synced.load(Acquire) + 1;
+        let place = tail % self.log.lock().room;
         if !seeded("media-reuse-before-head") {
             self.write_head(|head| {
                 head.file_len = file_len;
-                (head.log_head, head.log_sequence, head.log_chain) = (tail % self.log_place.1, sequence, chain);
+                (head.log_head, head.log_sequence, head.log_chain) = (place, sequence, chain);
                 head.log_synced = synced.max(sequence);
                 head.incarnation = self.incarnation;
             })?;
         }
         let mut log = self.log.lock();
         log.start = tail; // CKPT-3
-        log.limit(self.log_place.1);
+        log.limit();
         self.passed.store(sequence - 1, Release);
         Ok(())
     }

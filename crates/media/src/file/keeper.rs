@@ -4,6 +4,7 @@
 //! a flush that finds the log full checkpoints by itself.
 
 use super::Shared;
+use super::log::Log;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Weak;
 use std::thread::JoinHandle;
@@ -90,9 +91,7 @@ impl Shared {
     fn keep(&self) {
         while let Some(task) = self.keeper.next() {
             let _ = match task {
-                Task::Checkpoint => {
-                    self.checkpoint_when(|log| log.is_crowded(self.log_place.1)).map(|()| self.give_back(false))
-                }
+                Task::Checkpoint => self.checkpoint_when(Log::is_crowded).map(|()| self.give_back(false)),
                 Task::Sync => self.sync_written(),
             };
         }

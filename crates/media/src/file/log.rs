@@ -27,9 +27,9 @@ use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
-/// Bytes of the longest record that a log of so many bytes has.
-pub(crate) fn record_max(log_len: u64) -> u64 {
-    (log_len / 4).clamp(4096, 1 << 20) & !4095
+/// Bytes of the longest record that a log with room for so many bytes has.
+pub(crate) fn record_max(log_room: u64) -> u64 {
+    (log_room / 4).clamp(4096, 1 << 20) & !4095
 }
 
 /// What the log's lock guards.
@@ -43,10 +43,12 @@ pub(crate) struct Log {
     writing: bool,
     /// The sequence that the open batch will carry.
     pub sequence: u64,
-    /// Where it will be written. Positions count on; modulo the log's length they are places.
+    /// Where it will be written. Positions count on; modulo the log's room they are places.
     pub tail: u64,
     /// The checksum of the newest written record.
     pub chain: u64,
+    /// Bytes of the log that are in use; see `Head::log_room`.
+    pub room: u64,
     /// Everything before this position has been checkpointed, by a head that is on the medium.
     pub start: u64,
     incarnation: u64,
@@ -66,7 +68,7 @@ pub(crate) struct Log {
 impl Log {
     /// An empty log, or one that goes on behind what `resumed` has found: pages that it speaks of are dirty.
     pub(crate) fn new(head: &Head, resumed: Option<&Pending>) -> Log {
-        let bytes = record_max(head.log_len);
+        let bytes = record_max(head.log_room);
         let mut log = Log {
             open: Batch::new(bytes as usize),
             spare: Some(Batch::new(bytes as usize)),
@@ -76,6 +78,7 @@ impl Log {
             tail: head.log_head,
             chain: head.log_chain,
             start: head.log_head,
+            room: head.log_room,
             incarnation: head.incarnation,
             clean: head.log_clean == 1,
             dirty: DirtyPages::new(head.max),
@@ -89,13 +92,13 @@ impl Log {
             log.tail += found.position;
             found.lines(|line| log.dirty.insert(line / LINES_PER_PAGE));
         }
-        log.limit(head.log_len);
+        log.limit();
         log
     }
 
     /// Recomputes what the open batch may come to, after the log's ends have moved.
-    pub(crate) fn limit(&mut self, log_len: u64) {
-        let free = self.start + log_len - self.tail;
+    pub(crate) fn limit(&mut self) {
+        let free = self.start + self.room - self.tail;
         self.words_max = self.open.capacity().min((free / 8) as usize);
     }
 
@@ -111,8 +114,8 @@ impl Log {
     }
 
     /// Whether half of the log waits for a checkpoint.
-    pub(crate) fn is_crowded(&self, log_len: u64) -> bool {
-        self.tail - self.start > log_len / 2
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.tail - self.start > self.room / 2
     }
 
     pub(crate) fn is_writing(&self) -> bool {
@@ -306,13 +309,13 @@ impl Shared {
             payload_len: 0,
             reserved: [0; 2],
         };
-        let (position, len) = (log.tail, batch.padded());
+        let (place, room, len) = (log.tail % log.room, log.room, batch.padded());
         log.writing = true;
         log.sequence += 1;
         log.tail += len;
-        log.limit(self.log_place.1);
+        log.limit();
         let was_clean = std::mem::take(&mut log.clean);
-        let crowded = log.is_crowded(self.log_place.1);
+        let crowded = log.is_crowded();
         drop(log);
 
         if crowded {
@@ -320,7 +323,7 @@ impl Shared {
         }
         let (chain, bytes) = batch.seal(header);
         let start = Instant::now();
-        let written = self.write_record(was_clean, position, bytes);
+        let written = self.write_record(was_clean, (place, room), bytes);
         let took = start.elapsed();
         batch.reset();
 
@@ -341,13 +344,13 @@ impl Shared {
         (log, written)
     }
 
-    fn write_record(&self, was_clean: bool, position: u64, bytes: &[u8]) -> Result<()> {
+    /// Writes a record at its place in a ring of so much room; it may go over the ring's end.
+    fn write_record(&self, was_clean: bool, (place, room): (u64, u64), bytes: &[u8]) -> Result<()> {
         if was_clean {
             self.write_head(|head| head.log_clean = 0)?;
         }
-        let (log_at, log_len) = self.log_place;
-        let place = position % log_len;
-        let first = bytes.len().min((log_len - place) as usize);
+        let (log_at, _) = self.log_place;
+        let first = bytes.len().min((room - place) as usize);
         let sync = self.durability == Durability::Always && !seeded("media-barrier-unsynced");
         debug_assert!(place.is_multiple_of(SECTOR) && (bytes.len() as u64).is_multiple_of(SECTOR));
         for (at, part) in [(log_at + place, &bytes[..first]), (log_at, &bytes[first..])] {

@@ -19,7 +19,7 @@ mod replay;
 
 pub use disk::Disk;
 pub(crate) use disk::FileDisk;
-pub(crate) use replay::{Pending, go_on, pending, replay, resume, settle};
+pub(crate) use replay::{Pending, go_on, pending, raise_format, replay, resume, settle};
 
 use crate::counters::Counters;
 use crate::head::Head;
@@ -249,6 +249,7 @@ fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
     head.file_len = disk.len().map_err(io)?.min(head.max);
     (head.log_ready, head.log_clean) = (1, 1);
     (head.log_head, head.log_sequence, head.log_chain, head.log_synced) = (0, 1, 0, 1);
+    head.log_room = head.log_len;
     let (at, bytes) = head.next();
     disk.write_sync_at(at, bytes).map_err(io)
 }

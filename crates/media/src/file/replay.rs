@@ -54,7 +54,7 @@ pub(crate) fn resume(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<
     if !seeded("media-replay-unsynced") {
         disk.sync().map_err(|source| replay.io("sync before recovery", source))?; // REPLAY-2
     }
-    disk.forget(head.log_at, head.log_len);
+    disk.forget(head.log_at, head.log_room);
     Ok(Some(replay.judge()?))
 }
 
@@ -69,6 +69,20 @@ pub(crate) fn pending(disk: &dyn Disk, path: &Path, head: Head) -> Result<Pendin
 /// Brings what the log holds to its place; returns the head that says that the log is empty.
 pub(crate) fn settle(disk: &dyn Disk, path: &Path, head: Head, pending: &Pending) -> Result<Head> {
     Replay { disk, path, head }.settle(pending)
+}
+
+/// Brings the head of an older program to our format, before the log goes on with what the older one does not know (HEAD-3).
+/// A log that is empty needs no such step: a head is written before its first record.
+pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
+    if !head.is_older() || seeded("media-format-late") {
+        return Ok(());
+    }
+    let (at, bytes) = head.next();
+    disk.write_sync_at(at, bytes).map_err(|source| Error::Io {
+        action: "write the media head",
+        path: path.into(),
+        source,
+    })
 }
 
 /// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The caller has made
@@ -99,7 +113,7 @@ pub(crate) fn go_on(disk: &dyn Disk, path: &Path, head: Head, pending: &mut Pend
         payload_len: 0,
         reserved: [0; 2],
     });
-    let at = head.log_at + (head.log_head + pending.position) % head.log_len;
+    let at = head.log_at + (head.log_head + pending.position) % head.log_room;
     let written = disk.write_sync_at(at, bytes); // REPLAY-3
     written.map_err(|source| replay.io("write the log", source))?;
     pending.position += bytes.len() as u64;
@@ -147,7 +161,7 @@ impl Pending {
 
     /// Whether the log may go on behind what it holds: there is room for the record that begins a life.
     pub(crate) fn may_go_on(&self, head: &Head) -> bool {
-        self.position + padded(16) <= head.log_len && self.incarnation < INCARNATION_MAX
+        self.position + padded(16) <= head.log_room && self.incarnation < INCARNATION_MAX
     }
 
     /// One past the last byte that the log speaks of, in whole pages.
@@ -210,7 +224,7 @@ impl Replay<'_> {
             sequence: self.head.log_sequence,
             chain: self.head.log_chain,
             incarnation: self.head.incarnation,
-            log: Vec::with_capacity(self.head.log_len as usize), // room for addresses alone, until it is read
+            log: Vec::with_capacity(self.head.log_room as usize), // room for addresses alone, until it is read
             ..Pending::default()
         };
         self.follow(&mut pending)?;
@@ -224,7 +238,7 @@ impl Replay<'_> {
         let head = &mut self.head;
         head.file_len = file_len.min(head.max);
         (head.log_head, head.log_sequence, head.log_chain) =
-            ((head.log_head + pending.position) % head.log_len, pending.sequence, pending.chain);
+            ((head.log_head + pending.position) % head.log_room, pending.sequence, pending.chain);
         (head.log_synced, head.log_clean) = (pending.sequence, 1);
         head.incarnation = pending.incarnation + 1;
         let (at, bytes) = head.next();
@@ -237,21 +251,21 @@ impl Replay<'_> {
     }
 
     fn damaged(&self, position: u64, detail: String) -> Error {
-        let at = self.head.log_at + (self.head.log_head + position) % self.head.log_len;
+        let at = self.head.log_at + (self.head.log_head + position) % self.head.log_room;
         Error::Damaged { path: self.path.into(), at, detail }
     }
 
-    /// Reads on until the log's first `end` bytes are there; beyond its length there is nothing.
+    /// Reads on until the log's first `end` bytes are there; beyond its room there is nothing.
     fn read_to(&self, log: &mut Vec<u8>, end: u64) -> Result<()> {
-        let Head { log_at, log_len, log_head, .. } = self.head;
-        while (log.len() as u64) < end.min(log_len) {
+        let Head { log_at, log_room, log_head, .. } = self.head;
+        while (log.len() as u64) < end.min(log_room) {
             let from = log.len() as u64;
-            let place = (log_head + from) % log_len;
+            let place = (log_head + from) % log_room;
             // Up to the ring's end, or to where it was begun.
-            let step = STEP.min(log_len - place).min(log_len - from);
+            let step = STEP.min(log_room - place).min(log_room - from);
             if from.is_multiple_of(AHEAD) {
                 // The disk is asked for more at once than is waited for.
-                self.disk.expect(log_at + place, AHEAD.min(log_len - place));
+                self.disk.expect(log_at + place, AHEAD.min(log_room - place));
             }
             log.resize((from + step) as usize, 0);
             let read = self.disk.read_at(log_at + place, &mut log[from as usize..]);
@@ -267,7 +281,7 @@ impl Replay<'_> {
         let Some((header, _)) = header else { return Ok(None) };
         let life = header.incarnation == incarnation || seeded("media-no-chain");
         let sane = header.magic == RECORD_MAGIC && life && header.payload_len % 8 == 0;
-        if !sane || header.payload_len == 0 || header.payload_len > self.head.log_len - position - HEADER_LEN {
+        if !sane || header.payload_len == 0 || header.payload_len > self.head.log_room - position - HEADER_LEN {
             return Ok(None);
         }
         let end = position + HEADER_LEN + header.payload_len;
@@ -354,9 +368,9 @@ impl Replay<'_> {
         if self.head.log_synced > sequence {
             return broken("the media head".into());
         }
-        let stretch = 4 * record_max(self.head.log_len);
+        let stretch = 4 * record_max(self.head.log_room);
         let (mut later, mut until) = (position + SECTOR, position + stretch);
-        while later < until.min(self.head.log_len) {
+        while later < until.min(self.head.log_room) {
             if let Some(header) = self.record_at(&mut pending.log, later, incarnation)?
                 && header.sequence > sequence
             {
