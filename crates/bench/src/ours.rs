@@ -35,7 +35,7 @@ impl Ours {
         let store = if path.exists() {
             Store::open(&path, &options)
         } else {
-            Store::create(&path, &CreateOptions { media: options, max: MAX })
+            Store::create(&path, &CreateOptions { media: options, max: MAX, ..CreateOptions::default() })
         };
         let store = store.map_err(said)?;
         Ok(Ours { kv: Kv::open_or_create(&store, "bench").map_err(said)?, store })

@@ -45,7 +45,7 @@ fn set(store: &Store, value: u64) -> Result<(), Error> {
 
 fn record() -> Result<DiskTape, Error> {
     let path = std::env::temp_dir().join(format!("everbyte-power-cut-{}", std::process::id()));
-    let create = CreateOptions { media: options(), max: MAX };
+    let create = CreateOptions { media: options(), max: MAX, ..CreateOptions::default() };
     let created = Store::create(&path, &create).and_then(|store| store.close());
     let bytes = std::fs::read(&path);
     let _ = std::fs::remove_file(&path);

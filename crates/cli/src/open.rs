@@ -1,6 +1,6 @@
 //! Opening and creating stores as the options say.
 
-use crate::args::OpenArgs;
+use crate::args::{OpenArgs, Shape};
 use crate::failure::Failure;
 use everbyte_media::Options;
 use everbyte_store::{CreateOptions, Store};
@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// Declared maximum of new stores: sparse, so it costs nothing.
 pub const MAX_DEFAULT: u64 = 4 << 40;
+/// Declared maximum of new bound stores: small beside the addresses there are, so that two of them seldom meet.
+const BOUND_MAX_DEFAULT: u64 = 256 << 30;
 
 /// The media options of the words.
 pub fn options(open: &OpenArgs) -> Options {
@@ -40,8 +42,9 @@ pub fn exists(path: &Path) -> Result<(), Failure> {
 }
 
 /// Creates a store, which must not exist.
-pub fn create(path: &Path, open: &OpenArgs, max: Option<u64>, log: Option<u64>) -> Result<Store, Failure> {
+pub fn create(path: &Path, open: &OpenArgs, shape: &Shape) -> Result<Store, Failure> {
     let mut media = options(open);
-    media.log_bytes = log.unwrap_or(media.log_bytes);
-    Ok(Store::create(path, &CreateOptions { media, max: max.unwrap_or(MAX_DEFAULT) })?)
+    media.log_bytes = shape.log.unwrap_or(media.log_bytes);
+    let max = shape.max.unwrap_or(if shape.bound { BOUND_MAX_DEFAULT } else { MAX_DEFAULT });
+    Ok(Store::create(path, &CreateOptions { media, max, bound: shape.bound })?)
 }

@@ -312,7 +312,9 @@ fn what_is_freed_goes_back_to_the_file_system() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let media = Options { backend, log_bytes: 1 << 20, ..Options::default() };
-        let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 1 << 30 }).unwrap();
+        let store =
+            Store::create(&path, &CreateOptions { media: media.clone(), max: 1 << 30, ..CreateOptions::default() })
+                .unwrap();
         let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(256 << 20) };
         let heap = Heap::open(store.create_object("test", options, Heap::format).unwrap()).unwrap();
         let room = || std::fs::metadata(&path).unwrap().blocks() * 512;

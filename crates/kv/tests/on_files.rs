@@ -11,7 +11,7 @@ fn what_nobody_settles_is_settled_in_time() {
     let folder = tempfile::tempdir().unwrap();
     // Where fences settle, every commit is settled at once.
     let media = Options { backend: BackendChoice::File, ..Options::default() };
-    let options = CreateOptions { media, max: 1 << 30 };
+    let options = CreateOptions { media, max: 1 << 30, ..CreateOptions::default() };
     let store = Store::create(&folder.path().join("s"), &options).unwrap();
     let kv = Kv::create(&store, "t").unwrap();
     for round in 0..2000_u32 {
@@ -31,7 +31,9 @@ fn a_failed_sync_is_told_and_what_was_settled_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let media = Options { backend: BackendChoice::File, log_bytes: 1 << 20, background: false, ..Options::default() };
-    let created = Store::create(&path, &CreateOptions { media: media.clone(), max: 64 << 20 }).unwrap();
+    let created =
+        Store::create(&path, &CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() })
+            .unwrap();
     created.close().unwrap();
     drop(created);
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();

@@ -64,6 +64,20 @@ pub enum Error {
         /// What is wrong.
         detail: String,
     },
+    /// The store is bound to an address at which this process has something else.
+    #[error(
+        "{path}: bound to {address:#x}, and this process has something there{holder}; close that, or open this store in another process"
+    )]
+    AddressTaken {
+        /// The store file.
+        path: PathBuf,
+        /// Where it is to be mapped.
+        address: u64,
+        /// Bytes it needs there.
+        len: u64,
+        /// What lies there, where that is known: ` (NAME at ADDRESS)`, or empty.
+        holder: String,
+    },
     /// The range lies outside what is backed.
     #[error("offset {at:#x} + {len} lies outside the store's {limit} bytes")]
     OutOfRange {

@@ -8,7 +8,7 @@
 //!   HEAD-2  The copy that counts is never overwritten: `next` writes the other one.
 //!   HEAD-3  No record that a format does not know is in the log before a head of a later format is on the medium.
 
-use crate::{Error, Result};
+use crate::{Error, Result, binding};
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -21,6 +21,11 @@ impl Head {
         (head.magic, head.format) = (MAGIC, FORMAT);
         (head.max, head.file_len, head.log_at, head.log_len) = (max, file_len, log_at, log_len);
         head
+    }
+
+    /// The address that the store is bound to, if it is.
+    pub(crate) fn bound_to(&self) -> Option<u64> {
+        (self.binding != 0).then_some(self.binding)
     }
 
     fn sum(&self) -> u32 {
@@ -78,6 +83,9 @@ impl Head {
             || head.file_len > head.max
         {
             return Err(damaged("the media head's sizes contradict each other"));
+        }
+        if head.binding != 0 && !binding::is_possible(head.binding, head.max) {
+            return Err(damaged("the store cannot be bound to the address that the media head says"));
         }
         if head.log_at % 4096 != 0
             || head.log_len % 4096 != 0

@@ -44,6 +44,8 @@ pub(crate) struct Head {
     pub log_synced: u64,
     /// The part of the log that is backed and in use: records go round in its first so many bytes.
     pub log_room: u64,
-    pub reserved: [u8; 392],
+    /// The address the store is bound to; 0: it maps anywhere.
+    pub binding: u64,
+    pub reserved: [u8; 384],
 }
 const _: () = assert!(size_of::<Head>() == 512);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 pub(crate) const WORD: u64 = 8;
 /// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are mapped as such.
-const LARGE: u64 = 2 << 20;
+pub(crate) const LARGE: u64 = 2 << 20;
 /// `MADV_COLLAPSE` (Linux 6.1), which libc does not name yet.
 const COLLAPSE: i32 = 25;
 
@@ -46,15 +46,25 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `reserve` bytes of `file`, of which `limit` are backed.
+    /// Maps `reserve` bytes of `file`, of which `limit` are backed, at an address of the kernel's choice.
     pub(crate) fn of_file(file: BorrowedFd<'_>, mode: Mode, reserve: u64, limit: u64) -> io::Result<Mapping> {
+        Mapping::over(Self::reserve_aligned(reserve)?, file, mode, reserve, limit)
+    }
+
+    /// Maps `reserve` bytes of `file`, of which `limit` are backed, at `place`, where as many are reserved for it.
+    pub(crate) fn over(
+        place: NonNull<u8>,
+        file: BorrowedFd<'_>,
+        mode: Mode,
+        reserve: u64,
+        limit: u64,
+    ) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
         let flags = match mode {
             Mode::Shared => MapFlags::SHARED,
             Mode::SharedSync => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
             Mode::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
-        let place = Self::reserve_aligned(reserve)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = place.as_ptr().cast();
         // SAFETY: exactly the range just reserved, which nothing else uses, is replaced.

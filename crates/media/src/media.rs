@@ -39,6 +39,7 @@ pub(crate) struct Inner {
     pub counters: Arc<Counters>,
     pub path: PathBuf,
     pub found_len: u64,
+    pub binding: Option<u64>,
     pub opened: Opened,
 }
 
@@ -84,18 +85,24 @@ impl Media {
             source,
         })?;
         mapping.write(0, image);
-        Ok(Media::assemble(
-            mapping,
-            Backend::Sim(Mutex::new(recorder)),
-            "sim".into(),
-            image.len() as u64,
-            Opened::default(),
-        ))
+        let (backend, len) = (Backend::Sim(Mutex::new(recorder)), image.len() as u64);
+        Ok(Media::assemble(mapping, backend, "sim".into(), (len, None), Opened::default()))
     }
 
-    pub(crate) fn assemble(mapping: Mapping, backend: Backend, path: PathBuf, found_len: u64, opened: Opened) -> Media {
+    pub(crate) fn assemble(
+        mapping: Mapping,
+        backend: Backend,
+        path: PathBuf,
+        (found_len, binding): (u64, Option<u64>),
+        opened: Opened,
+    ) -> Media {
         let (mapping, counters) = (Arc::new(mapping), Arc::new(Counters::new()));
-        Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, opened }) }
+        Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, binding, opened }) }
+    }
+
+    /// The address that the store is bound to. It is mapped there, unless it was opened for reading alone.
+    pub fn binding(&self) -> Option<u64> {
+        self.inner.binding
     }
 
     /// What opening found, and whether the file stays as it is.

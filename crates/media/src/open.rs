@@ -7,9 +7,9 @@ use crate::head::{COPIES, HEAD_END, Head};
 use crate::lock::{self, Hold};
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Inner, Media, Opened};
-use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Result, isa};
+use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Result, binding, isa};
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,9 +33,21 @@ impl Media {
     /// [`Error::Io`] if it exists or cannot be made; [`Error::Unsupported`] if the backend asked for is not to be had
     /// there. Nothing is left behind.
     pub fn create(path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
+        Media::create_bound(path, geometry, None, options)
+    }
+
+    /// [`Media::create`], bound to an address if one is given: the store is mapped there for life. See
+    /// [`binding::address`].
+    ///
+    /// # Errors
+    /// As [`Media::create`]; [`Error::AddressTaken`].
+    ///
+    /// # Panics
+    /// If the address does not lie in [`binding::WINDOW`], at a multiple of 2 MiB, with room for the maximum.
+    pub fn create_bound(path: &Path, geometry: Geometry, address: Option<u64>, options: &Options) -> Result<Media> {
         let file = File::options().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "create", path: path.into(), source })?;
-        let media = Media::create_in(file, path, geometry, options).and_then(|media| {
+        let media = Media::create_in(file, path, geometry, address, options).and_then(|media| {
             sync_directory(path)?;
             Ok(media)
         });
@@ -44,13 +56,21 @@ impl Media {
         })
     }
 
-    fn create_in(file: File, path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
+    fn create_in(
+        file: File,
+        path: &Path,
+        geometry: Geometry,
+        address: Option<u64>,
+        options: &Options,
+    ) -> Result<Media> {
         lock::lock(&file, path, Hold::Alone)?;
         let Geometry { max, len, log_at, log_len } = geometry;
         assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
         assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
+        assert!(address.is_none_or(|address| binding::is_possible(address, max)), "no address for a bound store");
         file.set_len(len).map_err(|source| Error::Io { action: "size", path: path.into(), source })?;
         let mut head = Head::new(max, len, log_at, log_len);
+        head.binding = address.unwrap_or(0);
         for _ in COPIES {
             let (at, bytes) = head.next();
             Disk::write_at(&file, at, bytes).map_err(|source| Error::Io {
@@ -112,7 +132,7 @@ impl Media {
             busy_until: 0.into(),
             punched: false.into(),
         };
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len, opened))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
     }
 
     /// Raises the declared maximum of a store that nobody has open; a smaller one changes nothing. Durable on return.
@@ -127,6 +147,10 @@ impl Media {
         let (mut head, _) = file::replay(&file, path, head)?;
         if max > 1 << 46 || !max.is_multiple_of(4096) {
             let detail = format!("a maximum of {max} bytes is beyond 64 TiB, or not whole pages");
+            return Err(Error::Unsupported { path: path.into(), detail });
+        }
+        if head.bound_to().is_some_and(|address| !binding::is_possible(address, max)) {
+            let detail = format!("bound to {:#x}, where {max} bytes have no room", head.binding);
             return Err(Error::Unsupported { path: path.into(), detail });
         }
         if max > head.max {
@@ -146,8 +170,7 @@ impl Media {
             BackendKind::File => Mode::Private,
             BackendKind::Shm | BackendKind::Sim => Mode::Shared,
         };
-        let mapping = Mapping::of_file(file.as_fd(), mode, head.max, len.min(head.max) & !4095);
-        let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
+        let mapping = map_file(file.as_fd(), path, mode, &head, len)?;
         if kind == BackendKind::File {
             return Media::on_disk_mapped(
                 Arc::new(FileDisk::new(file)),
@@ -159,7 +182,7 @@ impl Media {
             );
         }
         let direct = Direct::new(kind, Some(Backing { file, head: head.into() }.into()), path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), len, opened))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
     }
 
     /// The `file` backend over any [`Disk`]: how the crash explorer cuts its power and fails its writes.
@@ -191,8 +214,7 @@ impl Media {
             }
         }
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-        let mapping = Mapping::of_file(disk.mappable(), Mode::Private, head.max, len.min(head.max) & !4095);
-        let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
+        let mapping = map_file(disk.mappable(), path, Mode::Private, &head, len)?;
         if let Some(found) = &pending {
             found.put(&mapping);
         }
@@ -210,10 +232,13 @@ impl Media {
     ) -> Result<Media> {
         let mapping = Arc::new(mapping);
         let counters = Arc::new(Counters::new());
+        let binding = head.bound_to();
+        // Programs with plain pointers store where they like, outside of any section.
+        let options = &Options { give_back: options.give_back && binding.is_none(), ..options.clone() };
         let backend =
             FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, resumed, options)?;
         let (backend, path) = (Backend::File(backend), path.into());
-        Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, opened }) })
+        Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, binding, opened }) })
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.
@@ -225,7 +250,7 @@ impl Media {
         let mapping = Mapping::anonymous(len, len);
         let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
         let direct = Direct::new(BackendKind::Shm, None, &path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path, len, Opened::default()))
+        Ok(Media::assemble(mapping, Backend::Direct(direct), path, (len, None), Opened::default()))
     }
 }
 
@@ -253,6 +278,16 @@ impl Direct {
             path: path.into(),
         })
     }
+}
+
+/// Maps a file of `len` bytes at the address that its store is bound to, or anywhere.
+fn map_file(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64) -> Result<Mapping> {
+    let limit = len.min(head.max) & !4095;
+    let mapping = match head.bound_to() {
+        None => Mapping::of_file(file, mode, head.max, limit),
+        Some(address) => Mapping::over(binding::reserve(path, address, head.max)?, file, mode, head.max, limit),
+    };
+    mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })
 }
 
 /// Opens a file for reading alone.

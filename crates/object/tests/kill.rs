@@ -31,7 +31,7 @@ fn open(place: &Path, backend: BackendChoice) -> (Store, everbyte_object::Root<W
     let media = Options { backend, ..Options::default() };
     let store = match place.exists() {
         true => Store::open(place, &media).unwrap(),
-        false => Store::create(place, &CreateOptions { media, max: 1 << 30 }).unwrap(),
+        false => Store::create(place, &CreateOptions { media, max: 1 << 30, ..CreateOptions::default() }).unwrap(),
     };
     let work = P::open_or_create::<Work<P>>(&store, "work", |j| Work {
         lists: Default::default(),

@@ -13,7 +13,9 @@ fn reopened(write: impl Fn(&Store), read: impl Fn(&Store)) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list.everbyte");
         let media = Options { backend: BackendChoice::File, ..Options::default() };
-        let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 1 << 30 }).unwrap();
+        let store =
+            Store::create(&path, &CreateOptions { media: media.clone(), max: 1 << 30, ..CreateOptions::default() })
+                .unwrap();
         write(&store);
         if orderly {
             store.close().unwrap();

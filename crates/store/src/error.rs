@@ -71,14 +71,6 @@ pub enum Error {
         /// Bytes the store has backed.
         needed: u64,
     },
-    /// The store needs what this program cannot give it yet.
-    #[error("{path}: {detail}")]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// What is needed.
-        detail: &'static str,
-    },
     /// A store of these sizes cannot be made.
     #[error("{detail}")]
     BadOption {

@@ -16,7 +16,7 @@
 use crate::layout::{SUPERBLOCKS, Superblock};
 use crate::superblock;
 use crate::{Error, Result, Store};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Media, Options, binding};
 use everbyte_space::CLUSTER;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -84,6 +84,15 @@ pub(crate) fn random() -> Result<[u8; 16]> {
         Error::Media(everbyte_media::Error::Io { action: "read random bytes", path: source.into(), source: error })
     })?;
     Ok(identity)
+}
+
+/// An address for a new bound store of at most `max` bytes.
+pub(crate) fn random_address(max: u64) -> Result<u64> {
+    let random = u64::from_le_bytes(*random()?.first_chunk().expect("eight of sixteen bytes"));
+    binding::address(max, random).ok_or_else(|| {
+        let room = binding::WINDOW.end - binding::WINDOW.start;
+        Error::BadOption { detail: format!("a bound store has at most {room} bytes, not {max}") }
+    })
 }
 
 impl Store {

@@ -46,8 +46,8 @@ impl Store {
     /// The store on media that is already open, recovered.
     ///
     /// # Errors
-    /// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`],
-    /// [`Error::Unsupported`] for a bound store: nothing has been changed then. [`Error::Media`].
+    /// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`]:
+    /// nothing has been changed then. [`Error::Media`].
     pub fn attach(media: Media) -> Result<Store> {
         let (superblock, stale) = superblock::choose(&media)?;
         let mut words = Words::read(&media)?;

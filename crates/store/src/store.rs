@@ -22,11 +22,14 @@ pub struct CreateOptions {
     pub media: Options,
     /// Declared maximum in bytes; 4 TiB by default. The file is sparse: only what is used takes room.
     pub max: u64,
+    /// Binds the store to one address for life, for programs that keep plain pointers in it. Bound stores share a process
+    /// if they do not overlap: a smaller maximum makes that likelier.
+    pub bound: bool,
 }
 
 impl Default for CreateOptions {
     fn default() -> CreateOptions {
-        CreateOptions { media: Options::default(), max: 4 << 40 }
+        CreateOptions { media: Options::default(), max: 4 << 40, bound: false }
     }
 }
 
@@ -112,6 +115,8 @@ pub struct Info {
     pub slots: u64,
     /// How often it was opened.
     pub opened: u64,
+    /// The address it is bound to, if it is.
+    pub binding: Option<u64>,
 }
 
 /// What an object is; see [`Store::objects`].
@@ -137,10 +142,12 @@ impl Store {
     /// Creates the store file, formats and opens it. Settled on return, directory entry included.
     ///
     /// # Errors
-    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made. No file is left behind.
+    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made, or a bound store's address is taken. No
+    /// file is left behind.
     pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
         let plan = Plan::new(options.max, options.media.log_bytes)?;
-        let media = Media::create(path, plan.geometry(), &options.media)?;
+        let address = if options.bound { Some(identity::random_address(plan.max)?) } else { None };
+        let media = Media::create_bound(path, plan.geometry(), address, &options.media)?;
         Store::format_as(media, &plan, identity::random).and_then(Store::hold).inspect_err(|_| {
             let _ = std::fs::remove_file(path); // ours: `Media::create` made it
         })
@@ -191,7 +198,8 @@ impl Store {
         let accounted = media.len().next_multiple_of(CLUSTER);
         Words { accounted, ..Words::default() }.write(&media);
         media.barrier()?; // the words are there before a superblock says that this is a store
-        superblock::write(&media, plan.superblock(identity()?), &SUPERBLOCKS)?;
+        let superblock = Superblock { binding: media.binding().unwrap_or(0), ..plan.superblock(identity()?) };
+        superblock::write(&media, superblock, &SUPERBLOCKS)?;
         Store::attach(media)
     }
 
@@ -238,6 +246,7 @@ impl Store {
             objects: live().count() as u64,
             slots: inner.superblock().table_slots,
             opened: inner.generation,
+            binding: inner.media.binding(),
         }
     }
 

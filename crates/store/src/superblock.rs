@@ -89,12 +89,12 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
     if superblock.features != 0 {
         return Err(Error::NewerFormat { path, found: superblock.features, known: FORMAT.into() });
     }
-    if superblock.binding != 0 {
-        let detail = "the store is bound to one address, which this version cannot map yet; use a newer Everbyte";
-        return Err(Error::Unsupported { path, detail });
-    }
     let damaged =
         |detail: String| Err(Error::Damaged { path: path.clone(), what: "the superblock", at: SUPERBLOCKS[0], detail });
+    let bound_to = media.binding().unwrap_or(0);
+    if superblock.binding != bound_to {
+        return damaged(format!("bound to {:#x}, and the media head says {bound_to:#x}", superblock.binding));
+    }
     if superblock.cluster != CLUSTER {
         return damaged(format!("clusters of {} bytes", superblock.cluster));
     }

@@ -18,7 +18,7 @@ fn options(backend: BackendChoice) -> Options {
 }
 
 fn create(path: &Path, backend: BackendChoice, max: u64) -> Store {
-    Store::create(path, &CreateOptions { media: options(backend), max }).unwrap()
+    Store::create(path, &CreateOptions { media: options(backend), max, ..CreateOptions::default() }).unwrap()
 }
 
 fn span(clusters: u64) -> ObjectOptions {
@@ -204,7 +204,7 @@ fn a_place_that_cannot_be_written_is_an_error_that_names_it() {
 fn a_creation_that_fails_leaves_no_file_and_never_touches_another() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.store");
-    let small = CreateOptions { media: options(BackendChoice::Auto), max: 128 << 10 };
+    let small = CreateOptions { media: options(BackendChoice::Auto), max: 128 << 10, ..CreateOptions::default() };
     assert!(matches!(Store::create(&path, &small), Err(Error::BadOption { .. })));
     assert!(!path.exists());
     fs::write(&path, b"somebody's letter").unwrap();

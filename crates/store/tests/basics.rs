@@ -9,7 +9,7 @@ fn options(backend: BackendChoice) -> Options {
 }
 
 fn create(path: &Path, backend: BackendChoice) -> Store {
-    Store::create(path, &CreateOptions { media: options(backend), max: 64 << 20 }).unwrap()
+    Store::create(path, &CreateOptions { media: options(backend), max: 64 << 20, ..CreateOptions::default() }).unwrap()
 }
 
 fn object(engine: Engine, span: u64) -> ObjectOptions {

@@ -33,7 +33,7 @@ fn get(store: &Store) -> u64 {
 
 /// A store that holds `value`, with a hole in the middle and an object that was removed; its process died.
 fn killed(path: &Path, backend: BackendChoice, value: u64) -> [u8; 16] {
-    let create = CreateOptions { media: options(backend), max: 64 << 20 };
+    let create = CreateOptions { media: options(backend), max: 64 << 20, ..CreateOptions::default() };
     let store = Store::create(path, &create).unwrap();
     for name in ["gone", "kept"] {
         let wish = ObjectOptions { span: Some(64 * CLUSTER), ..ObjectOptions::default() };
@@ -92,7 +92,7 @@ fn an_empty_log_is_not_copied() {
     let dir = tempfile::tempdir().unwrap();
     let [source, target] = ["a.store", "b.store"].map(|name| dir.path().join(name));
     let media = Options { backend: BackendChoice::File, log_bytes: 32 << 20, ..Options::default() };
-    let store = Store::create(&source, &CreateOptions { media, max: 64 << 20 }).unwrap();
+    let store = Store::create(&source, &CreateOptions { media, max: 64 << 20, ..CreateOptions::default() }).unwrap();
     store.close().unwrap();
     drop(store);
     let mut copied = 0;

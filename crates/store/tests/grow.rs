@@ -9,7 +9,9 @@ fn a_grown_store_has_room_for_larger_spans_and_keeps_what_it_had() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.store");
         let media = Options { backend, log_bytes: 256 << 10, ..Options::default() };
-        let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 4 << 20 }).unwrap();
+        let store =
+            Store::create(&path, &CreateOptions { media: media.clone(), max: 4 << 20, ..CreateOptions::default() })
+                .unwrap();
         store
             .create_object("a", ObjectOptions::default(), |object| {
                 object.set_root(7);

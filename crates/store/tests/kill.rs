@@ -102,7 +102,10 @@ fn a_killed_process_loses_nothing_it_was_told() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.store");
         let media = Options { backend, log_bytes: 128 << 10, ..Options::default() };
-        drop(Store::create(&path, &CreateOptions { media: media.clone(), max: 16 << 20 }).unwrap());
+        drop(
+            Store::create(&path, &CreateOptions { media: media.clone(), max: 16 << 20, ..CreateOptions::default() })
+                .unwrap(),
+        );
         let mut model = Model::new();
         let mut total = 0;
         for seed in 0..20 {
@@ -155,7 +158,9 @@ fn threads_with_objects_of_their_own_do_not_disturb_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.store");
     let media = Options { log_bytes: 1 << 20, ..Options::default() };
-    let store = Store::create(&path, &CreateOptions { media: media.clone(), max: 64 << 20 }).unwrap();
+    let store =
+        Store::create(&path, &CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() })
+            .unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let store = store.clone();

@@ -206,7 +206,9 @@ fn run(place: Place, store: Store, ops: &[Op]) {
 fn run_file(dir: &Path, backend: BackendChoice, ops: &[Op]) {
     let options = Options { backend, log_bytes: 256 << 10, ..Options::default() };
     let path = dir.join("a.store");
-    let store = Store::create(&path, &CreateOptions { media: options.clone(), max: 8 << 20 }).unwrap();
+    let store =
+        Store::create(&path, &CreateOptions { media: options.clone(), max: 8 << 20, ..CreateOptions::default() })
+            .unwrap();
     run(Place::File(path, options), store, ops);
 }
 

@@ -41,7 +41,7 @@ fn memory_and_disk_stay_bounded_under_overwrites_and_come_back_after_deletes() {
     let media =
         Options { backend: BackendChoice::File, durability: Durability::Process, log_bytes: LOG, ..Options::default() };
     let (base, _) = resident();
-    let store = Store::create(&path, &CreateOptions { media, max: 1 << 32 }).unwrap();
+    let store = Store::create(&path, &CreateOptions { media, max: 1 << 32, ..CreateOptions::default() }).unwrap();
     let kv = Kv::create(&store, "kv").unwrap();
     for first in (0..KEYS).step_by(BATCH as usize) {
         put(&kv, first..first + BATCH, 0);

@@ -25,7 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // EVERBYTE_EADR: without flush instructions, what remains is our own work and the fences.
     let flush_on_fail = std::env::var_os("EVERBYTE_EADR").is_some();
     let media = Options { backend: BackendChoice::Shm, flush_on_fail, ..Options::default() };
-    let store = Store::create(&directory.path().join("store"), &CreateOptions { media, max: 1 << 30 })?;
+    let store = Store::create(
+        &directory.path().join("store"),
+        &CreateOptions { media, max: 1 << 30, ..CreateOptions::default() },
+    )?;
     let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(256 << 20) };
     let undo = Undo::open(store.create_object("cost", options, Undo::format)?)?;
     let heap = undo.heap().clone();

@@ -78,7 +78,7 @@ struct Field<'b, 'r> {
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let folder = tempfile::tempdir_in(&bench.plan.memory)?;
-    let create = CreateOptions { media: Options::default(), max: 4 << 30 };
+    let create = CreateOptions { media: Options::default(), max: 4 << 30, ..CreateOptions::default() };
     let store = Store::create(&folder.path().join("everbyte"), &create)?;
     let rival = Pmemobj::create(&folder.path().join("pmemobj"), bench.plan.pick(256 << 20, 256 << 20, 32 << 20))?;
     if rival.is_none() {

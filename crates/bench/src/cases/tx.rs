@@ -23,7 +23,7 @@ struct Field {
 
 impl Field {
     fn new(folder: &Path) -> Result<Field> {
-        let create = CreateOptions { media: Options::default(), max: 1 << 30 };
+        let create = CreateOptions { media: Options::default(), max: 1 << 30, ..CreateOptions::default() };
         let store = Store::create(&folder.join("tx"), &create)?;
         let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(64 << 20) };
         let undo = Undo::open(store.create_object("bench", options, Undo::format)?)?;

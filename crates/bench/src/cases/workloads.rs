@@ -78,7 +78,7 @@ impl Text {
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let folder = tempfile::tempdir_in(&bench.plan.memory)?;
-    let create = CreateOptions { media: Options::default(), max: 16 << 30 };
+    let create = CreateOptions { media: Options::default(), max: 16 << 30, ..CreateOptions::default() };
     let store = Store::create(&folder.path().join("everbyte"), &create)?;
     let size = bench.plan.pick(1 << 30, 512 << 20, 32 << 20);
     let rival = Pmemobj::create(&folder.path().join("pmemobj"), size)?;

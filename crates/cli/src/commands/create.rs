@@ -8,12 +8,13 @@ use serde_json::json;
 
 pub fn run(args: &CreateArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store.store;
-    let store = open::create(path, &args.store.open, args.max, args.log)?;
+    let store = open::create(path, &args.store.open, &args.shape)?;
     let media = store.media();
-    let (backend, max) = (media.kind().name(), media.max());
+    let (backend, max, binding) = (media.kind().name(), media.max(), media.binding());
     store.close()?;
+    let bound = binding.map(|address| format!(", bound to {address:#x}")).unwrap_or_default();
     output.say(
-        format!("created {} on `{backend}`, for at most {}", path.display(), text::bytes(max)),
-        json!({ "store": path, "backend": backend, "max": max }),
+        format!("created {} on `{backend}`, for at most {}{bound}", path.display(), text::bytes(max)),
+        json!({ "store": path, "backend": backend, "max": max, "binding": binding }),
     )
 }

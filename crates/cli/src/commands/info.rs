@@ -18,7 +18,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
             "",
             json!({
                 "store": args.store, "identity": text::hex(&info.identity), "format": info.format, "backend": info.backend.name(),
-                "max": info.max, "max_max": info.max_max, "len": info.len, "log_len": info.log_len, "backed": info.backed,
+                "max": info.max, "max_max": info.max_max, "binding": info.binding, "len": info.len, "log_len": info.log_len, "backed": info.backed,
                 "opened": info.opened - 1, "slots": info.slots, "recovery": recovery, "objects": objects,
             }),
         )?;
@@ -30,6 +30,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         "format": info.format,
         "backend": info.backend.name(),
         "maximum": text::bytes(info.max),
+        "mapped at": info.binding.map_or("any address".into(), |address| format!("{address:#x}, bound")),
         "file length": format!("{} (sparse)", text::bytes(info.len)),
         "log": text::bytes(info.log_len),
         "used by objects": text::bytes(info.backed),

@@ -1,6 +1,6 @@
 //! `everbyte serve`: one key-value store to Redis clients. Prints its whole configuration, and what to type next.
 
-use crate::args::{OpenArgs, ServeArgs};
+use crate::args::{OpenArgs, ServeArgs, Shape};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open;
@@ -14,7 +14,7 @@ pub fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
     let created = config.create && !config.store.exists();
     let store = if created {
-        open::create(&config.store, &words, Some(config.max), None)?
+        open::create(&config.store, &words, &Shape { max: Some(config.max), ..Shape::default() })?
     } else {
         open::store(&config.store, &words)?
     };

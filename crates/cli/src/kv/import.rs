@@ -1,7 +1,7 @@
 //! `everbyte kv import FILE`: loads entries in batches. A crash leaves whole batches; running it again completes the load.
 
 use super::{Place, close, exchange};
-use crate::args::ImportArgs;
+use crate::args::{ImportArgs, Shape};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
@@ -14,7 +14,7 @@ pub fn run(place: &Place, args: &ImportArgs, output: &Output) -> Result<(), Fail
     let (mut lines, len) = source(&args.file)?;
     let form = exchange::form_of(&args.file, args.format);
     if args.create && !place.store.exists() {
-        open::create(&place.store, &place.open, None, None)?.close()?;
+        open::create(&place.store, &place.open, &Shape::default())?.close()?;
     }
     let (store, kv) = place.write()?;
     let bar = progress::bar("importing", len);

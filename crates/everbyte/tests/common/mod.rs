@@ -12,7 +12,7 @@ pub fn options(backend: BackendChoice) -> Options {
 }
 
 pub fn create(path: &Path, backend: BackendChoice, max: u64) -> Store {
-    Store::create(path, &CreateOptions { media: options(backend), max }).unwrap()
+    Store::create(path, &CreateOptions { media: options(backend), max, ..CreateOptions::default() }).unwrap()
 }
 
 #[derive(PSafe)]

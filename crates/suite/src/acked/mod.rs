@@ -63,7 +63,7 @@ pub fn write(setup: &Setup, batches: u64, mut acknowledge: impl FnMut(u64)) -> R
     let store = if setup.path.exists() {
         Store::open(&setup.path, &setup.options()).map_err(text)?
     } else {
-        let options = CreateOptions { media: setup.options(), max: 256 << 20 };
+        let options = CreateOptions { media: setup.options(), max: 256 << 20, ..CreateOptions::default() };
         Store::create(&setup.path, &options).map_err(text)?
     };
     let kv = Kv::open_or_create(&store, "kv").map_err(text)?;
@@ -154,7 +154,9 @@ fn count(kv: &Kv) -> Result<u64, String> {
 /// A store cannot be made there.
 pub fn probe(setup: &Setup) -> Result<&'static str, String> {
     let path = setup.path.join("probe.store");
-    let store = Store::create(&path, &CreateOptions { media: setup.options(), max: 64 << 20 }).map_err(text)?;
+    let store =
+        Store::create(&path, &CreateOptions { media: setup.options(), max: 64 << 20, ..CreateOptions::default() })
+            .map_err(text)?;
     let name = store.media().kind().name();
     store.close().map_err(text)?;
     std::fs::remove_file(&path).map_err(text)?;
