@@ -243,6 +243,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "an entry is taken out and its place not noted: the next one there overwrites what an undo has to bring back",
     ),
     exhibit(
+        "object-tree-shift-unnoted",
+        "object",
+        "object-maps",
+        "entries of a node make room for another unnoted: after a crash some are there twice, and others lost",
+    ),
+    exhibit(
         "object-generation-unflushed",
         "object",
         "object-types",

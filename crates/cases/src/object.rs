@@ -46,7 +46,7 @@ pub(crate) const CASES: &[Case] = &[
         name: "object-maps-random",
         room: "object",
         about: "random transactions over the maps, some rolled back by an error or a panic, against a plain twin",
-        total: TOTAL,
+        total: 8000,
         program: object_maps::random,
     },
     Case {

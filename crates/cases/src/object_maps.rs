@@ -1,11 +1,12 @@
-//! Maps of a typed pool: every mutating method in a transaction of its own, and random programs of them with transactions
-//! rolled back in the middle, by an error or a panic.
+//! Maps of a typed pool, a hash map and an ordered one that hold the same: every mutating method in a transaction of its
+//! own, and random programs of them with transactions rolled back in the middle, by an error or a panic.
 
 use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;
-use everbyte_object::{Journal, MemPool, PHashMap, PRefCell, PSafe, PString, Pbox, Root};
+use everbyte_object::{Journal, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Root};
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
 use std::collections::BTreeMap;
+use std::ops::Bound::{Included, Unbounded};
 
 /// Keys that random programs use.
 const KEYS: u64 = 40;
@@ -14,9 +15,11 @@ const KEYS: u64 = 40;
 #[repr(C)]
 struct Maps<P: MemPool> {
     hash: PRefCell<Hash<P>, P>,
+    ordered: PRefCell<Ordered<P>, P>,
 }
 
-type Hash<P> = PHashMap<PString<P>, Pbox<u64, P>, P>;
+type Hash<P> = PHashMap<PString<P>, u64, P>;
+type Ordered<P> = PBTreeMap<PString<P>, u64, P>;
 type Plain = BTreeMap<String, u64>;
 
 /// One change.
@@ -33,11 +36,13 @@ enum Change {
     /// Keys from one on, so many.
     Extend(u64, u64),
     Reserve(u64),
+    PopFirst,
+    PopLast,
     Take,
     Clear,
 }
 
-const ALL: [Change; 14] = {
+const ALL: [Change; 17] = {
     use Change::*;
     [
         Insert(20, 1),
@@ -50,9 +55,12 @@ const ALL: [Change; 14] = {
         GetOrInsert(30, 4),
         IterMut,
         Retain(3),
-        Extend(10, 30),
+        Extend(10, 12),
+        PopFirst,
+        PopLast,
         Take,
-        Reserve(100),
+        Reserve(40),
+        Remove(15),
         Clear,
     ]
 };
@@ -61,58 +69,79 @@ fn text<P: MemPool>(key: u64, j: &Journal<P>) -> PString<P> {
     PString::from_str(&key.to_string(), j)
 }
 
-/// One change of a map from text to boxes.
+/// One change of a map from text to numbers.
 macro_rules! change {
     ($map:expr, $change:expr, $j:ident) => {
         match $change {
-            Change::Insert(key, value) => drop($map.insert(text(key, $j), Pbox::new(value, $j), $j)),
-            Change::Remove(key) => drop($map.remove(key.to_string().as_str(), $j)),
+            Change::Insert(key, value) => _ = $map.insert(text(key, $j), value, $j),
+            Change::Remove(key) => _ = $map.remove(key.to_string().as_str(), $j),
             Change::Again(key) => {
                 if let Some((key, value)) = $map.remove_entry(key.to_string().as_str(), $j) {
-                    $map.insert(key, Pbox::new(*value + 1, $j), $j);
+                    $map.insert(key, value + 1, $j);
                 }
             }
             Change::GetMut(key) => {
                 if let Some(value) = $map.get_mut(key.to_string().as_str(), $j) {
-                    *value = Pbox::new(77, $j);
+                    *value = 77;
                 }
             }
             Change::GetOrInsert(key, value) => {
-                *$map.get_or_insert_with(text(key, $j), || Pbox::new(value, $j), $j).as_mut($j) += 1;
+                *$map.get_or_insert_with(text(key, $j), || value, $j) += 1;
             }
-            Change::IterMut => $map.iter_mut($j).for_each(|(_, value)| *value.as_mut($j) += 1),
-            Change::Retain(of) => $map.retain(|_, value| **value % of != 0, $j),
+            Change::Retain(of) => $map.retain(|_, value| *value % of != 0, $j),
             Change::Extend(from, count) => {
-                $map.extend((from..from + count).map(|key| (text(key, $j), Pbox::new(key, $j))), $j);
+                $map.extend((from..from + count).map(|key| (text(key, $j), key)), $j);
             }
             Change::Take => {
                 let mut taken = std::mem::take(&mut *$map);
-                taken.insert(text(8, $j), Pbox::new(8, $j), $j);
+                taken.insert(text(8, $j), 8, $j);
                 *$map = taken;
             }
             Change::Clear => $map.clear($j),
-            Change::Reserve(_) => {}
+            Change::IterMut | Change::Reserve(_) | Change::PopFirst | Change::PopLast => {}
         }
     };
 }
 
 impl<P: MemPool> Maps<P> {
     fn change(&self, change: Change, j: &Journal<P>) {
-        let mut hash = self.hash.borrow_mut(j);
+        let (mut hash, mut ordered) = (self.hash.borrow_mut(j), self.ordered.borrow_mut(j));
         change!(hash, change, j);
-        if let Change::Reserve(more) = change {
-            hash.reserve(more as usize, j);
+        change!(ordered, change, j);
+        let popped = match change {
+            Change::IterMut => {
+                hash.values_mut(j).for_each(|value| *value += 1);
+                ordered.range_mut::<str, _>((Included("0"), Unbounded), j).rev().for_each(|(_, value)| *value += 1);
+                None
+            }
+            Change::Reserve(more) => {
+                hash.reserve(more as usize, j);
+                None
+            }
+            Change::PopFirst => ordered.pop_first(j),
+            Change::PopLast => ordered.pop_last(j),
+            _ => None,
+        };
+        if let Some((key, _)) = popped {
+            hash.remove(key.as_str(), j);
         }
     }
 
     /// # Errors
     /// If the maps differ, or a key is not found.
     fn plain(&self) -> Result<Plain, String> {
-        let hash = self.hash.borrow();
-        let found: Plain = hash.iter().map(|(key, value)| (key.to_string(), **value)).collect();
-        match hash.keys().find(|key| hash.get(key.as_str()).is_none()) {
-            Some(lost) => Err(format!("key {lost} is not found by its hash")),
-            None if found.len() != hash.len() => Err(format!("{} entries, and {} said", found.len(), hash.len())),
+        let (hash, ordered) = (self.hash.borrow(), self.ordered.borrow());
+        let plain = |(key, value): (&PString<P>, &u64)| (key.to_string(), *value);
+        let found: Plain = hash.iter().map(plain).collect();
+        if found.len() != hash.len() || !found.keys().all(|key| hash.contains_key(key.as_str())) {
+            return Err(format!("a hash map of {} entries has {found:?}, or does not find them", hash.len()));
+        }
+        let found_ordered: Vec<_> = ordered.iter().map(plain).collect();
+        if ordered.len() != hash.len() || !found_ordered.iter().cloned().eq(found.clone()) {
+            return Err(format!("the hash map has {found:?}, the ordered one {found_ordered:?}"));
+        }
+        match found.keys().find(|key| !ordered.contains_key(key.as_str())) {
+            Some(lost) => Err(format!("the ordered map does not find {lost}")),
             None => Ok(found),
         }
     }
@@ -129,17 +158,19 @@ fn change(plain: &mut Plain, change: Change) {
         Change::Retain(of) => plain.retain(|_, value| *value % of != 0),
         Change::Extend(from, count) => plain.extend((from..from + count).map(|key| (key.to_string(), key))),
         Change::Take => drop(plain.insert("8".into(), 8)),
+        Change::PopFirst => drop(plain.pop_first()),
+        Change::PopLast => drop(plain.pop_last()),
         Change::Clear => plain.clear(),
         Change::Reserve(_) => {}
     }
 }
 
-/// Ten entries: two groups of places.
+/// Ten entries: two groups of places, and a root above two leaves.
 fn start() -> (Image, Plain) {
     let mut plain = Plain::new();
     change(&mut plain, Change::Extend(0, 10));
     let image = image::<Maps<Explored>>(|j| {
-        let maps = Maps { hash: PRefCell::default() };
+        let maps = Maps { hash: PRefCell::default(), ordered: PRefCell::default() };
         maps.change(Change::Extend(0, 10), j);
         maps
     });
@@ -185,7 +216,7 @@ pub(crate) fn each(explorer: Explorer) -> Result<Report, Box<Failure>> {
 pub(crate) fn random(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, |maps, twin| {
         let mut random = Random::new(0x3a95_b007);
-        for _ in 0..12 {
+        for _ in 0..9 {
             let changes: Vec<Change> = (0..1 + random.below(5)).map(|_| any(&mut random)).collect();
             step(maps, twin, &changes, End::any(&mut random));
         }
@@ -194,7 +225,7 @@ pub(crate) fn random(explorer: Explorer) -> Result<Report, Box<Failure>> {
 
 fn any(random: &mut Random) -> Change {
     let (key, value) = (random.below(KEYS), random.below(1000));
-    match random.below(16) {
+    match random.below(18) {
         0..5 => Change::Insert(key, value),
         5..9 => Change::Remove(key),
         9 => Change::Again(key),
@@ -203,6 +234,8 @@ fn any(random: &mut Random) -> Change {
         12 => Change::IterMut,
         13 => Change::Retain(2 + value % 3),
         14 => Change::Extend(key, value % 20),
+        15 => Change::PopFirst,
+        16 => Change::PopLast,
         _ => [Change::Take, Change::Reserve(value % 60), Change::Clear][random.below(3) as usize],
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Types of this crate that have no line: their names say what they hold.
-const OWN: [&str; 32] = [
+const OWN: [&str; 33] = [
     "u8",
     "u16",
     "u32",
@@ -36,6 +36,7 @@ const OWN: [&str; 32] = [
     "PVec",
     "PString",
     "PHashMap",
+    "PBTreeMap",
 ];
 
 /// Whether a program's type called `name` would be taken for one of this crate's.

@@ -51,7 +51,7 @@
 //! | [`PMutex`], [`PRwLock`] | `Mutex`, `RwLock` | held to the end of the transaction |
 //! | [`Prc`], [`Parc`] | `Rc`, `Arc` | counts change at the commit; [`parc::PWeak`] persists, [`parc::VWeak`] does not |
 //! | [`PVec`], [`PString`] | `Vec`, `String` | |
-//! | [`PHashMap`] | `HashMap` | the hash is the same in every run |
+//! | [`PHashMap`], [`PBTreeMap`] | `HashMap`, `BTreeMap` | the hash is the same in every run |
 //! | [`Root`] | a `main` that never ends | the pool's first object, by name, and its transactions |
 //! | [`Journal`] | - | the right to change a pool: exists only inside a transaction |
 //!
@@ -73,6 +73,7 @@
 extern crate self as everbyte_object; // what derives call this crate
 
 mod borrows;
+pub mod btree_map;
 mod cell;
 mod check;
 mod copy;
@@ -81,6 +82,7 @@ mod counts;
 mod deep;
 mod derived;
 mod described;
+mod entry;
 mod error;
 mod guard;
 pub mod hash_map;
@@ -88,6 +90,7 @@ mod inner;
 mod journal;
 pub mod layout;
 mod locks;
+mod map;
 mod migrate;
 mod niche;
 mod open;
@@ -111,6 +114,7 @@ mod untyped;
 mod vcell;
 mod wrapper;
 
+pub use btree_map::PBTreeMap;
 pub use cell::PCell;
 pub use copy::{copy_pool, require_pool};
 pub use counted::parc::{self, Parc};

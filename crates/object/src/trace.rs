@@ -1,8 +1,10 @@
 //! [`Tracer`]: walks a pool as the program's own types say, each by its [`PSafe::trace`].
 
 use crate::counts::Counted;
+use crate::deep::maps::NodeShape;
 use crate::deep::report::FaultKind;
 use crate::deep::walk::{Held, Owner, Visit, Walk};
+use crate::entry::Entry;
 use crate::inner::Inner;
 use crate::{MemPool, PSafe};
 
@@ -20,6 +22,10 @@ pub(crate) struct Seen {
 impl Seen {
     fn of<T: PSafe<P>, P: MemPool>() -> Seen {
         Seen { see: see::<T, P>, size: size_of::<T>() }
+    }
+
+    fn of_entry<K: PSafe<P>, V: PSafe<P>, P: MemPool>() -> Seen {
+        Seen { see: see_entry::<K, V, P>, size: Entry::<K, V>::SIZE }
     }
 }
 
@@ -117,14 +123,14 @@ impl<'t> Tracer<'t> {
         self.walk.vector(self.place(this), words, size, held, Seen::of::<T, P>());
     }
 
-    /// An owning pointer to a block of `size` bytes, which the caller looks at itself if this answers `true`.
-    pub(crate) fn part(&mut self, word: u64, size: u64) -> bool {
-        self.walk.meets(self.walk.place(word), word, size, Owner::Alone)
+    /// The hash map of `K`s and `V`s at `this`.
+    pub(crate) fn table<K: PSafe<P>, V: PSafe<P>, P: MemPool>(&mut self, this: *const u8) {
+        self.walk.table(self.place(this), Entry::<K, V>::SIZE as u64, Seen::of_entry::<K, V, P>());
     }
 
-    /// The address of what lies at `word` from the base.
-    pub(crate) fn address(&self, word: u64) -> *mut u8 {
-        (self.base + word as usize) as *mut u8
+    /// The ordered map of `K`s and `V`s at `this`, whose nodes are of that shape.
+    pub(crate) fn tree<K: PSafe<P>, V: PSafe<P>, P: MemPool>(&mut self, this: *const u8, shape: NodeShape) {
+        self.walk.tree(self.place(this), shape, Seen::of_entry::<K, V, P>());
     }
 
     /// The words of a text at `this`.
@@ -137,6 +143,19 @@ impl<'t> Tracer<'t> {
 unsafe fn see<T: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
     // SAFETY: the caller's.
     unsafe { T::trace(at.cast::<T>(), tracer) }
+}
+
+/// An entry of a map.
+unsafe fn see_entry<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
+    let entry = at.cast_mut().cast::<Entry<K, V>>();
+    tracer.enter("key");
+    // SAFETY: the caller's; an entry begins with its key.
+    unsafe { K::trace(entry.cast(), tracer) };
+    tracer.leave();
+    tracer.enter("value");
+    // SAFETY: the caller's.
+    unsafe { V::trace(Entry::value(entry), tracer) };
+    tracer.leave();
 }
 
 /// A counted object: its counts are remembered, and its value is looked at if it has strong pointers.

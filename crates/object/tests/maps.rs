@@ -1,15 +1,14 @@
-//! Maps against their twins of the standard library: random programs, committed and rolled back; panics in the program's
-//! own code; lookups by what keys borrow; files reopened.
+//! Maps against their twins of the standard library: random programs, committed and rolled back, and large ones.
 
 mod common;
 
 use common::store;
-use everbyte_object::{Journal, MemPool, PCell, PHashMap, PRefCell, PSafe, PString, PVec, Pbox, Pool, pool};
+use everbyte_object::{In, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool};
+use everbyte_sim::Random;
 use proptest::prelude::*;
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -111,7 +110,7 @@ macro_rules! same {
     }};
 }
 
-pool!(Twin);
+pool!(Twin, Ordered);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -143,192 +142,164 @@ proptest! {
     }
 }
 
-thread_local! {
-    /// How many calls of a key's own code are left; none to go: a panic.
-    static FUSE: Cell<Option<u32>> = const { Cell::new(None) };
-}
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
-fn burn() {
-    if let Some(left) = FUSE.get() {
-        FUSE.set(left.checked_sub(1));
-        if left == 0 {
-            resume_unwind(Box::new("burnt")); // without a message
-        }
-    }
-}
-
-/// A key whose every method may panic.
-#[derive(PSafe, Debug)]
-#[repr(C)]
-struct Fused<P: MemPool> {
-    text: PString<P>,
-}
-
-impl<P: MemPool> Fused<P> {
-    fn new(key: u32, j: &Journal<P>) -> Fused<P> {
-        Fused { text: PString::from_str(&key.to_string(), j) }
-    }
-
-    fn burn(&self) -> &str {
-        burn();
-        &self.text
-    }
-}
-
-impl<P: MemPool> PartialEq for Fused<P> {
-    fn eq(&self, other: &Self) -> bool {
-        self.burn() == &*other.text
-    }
-}
-
-impl<P: MemPool> Eq for Fused<P> {}
-
-impl<P: MemPool> Hash for Fused<P> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.burn().hash(state);
-    }
-}
-
-/// Calls `change` with a fuse that burns through after 0, 1, 2 .. calls, until it does not; whatever was caught, the map is
-/// whole, the transaction commits, and nothing leaks.
-macro_rules! burnt {
-    ($root:ident, |$map:ident, $j:ident| $change:expr) => {
-        for fuse in 0.. {
-            let panicked = $root.tx_any(|$j, map| {
-                let mut guard = map.borrow_mut($j);
-                let $map = &mut *guard;
-                FUSE.set(Some(fuse));
-                let panicked = catch_unwind(AssertUnwindSafe(|| $change)).is_err();
-                FUSE.set(None);
-                assert_eq!($map.iter().count(), $map.len());
-                $map.iter().for_each(|(key, value)| assert_eq!($map.get(key), Some(value)));
-                panicked
+    #[test]
+    fn an_ordered_map_is_its_twin(program in program(), ends in prop::collection::vec((0..62u16, 0..62u16), 8)) {
+        let store = store();
+        type Map = PRefCell<PBTreeMap<PString<Ordered>, Pbox<u32, Ordered>, Ordered>, Ordered>;
+        let all = Ordered::create::<Map>(&store, "all", |_| PRefCell::default()).unwrap();
+        let mut twin = BTreeMap::<String, u32>::new();
+        for (steps, commit) in program {
+            let mut next = twin.clone();
+            let outcome = all.try_tx_any(|j, all| {
+                let mut all = all.borrow_mut(j);
+                for step in &steps {
+                    step!(all, next, *step, j, reserve: |all: &mut PBTreeMap<PString<_>, Pbox<u32, _>, _>, most| {
+                        // The ends go, alternately.
+                        for turn in 0..most / 4 {
+                            let (gone, twin) = match turn % 2 {
+                                0 => (all.pop_first(j), next.pop_first()),
+                                _ => (all.pop_last(j), next.pop_last()),
+                            };
+                            assert_eq!(gone.map(|(key, value)| (key.to_string(), *value)), twin);
+                        }
+                    });
+                    same!(*all, next);
+                    in_order(&all, &next);
+                }
+                if commit { Ok(()) } else { Err(()) }
             });
-            assert_eq!($root.check().unwrap(), []);
-            if !panicked.unwrap() {
-                assert!(fuse > 0, "nothing was called");
-                break;
-            }
+            prop_assert_eq!(outcome.is_ok(), commit, "{:?}", outcome);
+            if commit { twin = next }
+            same!(*all.borrow(), twin);
+            in_order(&all.borrow(), &twin);
+            ranges(&all.borrow(), &twin, &ends);
+            prop_assert_eq!(all.check().unwrap(), []);
         }
-    };
+    }
+}
+
+/// Entries of both, in the same order, from either end and from both at once.
+fn in_order<P: MemPool>(map: &PBTreeMap<PString<P>, Pbox<u32, P>, P>, twin: &BTreeMap<String, u32>) {
+    let plain = |(key, value): (&PString<P>, &Pbox<u32, P>)| (key.to_string(), **value);
+    let twin: Vec<_> = twin.iter().map(|(key, value)| (key.clone(), *value)).collect();
+    assert!(map.iter().map(plain).eq(twin.iter().cloned()));
+    assert!(map.iter().rev().map(plain).eq(twin.iter().rev().cloned()));
+    assert_eq!(map.first_key_value().map(plain), twin.first().cloned());
+    assert_eq!(map.last_key_value().map(plain), twin.last().cloned());
+    let (mut ours, mut theirs) = (map.iter(), twin.iter());
+    while let Some(next) = ours.next() {
+        assert_eq!(Some(plain(next)), theirs.next().cloned());
+        assert_eq!(ours.next_back().map(plain), theirs.next_back().cloned());
+        assert_eq!(ours.len(), theirs.len());
+    }
+    assert_eq!((theirs.next(), ours.next_back().is_none()), (None, true));
+}
+
+/// Ranges with ends of every kind; those that the standard library refuses are refused.
+fn ranges<P: MemPool>(map: &PBTreeMap<PString<P>, Pbox<u32, P>, P>, twin: &BTreeMap<String, u32>, ends: &[(u16, u16)]) {
+    for (start, end) in ends {
+        let (start, end) = (start.to_string(), end.to_string());
+        let bounds = |key| [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded];
+        for (start, end) in bounds(&*start).into_iter().flat_map(|start| bounds(&*end).map(|end| (start, end))) {
+            let refused = match (start, end) {
+                (Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
+                (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+                (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => {
+                    start > end
+                }
+            };
+            if refused {
+                continue; // `ranges_are_refused_as_those_of_the_standard_library`
+            }
+            let ours = map.range::<str, _>((start, end)).map(|(key, _)| key.as_str());
+            let theirs = twin.range::<str, _>((start, end)).map(|(key, _)| key.as_str());
+            assert!(ours.clone().eq(theirs.clone()), "{start:?} {end:?}");
+            assert!(ours.rev().eq(theirs.rev()), "{start:?} {end:?}");
+        }
+    }
 }
 
 #[test]
-fn a_panic_in_the_code_of_keys_leaves_a_hash_map_whole() {
+fn ranges_are_refused_as_those_of_the_standard_library() {
     pool!(P);
     let store = store();
-    type Map = PRefCell<PHashMap<Fused<P>, u32, P>, P>;
-    let map = P::create::<Map>(&store, "map", |_| PRefCell::default()).unwrap();
-    burnt!(map, |map, j| map.extend((0..20).map(|key| (Fused::new(key, j), key)), j));
-    assert_eq!(map.borrow().len(), 20);
-    burnt!(map, |map, j| map.reserve(100, j));
-    burnt!(map, |map, j| assert_eq!(map.insert(Fused::new(20, j), 20, j), None));
-    burnt!(map, |map, j| assert_eq!(map.insert(Fused::new(20, j), 20, j), Some(20)));
-    burnt!(map, |map, j| map.remove(&Fused::new(7, j), j));
-    burnt!(map, |map, j| assert_ne!(PHashMap::from_iter((0..9).map(|key| (Fused::new(key, j), key)), j), *map));
-    burnt!(map, |map, j| map.retain(|key, value| key.burn() == "3" || *value > 5, j));
-    burnt!(map, |map, j| *map.get_or_insert_with(
-        Fused::new(30, j),
-        || {
-            burn();
-            30
-        },
-        j
-    ) += 1);
-    assert_eq!(map.borrow().len(), 16);
+    let map = P::create::<PBTreeMap<u32, u32, P>>(&store, "map", |j| PBTreeMap::from_iter((0..9).map(|n| (n, n)), j));
+    let map = map.unwrap();
+    use Bound::{Excluded, Included};
+    for range in [(Included(5), Excluded(4)), (Excluded(4), Excluded(4)), (Included(90), Included(80))] {
+        assert!(catch_unwind(AssertUnwindSafe(|| map.range(range).count())).is_err(), "{range:?}");
+    }
+    assert_eq!(map.range((Included(4), Excluded(4))).count(), 0);
+    assert_eq!(map.range(3..=5).map(|(key, _)| *key).collect::<Vec<_>>(), [3, 4, 5]);
 }
 
-/// A key changed through a cell inside of it is not found any more; that is all that happens.
+/// Thousands of entries of a size, which come in order, go and come at random, and go from the ends.
+fn large<G: PoolTag, const W: usize>() {
+    let store = store();
+    type Map<const W: usize, P> = PRefCell<PBTreeMap<u64, [u64; W], P>, P>;
+    let map = In::<'static, G>::create::<Map<W, In<'static, G>>>(&store, "map", |_| PRefCell::default()).unwrap();
+    let mut twin: BTreeMap<u64, [u64; W]> = (0..2000).map(|key| (key, [key; W])).collect();
+    let mut random = Random::new(W as u64);
+    let mut steps: Vec<(u64, bool)> = (0..4000).map(|_| (random.below(3000), random.below(3) > 0)).collect();
+    steps.extend((0..3000).filter(|key| key % 7 != 0).map(|key| (key, true)));
+    map.tx_any(|j, map| {
+        let mut map = map.borrow_mut(j);
+        map.extend((0..2000).map(|key| (key, [key; W])), j);
+        for (key, goes) in steps {
+            match goes {
+                true => assert_eq!(map.remove(&key, j), twin.remove(&key)),
+                false => assert_eq!(map.insert(key, [key + 1; W], j), twin.insert(key, [key + 1; W])),
+            }
+        }
+        assert!(map.iter().eq(twin.iter()));
+        for turn in 0..100 {
+            match turn % 2 {
+                0 => assert_eq!(map.pop_first(j), twin.pop_first()),
+                _ => assert_eq!(map.pop_last(j), twin.pop_last()),
+            }
+        }
+        map.range_mut(1000..2000, j).rev().for_each(|(_, value)| value[0] = 7);
+        twin.range_mut(1000..2000).for_each(|(_, value)| value[0] = 7);
+    })
+    .unwrap();
+    assert!(map.borrow().iter().eq(twin.iter()));
+    assert_eq!(map.check().unwrap(), []);
+    map.tx(|j, map| map.borrow_mut(j).retain(|_, _| false, j)).unwrap();
+    assert_eq!((map.borrow().len(), map.borrow().iter().count(), map.check().unwrap()), (0, 0, vec![]));
+}
+
+/// Nodes of many, of some and of few entries.
 #[test]
-fn a_key_changed_through_a_cell_is_lost_to_lookups_alone() {
+fn large_ordered_maps_are_their_twins() {
+    pool!(P);
+    large::<PTag, 1>();
+    large::<PTag, 4>();
+    large::<PTag, 30>();
+}
+
+/// Maps in maps, as deep as a list is long: dropping them does not overflow the stack.
+#[test]
+fn nested_ordered_maps_are_dropped_without_overflowing_the_stack() {
     pool!(P);
     #[derive(PSafe)]
     #[repr(C)]
-    struct Loose<P: MemPool>(PCell<u32, P>);
-    impl<P: MemPool> PartialEq for Loose<P> {
-        fn eq(&self, other: &Self) -> bool {
-            self.0.get() == other.0.get()
-        }
-    }
-    impl<P: MemPool> Eq for Loose<P> {}
-    impl<P: MemPool> Hash for Loose<P> {
-        fn hash<H: Hasher>(&self, state: &mut H) {
-            self.0.get().hash(state);
-        }
+    struct Folder<P: MemPool> {
+        below: PBTreeMap<u32, Folder<P>, P>,
     }
     let store = store();
-    type Map = PRefCell<PHashMap<Loose<P>, Pbox<u32, P>, P>, P>;
-    let map = P::create::<Map>(&store, "map", |_| PRefCell::default()).unwrap();
-    map.tx(|j, map| {
-        map.borrow_mut(j).extend((0..50).map(|key| (Loose(PCell::new(key)), Pbox::new(key, j))), j);
-        map.borrow().keys().for_each(|key| key.0.set(key.0.get() + 1000, j));
-    })
-    .unwrap();
-    assert_eq!(map.check().unwrap(), []);
-    assert_eq!(map.borrow().iter().count(), 50);
-    assert!((0..50).all(|key| !map.borrow().contains_key(&Loose(PCell::new(key)))));
-    map.tx(|j, map| map.borrow_mut(j).reserve(100, j)).unwrap(); // places all keys by what they are now
-    assert!((1000..1050).all(|key| map.borrow().contains_key(&Loose(PCell::new(key)))));
-    map.tx(|j, map| map.borrow_mut(j).clear(j)).unwrap();
-    assert_eq!(map.check().unwrap(), []);
-}
-
-/// Types of a program as keys, in functions for any pool: what a derive needs of a pool type, it has.
-#[test]
-fn derived_keys_work_in_any_pool() {
-    pool!(P);
-    #[derive(PSafe, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[repr(C)]
-    struct Place<P: MemPool> {
-        street: PString<P>,
-        number: u32,
-        kind: Kind,
-    }
-    #[derive(PSafe, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    #[repr(u8)]
-    enum Kind {
-        House,
-        Shop { floors: u8 },
-    }
-    type Places<P> = PHashMap<Place<P>, u64, P>;
-    fn place<P: MemPool>(number: u32, j: &Journal<P>) -> Place<P> {
-        let kind = if number < 50 { Kind::House } else { Kind::Shop { floors: number as u8 } };
-        Place { street: PString::from_str("Analytical Row", j), number, kind }
-    }
-    fn fill<P: MemPool>(places: &mut Places<P>, j: &Journal<P>) {
-        places.extend((0..100).map(|number| (place(number, j), number.into())), j);
-    }
-    let store = store();
-    let places = P::create::<PRefCell<Places<P>, P>>(&store, "places", |_| PRefCell::default()).unwrap();
-    let sum = places.tx(|j, places| {
-        let mut places = places.borrow_mut(j);
-        fill(&mut places, j);
-        (0..100).map(|number| places[&place(number, j)]).sum::<u64>()
+    let top = P::create::<PRefCell<Folder<P>, P>>(&store, "top", |j| {
+        let mut top = Folder { below: PBTreeMap::new() };
+        (0..50_000).for_each(|number| {
+            let below = std::mem::take(&mut top.below);
+            top.below.insert(number, Folder { below }, j);
+        });
+        PRefCell::new(top)
     });
-    assert_eq!(sum.unwrap(), 4950);
-    assert_eq!(places.check().unwrap(), []);
-}
-
-/// Lookups by what keys borrow: text by `str`, vectors by slices, boxes by what they hold.
-#[test]
-fn keys_are_found_by_what_they_borrow() {
-    pool!(P);
-    type Maps<P> = (
-        PRefCell<PHashMap<PString<P>, u32, P>, P>,
-        PRefCell<PHashMap<PVec<u8, P>, u32, P>, P>,
-        PRefCell<PHashMap<Pbox<u64, P>, u32, P>, P>,
-    );
-    let store = store();
-    let maps = P::create::<Maps<P>>(&store, "maps", |_| Maps::default()).unwrap();
-    maps.tx(|j, (texts, bytes, boxes)| {
-        texts.borrow_mut(j).insert(PString::from_str("seven", j), 7, j);
-        bytes.borrow_mut(j).insert(PVec::from_slice(&[7, 7], j), 7, j);
-        boxes.borrow_mut(j).insert(Pbox::new(77, j), 7, j);
-    })
-    .unwrap();
-    let (texts, bytes, boxes) = &*maps;
-    assert_eq!((texts.borrow().get("seven"), texts.borrow().get("eight")), (Some(&7), None));
-    assert_eq!((bytes.borrow().get(&[7, 7][..]), bytes.borrow().get(&[7][..])), (Some(&7), None));
-    assert_eq!((boxes.borrow().get(&77), boxes.borrow().get(&7)), (Some(&7), None));
-    assert_eq!(format!("{:?}", texts.borrow()), r#"{"seven": 7}"#);
+    let top = top.unwrap();
+    assert_eq!(top.check().unwrap(), []);
+    top.tx(|j, top| top.borrow_mut(j).below.clear(j)).unwrap();
+    assert_eq!(top.check().unwrap(), []);
 }

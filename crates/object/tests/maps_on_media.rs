@@ -4,7 +4,7 @@ mod common;
 
 use common::store;
 use everbyte_object::layout::{HEADER, Header};
-use everbyte_object::{PHashMap, PRefCell, Pbox, Pool, pool};
+use everbyte_object::{PBTreeMap, PHashMap, PRefCell, Pbox, Pool, pool};
 use everbyte_store::Store;
 
 /// Where the root of the pool `map` lies.
@@ -57,6 +57,41 @@ fn a_damaged_hash_map_is_reported_and_never_a_panic() {
     assert_eq!(check(), []);
 }
 
+/// The same of an ordered map: its two words, the heads of its nodes, edges and boxes.
+#[test]
+fn a_damaged_ordered_map_is_reported_and_never_a_panic() {
+    pool!(P);
+    type Ordered = PRefCell<PBTreeMap<u64, Pbox<u64, P>, P>, P>;
+    let store = store();
+    let map = P::create::<Ordered>(&store, "map", |j| {
+        PRefCell::new(PBTreeMap::from_iter((0..100).map(|key| (key, Pbox::new(key, j))), j))
+    });
+    drop(map.unwrap());
+    let (media, prime) = (store.media(), store.object("map").unwrap().prime());
+    let map = root(&store);
+    let check = || P::open::<Ordered>(&store, "map").unwrap().check().unwrap();
+    assert_eq!(check(), []);
+    let (mut telling, mut nodes): (Vec<u64>, _) = ((map..map + 16).collect(), vec![prime + media.load(map)]);
+    while let Some(node) = nodes.pop() {
+        telling.extend(node..node + 8);
+        let (len, level) = (media.load(node) & 0xffff_ffff, media.load(node) >> 32);
+        telling.extend((0..len).flat_map(|entry| node + 16 + entry * 16..node + 24 + entry * 16));
+        let edges = (0..if level == 0 { 0 } else { len + 1 }).map(|edge| node + 248 + edge * 8);
+        telling.extend(edges.clone().flat_map(|edge| edge..edge + 8));
+        nodes.extend(edges.map(|edge| prime + media.load(edge)));
+    }
+    assert!(telling.len() > 100 * 8 + 7 * 16, "{}", telling.len());
+    for at in telling {
+        let was = media.read_vec(at, 1)[0];
+        for change in [1, 2, 0x80, 0xff] {
+            media.write(at, &[was ^ change]);
+            assert_ne!(check(), [], "{was:#x} became {:#x} at {at:#x}", was ^ change);
+            media.write(at, &[was]);
+        }
+    }
+    assert_eq!(check(), []);
+}
+
 /// A table that another compiler has built: found entry by entry, and built anew by the next entry that comes.
 #[test]
 fn a_table_fed_otherwise_is_searched_and_built_anew() {
@@ -101,19 +136,35 @@ fn maps_hash_by_keys_of_their_own() {
 #[test]
 fn what_maps_cost_in_fences() {
     pool!(P);
-    type Map = PRefCell<PHashMap<u64, u64, P>, P>;
+    type Maps = (PRefCell<PHashMap<u64, u64, P>, P>, PRefCell<PBTreeMap<u64, u64, P>, P>);
     let store = store();
-    let map = P::create::<Map>(&store, "map", |j| PRefCell::new(PHashMap::with_capacity(1000, j))).unwrap();
-    let fences = |body: &dyn Fn()| {
-        let before = store.media().counts().fences;
-        body();
-        store.media().counts().fences - before
-    };
-    // The map's own words are noted once, then the tags; commit and retirement.
-    assert_eq!(fences(&|| assert_eq!(map.tx(|j, map| map.borrow_mut(j).insert(1, 1, j)).unwrap(), None)), 4);
-    assert_eq!(fences(&|| map.tx(|j, map| *map.borrow_mut(j).get_mut(&1, j).unwrap() = 2).unwrap()), 4);
-    assert_eq!(fences(&|| assert_eq!(map.tx(|j, map| map.borrow_mut(j).remove(&1, j)).unwrap(), Some(2))), 4);
-    assert_eq!(fences(&|| assert_eq!(map.tx(|_, map| map.borrow().get(&1).copied()).unwrap(), None)), 0);
-    map.tx(|j, map| map.borrow_mut(j).extend((0..500).map(|key| (key, key)), j)).unwrap();
-    assert_eq!(fences(&|| map.tx(|j, map| map.borrow_mut(j).retain(|key, _| key % 2 == 0, j)).unwrap()), 4);
+    let maps = P::create::<Maps>(&store, "maps", |j| {
+        (PRefCell::new(PHashMap::with_capacity(1000, j)), PRefCell::new(PBTreeMap::from_iter([(0, 0)], j)))
+    });
+    let maps = maps.unwrap();
+    // The map's own words are noted first, then what changes; commit and retirement.
+    macro_rules! costs {
+        ($expected:literal, |$map:ident, $j:ident| $change:expr) => {{
+            costs!(0, $expected, |$map, $j| $change);
+            costs!(1, $expected, |$map, $j| $change);
+        }};
+        ($which:tt, $expected:literal, |$map:ident, $j:ident| $change:expr) => {{
+            let before = store.media().counts().fences;
+            maps.tx(|$j, maps| {
+                #[allow(unused_mut)]
+                let mut $map = maps.$which.borrow_mut($j);
+                let _ = $change;
+            })
+            .unwrap();
+            assert_eq!(store.media().counts().fences - before, $expected, stringify!($change));
+        }};
+    }
+    costs!(4, |map, j| map.insert(1, 1, j));
+    costs!(4, |map, j| map.insert(1, 2, j));
+    costs!(4, |map, j| map.get_mut(&1, j).map(|value| *value = 3));
+    costs!(4, |map, j| map.remove(&1, j));
+    costs!(0, |map, _j| map.get(&1).is_some());
+    costs!(0, |map, _j| map.iter().count());
+    maps.tx(|j, maps| maps.0.borrow_mut(j).extend((0..500).map(|key| (key, key)), j)).unwrap();
+    costs!(0, 4, |map, j| map.retain(|key, _| key % 2 == 0, j));
 }

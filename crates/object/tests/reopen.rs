@@ -4,7 +4,7 @@ mod common;
 
 use common::{Node, append, values};
 use everbyte_media::{BackendChoice, Options};
-use everbyte_object::{PHashMap, PRefCell, PString, Pool, pool};
+use everbyte_object::{PBTreeMap, PHashMap, PRefCell, PString, Pool, pool};
 use everbyte_store::{CreateOptions, Store};
 
 /// What `write` leaves in a store that is closed, and in one that is abandoned, `read` finds in it.
@@ -44,19 +44,26 @@ fn a_list_in_a_file_is_there_after_an_orderly_end_and_after_none() {
 }
 
 #[test]
-fn a_map_in_a_file_is_there_after_an_orderly_end_and_after_none() {
+fn maps_in_a_file_are_there_after_an_orderly_end_and_after_none() {
     pool!(P);
-    type Hash = PRefCell<PHashMap<PString<P>, u64, P>, P>;
+    type Maps = (PRefCell<PHashMap<PString<P>, u64, P>, P>, PRefCell<PBTreeMap<u64, PString<P>, P>, P>);
     let write = |store: &Store| {
-        let map = P::create::<Hash>(store, "map", |_| PRefCell::default()).unwrap();
+        let maps = P::create::<Maps>(store, "maps", |_| Default::default()).unwrap();
         for key in 0..100 {
-            let insert = map.tx(|j, map| map.borrow_mut(j).insert(PString::from_str(&key.to_string(), j), key, j));
-            assert_eq!(insert.unwrap(), None);
+            let insert = maps.tx(|j, (hash, ordered)| {
+                let text = || PString::from_str(&key.to_string(), j);
+                let old = ordered.borrow_mut(j).insert(key * 7 % 100, text(), j);
+                hash.borrow_mut(j).insert(text(), key, j).is_none() && old.is_none()
+            });
+            assert!(insert.unwrap());
         }
     };
     reopened(write, |store| {
-        let map = P::open::<Hash>(store, "map").unwrap();
-        assert!((0..100).all(|key| map.borrow().get(key.to_string().as_str()) == Some(&key)));
-        assert_eq!((map.borrow().len(), map.check().unwrap()), (100, vec![]));
+        let maps = P::open::<Maps>(store, "maps").unwrap();
+        let (hash, ordered) = (maps.0.borrow(), maps.1.borrow());
+        assert!((0..100).all(|key| hash.get(key.to_string().as_str()) == Some(&key)));
+        assert!(ordered.keys().copied().eq(0..100));
+        assert!(ordered.iter().all(|(key, text)| text.parse::<u64>().unwrap() * 7 % 100 == *key));
+        assert_eq!((hash.len(), maps.check().unwrap()), (100, vec![]));
     });
 }

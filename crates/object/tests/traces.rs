@@ -3,7 +3,7 @@
 mod common;
 
 use everbyte_object::{
-    In, Journal, MemPool, PCell, PHashMap, PRefCell, PSafe, PVec, Parc, Pbox, Pool, PoolOptions, Root, pool,
+    In, Journal, MemPool, PBTreeMap, PCell, PHashMap, PRefCell, PSafe, PVec, Parc, Pbox, Pool, PoolOptions, Root, pool,
 };
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
@@ -65,6 +65,7 @@ fn what_changes_store_flush_and_fence() {
     let text = trace_all(|all| all.tx(|_, all| assert_eq!(all.cell.get(), 0)).unwrap());
     assert_golden("testdata/nothing.trace", &text);
     hash_map();
+    ordered_map();
 }
 
 type HashMap<P> = PRefCell<PHashMap<u64, u64, P>, P>;
@@ -90,4 +91,35 @@ fn hash_map() {
     assert_golden("testdata/hash_remove.trace", &text);
     let text = trace_seven(|map, j| assert_eq!(map.insert(7, 7, j), None));
     assert_golden("testdata/hash_grow.trace", &text);
+}
+
+type Ordered<P> = PRefCell<PBTreeMap<u64, u64, P>, P>;
+
+/// Of a map of fifteen entries with even keys: one full leaf. The heap has had nodes of both kinds.
+fn trace_full(body: impl for<'tx> FnOnce(&mut PBTreeMap<u64, u64, In<'tx, PTag>>, &Journal<In<'tx, PTag>>)) -> String {
+    trace::<Ordered<P>>(
+        |j| {
+            let even = |count: u64| (0..count).map(|key| (2 * key, key));
+            drop(PBTreeMap::<u64, u64, _>::from_iter(even(100), j));
+            PRefCell::new(PBTreeMap::from_iter(even(15), j))
+        },
+        |map| map.tx_any(|j, map| body(&mut map.borrow_mut(j), j)).unwrap(),
+    )
+}
+
+fn ordered_map() {
+    let text = trace_full(|map, j| assert_eq!(map.remove(&20, j), Some(10)));
+    assert_golden("testdata/ordered_remove.trace", &text);
+    let text = trace_full(|map, j| assert_eq!(map.insert(9, 7, j), None));
+    assert_golden("testdata/ordered_split.trace", &text);
+    let text = trace::<Ordered<P>>(
+        |j| PRefCell::new(PBTreeMap::from_iter((0..14).map(|key| (2 * key, key)), j)),
+        |map| assert_eq!(map.tx(|j, map| map.borrow_mut(j).insert(9, 7, j)).unwrap(), None),
+    );
+    assert_golden("testdata/ordered_insert.trace", &text);
+    let text = trace::<Ordered<P>>(
+        |j| PRefCell::new(PBTreeMap::from_iter((0..14).map(|key| (2 * key, key)), j)),
+        |map| assert_eq!(map.tx(|j, map| map.borrow_mut(j).insert(99, 7, j)).unwrap(), None),
+    );
+    assert_golden("testdata/ordered_append.trace", &text);
 }

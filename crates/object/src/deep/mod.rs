@@ -9,6 +9,7 @@
 //! and, once faults are found, 16 for each block on the longest way from the root.
 
 pub(crate) mod guess;
+pub(crate) mod maps;
 pub(crate) mod reader;
 pub(crate) mod report;
 mod starts;

@@ -43,7 +43,7 @@ impl<'w> Reader<'w> {
                 }
             }
             (What::Counted(of), _) => {
-                let counts = (self.number(at, 8), self.number(at + 8, 8));
+                let counts = (self.walk.number(at, 8), self.walk.number(at + 8, 8));
                 self.walk.stored(at, counts);
                 if counts.0 > 0 {
                     self.value(of, at + COUNTED);
@@ -65,9 +65,9 @@ impl<'w> Reader<'w> {
         }
         match &of.kind {
             Kind::Any => {}
-            Kind::Bool => self.must(self.number(at, 1) < 2, of, at),
-            Kind::Char => self.must(char::from_u32(self.number(at, 4) as u32).is_some(), of, at),
-            Kind::NonZero(bytes) => self.must(self.number(at, *bytes) != 0, of, at),
+            Kind::Bool => self.must(self.walk.number(at, 1) < 2, of, at),
+            Kind::Char => self.must(char::from_u32(self.walk.number(at, 4) as u32).is_some(), of, at),
+            Kind::NonZero(bytes) => self.must(self.walk.number(at, *bytes) != 0, of, at),
             Kind::Same(id) => self.value(*id, at),
             Kind::Array(id, count) => {
                 let size = self.types.get(*id).size.expect("an array of such has a size");
@@ -103,7 +103,7 @@ impl<'w> Reader<'w> {
     }
 
     fn variant(&mut self, of: &Type<'_>, tag: Tag, variants: &'w [Variant<'w>], at: u64) {
-        let found = self.number(at + tag.at, tag.bytes);
+        let found = self.walk.number(at + tag.at, tag.bytes);
         let is_it = |variant: &&Variant<'_>| variant.tag == Some(found);
         match variants.iter().find(is_it).or_else(|| variants.iter().find(|variant| variant.tag.is_none())) {
             Some(variant) => self.fields(&variant.fields, at),
@@ -115,7 +115,7 @@ impl<'w> Reader<'w> {
     }
 
     fn pointer(&mut self, target: Id, owner: Owner, of: &Type<'_>, at: u64) {
-        let word = self.number(at, 8);
+        let word = self.walk.number(at, 8);
         if word == 0 {
             return self.must(false, of, at);
         }
@@ -144,14 +144,7 @@ impl<'w> Reader<'w> {
     }
 
     fn words(&self, at: u64) -> [u64; 3] {
-        [self.number(at, 8), self.number(at + 8, 8), self.number(at + 16, 8)]
-    }
-
-    /// The little-endian number of so many bytes.
-    fn number(&self, at: u64, bytes: u64) -> u64 {
-        let mut word = [0; 8];
-        self.walk.media().read(at, &mut word[..bytes as usize]);
-        u64::from_le_bytes(word)
+        [self.walk.number(at, 8), self.walk.number(at + 8, 8), self.walk.number(at + 16, 8)]
     }
 }
 

@@ -15,9 +15,11 @@
 //! Threads: one; nobody may change the pool meanwhile.
 
 use crate::counts::ByPlace;
+use crate::deep::maps::Tree;
 use crate::deep::report::{Fault, FaultKind};
 use crate::deep::starts::Starts;
 use crate::deep::trail::{Label, Trail};
+use crate::hash_map::tags;
 use everbyte_heap::{Error, Heap};
 use everbyte_media::Media;
 use std::collections::BTreeMap;
@@ -70,6 +72,12 @@ pub(crate) enum Held {
     Elements(u64),
     /// So many bytes of text.
     Text(u64),
+    /// Tags of so many groups, and behind them the places of a hash map.
+    Places(u64),
+    /// A node of an ordered map, of this level if that is known.
+    Node(Option<u64>),
+    /// No block, but the end of the ordered map there.
+    End,
 }
 
 /// A block to be looked at: all of it, or these elements.
@@ -91,7 +99,7 @@ struct Waiting<V> {
 }
 
 /// Elements that are looked at between two looks at the list, so that a long vector does not fill it.
-const TURN: u64 = 64;
+pub(super) const TURN: u64 = 64;
 /// Faults that are kept; further ones are counted.
 const FAULTS: usize = 1000;
 /// Ways to one block that are told.
@@ -113,6 +121,8 @@ pub(crate) struct Walk<'w, V> {
     pub faults_left_out: u64,
     /// Blocks, and ways that lead to them.
     pub told: BTreeMap<u64, Vec<String>>,
+    /// Ordered maps whose nodes are being looked at, the innermost last.
+    pub(super) trees: Vec<Tree>,
     waiting: Vec<Waiting<V>>,
     visited: u64,
     progress: &'w dyn Fn(u64),
@@ -136,6 +146,7 @@ impl<'w, V: Copy> Walk<'w, V> {
             faults: Vec::new(),
             faults_left_out: 0,
             told: told.unwrap_or_default(),
+            trees: Vec::new(),
             waiting: Vec::new(),
             visited: 0,
             progress,
@@ -144,6 +155,13 @@ impl<'w, V: Copy> Walk<'w, V> {
 
     pub(crate) fn media(&self) -> &'w Media {
         self.heap.media()
+    }
+
+    /// The little-endian number of so many bytes at `at`, 8 at most.
+    pub(crate) fn number(&self, at: u64, bytes: u64) -> u64 {
+        let mut word = [0; 8];
+        self.media().read(at, &mut word[..bytes as usize]);
+        u64::from_le_bytes(word)
     }
 
     /// The place of an offset of the pool.
@@ -160,16 +178,23 @@ impl<'w, V: Copy> Walk<'w, V> {
     }
 
     /// The pointer `word` at `from`, to a block of `size` bytes. The first time that the block is met it is put on the
-    /// list.
-    pub(crate) fn pointer(&mut self, from: u64, word: u64, size: u64, owner: Owner, held: Held, what: V) {
-        if self.meets(from, word, size, owner) {
-            let (at, depth, label) = (self.place(word), self.trail.depth(), self.trail.label());
-            self.waiting.push(Waiting { at, held, done: 0, what, depth, label });
+    /// list, and the answer is `true`.
+    pub(crate) fn pointer(&mut self, from: u64, word: u64, size: u64, owner: Owner, held: Held, what: V) -> bool {
+        let is_new = self.meets(from, word, size, owner);
+        if is_new {
+            self.later(self.place(word), held, what);
         }
+        is_new
+    }
+
+    /// Puts what lies at `at` on the list.
+    pub(super) fn later(&mut self, at: u64, held: Held, what: V) {
+        let (depth, label) = (self.trail.depth(), self.trail.label());
+        self.waiting.push(Waiting { at, held, done: 0, what, depth, label });
     }
 
     /// Whether the pointer `word` at `from` leads to a block of `size` bytes that was not met before.
-    pub(crate) fn meets(&mut self, from: u64, word: u64, size: u64, owner: Owner) -> bool {
+    fn meets(&mut self, from: u64, word: u64, size: u64, owner: Owner) -> bool {
         let detail = match self.block(word) {
             Ok(found) if found >= size => None,
             Ok(found) => Some(format!("a block of {found} bytes is to hold {size}")),
@@ -229,7 +254,7 @@ impl<'w, V: Copy> Walk<'w, V> {
                 continue;
             };
             self.trail.go(next.depth, &next.label);
-            if next.done == 0 {
+            if next.done == 0 && next.held != Held::End {
                 self.visited += 1;
                 if self.visited.is_multiple_of(STRIDE) {
                     (self.progress)(self.visited);
@@ -247,6 +272,16 @@ impl<'w, V: Copy> Walk<'w, V> {
                     }
                     return Some(Visit { at, elements, what });
                 }
+                Held::Places(groups) => {
+                    let elements = self.row(at, groups, done);
+                    next.done = elements.end;
+                    if next.done < groups * tags::GROUP {
+                        self.waiting.push(next);
+                    }
+                    return Some(Visit { at: at + tags::before(groups), elements: Some(elements), what });
+                }
+                Held::Node(level) => return Some(self.node(at, level, what)),
+                Held::End => self.end(at),
             }
         }
     }

@@ -1,35 +1,36 @@
-//! Iterating over a [`PHashMap`](super::PHashMap).
+//! Iterating over a [`PHashMap`].
 
-use super::table::{Places, Table};
+use super::{PHashMap, Places, Table};
+use crate::{MemPool, PSafe};
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
-/// The entries of a [`PHashMap`](crate::PHashMap), in no order.
-pub struct Iter<'s, K, V> {
+/// The entries of a [`PHashMap`], in no order.
+pub struct Iter<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     table: Table<K, V>,
     places: Places<K, V>,
     left: usize,
-    marker: PhantomData<&'s (K, V)>,
+    marker: PhantomData<&'s PHashMap<K, V, P>>,
 }
 
-impl<'s, K, V> Iter<'s, K, V> {
+impl<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> Iter<'s, K, V, P> {
     /// `table` has `left` entries, and is borrowed for `'s`.
     #[inline]
-    pub(super) fn new(table: Table<K, V>, left: usize) -> Iter<'s, K, V> {
+    pub(super) fn new(table: Table<K, V>, left: usize) -> Self {
         Iter { table, places: table.places(), left, marker: PhantomData }
     }
 }
 
-impl<'s, K, V> Iterator for Iter<'s, K, V> {
+impl<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> Iterator for Iter<'s, K, V, P> {
     type Item = (&'s K, &'s V);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let slot = self.table.slot(self.places.next()?);
+        let entry = self.table.entry(self.places.next()?);
         self.left -= 1;
         // SAFETY: an entry of a map that is borrowed for as long.
-        let slot = unsafe { &*slot };
-        Some((&slot.key, &slot.value))
+        let entry = unsafe { &*entry };
+        Some((&entry.key, &entry.value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -37,10 +38,10 @@ impl<'s, K, V> Iterator for Iter<'s, K, V> {
     }
 }
 
-impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
-impl<K, V> FusedIterator for Iter<'_, K, V> {}
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> ExactSizeIterator for Iter<'_, K, V, P> {}
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> FusedIterator for Iter<'_, K, V, P> {}
 
-impl<K, V> Clone for Iter<'_, K, V> {
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Clone for Iter<'_, K, V, P> {
     fn clone(&self) -> Self {
         Iter { places: self.places.clone(), ..*self }
     }

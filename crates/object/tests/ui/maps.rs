@@ -5,6 +5,7 @@ use common::*;
 
 type Hash = Root<PRefCell<PHashMap<u32, Pbox<u32, P1>, P1>, P1>, P1>;
 type Numbers = Root<PRefCell<PHashMap<u32, u32, P1>, P1>, P1>;
+type Ordered = Root<PRefCell<PBTreeMap<u32, Pbox<u32, P1>, P1>, P1>, P1>;
 
 //@ changed_without_a_journal: E0061
 fn changed_without_a_journal(r: &Numbers) {
@@ -83,6 +84,56 @@ fn carried_out_by_a_closure(r: &Hash, kept: &Mutex<Vec<Pbox<u32, P1>>>) {
         );
     })
     .unwrap();
+}
+//@ an_ordered_map_changed_in_the_root: E0596
+fn an_ordered_map_changed_in_the_root(r: &Root<PBTreeMap<u32, u32, P1>, P1>) {
+    r.tx(|j, map| map.pop_first(j)).unwrap();
+}
+//@ a_key_of_a_range_changed: E0594
+fn a_key_of_a_range_changed(r: &Ordered) {
+    r.tx(|j, map| map.borrow_mut(j).range_mut(1.., j).for_each(|(key, _)| *key = 2)).unwrap();
+}
+//@ a_range_kept_while_the_map_changes: E0502
+fn a_range_kept_while_the_map_changes(r: &Ordered) {
+    r.tx(|j, map| {
+        let mut map = map.borrow_mut(j);
+        let range = map.range(1..);
+        map.clear(j);
+        println!("{}", range.count());
+    })
+    .unwrap();
+}
+//@ values_of_two_ranges_at_once: E0499
+fn values_of_two_ranges_at_once(r: &Ordered) {
+    r.tx(|j, map| {
+        let mut map = map.borrow_mut(j);
+        let one: Vec<_> = map.range_mut(1.., j).collect();
+        let other: Vec<_> = map.range_mut(2.., j).collect();
+        println!("{}", one.len() + other.len());
+    })
+    .unwrap();
+}
+//@ a_first_entry_returned: lifetime
+fn a_first_entry_returned(r: &Ordered) {
+    let gone = r.tx(|j, map| map.borrow_mut(j).pop_first(j)).unwrap();
+    drop(gone);
+}
+//@ a_range_returned: E0515 E0716 lifetime
+fn a_range_returned(r: &Ordered) {
+    let gone: Vec<&Pbox<u32, P1>> = r.tx(|_, map| map.borrow().values().collect()).unwrap();
+    drop(gone);
+}
+//@ keys_without_an_order: E0277 E0599
+fn keys_without_an_order(r: &Root<PRefCell<PBTreeMap<f64, u32, P1>, P1>, P1>) {
+    r.tx(|j, map| map.borrow_mut(j).insert(1.0, 2, j)).unwrap();
+}
+//@ cells_with_an_order: E0277 E0599
+fn cells_with_an_order(r: &Root<PRefCell<PBTreeMap<PCell<u32, P1>, u32, P1>, P1>, P1>) {
+    r.tx(|j, map| map.borrow_mut(j).insert(PCell::new(1), 2, j)).unwrap();
+}
+//@ ordered_values_of_another_pool: E0277
+fn ordered_values_of_another_pool(store: &everbyte_store::Store) {
+    let _ = P1::open::<PBTreeMap<u32, Pbox<u32, P2>, P1>>(store, "x");
 }
 //@ text_of_the_heap_as_a_key: E0277 "`String` cannot live in a pool" "`PString`"
 fn text_of_the_heap_as_a_key() {

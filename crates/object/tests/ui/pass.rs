@@ -647,6 +647,18 @@ mod maps {
         r.tx(|j, cells| cells.values().for_each(|cell| cell.set(1, j))).unwrap();
         r[&7].get()
     }
+    fn ordered<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool>(map: &PBTreeMap<K, V, P>) -> Option<(&K, &K)> {
+        Some((map.first_key_value()?.0, map.keys().next_back()?))
+    }
+    fn a_queue(r: &Root<PMutex<PBTreeMap<(u32, u64), PString<P1>, P1>, P1>, P1>) -> Option<String> {
+        r.tx(|j, jobs| jobs.lock(j).pop_first(j).map(|(_, job)| job.to_string())).unwrap()
+    }
+    fn in_a_range(r: &Root<PRefCell<PBTreeMap<u32, PCell<u32, P1>, P1>, P1>, P1>) -> u32 {
+        r.tx(|j, map| map.borrow_mut(j).range_mut(1..=9, j).for_each(|(_, value)| *value.get_mut() += 1)).unwrap();
+        r.tx(|j, map| map.borrow().range(3..).for_each(|(_, value)| value.set(1, j))).unwrap();
+        let map = r.borrow();
+        ordered(&map).map_or(0, |(first, last)| last - first)
+    }
     fn maps_in_maps(r: &Root<PRefCell<PHashMap<u32, PHashMap<u32, Pbox<u32, P1>, P1>, P1>, P1>, P1>) {
         r.tx(|j, map| {
             let mut map = map.borrow_mut(j);

@@ -4,55 +4,40 @@
 
 #![forbid(unsafe_code)]
 
-use everbyte::{Journal, MemPool, PCell, PRefCell, PSafe, PString, PVec, Pool, pool};
+use everbyte::{Journal, MemPool, PBTreeMap, PCell, PRefCell, PSafe, PString, PVec, Pool, pool};
 use everbyte_examples::{Outcome, arguments, store};
 
 pool!(Book);
 
-#[derive(PSafe)]
-#[repr(C)]
-struct Person<P: MemPool> {
-    name: PString<P>,
-    addresses: PVec<PString<P>, P>,
-}
+type Addresses<P> = PVec<PString<P>, P>;
 
 #[derive(PSafe)]
 #[repr(C)]
 struct People<P: MemPool> {
-    /// Sorted by name.
-    people: PRefCell<PVec<Person<P>, P>, P>,
+    people: PRefCell<PBTreeMap<PString<P>, Addresses<P>, P>, P>,
     changes: PCell<u64, P>,
 }
 
 impl<P: MemPool> People<P> {
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        self.people.borrow().binary_search_by(|person| person.name.as_str().cmp(name))
-    }
-
     fn add(&self, name: &str, address: &str, j: &Journal<P>) {
-        let place = self.place(name);
         let mut people = self.people.borrow_mut(j);
-        let index = place.unwrap_or_else(|index| {
-            people.insert(index, Person { name: PString::from_str(name, j), addresses: PVec::new() }, j);
-            index
-        });
-        if let Some(person) = people.get_mut(index, j) {
-            person.addresses.push(PString::from_str(address, j), j);
-        }
+        let addresses = people.get_or_insert_with(PString::from_str(name, j), PVec::new, j);
+        addresses.push(PString::from_str(address, j), j);
         self.changes.update(|count| count + 1, j);
     }
 
     fn remove(&self, name: &str, j: &Journal<P>) -> bool {
-        let Ok(index) = self.place(name) else { return false };
-        drop(self.people.borrow_mut(j).remove(index, j)); // frees all that belongs to it, at the commit
-        self.changes.update(|count| count + 1, j);
-        true
+        let gone = self.people.borrow_mut(j).remove(name, j); // all that belongs to it is freed, at the commit
+        if gone.is_some() {
+            self.changes.update(|count| count + 1, j);
+        }
+        gone.is_some()
     }
 
     fn print(&self, wanted: impl Fn(&str) -> bool) {
-        for person in self.people.borrow().iter().filter(|person| wanted(&person.name)) {
-            let addresses: Vec<&str> = person.addresses.iter().map(|address| address.as_str()).collect();
-            println!("{}: {}", person.name, addresses.join("; "));
+        for (name, addresses) in self.people.borrow().iter().filter(|(name, _)| wanted(name)) {
+            let addresses: Vec<&str> = addresses.iter().map(|address| address.as_str()).collect();
+            println!("{name}: {}", addresses.join("; "));
         }
     }
 }
@@ -63,7 +48,7 @@ fn main() -> Outcome {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let store = store(path)?;
     let book = Book::open_or_create::<People<Book>>(&store, "people", |_| People {
-        people: PRefCell::new(PVec::new()),
+        people: PRefCell::default(),
         changes: PCell::new(0),
     })?;
     match words[..] {

@@ -2,14 +2,13 @@
 //!
 //! `lru_cache STORE NUMBER ..` prints each square and whether it was a hit.
 //!
-//! Entries lie in a fixed table; `older` and `newer` thread them by age. Hits and misses of this run are counted in volatile
-//! cells, those of all runs in persistent ones; what the table holds is found by a volatile map made at the start.
+//! Entries lie in a fixed table, where a map finds them; `older` and `newer` thread them by age. Hits of this run are counted
+//! in a volatile cell, those of all runs in a persistent one.
 
 #![forbid(unsafe_code)]
 
-use everbyte::{Journal, MemPool, PCell, PSafe, Pool, VCell, pool};
+use everbyte::{Journal, MemPool, PCell, PHashMap, PRefCell, PSafe, Pool, VCell, pool};
 use everbyte_examples::{Outcome, arguments, store};
-use std::collections::HashMap;
 
 const ROOM: usize = 8;
 const NONE: u32 = u32::MAX;
@@ -29,7 +28,7 @@ struct Entry {
 #[repr(C)]
 struct Lru<P: MemPool> {
     entries: [PCell<Entry, P>; ROOM],
-    used: PCell<u32, P>,
+    places: PRefCell<PHashMap<u64, u32, P>, P>,
     newest: PCell<u32, P>,
     oldest: PCell<u32, P>,
     hits: PCell<u64, P>,
@@ -41,7 +40,7 @@ impl<P: MemPool> Lru<P> {
         let empty = Entry { key: 0, value: 0, older: NONE, newer: NONE };
         Lru {
             entries: std::array::from_fn(|_| PCell::new(empty)),
-            used: PCell::new(0),
+            places: PRefCell::default(),
             newest: PCell::new(NONE),
             oldest: PCell::new(NONE),
             hits: PCell::new(0),
@@ -89,20 +88,27 @@ impl<P: MemPool> Lru<P> {
         self.entry(at).value
     }
 
-    /// Where the new entry lies, and the key that made room for it.
-    fn put(&self, key: u64, value: u64, j: &Journal<P>) -> (u32, Option<u64>) {
-        let used = self.used.get();
-        let (at, gone) = if (used as usize) < ROOM {
-            self.used.set(used + 1, j);
-            (used, None)
-        } else {
-            let at = self.oldest.get();
+    fn put(&self, key: u64, value: u64, j: &Journal<P>) -> u64 {
+        let mut places = self.places.borrow_mut(j);
+        let mut at = places.len() as u32;
+        if at as usize == ROOM {
+            at = self.oldest.get();
             self.unlink(at, j);
-            (at, Some(self.entry(at).key))
-        };
+            places.remove(&self.entry(at).key, j);
+        }
         self.change(at, |entry| (entry.key, entry.value) = (key, value), j);
         self.link(at, j);
-        (at, gone)
+        places.insert(key, at, j);
+        value
+    }
+
+    /// The square, and whether it was a hit.
+    fn square(&self, key: u64, j: &Journal<P>) -> (u64, bool) {
+        let place = self.places.borrow().get(&key).copied();
+        match place {
+            Some(at) => (self.hit(at, j), true),
+            None => (self.put(key, key.wrapping_mul(key), j), false),
+        }
     }
 }
 
@@ -110,20 +116,11 @@ fn main() -> Outcome {
     let (path, words) = arguments("lru_cache STORE NUMBER ..")?;
     let store = store(path)?;
     let cache = Cache::open_or_create::<Lru<Cache>>(&store, "squares", |_| Lru::new())?;
-    let mut places: HashMap<u64, u32> = (0..cache.used.get()).map(|at| (cache.entry(at).key, at)).collect();
-    println!("warm: {} entries", places.len());
+    println!("warm: {} entries", cache.places.borrow().len());
     for word in words {
         let key: u64 = word.parse()?;
-        if let Some(&at) = places.get(&key) {
-            println!("{key}: {} (hit)", cache.tx(|j, cache| cache.hit(at, j))?);
-            continue;
-        }
-        let value = key.wrapping_mul(key);
-        // The volatile map changes after the commit: it follows what the pool has.
-        let (at, gone) = cache.tx(|j, cache| cache.put(key, value, j))?;
-        gone.map(|gone| places.remove(&gone));
-        places.insert(key, at);
-        println!("{key}: {value} (miss)");
+        let (value, hit) = cache.tx(|j, cache| cache.square(key, j))?;
+        println!("{key}: {value} ({})", if hit { "hit" } else { "miss" });
     }
     println!("hits: {} now, {} ever", cache.hits_now.get().unwrap_or(0), cache.hits.get());
     Ok(())

@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use everbyte::{Journal, MemPool, PMutex, PSafe, PString, PVec, Pool, pool};
+use everbyte::{Journal, MemPool, PHashMap, PMutex, PSafe, PString, Pool, pool};
 use everbyte_examples::{Outcome, arguments, store};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,19 +21,15 @@ const CHUNK: usize = 4096;
 
 pool!(Words);
 
-#[derive(PSafe)]
-#[repr(C)]
-struct Entry<P: MemPool> {
-    word: PString<P>,
-    count: u64,
-}
+/// What lies behind one lock, by text.
+type Bucket<V, P> = PMutex<PHashMap<PString<P>, V, P>, P>;
 
 #[derive(PSafe)]
 #[repr(C)]
 struct Counts<P: MemPool> {
-    buckets: [PMutex<PVec<Entry<P>, P>, P>; BUCKETS],
+    words: [Bucket<u64, P>; BUCKETS],
     /// Chunks that have been counted, as `file:number`, each in the bucket of its name.
-    booked: [PMutex<PVec<PString<P>, P>, P>; BUCKETS],
+    booked: [Bucket<(), P>; BUCKETS],
 }
 
 fn bucket(text: &str) -> usize {
@@ -44,28 +40,19 @@ fn bucket(text: &str) -> usize {
 
 impl<P: MemPool> Counts<P> {
     fn new() -> Counts<P> {
-        Counts {
-            buckets: std::array::from_fn(|_| PMutex::new(PVec::new())),
-            booked: std::array::from_fn(|_| PMutex::new(PVec::new())),
-        }
+        Counts { words: std::array::from_fn(|_| PMutex::default()), booked: std::array::from_fn(|_| PMutex::default()) }
     }
 
     /// Counts a chunk unless that has been done; the counts of its words come in the order of their buckets.
     fn count(&self, chunk: &str, counted: &BTreeMap<(usize, &str), u64>, j: &Journal<P>) -> bool {
-        let mut booked = self.booked[bucket(chunk)].lock(j);
-        if booked.iter().any(|one| *one == *chunk) {
+        if self.booked[bucket(chunk)].lock(j).insert(PString::from_str(chunk, j), (), j).is_some() {
             return false;
         }
-        booked.push(PString::from_str(chunk, j), j);
         for (&(bucket, word), &count) in counted {
-            let mut entries = self.buckets[bucket].lock(j);
-            match entries.iter().position(|entry| entry.word == *word) {
-                Some(index) => {
-                    if let Some(entry) = entries.get_mut(index, j) {
-                        entry.count += count;
-                    }
-                }
-                None => entries.push(Entry { word: PString::from_str(word, j), count }, j),
+            let mut words = self.words[bucket].lock(j);
+            match words.get_mut(word, j) {
+                Some(known) => *known += count,
+                None => _ = words.insert(PString::from_str(word, j), count, j),
             }
         }
         true
@@ -73,8 +60,8 @@ impl<P: MemPool> Counts<P> {
 
     fn all(&self, j: &Journal<P>) -> Vec<(u64, String)> {
         let mut all = Vec::new();
-        for bucket in &self.buckets {
-            all.extend(bucket.lock(j).iter().map(|entry| (entry.count, entry.word.to_string())));
+        for bucket in &self.words {
+            all.extend(bucket.lock(j).iter().map(|(word, count)| (*count, word.to_string())));
         }
         all.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
         all

@@ -1,0 +1,22 @@
+//! [`Entry`]: a key and its value, as they lie in the blocks of maps.
+
+/// What a map holds for a key.
+#[repr(C)]
+pub(crate) struct Entry<K, V> {
+    pub key: K,
+    pub value: V,
+}
+
+impl<K, V> Entry<K, V> {
+    /// Bytes of an entry.
+    pub(crate) const SIZE: usize = {
+        assert!(align_of::<Self>() <= 16, "types of a pool are aligned to 16 bytes at most");
+        size_of::<Self>()
+    };
+
+    /// Where the value of the entry at `entry` lies.
+    #[inline(always)]
+    pub(crate) fn value(entry: *mut Self) -> *mut V {
+        entry.wrapping_byte_add(std::mem::offset_of!(Self, value)).cast()
+    }
+}

@@ -1,0 +1,38 @@
+//! What a [`PHashMap`] is as an object of a pool: dropped, described, traced.
+
+use super::PHashMap;
+use crate::schema::{Schema, Shape, TypeName};
+use crate::{MemPool, Niche, PSafe, Tracer, running};
+
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PHashMap<K, V, P> {
+    fn drop(&mut self) {
+        if self.header.offset == 0 {
+            return;
+        }
+        running::with_current::<P::Tag, _>(|running| {
+            let Some(running) = running else { return };
+            if std::mem::needs_drop::<(K, V)>() {
+                let table = self.table();
+                // SAFETY: entries, whose only owner is going.
+                table.places().for_each(|place| unsafe { table.entry(place).drop_in_place() });
+            }
+            running.free(self.header.offset);
+        });
+    }
+}
+
+// SAFETY: an offset in the same pool and numbers; `At` differs in the brand.
+unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PHashMap<K, V, P> {
+    type At<'x> = PHashMap<K::At<'x>, V::At<'x>, P::At<'x>>;
+    const CELLS: u8 = 0;
+    const NICHE: Niche = Niche::None;
+
+    fn describe(schema: &mut Schema) -> TypeName {
+        let (key, value) = (K::describe(schema), V::describe(schema));
+        schema.define::<Self, P>(format!("PHashMap<{key}, {value}>").into(), |_| Shape::opaque::<Self>())
+    }
+
+    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
+        tracer.table::<K, V, P>(this.cast());
+    }
+}
