@@ -2,14 +2,16 @@
 
 STORE  ?= ./everbyte.store
 LISTEN ?= 127.0.0.1:6380
+PREFIX ?= /usr/local
 CARGO  := PATH="$$HOME/.cargo/bin:$$PATH" cargo
 
-.PHONY: help run test build setup clean
+.PHONY: help run test build install setup clean
 
 help:
 	@echo "make run    build, create $(STORE) if absent, serve it on $(LISTEN)"
 	@echo "make test   every test that continuous integration runs"
 	@echo "make build  target/release/everbyte"
+	@echo "make install  headers and libraries for C and C++ in $(PREFIX)"
 	@echo "cargo xtask help   the chores: tidy, museum, bench, dax, fuzz, soak"
 
 build:
@@ -18,6 +20,11 @@ build:
 
 run: build
 	./target/release/everbyte serve $(STORE) --create --listen $(LISTEN)
+
+install:
+	@ci/setup build
+	$(CARGO) build --release --locked --package everbyte-capi
+	@ci/install target/release $(PREFIX)
 
 test:
 	@ci/setup test

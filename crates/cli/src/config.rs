@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// Which mapping a store gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -45,16 +44,7 @@ impl FromStr for Durability {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Durability, String> {
-        use everbyte_media::Durability::{Always, Interval, Process};
-        let bad = || format!("`{text}` is none of always, interval:MILLISECONDS, process");
-        Ok(Durability(match text {
-            "always" => Always,
-            "process" => Process,
-            other => {
-                let ms: u64 = other.strip_prefix("interval:").and_then(|ms| ms.parse().ok()).ok_or_else(bad)?;
-                Interval(Duration::from_millis(ms))
-            }
-        }))
+        text.parse().map(Durability)
     }
 }
 
@@ -68,11 +58,7 @@ impl TryFrom<String> for Durability {
 
 impl fmt::Display for Durability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            everbyte_media::Durability::Always => f.write_str("always"),
-            everbyte_media::Durability::Interval(every) => write!(f, "interval:{}", every.as_millis()),
-            everbyte_media::Durability::Process => f.write_str("process"),
-        }
+        self.0.fmt(f)
     }
 }
 

@@ -61,7 +61,8 @@ impl Counters {
 
     #[inline]
     pub(crate) fn add(&self, counter: Counter, amount: u64) {
-        let shard = SHARD.with(|shard| shard.0.get());
+        // A thread that is ending may have given its number back: a store is closed when its program ends.
+        let shard = SHARD.try_with(|shard| shard.0.get()).unwrap_or(SHARED);
         let cell = &self.0[shard].0[counter as usize];
         if shard == SHARED {
             cell.fetch_add(amount, Relaxed);

@@ -2,6 +2,8 @@
 
 use crate::isa::FlushKind;
 use crate::profile::Profile;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Which mapping a store gets.
@@ -17,6 +19,20 @@ pub enum BackendChoice {
     File,
     /// Shared mapping, real flush instructions, no power-loss promise.
     Shm,
+}
+
+impl FromStr for BackendChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BackendChoice, String> {
+        match text {
+            "auto" => Ok(BackendChoice::Auto),
+            "pmem" => Ok(BackendChoice::Pmem),
+            "file" => Ok(BackendChoice::File),
+            "shm" => Ok(BackendChoice::Shm),
+            other => Err(format!("`{other}` is none of auto, pmem, file, shm")),
+        }
+    }
 }
 
 /// The backend a store got.
@@ -55,6 +71,32 @@ pub enum Durability {
     Interval(Duration),
     /// Written (survives the process), synced at checkpoint and close.
     Process,
+}
+
+/// As users write it: `always`, `interval:MILLISECONDS`, `process`.
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Durability, String> {
+        let interval = |text: &str| text.strip_prefix("interval:")?.parse().ok().map(Duration::from_millis);
+        match text {
+            "always" => Ok(Durability::Always),
+            "process" => Ok(Durability::Process),
+            other => interval(other)
+                .map(Durability::Interval)
+                .ok_or_else(|| format!("`{other}` is none of always, interval:MILLISECONDS, process")),
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Durability::Always => f.write_str("always"),
+            Durability::Interval(every) => write!(f, "interval:{}", every.as_millis()),
+            Durability::Process => f.write_str("process"),
+        }
+    }
 }
 
 /// Options of [`crate::Media::open`] and [`crate::Media::create`].

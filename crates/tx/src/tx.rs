@@ -119,6 +119,16 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Usable bytes of the block at `at`, be it allocated or this transaction's own. Looks at each of its own blocks.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if no block starts there.
+    pub fn size_of(&self, at: u64) -> Result<u64> {
+        let own =
+            self.context.state.borrow().work.allocated.iter().find(|block| block.at == at).map(|block| block.size);
+        own.map_or_else(|| Ok(self.inner.heap.size_of(at)?), Ok)
+    }
+
     /// Whether `at..at+len` lies in a block that this transaction has allocated.
     #[inline]
     pub fn owns(&self, at: u64, len: u64) -> bool {

@@ -1,0 +1,214 @@
+//! The one store of this process, and the objects of it that the process has mapped, by name.
+//!
+//! The table of mapped objects is HEAPO's local cache: each call that names an object looks there and nowhere else.
+//!
+//! Invariants
+//!   CAPI-1  An object is opened once and stays open while it is mapped: pointers into it stay good.
+//!   CAPI-2  An object is neither unmapped nor deleted while a transaction on it runs.
+//!
+//! Threads: any.
+
+use crate::fault::{Fault, Result};
+use everbyte_media::{Media, Options};
+use everbyte_store::{CreateOptions, Engine, Object, ObjectOptions, Store};
+use everbyte_tx::Undo;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Declared maximum of stores made here: small beside the addresses there are, so that two of them seldom meet.
+const MAX: u64 = 256 << 30;
+/// The span of an object: what it can ever hold. Addresses cost nothing.
+const SPAN: u64 = 64 << 20;
+/// Transactions on one object at a time, and the bytes of the notes of each before they spill into the heap.
+const LANES: u32 = 8;
+const LANE_LEN: u64 = 4096;
+
+/// The store, once it is open.
+pub struct Process {
+    store: Store,
+    path: PathBuf,
+    /// The address of offset 0.
+    base: u64,
+    mapped: RwLock<HashMap<String, Arc<Mapped>>>,
+}
+
+static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
+
+/// An object that is mapped.
+pub struct Mapped {
+    pub undo: Undo,
+    base: u64,
+    /// Transactions under way (CAPI-2).
+    pub running: AtomicUsize,
+}
+
+/// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for the command line.
+fn options() -> Result<Options> {
+    let word = |variable: &str| std::env::var(variable).ok();
+    let (default, bad) =
+        (Options::default(), |variable: &'static str| move |why| Fault::invalid(format!("{variable}: {why}")));
+    let backend = word("EVERBYTE_BACKEND").map_or(Ok(default.backend), |text| text.parse());
+    let durability = word("EVERBYTE_DURABILITY").map_or(Ok(default.durability), |text| text.parse());
+    Ok(Options {
+        backend: backend.map_err(bad("EVERBYTE_BACKEND"))?,
+        durability: durability.map_err(bad("EVERBYTE_DURABILITY"))?,
+        ..default
+    })
+}
+
+impl Process {
+    /// The store of this process, opened now if need be: the file that `EVERBYTE_STORE` names, or `everbyte.store`.
+    pub fn get() -> Result<Arc<Process>> {
+        if let Some(process) = &*PROCESS.read() {
+            return Ok(Arc::clone(process));
+        }
+        let path = std::env::var_os("EVERBYTE_STORE").unwrap_or_else(|| "everbyte.store".into());
+        Process::open(Path::new(&path))
+    }
+
+    /// Opens a bound store, or makes one; until the process ends. Opening the same one again does nothing.
+    pub fn open(path: &Path) -> Result<Arc<Process>> {
+        let mut slot = PROCESS.write();
+        if let Some(process) = &*slot {
+            if process.path == path {
+                return Ok(Arc::clone(process));
+            }
+            let open = process.path.display();
+            return Err(Fault::new(libc::EBUSY, format!("this process has {open} open; a process uses one store")));
+        }
+        let media = options()?;
+        let store = match path.exists() {
+            true => Store::open(path, &media)?,
+            false => Store::create(path, &CreateOptions { max: MAX, bound: true, media })?,
+        };
+        let base = store.info().binding.ok_or_else(|| {
+            let path = path.display();
+            Fault::new(
+                libc::ENOTSUP,
+                format!("{path}: not bound to an address, so plain pointers into it would not stay true; make one with `everbyte create --bound`"),
+            )
+        })?;
+        let process = Arc::new(Process { store, path: path.into(), base, mapped: RwLock::default() });
+        if slot.replace(Arc::clone(&process)).is_none() {
+            // SAFETY: a function without arguments that may run at any time, and does not unwind.
+            unsafe { libc::atexit(close) };
+        }
+        Ok(process)
+    }
+
+    /// Makes an object and maps it.
+    pub fn create(&self, name: &str) -> Result<()> {
+        let mut mapped = self.mapped.write();
+        let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(SPAN) };
+        let object = self
+            .store
+            .create_object(name, options, |object| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from))?;
+        mapped.insert(name.into(), self.mapping(object)?);
+        Ok(())
+    }
+
+    /// Maps an object, which recovers it; one that is mapped stays so.
+    pub fn map(&self, name: &str) -> Result<()> {
+        let mut mapped = self.mapped.write();
+        if !mapped.contains_key(name) {
+            let object = self.store.object(name)?;
+            object.require_engine(Engine::Undo)?;
+            object.require_fingerprint(0)?; // not the pool of a Rust program
+            mapped.insert(name.into(), self.mapping(object)?);
+        }
+        Ok(())
+    }
+
+    fn mapping(&self, object: Object) -> Result<Arc<Mapped>> {
+        Ok(Arc::new(Mapped { undo: Undo::open(object)?, base: self.base, running: AtomicUsize::new(0) }))
+    }
+
+    /// Unmaps an object: its pointers are not to be used until it is mapped again.
+    pub fn unmap(&self, name: &str) -> Result<()> {
+        let mut mapped = self.mapped.write();
+        let object = mapped.get(name).ok_or_else(|| not_mapped(name))?;
+        object.require_idle()?;
+        mapped.remove(name);
+        Ok(())
+    }
+
+    /// Deletes an object, which this process may have mapped.
+    pub fn delete(&self, name: &str) -> Result<()> {
+        let mut mapped = self.mapped.write();
+        if let Some(object) = mapped.get(name) {
+            object.require_idle()?;
+        }
+        mapped.remove(name);
+        Ok(self.store.remove_object(name)?)
+    }
+
+    /// The mapped object of this name.
+    pub fn find(&self, name: &str) -> Result<Arc<Mapped>> {
+        self.mapped.read().get(name).cloned().ok_or_else(|| not_mapped(name))
+    }
+
+    pub fn is_mapped(&self, name: &str) -> bool {
+        self.mapped.read().contains_key(name)
+    }
+
+    /// The names of all objects that begin with `prefix`, in order.
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let objects = self.store.objects()?;
+        Ok(objects.into_iter().map(|object| object.name).filter(|name| name.starts_with(prefix)).collect())
+    }
+
+    pub fn media(&self) -> &Media {
+        self.store.media()
+    }
+
+    /// The offset of `address..address+len`, which may be anything.
+    pub fn offset(&self, address: usize, len: usize) -> Result<u64> {
+        let at = (address as u64).checked_sub(self.base).filter(|&at| self.media().holds(at, len as u64));
+        at.ok_or_else(|| Fault::invalid(format!("{address:#x} + {len} does not lie in {}", self.path.display())))
+    }
+}
+
+impl Mapped {
+    /// The address of an offset.
+    pub fn address(&self, at: u64) -> usize {
+        (self.base + at) as usize
+    }
+
+    /// The offset of an address, which may be anything: whether something is there is for others to say.
+    pub fn offset(&self, address: usize) -> Result<u64> {
+        let span = self.undo.heap().object().span();
+        let at = (address as u64).checked_sub(self.base).filter(|at| span.contains(at));
+        at.ok_or_else(|| {
+            let name = self.undo.heap().object().name();
+            Fault::invalid(format!("{address:#x} is no pointer into object `{name}`"))
+        })
+    }
+
+    /// CAPI-2.
+    fn require_idle(&self) -> Result<()> {
+        match self.running.load(Ordering::Acquire) {
+            0 => Ok(()),
+            count => {
+                let name = self.undo.heap().object().name();
+                Err(Fault::new(libc::EBUSY, format!("object `{name}` has {count} transaction(s) under way; end them")))
+            }
+        }
+    }
+}
+
+fn not_mapped(name: &str) -> Fault {
+    Fault::new(libc::ENOENT, format!("object `{name}` is not mapped in this process; create or map it first"))
+}
+
+/// Closes the store in good order when the process ends. Not if a transaction runs: opening then rolls it back.
+extern "C" fn close() {
+    if let Some(process) = PROCESS.write().take() {
+        let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);
+        if !busy {
+            let _ = process.store.close(); // nobody is left to be told; opening recovers
+        }
+    }
+}
