@@ -26,6 +26,7 @@ pub mod museum;
 mod object;
 mod object_maps;
 mod object_migrate;
+mod object_repair;
 mod object_types;
 mod report;
 mod store;

@@ -273,6 +273,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a migration writes root and description outside of its transaction: a crash leaves the one version's objects under the other's name",
     ),
     exhibit(
+        "object-repair-frees-first",
+        "object",
+        "object-repair-used",
+        "a repair frees blocks before it gives up the value that holds them: after a crash a weak pointer still leads there",
+    ),
+    exhibit(
+        "object-repair-unasked",
+        "object",
+        "object-repair",
+        "a repair is done under the token of a plan for a pool that has changed since",
+    ),
+    exhibit(
         "tree-commit-unordered",
         "cdds",
         "kv-puts",

@@ -1,6 +1,6 @@
 //! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what recovery resets.
 
-use crate::{Case, TOTAL, object_maps, object_migrate, object_types};
+use crate::{Case, TOTAL, object_maps, object_migrate, object_repair, object_types};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, UntypedPool, pool};
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
@@ -69,6 +69,20 @@ pub(crate) const CASES: &[Case] = &[
         about: "a migration that crashed is begun again by the next start, which crashes too",
         total: 8000,
         program: object_migrate::migrate_again,
+    },
+    Case {
+        name: "object-repair",
+        room: "object",
+        about: "leaks are freed and counts mended; a repair that crashed is finished by the next one, which crashes too",
+        total: TOTAL,
+        program: object_repair::repair_again,
+    },
+    Case {
+        name: "object-repair-used",
+        room: "object",
+        about: "a pool whose repair crashed is used without another one: what its pointers lead to is there",
+        total: 8000,
+        program: object_repair::repair_and_use,
     },
 ];
 

@@ -6,6 +6,7 @@ pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use everbyte_object::Token;
 use std::path::PathBuf;
 
 const AFTER: &str = "\
@@ -100,14 +101,18 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Also follows every pointer of typed pools from their roots: finds what has leaked, has two owners or is counted wrong
-    #[arg(long, conflicts_with = "repair")]
+    #[arg(long)]
     pub deep: bool,
-    /// Then opens the store, which recovers it, and repairs what has a second copy or no owner; says what it did
+    /// Then opens the store, which recovers it, and repairs what has a second copy or no owner; says what it did. With
+    /// --deep: only says which counts it would mend and which leaks it would free, and gives a token for that
     #[arg(long)]
     pub repair: bool,
     /// With --repair: only says what that would do
     #[arg(long, requires = "repair")]
     pub dry_run: bool,
+    /// With --deep --repair: does what was said under this token, if nothing has changed since
+    #[arg(long, requires_all = ["deep", "repair"], conflicts_with = "dry_run")]
+    pub token: Option<Token>,
 }
 
 /// `everbyte grow`.

@@ -126,6 +126,7 @@ impl From<everbyte_object::Error> for Failure {
         let text = error.to_string();
         match error {
             Error::Store(error) => error.into(),
+            Error::Unrepairable { .. } | Error::Changed { .. } => Failure::No(text),
             _ => Failure::Store(text), // damaged, newer
         }
     }

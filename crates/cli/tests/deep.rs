@@ -6,12 +6,12 @@ mod common;
 
 use common::Place;
 use everbyte_object::layout::HEADER;
-use everbyte_object::{MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, Root, pool};
+use everbyte_object::{MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, Root, UntypedPool, pool};
 use everbyte_store::{Engine, ObjectOptions, Store};
 use everbyte_tx::Undo;
 use serde_json::{Value, json};
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pool!(P);
 
@@ -33,10 +33,15 @@ struct Knot<P: MemPool> {
 /// What a test does to the pool before the tool sees it.
 type Change = fn(&Root<Graph<P>, P>);
 
+/// One test at a time has the pool type.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A store with a typed pool, a table, and an object that only its program understands.
 fn place(change: Change) -> Place {
-    static ALONE: Mutex<()> = Mutex::new(()); // one test at a time has the pool type
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let place = Place::with_store();
     place.good(&["kv", "put", "a", "1"]);
     let store = open(&place);
@@ -104,7 +109,7 @@ fn a_whole_store_is_clean_and_says_what_was_walked() {
 fn leaks_and_wrong_counts_are_reported() {
     let place = place(leak);
     assert_eq!(place.run(&["check"]).code, 0, "only a walk finds them");
-    let said = place.bad(&["check", "--deep"], 1, &["everbyte.store: 4 findings", "leaks cost room"]);
+    let said = place.bad(&["check", "--deep"], 1, &["everbyte.store: 4 findings", "check --deep --repair"]);
     let number = "bytes are allocated and nobody points to them; they could be a u64";
     assert!(said.out.contains("object: leak at 0x") && said.out.contains(number), "{said:?}");
     assert_eq!(said.out.matches("they could be a Prc<Knot>").count(), 2, "{said:?}");
@@ -133,11 +138,89 @@ fn damage_is_named_with_its_way() {
     drop(section);
     store.close().unwrap();
     drop(store);
-    let said = place.bad(&["check", "--deep"], 1, &["with the way to it from the root"]);
+    let said = place.bad(&["check", "--deep"], 1, &["everbyte.store: 2 findings"]);
     for line in
         ["double use at 0x", "root.numbers[0], root.numbers[1]: a block with 2 owners", "root.first: a pointer to 0x1"]
     {
         assert!(said.out.contains(line), "`{line}`: {said:?}");
     }
     assert!(said.out.contains("have leaked, unless something that cannot be followed leads there"), "{said:?}");
+}
+
+/// The token that a rehearsal gives.
+fn token(place: &Place) -> String {
+    let said = lines(&place.run(&["check", "--deep", "--repair", "--json"]).out);
+    let token = said.iter().find_map(|line| line["token"].as_str());
+    token.unwrap_or_else(|| panic!("{said:?}")).into()
+}
+
+#[test]
+fn a_repair_is_rehearsed_and_then_done_under_its_token() {
+    let place = place(leak);
+    let bytes = || fs::read(place.path("everbyte.store")).unwrap();
+    let before = bytes();
+    let said = place.bad(&["check", "--deep", "--repair"], 1, &["--token"]);
+    assert!(bytes() == before, "a rehearsal changes nothing");
+    for line in
+        ["to be done: `graph`: mend the counts of 0x", "(root.first.shared): 1 strong, 0 weak", "could be a u64"]
+    {
+        assert!(said.out.contains(line), "`{line}`: {said:?}");
+    }
+    assert_eq!(said.out.matches("to be done: `graph`: free 0x").count(), 3, "{said:?}");
+    let token = token(&place);
+    assert!(said.out.contains(&format!("token: {token}")), "{said:?}");
+    place.bad(&["check", "--token", &token], 2, &["--deep", "--repair"]);
+    place.bad(
+        &["check", "--deep", "--repair", "--token", "0123"],
+        1,
+        &["not what token 0000000000000123 was given for"],
+    );
+    let wrong = |place: &Place| lines(&place.run(&["check", "--deep", "--json"]).out).last().unwrap()["wrong"].clone();
+    assert_eq!(wrong(&place), 4, "nothing was repaired");
+    let out = place.good(&["check", "--deep", "--repair", "--token", &token]);
+    assert!(out.matches("done: `graph`: ").count() == 4 && out.contains("no damage, no leaks"), "{out}");
+    assert_eq!(wrong(&place), 0);
+    assert!(place.good(&["check", "--deep", "--repair"]).contains("no damage, no leaks"), "and nothing is left to do");
+    let store = open(&place);
+    let mut pool = UntypedPool::open(&store, "graph").unwrap();
+    assert_eq!(pool.examine(&|_| ()).reached.blocks, 9);
+    assert!(pool.repair(token.parse().unwrap(), &|_| ()).is_err());
+}
+
+#[test]
+fn a_token_is_of_no_use_when_the_pool_has_changed() {
+    let place = place(leak);
+    let token = token(&place);
+    let store = open(&place);
+    {
+        let _alone = alone();
+        P::open::<Graph<P>>(&store, "graph").unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    place.bad(&["check", "--deep", "--repair", "--token", &token], 1, &["nothing was repaired", "plans again"]);
+}
+
+/// A damaged pool keeps its leaks and those of the other pools.
+#[test]
+fn nothing_is_repaired_while_there_is_damage() {
+    let place = place(leak);
+    let token = token(&place);
+    let store = open(&place);
+    let prime = store.object("graph").unwrap().prime();
+    let root = prime + store.media().load(prime + HEADER + 72);
+    {
+        let _section = store.media().section();
+        store.media().store(root + 24, 1 << 40);
+        store.media().flush(root + 24, 8);
+    }
+    store.close().unwrap();
+    drop(store);
+    for words in [&["check", "--deep", "--repair"][..], &["check", "--deep", "--repair", "--token", &token]] {
+        place.bad(
+            words,
+            1,
+            &["pool `graph` is not repaired: at 0x", "root.first: a pointer to", "nothing is sure to have leaked"],
+        );
+    }
 }

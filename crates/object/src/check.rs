@@ -11,14 +11,20 @@ use crate::described::Described;
 use crate::inner::Inner;
 use crate::layout::{FORMAT, HEADER, Header};
 use crate::{MemPool, PSafe, Schema, Tracer};
+use std::collections::BTreeSet;
 
-/// Checks the pool whose root of type `R` lies at `root` from the base.
-pub(crate) fn examine<R: PSafe<P>, P: MemPool>(inner: &Inner, root: u64, progress: &dyn Fn(u64)) -> Report {
+/// Checks the pool whose root of type `R` lies at `root` from the base, without the values of the objects `given_up`.
+pub(crate) fn examine<R: PSafe<P>, P: MemPool>(
+    inner: &Inner,
+    root: u64,
+    given_up: &BTreeSet<u64>,
+    progress: &dyn Fn(u64),
+) -> Report {
     let (heap, prime) = (inner.undo.heap(), inner.object.prime());
     let header: Header = inner.media().get(prime + HEADER);
     let own = [prime + header.schema, inner.undo.lanes_at()];
     let mut report = deep::examine(heap, &own, heap.check(None), progress, |walk| {
-        Tracer::new(inner, walk).run::<R, P>(prime + HEADER, root)
+        Tracer::new(inner, walk.without(given_up)).run::<R, P>(prime + HEADER, root)
     });
     let described = Described::parse(&Schema::of::<R, P>().text(FORMAT)).unwrap_or_default();
     name_leaks(&mut report, heap, &Types::new(&described).0);

@@ -116,6 +116,14 @@ pub(crate) struct Changes {
     lock: Option<MutexGuard<'static, ()>>,
 }
 
+impl Shared {
+    /// The values of these objects are going: no volatile weak pointer to them is promoted any more (COUNT-3).
+    pub(crate) fn forget_all(&self, offsets: impl Iterator<Item = u64>) {
+        let mut pins = self.pins.lock();
+        offsets.for_each(|offset| _ = pins.numbers.remove(&offset));
+    }
+}
+
 impl Running {
     /// Adds to the counts of the object at `offset`. May be called from destructors.
     #[inline]

@@ -107,6 +107,22 @@ pub enum Error {
         /// What is wrong.
         detail: String,
     },
+    /// A pool in which something cannot be followed: nothing in it is sure to have leaked.
+    #[error("pool `{object}` is not repaired: at {at:#x}: {detail}")]
+    Unrepairable {
+        /// The object.
+        object: String,
+        /// Where, as a store offset.
+        at: u64,
+        /// Why, and what to do.
+        detail: String,
+    },
+    /// The pool is not the one that a repair was planned for.
+    #[error("pool `{object}` has changed since its repair was planned; nothing was repaired: plan again")]
+    Changed {
+        /// The object.
+        object: String,
+    },
     /// The last strong pointer to an object was dropped while another transaction held one that it had upgraded from a weak
     /// pointer; everything was rolled back.
     #[error(

@@ -103,6 +103,7 @@ mod prwlock;
 mod psafe;
 mod pstring;
 mod pvec;
+mod repair;
 mod root;
 mod running;
 #[cfg(test)]
@@ -137,6 +138,7 @@ pub use prwlock::{PReadGuard, PRwLock, PWriteGuard};
 pub use psafe::{PSafe, PersistentTypesMustNotImplementDrop};
 pub use pstring::PString;
 pub use pvec::PVec;
+pub use repair::{RepairPlan, Token};
 pub use root::Root;
 pub use schema::{Schema, Shape, TypeName};
 pub use trace::Tracer;

@@ -1,8 +1,12 @@
 //! [`Root`]: an open pool and its first object.
 
 use crate::inner::Inner;
-use crate::running;
-use crate::{In, InTx, Journal, MemPool, Migrated, PSafe, PoolTag, Report, Result, TryError, pool};
+use crate::layout::HEADER;
+use crate::{
+    In, InTx, Journal, MemPool, Migrated, PSafe, PoolTag, RepairPlan, Report, Result, Token, TryError, check, pool,
+    repair, running,
+};
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -129,7 +133,41 @@ impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
     /// # Errors
     /// As [`Root::check`].
     pub fn examine(&self, progress: &dyn Fn(u64)) -> Result<Report> {
-        self.tx_any(|_, _| crate::check::examine::<R, In<'static, G>>(&self.inner, self.offset, progress))
+        self.tx_any(|_, _| self.examine_without(&BTreeSet::new(), progress))
+    }
+
+    fn examine_without(&self, given_up: &BTreeSet<u64>, progress: &dyn Fn(u64)) -> Report {
+        check::examine::<R, In<'static, G>>(&self.inner, self.offset, given_up, progress)
+    }
+
+    /// What [`Root::repair`] would do: which counts it would mend, which blocks it would free. Nothing changes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unrepairable`] if the pool is damaged or a block has two owners: then nothing is sure to have leaked.
+    /// Otherwise as [`Root::check`].
+    pub fn plan_repair(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
+        self.tx_any(|_, _| self.plan(progress))?
+    }
+
+    fn plan(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
+        let header = self.inner.media().get(self.inner.object.prime() + HEADER);
+        repair::plan(&self.inner, &header, |given_up| self.examine_without(given_up, progress))
+    }
+
+    /// Does what the plan with this token says: mends counts, then frees what nothing leads to, cycles of strong pointers,
+    /// too. The pool is walked again before, and answers what was done. Transactions of other threads wait until it is. A
+    /// crash leaves a pool that is whole, and that another repair finishes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Changed`] if the pool is not as it was when that was planned: nothing has changed. [`crate::Error::Tx`]
+    /// if the media failed: part of it may be done. Otherwise as [`Root::plan_repair`].
+    ///
+    /// # Panics
+    /// Inside a transaction of this pool.
+    pub fn repair(&mut self, token: Token, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
+        running::with_current::<G, _>(|current| assert!(current.is_none(), "a repair is no part of a transaction"));
+        let _alone = G::slot().open.write(); // `&mut self`: nobody runs a transaction, or has a reference, by the root
+        repair::run(&self.inner, token, self.plan(progress)?)
     }
 
     /// The pool's name in its store.

@@ -162,8 +162,7 @@ unsafe fn see_entry<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *const u8, tracer:
 unsafe fn see_counted<T: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
     // SAFETY: the caller's: a block that is large enough; two words come first, and any bits are a count.
     let [strong, weak] = unsafe { at.cast::<[u64; 2]>().read() };
-    tracer.walk.stored(tracer.place(at), (strong, weak));
-    if strong > 0 {
+    if tracer.walk.stored(tracer.place(at), (strong, weak)) {
         let value = at.wrapping_add(std::mem::offset_of!(Counted<T>, value)).cast();
         // SAFETY: inside that block.
         unsafe { T::trace(value, tracer) }

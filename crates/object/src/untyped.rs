@@ -8,8 +8,9 @@ use crate::deep::{self};
 use crate::described::Described;
 use crate::inner::Inner;
 use crate::layout::Header;
-use crate::{Result, open};
+use crate::{RepairPlan, Result, Token, open, repair};
 use everbyte_store::Store;
+use std::collections::BTreeSet;
 
 /// An open pool whose types nobody here knows: for tools.
 pub struct UntypedPool {
@@ -49,15 +50,35 @@ impl UntypedPool {
     /// As [`crate::Root::examine`], by the description alone. What that does not explain is searched word by word, and
     /// whatever such a word could mean counts as in use.
     pub fn examine(&self, progress: &dyn Fn(u64)) -> Report {
+        self.examine_without(&BTreeSet::new(), progress)
+    }
+
+    fn examine_without(&self, given_up: &BTreeSet<u64>, progress: &dyn Fn(u64)) -> Report {
         let undo = &self.inner.undo;
         let described = Described::parse(&self.description).unwrap_or_default();
         let (types, root) = Types::new(&described);
         let own = [self.inner.object.prime() + self.header.schema, undo.lanes_at()];
         let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk| {
-            Reader { walk, types: &types }.run(root, self.header.root)
+            Reader { walk: walk.without(given_up), types: &types }.run(root, self.header.root)
         });
         name_leaks(&mut report, undo.heap(), &types);
         report
+    }
+
+    /// As [`crate::Root::plan_repair`], by the description alone.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unrepairable`] also if something is wrong and the description does not tell what some value holds.
+    pub fn plan_repair(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
+        repair::plan(&self.inner, &self.header, |given_up| self.examine_without(given_up, progress))
+    }
+
+    /// As [`crate::Root::repair`], by the description alone.
+    ///
+    /// # Errors
+    /// As [`UntypedPool::plan_repair`] and [`crate::Root::repair`].
+    pub fn repair(&mut self, token: Token, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
+        repair::run(&self.inner, token, self.plan_repair(progress)?)
     }
 }
 

@@ -8,6 +8,7 @@
 //! last word is a second look. `--dry-run` says what that would do.
 
 mod deep;
+mod repair;
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
@@ -20,8 +21,10 @@ use everbyte_tx::Undo;
 use serde_json::{Value, json};
 
 pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
-    if args.deep {
-        return deep::run(args, output);
+    match args.token {
+        Some(token) => return repair::run(args, token, output),
+        None if args.deep => return deep::run(args, output),
+        None => {}
     }
     let (mut findings, would) = look(args)?;
     for finding in &findings {
@@ -32,7 +35,7 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
             output.say(format!("to be done: {work}"), json!({ "to_be_done": work }))?;
         }
     } else if args.repair {
-        for done in repair(args)? {
+        for done in recover(args)? {
             output.say(format!("done: {done}"), json!({ "done": done }))?;
         }
         (findings, _) = look(args)?;
@@ -159,7 +162,7 @@ fn damaged_tree(error: &everbyte_kv::Error) -> Option<u64> {
 }
 
 /// Opens the store as any program does, which recovers it and every object in it, and gives back what nobody has.
-fn repair(args: &CheckArgs) -> Result<Vec<String>, Failure> {
+fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let mut done = opened(&store);
     for object in store.objects()? {

@@ -17,10 +17,12 @@ mod trail;
 pub(crate) mod types;
 pub(crate) mod walk;
 
+use crate::counts::Spread;
 use everbyte_heap::Heap;
 use everbyte_store::{Finding, FindingKind};
 use report::{Fault, FaultKind, Report, Total};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use walk::{Tally, Walk};
 
 /// Checks the pool whose heap this is, and whose own blocks, besides those that its root leads to, are `own`. `walk`
@@ -95,8 +97,11 @@ fn sweep<V: Copy>(heap: &Heap, met: &Walk<'_, V>, report: &mut Report) {
         && report.heap.iter().all(|finding| finding.kind == FindingKind::Note);
     let (mut reached, mut leaked, mut unsure) = (Total::default(), Total::default(), Total::default());
     let prime = heap.object().prime();
+    let mut state = Spread::default();
     let swept = heap.blocks(|block| {
-        if met.is_met(block.at - prime) {
+        let is_met = met.is_met(block.at - prime);
+        [block.at - prime, block.size, is_met.into()].into_iter().for_each(|word| state.write_u64(word));
+        if is_met {
             return reached.add(&block);
         }
         let is_leaked = is_sure && !met.is_perhaps(block.at - prime);
@@ -108,6 +113,12 @@ fn sweep<V: Copy>(heap: &Heap, met: &Walk<'_, V>, report: &mut Report) {
         report.unreached.push((block, is_leaked));
     });
     (report.reached, report.leaked, report.unsure) = (reached, leaked, unsure);
+    let counted =
+        met.tallies.iter().filter_map(|(&word, tally)| tally.stored.map(|(strong, weak)| [word, strong, weak]));
+    let mut counted: Vec<[u64; 3]> = counted.collect();
+    counted.sort_unstable(); // the order of a hash is nobody's business
+    counted.as_flattened().iter().for_each(|&word| state.write_u64(word));
+    report.state = state.finish();
     if let Err(error) = swept {
         let object = Some(report.object.clone());
         report.heap.push(Finding {

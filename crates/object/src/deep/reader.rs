@@ -44,8 +44,7 @@ impl<'w> Reader<'w> {
             }
             (What::Counted(of), _) => {
                 let counts = (self.walk.number(at, 8), self.walk.number(at + 8, 8));
-                self.walk.stored(at, counts);
-                if counts.0 > 0 {
+                if self.walk.stored(at, counts) {
                     self.value(of, at + COUNTED);
                 }
             }

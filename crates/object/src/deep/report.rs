@@ -90,6 +90,8 @@ pub struct Report {
     pub unread: Vec<(String, u64)>,
     /// What the heap says of itself.
     pub heap: Vec<Finding>,
+    /// A hash of every block, whether it was met, and of every count.
+    pub(crate) state: u64,
     /// The blocks of `leaked` and `unsure`, in the order of addresses; `true`: leaked.
     pub(crate) unreached: Vec<(Block, bool)>,
     /// What leaked blocks look like.

@@ -22,7 +22,7 @@ use crate::deep::trail::{Label, Trail};
 use crate::hash_map::tags;
 use everbyte_heap::{Error, Heap};
 use everbyte_media::Media;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Who points to a block.
@@ -113,6 +113,8 @@ pub(crate) struct Walk<'w, V> {
     pub trail: Trail<'w>,
     met: Starts,
     pub tallies: ByPlace<u64, Tally>,
+    /// Counted objects whose values are taken for dropped.
+    given_up: Option<&'w BTreeSet<u64>>,
     /// Blocks that something may lead to which nobody can take apart.
     perhaps: Starts,
     /// By what was not taken apart, how often.
@@ -141,6 +143,7 @@ impl<'w, V: Copy> Walk<'w, V> {
             trail: Trail::new(told.is_some()),
             met: Starts::default(),
             tallies: ByPlace::default(),
+            given_up: None,
             perhaps: Starts::default(),
             unread: BTreeMap::new(),
             faults: Vec::new(),
@@ -151,6 +154,12 @@ impl<'w, V: Copy> Walk<'w, V> {
             visited: 0,
             progress,
         }
+    }
+
+    /// Takes the values of these counted objects for dropped.
+    pub(crate) fn without(mut self, given_up: &'w BTreeSet<u64>) -> Walk<'w, V> {
+        self.given_up = Some(given_up);
+        self
     }
 
     pub(crate) fn media(&self) -> &'w Media {
@@ -296,11 +305,13 @@ impl<'w, V: Copy> Walk<'w, V> {
         Some(())
     }
 
-    /// The counts of a counted object, met for the first time, as they stand.
-    pub(crate) fn stored(&mut self, at: u64, counts: (u64, u64)) {
-        if let Some(tally) = self.tallies.get_mut(&(at - self.prime)) {
+    /// The counts of a counted object, met for the first time, as they stand; `true`: its value is there, to be looked at.
+    pub(crate) fn stored(&mut self, at: u64, counts: (u64, u64)) -> bool {
+        let word = at - self.prime;
+        if let Some(tally) = self.tallies.get_mut(&word) {
             tally.stored = Some(counts);
         }
+        counts.0 > 0 && !self.given_up.is_some_and(|given_up| given_up.contains(&word))
     }
 
     /// `len` bytes at `at` are of a type that nobody can take apart.

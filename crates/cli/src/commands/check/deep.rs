@@ -1,13 +1,14 @@
 //! `everbyte check --deep`: follows every pointer of the typed pools in a store, by the description that lies in each.
 //! What is allocated and cannot be reached has leaked. Other objects are checked as ever, and named as not walked.
 
-use super::{as_json, check_object, is_wrong};
+use super::{as_json, check_object, is_wrong, repair};
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
 use everbyte_object::{Error, Report, Total, UntypedPool};
 use everbyte_store::{Engine, Finding, FindingKind, ObjectInfo, Store};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
@@ -30,7 +31,20 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
             }
         }
     }
-    said.end(wrong)
+    if wrong == 0 {
+        return said.line("no damage, no leaks", json!({ "wrong": 0 }));
+    }
+    said.line(format!("{wrong} findings"), json!({ "wrong": wrong }))?;
+    let way_out = match args.repair && args.token.is_none() {
+        false => "`everbyte check --deep --repair` says what of them it would put right".into(),
+        true => match repair::rehearse(&store, &said)? {
+            Some(token) => format!(
+                "`everbyte check --deep --repair --token {token}` does what is said to be done, if nothing changes until then"
+            ),
+            None => "no typed pool needs a repair; see what `everbyte check --repair` does".into(),
+        },
+    };
+    Err(said.no(format!("{wrong} findings; {way_out}")))
 }
 
 /// What a look at one object has found.
@@ -67,24 +81,34 @@ fn unopened(object: &ObjectInfo, error: &Error) -> Finding {
 }
 
 fn walk(pool: &UntypedPool, name: &str) -> Report {
-    let total = pool.allocated().ok().map(|total| total.blocks);
-    let bar = progress::bar("walking blocks", total).with_message(format!("walking `{name}`"));
+    let bar = bar(pool, name);
     let report = pool.examine(&|met| bar.set_position(met));
     bar.finish_and_clear();
     report
 }
 
+/// Counts the blocks of a pool that a walk meets.
+pub fn bar(pool: &UntypedPool, name: &str) -> ProgressBar {
+    let total = pool.allocated().ok().map(|total| total.blocks);
+    progress::bar("walking", total).with_message(format!("walking `{name}`"))
+}
+
 /// Says what was found, each line with the store that it is about.
-struct Said<'a> {
-    args: &'a CheckArgs,
-    output: &'a Output,
+pub struct Said<'a> {
+    pub args: &'a CheckArgs,
+    pub output: &'a Output,
 }
 
 impl Said<'_> {
-    fn line(&self, text: impl std::fmt::Display, mut value: Value) -> Result<(), Failure> {
+    pub fn line(&self, text: impl std::fmt::Display, mut value: Value) -> Result<(), Failure> {
         let store = &self.args.store.store;
         value["store"] = json!(store);
         self.output.say(format!("{}: {text}", store.display()), value)
+    }
+
+    /// The answer is no.
+    pub fn no(&self, why: String) -> Failure {
+        Failure::No(format!("{}: {why}", self.args.store.store.display()))
     }
 
     /// How many are wrong.
@@ -106,18 +130,5 @@ impl Said<'_> {
         let sums =
             json!({ "object": object, "in_use": total(reached), "leaked": total(leaked), "unsure": total(unsure) });
         self.line(text, sums)
-    }
-
-    fn end(&self, wrong: usize) -> Result<(), Failure> {
-        let value = json!({ "wrong": wrong });
-        if wrong == 0 {
-            return self.line("no damage, no leaks", value);
-        }
-        self.line(format!("{wrong} findings"), value)?;
-        let path = self.args.store.store.display();
-        Err(Failure::No(format!(
-            "{path}: {wrong} findings; leaks cost room alone; what is damaged is named with the way to it from the root: \
-             put it right with the pool's program, or copy what can be read into a new store"
-        )))
     }
 }
