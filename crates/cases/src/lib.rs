@@ -17,6 +17,7 @@
 
 mod disk;
 mod heap;
+mod hkv;
 mod kv;
 mod log;
 mod media;
@@ -64,6 +65,7 @@ pub fn cases() -> Vec<Case> {
         heap::CASES,
         tx::CASES,
         object::CASES,
+        hkv::CASES,
         kv::CASES,
         merge::CASES,
     ]

@@ -217,6 +217,19 @@ pub const EXHIBITS: &[Exhibit] = &[
         "tx-blocks",
         "new memory is committed without being flushed: its name survives, its content does not",
     ),
+    exhibit(
+        "hkv-slot-unnoted",
+        "hkv",
+        "hkv-hash",
+        "a slot changes without its old value in the log: nothing takes it back",
+    ),
+    exhibit("hkv-answer-unsettled", "hkv", "hkv-hash", "an insertion is acknowledged when it is ordered, not settled"),
+    exhibit(
+        "hkv-bucket-unflushed",
+        "hkv",
+        "hkv-hash-splits",
+        "the new bucket of a split is neither noted nor flushed, and the count that makes it count is",
+    ),
     exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
     exhibit(
         "object-unlogged",

@@ -1,0 +1,60 @@
+//! What can go wrong with a key-value store of this room.
+
+use everbyte_tx::TxError;
+
+/// An error of this room. Each says what happened, where, and what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transaction that would have changed the store; it was rolled back, unless the media failed.
+    #[error(transparent)]
+    Tx(#[from] everbyte_tx::Error),
+    /// The heap refused, or is damaged.
+    #[error(transparent)]
+    Heap(#[from] everbyte_heap::Error),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] everbyte_store::Error),
+    /// The media failed.
+    #[error(transparent)]
+    Media(#[from] everbyte_media::Error),
+    /// The object was written by a newer Everbyte.
+    #[error("object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    NewerFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The newest this program reads.
+        known: u32,
+    },
+    /// Bytes contradict themselves.
+    #[error("object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The object.
+        object: String,
+        /// Offset in the store.
+        at: u64,
+        /// What is wrong there.
+        detail: &'static str,
+    },
+    /// A key or a value is larger than 2^32 - 1 bytes.
+    #[error("a key or value of {len} bytes is larger than 4 GiB - 1")]
+    TooLarge {
+        /// Its length.
+        len: usize,
+    },
+}
+
+impl From<TxError<Error>> for Error {
+    fn from(error: TxError<Error>) -> Error {
+        match error {
+            TxError::Aborted(error) => error,
+            TxError::Engine(error) => Error::Tx(error),
+            other => unreachable!("transactions of this room are not nested: {other}"),
+        }
+    }
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,338 @@
+//! [`Hash`]: linear hashing in buckets of one line, committed by one word.
+//!
+//! An insertion, a fence between the lines:
+//!   1. the old value of one word is noted: a slot, or the link to a further bucket
+//!   2. the record is written to a block of the transaction's own, and the word leads to it
+//!   3. the transaction commits
+//!
+//! An insertion that found its bucket full also splits one bucket, the next in turn, in a transaction of its own: the
+//! table grows by a line and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB 1980).
+//!
+//! Invariants
+//!   HKV-1  A slot that is not empty leads to a record whose hash belongs into that bucket; a key is in one slot.
+//!   HKV-2  Buckets at and beyond `buckets` hold nothing that counts: they are written unnoted before the word says so.
+//!   HKV-3  Nobody is told of what is not settled: who reads waits for the newest commit it could have seen.
+//!
+//! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
+
+mod chain;
+mod check;
+mod split;
+
+use crate::hasher;
+use crate::layout::{BUCKETS_AT, FORMAT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, SEGMENTS, SEGMENTS_AT, SLOTS};
+use crate::record::Record;
+use crate::{Error, Result};
+use chain::Chain;
+use everbyte_heap::Heap;
+use everbyte_media::{Mark, Media, seeded};
+use everbyte_store::{Engine, Object, ObjectOptions, Store};
+use everbyte_tx::{Tx, Undo};
+use parking_lot::{RwLock, RwLockWriteGuard};
+use zerocopy::FromZeros;
+
+/// A key-value store in a hash table. Keys and values are byte strings of at most 4 GiB - 1.
+pub struct Hash {
+    undo: Undo,
+    root: u64,
+    seed: [u64; 2],
+    state: RwLock<State>,
+}
+
+/// What is known without looking.
+struct State {
+    buckets: u64,
+    segments: [u64; SEGMENTS],
+    /// The newest commit (HKV-3).
+    last: Option<Mark>,
+}
+
+/// What a change does to the word it finds.
+enum Place {
+    /// An empty slot.
+    Slot(u64),
+    /// The link of the last bucket of a chain that is full.
+    Link(u64),
+}
+
+impl Hash {
+    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two; `None`: the largest there
+    /// is). Settled on return; a crash leaves it whole or absent. HEAPO's `heapo_kv_init`.
+    ///
+    /// # Errors
+    /// As `Store::create_object`.
+    pub fn create(store: &Store, name: &str, span: Option<u64>) -> Result<Hash> {
+        let identity = store.identity();
+        let (one, two) = identity.split_at(8);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("half of an identity"));
+        let options = ObjectOptions { engine: Engine::Hkv, fingerprint: fingerprint(), span };
+        let object = store.create_object(name, options, |object| {
+            Undo::format(object)?;
+            let seed = [word(one) ^ object.id(), word(two)];
+            Hash::format(&Undo::open(object.clone())?, seed)
+        })?;
+        Hash::open(object)
+    }
+
+    /// An empty table.
+    fn format(undo: &Undo, seed: [u64; 2]) -> Result<()> {
+        let buckets = crate::layout::FIRST_SEGMENT;
+        Ok(undo.run(|tx| {
+            let segment = tx.allocate(split::segment_len(0))?;
+            tx.media().zero(segment.at, segment.size);
+            let root = tx.allocate(size_of::<HashRoot>() as u64)?;
+            let mut head = HashRoot { magic: HASH_MAGIC, format: FORMAT, seed, buckets, ..HashRoot::new_zeroed() };
+            head.segments[0] = segment.at;
+            head.checksum = head.sum();
+            tx.media().put(root.at, &head);
+            Ok::<_, Error>(tx.store(tx.heap().object().root_at(), root.at)?)
+        })?)
+    }
+
+    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it holds. HEAPO's
+    /// `heapo_kv_open`.
+    ///
+    /// # Errors
+    /// [`Error::Store`] for an object of another kind, [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
+    pub fn open(object: Object) -> Result<Hash> {
+        object.require_engine(Engine::Hkv)?;
+        object.require_fingerprint(fingerprint())?;
+        let (name, root) = (object.name().to_string(), object.root());
+        let undo = Undo::open(object)?;
+        let damaged = |at, detail| Error::Damaged { object: name.clone(), at, detail };
+        if !root.is_multiple_of(64) || !undo.heap().may_hold_blocks(root, size_of::<HashRoot>() as u64) {
+            return Err(damaged(undo.heap().object().root_at(), "the root word leads to no table"));
+        }
+        let head: HashRoot = undo.media().get(root);
+        if head.magic != HASH_MAGIC || head.checksum != head.sum() {
+            return Err(damaged(root, "the root of the table is not whole"));
+        }
+        if head.format > FORMAT {
+            return Err(Error::NewerFormat { object: name, found: head.format, known: FORMAT });
+        }
+        let made = head.segments.iter().take_while(|&&segment| segment != 0).count();
+        if head.buckets < crate::layout::FIRST_SEGMENT || head.buckets > split::buckets_of(made) {
+            return Err(damaged(root + BUCKETS_AT, "more or fewer buckets than segments hold"));
+        }
+        let state = State { buckets: head.buckets, segments: head.segments, last: None };
+        Ok(Hash { undo, root, seed: head.seed, state: RwLock::new(state) })
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Media`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let hash = hasher::hash(self.seed, key);
+        let state = self.state.read();
+        let value = self.find(&state, hash, key)?.map(|(_, record)| record.value(self.heap()));
+        let seen = state.last;
+        drop(state);
+        self.settle(seen)?;
+        Ok(value)
+    }
+
+    /// Adds a pair; `false`, and nothing happens, if the key is there. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed. [`Error::Media`]: unknown
+    /// until the store is opened again.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let hash = hasher::hash(self.seed, key);
+        let mut state = self.state.write();
+        if self.find(&state, hash, key)?.is_some() {
+            return self.answer(state, false);
+        }
+        let place = self.place_for(&state, hash)?;
+        let inserted = self.undo.run_ordered(|tx| {
+            let slot = slot_of(hash, Record::make(tx, hash, key, value)?);
+            match place {
+                Place::Slot(at) => set(tx, &[(at, slot)]),
+                Place::Link(at) => {
+                    let bucket = tx.allocate(crate::layout::BUCKET)?;
+                    tx.media().zero(bucket.at, bucket.size);
+                    tx.media().store(bucket.at, slot);
+                    set(tx, &[(at, bucket.at)])
+                }
+            }
+        })?;
+        state.last = state.last.max(inserted.mark);
+        if matches!(place, Place::Link(_)) {
+            self.split(&mut state)?;
+        }
+        self.answer(state, true)
+    }
+
+    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on return.
+    ///
+    /// # Errors
+    /// As [`Hash::insert`].
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let hash = hasher::hash(self.seed, key);
+        let mut state = self.state.write();
+        let Some((at, old)) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        let updated = self.undo.run_ordered(|tx| {
+            let slot = slot_of(hash, Record::make(tx, hash, key, value)?);
+            set(tx, &[(at, slot)])?;
+            Ok::<_, Error>(tx.free(old.at)?)
+        })?;
+        state.last = state.last.max(updated.mark);
+        self.answer(state, true)
+    }
+
+    /// Takes a key away; `false` if it is not there. Settled on return.
+    ///
+    /// # Errors
+    /// As [`Hash::insert`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool> {
+        let hash = hasher::hash(self.seed, key);
+        let mut state = self.state.write();
+        let Some((at, old)) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        let deleted = self.undo.run_ordered(|tx| {
+            set(tx, &[(at, 0)])?;
+            Ok::<_, Error>(tx.free(old.at)?)
+        })?;
+        state.last = state.last.max(deleted.mark);
+        self.answer(state, true)
+    }
+
+    /// Hands every pair to `each`, in no order, until it answers `false`. `each` must not use the store.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Media`].
+    pub fn scan(&self, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let state = self.state.read();
+        self.settle(state.last)?;
+        for index in 0..state.buckets {
+            for (_, slot) in Chain::of(self, state.bucket_at(index)).slots()? {
+                let record = self.record(slot)?;
+                if !each(&record.key(self.heap()), &record.value(self.heap())) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Buckets of the longest chain: one where no bucket is full.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn longest_chain(&self) -> Result<usize> {
+        let state = self.state.read();
+        (0..state.buckets).try_fold(0, |longest, index| {
+            let chain = Chain::of(self, state.bucket_at(index)).collect::<Result<Vec<_>>>()?;
+            Ok(longest.max(chain.len()))
+        })
+    }
+
+    /// The object it lies in.
+    pub fn object(&self) -> &Object {
+        self.heap().object()
+    }
+
+    fn heap(&self) -> &Heap {
+        self.undo.heap()
+    }
+
+    fn media(&self) -> &Media {
+        self.undo.media()
+    }
+
+    fn record(&self, slot: u64) -> Result<Record> {
+        Record::read(self.heap(), place_of(slot))
+    }
+
+    /// The slot of a key, and its record.
+    fn find(&self, state: &State, hash: u64, key: &[u8]) -> Result<Option<(u64, Record)>> {
+        for bucket in Chain::of(self, state.bucket_at(state.index_of(hash))) {
+            let bucket = bucket?;
+            for (at, slot) in bucket.slots().filter(|&(_, slot)| slot >> PLACE_BITS == hash >> PLACE_BITS) {
+                let record = self.record(slot)?;
+                if record.head.hash == hash && record.has_key(self.heap(), key) {
+                    return Ok(Some((at, record)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a new record of this hash goes.
+    fn place_for(&self, state: &State, hash: u64) -> Result<Place> {
+        let mut link = 0;
+        for bucket in Chain::of(self, state.bucket_at(state.index_of(hash))) {
+            let bucket = bucket?;
+            if let Some(at) = bucket.empty() {
+                return Ok(Place::Slot(at));
+            }
+            link = bucket.at + LINK;
+        }
+        Ok(Place::Link(link))
+    }
+
+    /// What a change, or finding that there is none to do, answers once all it saw is settled.
+    fn answer<T>(&self, state: RwLockWriteGuard<'_, State>, value: T) -> Result<T> {
+        let seen = state.last;
+        drop(state);
+        self.settle(seen)?;
+        Ok(value)
+    }
+
+    fn settle(&self, mark: Option<Mark>) -> Result<()> {
+        match mark.filter(|_| !seeded("hkv-answer-unsettled")) {
+            Some(mark) => Ok(self.media().settle(mark)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// The bucket that a hash belongs to: of twice as many as there are at least, or its lower half.
+    fn index_of(&self, hash: u64) -> u64 {
+        let whole = self.buckets.next_power_of_two();
+        let index = hash & (whole - 1);
+        if index < self.buckets { index } else { index - whole / 2 }
+    }
+
+    fn bucket_at(&self, index: u64) -> u64 {
+        split::bucket_at(&self.segments, index)
+    }
+}
+
+/// Notes words with one fence, then stores to them.
+fn set(tx: &Tx<'_>, words: &[(u64, u64)]) -> Result<()> {
+    if !seeded("hkv-slot-unnoted") {
+        let ranges: Vec<(u64, u64)> = words.iter().map(|&(at, _)| (at, 8)).collect();
+        tx.name_ranges(&ranges)?;
+    }
+    for &(at, value) in words {
+        if seeded("hkv-slot-unnoted") {
+            tx.overwrite(at, 8)?;
+            tx.media().store(at, value);
+        } else {
+            tx.store(at, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn slot_of(hash: u64, place: u64) -> u64 {
+    hash >> PLACE_BITS << PLACE_BITS | place
+}
+
+fn place_of(slot: u64) -> u64 {
+    slot & ((1 << PLACE_BITS) - 1)
+}
+
+/// What objects that hold such a store bear: the layout in a number.
+fn fingerprint() -> u64 {
+    u64::from_le_bytes(HASH_MAGIC)
+}
+
+const _: () = assert!(SLOTS == 7 && SEGMENTS_AT == 128);
+
+impl std::fmt::Debug for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hash({}, {} buckets)", self.object().name(), self.state.read().buckets)
+    }
+}

@@ -1,0 +1,31 @@
+//! # everbyte-hkv: key-value stores that log what undoing needs, and no more
+//!
+//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): to take an insertion back one needs the old value of the one
+//! pointer that made it visible. So an insertion into a [`Hash`] notes eight bytes; what it builds beside is its own until
+//! the transaction commits.
+//!
+//! ```
+//! use everbyte_hkv::Hash;
+//! use everbyte_media::{Media, Options};
+//! use everbyte_store::{FormatOptions, Store};
+//! let store = Store::format(Media::anonymous(64 << 20, &Options::default())?, &FormatOptions::default())?;
+//! let cities = Hash::create(&store, "cities", Some(32 << 20))?;
+//! assert!(cities.insert(b"Oslo", b"Norway")?); // durable when it returns
+//! assert!(!cities.insert(b"Oslo", b"Denmark")?, "it is there already");
+//! assert_eq!(cities.get(b"Oslo")?.as_deref(), Some(&b"Norway"[..]));
+//! assert!(cities.delete(b"Oslo")?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Format: docs/formats/hkv.md.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod hash;
+mod hasher;
+pub mod layout;
+mod record;
+
+pub use error::{Error, Result};
+pub use hash::Hash;
