@@ -155,7 +155,7 @@ fn readers_share_a_store_and_a_writer_has_it_alone() {
     assert!(writer.wait().unwrap().success());
 }
 
-/// Objects that no command makes are walked, too: a heap, and transactions over one.
+/// Objects that no command makes are walked, too: a heap, transactions over one, and HEAPO's hash store.
 #[test]
 fn every_engine_is_walked() {
     use everbyte_heap::Heap;
@@ -168,13 +168,17 @@ fn every_engine_is_walked() {
     let blocks = store.create_object("blocks", options(Engine::Heap), Heap::format).unwrap();
     let accounts = store.create_object("accounts", options(Engine::Undo), Undo::format).unwrap();
     store.create_object("files", options(Engine::Fs), |_| Ok::<_, everbyte_store::Error>(())).unwrap();
-    // A word that says what a cluster is for, and the lane table's checksum.
-    let places = [blocks.prime() + everbyte_heap::layout::FIRST_TABLE, accounts.prime() + layout::TABLE + 8];
+    let pairs = everbyte_hkv::Hash::create(&store, "pairs", Some(1 << 20)).unwrap();
+    pairs.insert(b"key", b"value").unwrap();
+    // A word that says what a cluster is for, the lane table's checksum, and the hash store's.
+    let root = pairs.object().root();
+    let places = [blocks.prime() + everbyte_heap::layout::FIRST_TABLE, accounts.prime() + layout::TABLE + 8, root + 8];
     store.close().unwrap();
-    drop((store, blocks, accounts));
+    drop((store, blocks, accounts, pairs));
     let said = untouched(&place, &["check"]);
     assert!(said.code == 0 && said.out.contains("`files`: this program has no engine `fs`"), "{said:?}");
-    for (at, object, way) in [(places[1], "accounts", "tx: damage"), (places[0], "blocks", "heap: damage")] {
+    let ways = [("blocks", "heap: damage"), ("accounts", "tx: damage"), ("pairs", "hkv: damage")];
+    for (at, (object, way)) in places.into_iter().zip(ways).rev() {
         flip(&path, at);
         let said = untouched(&place, &["check"]);
         assert_eq!(said.code, 1, "{said:?}");

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
 use everbyte_heap::Heap;
+use everbyte_hkv::Hash;
 use everbyte_kv::Kv;
 use everbyte_store::{Engine, Finding, FindingKind, Object, ObjectInfo, Recovery, Store};
 use everbyte_tx::Undo;
@@ -111,6 +112,10 @@ fn check_object(store: &Store, info: &ObjectInfo, findings: &mut Vec<Finding>) {
             Ok(undo) => Ok(undo.check(None)),
             Err(error) => Err(cannot("tx", damaged_lane(&error), error.to_string())),
         },
+        Engine::Hkv => match Hash::open(object.clone()) {
+            Ok(hash) => Ok(hash.check()),
+            Err(error) => Err(cannot("hkv", damaged_table(&error), error.to_string())),
+        },
         other => Ok(vec![Finding {
             room: "store",
             kind: FindingKind::Note,
@@ -161,6 +166,15 @@ fn damaged_tree(error: &everbyte_kv::Error) -> Option<u64> {
     }
 }
 
+fn damaged_table(error: &everbyte_hkv::Error) -> Option<u64> {
+    match error {
+        everbyte_hkv::Error::Damaged { at, .. } => Some(*at),
+        everbyte_hkv::Error::Tx(error) => damaged_lane(error),
+        everbyte_hkv::Error::Heap(error) => damaged_heap(error),
+        _ => None,
+    }
+}
+
 /// Opens the store as any program does, which recovers it and every object in it, and gives back what nobody has.
 fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
@@ -171,6 +185,7 @@ fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
         let finished = match object.engine {
             Engine::Cdds => Kv::open(&store, name).is_ok(),
             Engine::Heap => Heap::open(store.object(name)?).is_ok(),
+            Engine::Hkv => Hash::open(store.object(name)?).is_ok(),
             Engine::Undo => match Undo::open(store.object(name)?) {
                 Ok(undo) => {
                     let found = *undo.recovered();

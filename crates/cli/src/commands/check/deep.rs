@@ -65,7 +65,7 @@ fn look(store: &Store, object: &ObjectInfo) -> Look {
                 "it cannot be opened".into()
             }
         },
-        Engine::Cdds => "it is a table, whose own check reads all of it".into(),
+        Engine::Cdds | Engine::Hkv => "it is a table, whose own check reads all of it".into(),
         Engine::Heap => "what its blocks hold only its program knows".into(),
         engine => format!("this program has no engine `{engine}`"),
     };
