@@ -1,6 +1,7 @@
 //! Cases of the key-value store and the versioned tree under it.
 
 use crate::{Case, TOTAL};
+use everbyte_heap::Heap;
 use everbyte_kv::Kv;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
@@ -42,6 +43,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "batches committed in pairs, each pair settled together: a crash keeps the first so many of them",
         total: TOTAL,
         program: late_settle,
+    },
+    Case {
+        name: "kv-repair",
+        room: "kv",
+        about: "blocks that nobody owns are freed, all of them or none, between puts",
+        total: 8000,
+        program: repair,
     },
 ];
 
@@ -93,6 +101,44 @@ fn observe(media: &Media, seen: &Seen) -> Result<Pairs, String> {
     expected.insert(b"after".to_vec(), b"the crash".to_vec());
     let found = read(&kv)?;
     if found == expected { Ok(pairs) } else { Err(format!("{expected:?} expected after a put, found {found:?}")) }
+}
+
+/// Two blocks that nobody owns are freed; what is acknowledged stays.
+fn repair(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const NOWHERE: u64 = 3072; // in the prime page, behind what the tree keeps there
+    const LOST: usize = 2;
+    let leaky = image(3).then(|media| {
+        let store = Store::attach(media).expect("a whole store");
+        let heap = Heap::open(store.object("pairs").expect("a table")).expect("a whole heap");
+        let target = heap.object().prime() + NOWHERE;
+        for size in [100, 9000] {
+            heap.alloc_into(size, target).expect("room");
+        }
+        drop(heap);
+        store.close().expect("sim barriers do not fail");
+    });
+    let put = |pairs: &mut (Pairs, usize)| drop(pairs.0.insert(vec![9], value(9, 3000)));
+    explorer.explore_twin(
+        &leaky,
+        &(filled(3), LOST),
+        Order::InOrder,
+        |media, twin| {
+            let kv = open(&media).expect("a whole store");
+            twin.step("put", put, || kv.put(&[9], &value(9, 3000)).expect("room"));
+            let free = |pairs: &mut (Pairs, usize)| pairs.1 = 0;
+            twin.step("free", free, || assert_eq!(kv.free_leaks().expect("no damage").len(), LOST));
+            let delete = |pairs: &mut (Pairs, usize)| drop(pairs.0.remove(&vec![1]));
+            twin.step("delete 1", delete, || assert!(kv.delete(&[1]).expect("room")));
+            assert_eq!(kv.free_leaks().expect("no damage"), []);
+        },
+        |media, seen| {
+            let kv = open(&media)?;
+            seen.recovered();
+            let leaks = kv.free_leaks().map_err(|error| error.to_string())?.len();
+            drop(kv);
+            Ok((observe(&media, seen)?, leaks))
+        },
+    )
 }
 
 fn puts(explorer: Explorer) -> Result<Report, Box<Failure>> {

@@ -292,6 +292,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a repair frees blocks before it gives up the value that holds them: after a crash a weak pointer still leads there",
     ),
     exhibit(
+        "object-repair-counts-first",
+        "object",
+        "object-repair-used",
+        "a repair counts an object less before the value that still points to it is given up: after a crash it is freed too early",
+    ),
+    exhibit(
         "object-repair-unasked",
         "object",
         "object-repair",
@@ -308,6 +314,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store",
         "everbyte-merge",
         "what a copied object holds is stored and not flushed: its name survives, its content does not",
+    ),
+    exhibit(
+        "tree-frees-forgotten",
+        "cdds",
+        "kv-repair",
+        "a version that does nothing but free blocks is taken for empty, and is never committed",
     ),
     exhibit("tree-dropped-flush", "cdds", "kv-puts", "one line of a version is never flushed"),
     exhibit(

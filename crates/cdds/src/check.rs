@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
 use crate::node::{Node, head_of};
+use crate::pins::Published;
 use crate::sum::Sum;
 use crate::tree::{Shared, Tree};
 use crate::version::{Life, View};
@@ -27,17 +28,42 @@ impl Tree {
     /// Verifies nodes, order, checksums, stamps and ownership at the newest committed version, and hands the blocks the
     /// tree owns to the heap's own check, which reports leaks and double use. The cost is that of reading everything.
     pub fn check(&self) -> Vec<Finding> {
-        let shared = &*self.shared;
         // No writer meanwhile.
-        let writer = shared.writer.lock();
-        let view = shared.view(writer.committed.version);
+        let writer = self.shared.writer.lock();
+        self.check_at(writer.committed)
+    }
+
+    /// Frees the blocks of the tree's heap that [`Tree::check`] calls leaked, in one version: all of them or none, whatever
+    /// crashes. Settled on return; says what they were.
+    ///
+    /// # Errors
+    /// Damage, or a block with two owners: nothing is sure to have leaked then. Otherwise as [`Batch::commit`].
+    ///
+    /// [`Batch::commit`]: crate::Batch::commit
+    pub fn free_leaks(&self) -> Result<Vec<Finding>> {
+        let mut batch = self.batch(); // no other writer, from the walk to the commit
+        let mut found = self.check_at(batch.writer.committed);
+        if let Some(damage) = found.iter().find(|finding| finding.is_damage()) {
+            return crate::error::damaged(damage.at, "nothing is sure to have leaked while that is so");
+        }
+        found.retain(|finding| finding.kind == FindingKind::Leak);
+        found.iter().try_for_each(|leak| batch.release(leak.at))?;
+        let commit = batch.commit()?;
+        self.settle(commit)?;
+        Ok(found)
+    }
+
+    /// Nobody may write meanwhile.
+    fn check_at(&self, committed: Published) -> Vec<Finding> {
+        let shared = &*self.shared;
+        let view = shared.view(committed.version);
         let object = shared.heap.object().name().to_string();
         let mut walk =
             Walk { shared, view, findings: Vec::new(), owned: OffsetSet::default(), keys: 0, last_key: None, object };
         walk.owned.insert(shared.area);
-        walk.node(writer.committed.root, Life::Live, &[], None, None);
-        if walk.keys != writer.committed.keys {
-            let detail = format!("the tree holds {} keys and its state says {}", walk.keys, writer.committed.keys);
+        walk.node(committed.root, Life::Live, &[], None, None);
+        if walk.keys != committed.keys {
+            let detail = format!("the tree holds {} keys and its state says {}", walk.keys, committed.keys);
             walk.find(FindingKind::Damage, shared.header, detail);
         }
         let Walk { mut findings, owned, .. } = walk;

@@ -5,6 +5,7 @@
 mod common;
 
 use common::Place;
+use everbyte_heap::Heap;
 use everbyte_object::layout::HEADER;
 use everbyte_object::{MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, Root, UntypedPool, pool};
 use everbyte_store::{Engine, ObjectOptions, Store};
@@ -199,6 +200,22 @@ fn a_token_is_of_no_use_when_the_pool_has_changed() {
     store.close().unwrap();
     drop(store);
     place.bad(&["check", "--deep", "--repair", "--token", &token], 1, &["nothing was repaired", "plans again"]);
+}
+
+/// No crash leaves such blocks behind, so this test makes one by hand.
+#[test]
+fn what_a_table_has_lost_is_freed_as_well() {
+    let place = place(|_| ());
+    let store = open(&place);
+    let heap = Heap::open(store.object("kv").unwrap()).unwrap();
+    let lost = heap.alloc_into(500, heap.object().prime() + 3072).unwrap();
+    store.close().unwrap();
+    drop((heap, store));
+    let said = place.bad(&["check", "--deep", "--repair"], 1, &["1 findings", "--token"]);
+    assert!(said.out.contains(&format!("to be done: `kv`: free {:#x}: {} bytes", lost.at, lost.size)), "{said:?}");
+    let out = place.good(&["check", "--deep", "--repair", "--token", &token(&place)]);
+    assert!(out.contains(&format!("done: `kv`: free {:#x}", lost.at)) && out.contains("no damage, no leaks"), "{out}");
+    assert_eq!(place.good(&["kv", "get", "a"]), "1\n");
 }
 
 /// A damaged pool keeps its leaks and those of the other pools.

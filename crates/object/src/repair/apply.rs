@@ -14,16 +14,24 @@ const BATCH: usize = 64;
 pub(crate) fn apply(inner: &Inner, plan: &RepairPlan) -> Result<()> {
     let leaks: Vec<u64> = plan.leaks().map(|leak| leak.at).collect();
     let free = || each(inner, &leaks, |tx, &at| tx.free(at));
+    let mend = || {
+        each(inner, plan.counts(), |tx, fault| match fault.kind {
+            FaultKind::Counts { found, .. } if is_lost(fault) => tx.store(fault.at + 8, found.1),
+            FaultKind::Counts { found, .. } => {
+                tx.store(fault.at, found.0).and_then(|()| tx.store(fault.at + 8, found.1))
+            }
+            _ => unreachable!("REPAIR-3: only counts are mended"),
+        })
+    };
     inner.counts.forget_all(leaks.iter().chain(&plan.given_up).map(|at| at - inner.object.prime()));
     if seeded("object-repair-frees-first") {
         free()?;
     }
+    if seeded("object-repair-counts-first") {
+        mend()?;
+    }
     each(inner, &plan.given_up, |tx, &at| tx.store(at, 0))?; // 1
-    each(inner, plan.counts(), |tx, fault| match fault.kind {
-        FaultKind::Counts { found, .. } if is_lost(fault) => tx.store(fault.at + 8, found.1),
-        FaultKind::Counts { found, .. } => tx.store(fault.at, found.0).and_then(|()| tx.store(fault.at + 8, found.1)),
-        _ => unreachable!("REPAIR-3: only counts are mended"),
-    })?; // 2
+    mend()?; // 2
     if !seeded("object-repair-frees-first") {
         free()?; // 3
     }

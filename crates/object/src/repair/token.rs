@@ -24,11 +24,18 @@ impl FromStr for Token {
     }
 }
 
+/// The token of a plan of another kind, which these words tell apart from any other.
+impl FromIterator<u64> for Token {
+    fn from_iter<I: IntoIterator<Item = u64>>(all: I) -> Token {
+        let mut hash = Spread::default();
+        all.into_iter().for_each(|word| hash.write_u64(word));
+        Token(hash.finish())
+    }
+}
+
 /// One token for several plans, in this order.
 impl FromIterator<Token> for Token {
     fn from_iter<I: IntoIterator<Item = Token>>(all: I) -> Token {
-        let mut hash = Spread::default();
-        all.into_iter().for_each(|token| hash.write_u64(token.0));
-        Token(hash.finish())
+        all.into_iter().map(|token| token.0).collect()
     }
 }

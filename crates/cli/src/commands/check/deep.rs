@@ -41,7 +41,7 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
             Some(token) => format!(
                 "`everbyte check --deep --repair --token {token}` does what is said to be done, if nothing changes until then"
             ),
-            None => "no typed pool needs a repair; see what `everbyte check --repair` does".into(),
+            None => "no typed pool and no table needs a repair; see what `everbyte check --repair` does".into(),
         },
     };
     Err(said.no(format!("{wrong} findings; {way_out}")))
