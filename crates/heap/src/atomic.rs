@@ -106,7 +106,7 @@ impl Heap {
         *turn += 1;
         let mut slot = Slot { check: 0, op: op.into(), target, value, turn: *turn, reserved: [0; 3] };
         slot.check = slot.sum();
-        media.copy_nt(at, slot.as_bytes()); // 2
+        media.rewrite(at, slot.as_bytes()); // 2
         if !seeded("heap-slot-unfenced") {
             media.fence();
         }

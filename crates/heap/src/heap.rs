@@ -194,18 +194,22 @@ impl Heap {
     /// # Errors
     /// [`Error::NotABlock`], [`Error::NotAllocated`], [`Error::Damaged`].
     pub fn size_of(&self, at: u64) -> Result<u64> {
-        Ok(match self.inner.find(at)? {
-            Found::Small { class, .. } => classes::size_of(class),
-            Found::Pages { count, .. } => count * PAGE,
-        })
+        let inner = &*self.inner;
+        let place = inner.place(at)?;
+        if let Use::Run(class) = place.twin.usage() {
+            return inner.find_small(at, &place, class).map(|_| classes::size_of(class));
+        }
+        let (_, count) = inner.find_pages(at, &place, &mut |cluster| inner.zone_record(cluster))?;
+        Ok(count * PAGE)
     }
 }
 
-/// An allocated block, found by its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    Small { class: usize, index: u32, cluster: u64 },
-    Pages { first: u64, count: u64 },
+/// The cluster of an address.
+pub(crate) struct Place<'h> {
+    pub cluster: u64,
+    pub twin: &'h Cluster,
+    /// Where its record lies.
+    record: u64,
 }
 
 impl Inner {
@@ -280,59 +284,61 @@ impl Inner {
         ((span.end - span.start) / CLUSTER).min(ZONES_MAX * ZONE_CLUSTERS)
     }
 
-    /// Finds the allocated block that starts at `at`, which may be any number. While somebody else changes that very
-    /// block the answer may be an error; who must not be misled holds its owner's lock: [`Inner::find_with`].
-    pub(crate) fn find(&self, at: u64) -> Result<Found> {
-        self.cluster_at(at)?;
-        self.find_with(at, &mut |cluster| self.zone_record(cluster))
-    }
-
     /// The cluster of an address, which may be any number; its zone is loaded.
-    pub(crate) fn cluster_at(&self, at: u64) -> Result<u64> {
+    #[inline]
+    pub(crate) fn place(&self, at: u64) -> Result<Place<'_>> {
         if at < self.prime || at - self.prime >= self.end() * CLUSTER {
             return Err(self.not_a_block(at, "it lies outside the heap"));
         }
         let cluster = self.cluster_of(at);
-        self.zone(cluster / ZONE_CLUSTERS)?;
-        Ok(cluster)
+        let (zone, index) = (self.zone(cluster / ZONE_CLUSTERS)?, cluster % ZONE_CLUSTERS);
+        Ok(Place { cluster, twin: &zone.clusters[index as usize], record: zone.table + index * RECORD })
     }
 
-    /// Finds the allocated block that starts at `at`, in a cluster whose zone is loaded; `records` tells where the
-    /// records of other clusters lie.
-    pub(crate) fn find_with(&self, at: u64, records: &mut dyn FnMut(u64) -> Result<u64>) -> Result<Found> {
-        let cluster = self.cluster_of(at);
-        let record = self.record(cluster);
-        match self.cluster(cluster).usage() {
-            Use::System => Err(self.not_a_block(at, "the heap's own bookkeeping is there")),
-            Use::Damaged => Err(self.damaged(record, "the record of this cluster contradicts itself")),
-            Use::Beyond => Err(self.not_a_block(at, "it lies outside the heap")),
-            Use::Run(class) => {
-                let (index, rest) = classes::locate(class, (at % CLUSTER) as u32);
-                if rest != 0 || index >= classes::count_of(class) {
-                    return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
-                }
-                let word = self.media.load(layout::bitmap_at(record, index as usize / 64));
-                if word >> (index % 64) & 1 == 0 {
-                    return Err(Error::NotAllocated { at, object: self.name() });
-                }
-                Ok(Found::Small { class, index, cluster })
-            }
-            Use::Pages => {
-                if !at.is_multiple_of(PAGE) {
-                    return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
-                }
-                let (first, page) = ((at - self.prime) / PAGE, at / PAGE % u64::from(CLUSTER_PAGES));
-                // A cluster that was a run keeps its record until its pages are used; it has no blocks then.
-                let word = if self.media.load(record) == 0 { self.media.load(record + layout::PAGE_WORD) } else { 0 };
-                if word >> page & 1 == 0 {
-                    return Err(Error::NotAllocated { at, object: self.name() });
-                }
-                if word >> layout::START_SHIFT >> page & 1 == 0 {
-                    return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
-                }
-                Ok(Found::Pages { first, count: self.count_pages(first, records)? })
-            }
+    /// The index of the allocated block that starts at `at`, in a run of a class. While somebody else changes that very
+    /// block the answer may be an error; who must not be misled has marked it ([`Cluster::mark_freeing`]).
+    #[inline]
+    pub(crate) fn find_small(&self, at: u64, place: &Place<'_>, class: usize) -> Result<u32> {
+        let (index, rest) = classes::locate(class, (at % CLUSTER) as u32);
+        if rest != 0 || index >= classes::count_of(class) {
+            return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
         }
+        let word = self.media.load(layout::bitmap_at(place.record, index as usize / 64));
+        if word >> (index % 64) & 1 == 0 {
+            return Err(Error::NotAllocated { at, object: self.name() });
+        }
+        Ok(index)
+    }
+
+    /// First page and pages of the allocated block that starts at `at`, in a cluster that is no run; `records` tells
+    /// where the records of other clusters lie. Who must not be misled holds its owner's lock.
+    pub(crate) fn find_pages(
+        &self,
+        at: u64,
+        place: &Place<'_>,
+        records: &mut dyn FnMut(u64) -> Result<u64>,
+    ) -> Result<(u64, u64)> {
+        let record = place.record;
+        match place.twin.usage() {
+            Use::System => return Err(self.not_a_block(at, "the heap's own bookkeeping is there")),
+            Use::Damaged => return Err(self.damaged(record, "the record of this cluster contradicts itself")),
+            Use::Beyond => return Err(self.not_a_block(at, "it lies outside the heap")),
+            Use::Run(_) => return Err(self.not_a_block(at, "its cluster has just become a run")),
+            Use::Pages => {}
+        }
+        if !at.is_multiple_of(PAGE) {
+            return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
+        }
+        let (first, page) = ((at - self.prime) / PAGE, at / PAGE % u64::from(CLUSTER_PAGES));
+        // A cluster that was a run keeps its record until its pages are used; it has no blocks then.
+        let word = if self.media.load(record) == 0 { self.media.load(record + layout::PAGE_WORD) } else { 0 };
+        if word >> page & 1 == 0 {
+            return Err(Error::NotAllocated { at, object: self.name() });
+        }
+        if word >> layout::START_SHIFT >> page & 1 == 0 {
+            return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
+        }
+        Ok((first, self.count_pages(first, records)?))
     }
 
     /// Pages of the allocated block that starts at page `first`.

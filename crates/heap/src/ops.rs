@@ -17,39 +17,15 @@
 //! Threads: any. Words are changed by compare-and-exchange: several lanes may apply to one word.
 
 use crate::classes::{self, PAGE};
-use crate::heap::{Found, Inner};
+use crate::heap::{Inner, Place};
 use crate::layout::{self, CLUSTER, Kind, ZONE_CLUSTERS};
 use crate::op::Change;
 use crate::pool::Pool;
 use crate::shard::Owner;
 use crate::zone::Use;
 use crate::{Block, Error, Heap, Op, Result};
-use everbyte_media::{LINE, seeded};
+use everbyte_media::{Flusher, seeded};
 use std::sync::atomic::Ordering;
-
-/// Flushes lines once where several changes in a row hit one line.
-struct Flusher<'m> {
-    media: &'m everbyte_media::Media,
-    line: u64,
-}
-
-impl Flusher<'_> {
-    #[inline]
-    fn touch(&mut self, at: u64) {
-        let line = at & !(LINE - 1);
-        if line != self.line {
-            self.flush();
-            self.line = line;
-        }
-    }
-
-    #[inline]
-    fn flush(&mut self) {
-        if self.line != u64::MAX {
-            self.media.flush(self.line, LINE);
-        }
-    }
-}
 
 impl Heap {
     /// The operation that allocates a reserved block.
@@ -73,36 +49,11 @@ impl Heap {
     /// [`Error::Damaged`]. Nothing has changed.
     pub fn op_free(&self, at: u64) -> Result<Op> {
         let inner = &*self.inner;
-        let cluster = inner.cluster_at(at)?;
-        let twin = inner.cluster(cluster);
-        // Nobody else frees or hands out blocks of this cluster meanwhile, so what is found is so until the bit is set.
-        let mut owner = inner.lock_owner(twin);
-        let (word, bit) = match twin.usage() {
-            Use::Run(class) => {
-                let index = classes::locate(class, (at % CLUSTER) as u32).0.min(classes::count_of(class) - 1);
-                (twin.freeing(class, index as usize / 64), 1u64 << (index % 64))
-            }
-            _ => (twin.pages_freeing(), 1 << (at / PAGE % 16)),
-        };
-        let freeing = word.load(Ordering::Relaxed);
-        let found = match &mut owner {
-            Owner::Shard(_) => inner.find_with(at, &mut |cluster| inner.zone_record(cluster)),
-            // Before the pages are counted: its bits may be changing at this moment.
-            Owner::Pool(_) if twin.usage() == Use::Pages && at.is_multiple_of(PAGE) && freeing & bit != 0 => {
-                return Err(Error::BeingFreed { at, object: inner.name() });
-            }
-            // The pool's lock is held, which loading a zone needs.
-            Owner::Pool(pool) => inner.find_with(at, &mut |cluster| inner.record_under(pool, cluster)),
-        };
-        let op = match found? {
-            Found::Small { class, index, cluster } => Op::small(false, class, index, cluster),
-            Found::Pages { first, count } => Op::pages(false, first, count),
-        };
-        if freeing & bit != 0 {
-            return Err(Error::BeingFreed { at, object: inner.name() });
+        let place = inner.place(at)?;
+        match place.twin.usage() {
+            Use::Run(class) => inner.op_free_small(at, &place, class),
+            _ => inner.op_free_pages(at, &place),
         }
-        word.store(freeing | bit, Ordering::Relaxed);
-        Ok(op)
     }
 
     /// Takes back operations that were never made valid: reservations end, blocks that were to be freed stay.
@@ -113,10 +64,7 @@ impl Heap {
                 Change::Small { set: true, class, index, cluster } => inner.give_back_small(cluster, class, index),
                 Change::Pages { set: true, first, count } => inner.give_back_pages(first, count),
                 Change::Small { set: false, class, index, cluster } => {
-                    let twin = inner.cluster(cluster);
-                    let _owner = inner.lock_owner(twin);
-                    let word = twin.freeing(class, index as usize / 64);
-                    word.store(word.load(Ordering::Relaxed) & !(1 << (index % 64)), Ordering::Relaxed);
+                    inner.cluster(cluster).unmark_freeing(class, index);
                 }
                 Change::Pages { set: false, first, .. } => {
                     let twin = inner.cluster(first / 16);
@@ -180,13 +128,13 @@ impl Heap {
     pub fn apply(&self, ops: &[Op]) {
         let inner = &*self.inner;
         let _section = inner.media.section();
-        let mut flusher = Flusher { media: &inner.media, line: u64::MAX };
+        let mut flusher = Flusher::new(&inner.media);
         for op in ops {
             match op.decode().expect("HEAP-7: operations are validated before they are applied") {
                 Change::Small { set, class, index, cluster } => {
                     inner.hold_small(set, class, index, cluster);
                     let at = layout::bitmap_at(inner.record(cluster), index as usize / 64);
-                    flusher.touch(at);
+                    flusher.touch(at, 8);
                     inner.change(at, 1 << (index % 64), set);
                 }
                 Change::Pages { set, first, count } => {
@@ -194,21 +142,21 @@ impl Heap {
                     if first % 16 + count > 16 {
                         // Cleared with its block: the word is a run's bitmap, should this become one (HEAP-1).
                         let at = inner.record(first / 16) + layout::TAIL_WORD;
-                        flusher.touch(at);
+                        flusher.touch(at, 8);
                         inner.media.store(at, if set || seeded("heap-tail-kept") { count } else { 0 });
                     }
                     inner.each_cluster(first, count, |cluster, mask| {
                         let at = inner.record(cluster) + layout::PAGE_WORD;
                         let start =
                             if cluster == first / 16 { 1 << (first % 16 + u64::from(layout::START_SHIFT)) } else { 0 };
-                        flusher.touch(at);
+                        flusher.touch(at, 8);
                         inner.change(at, mask | start, set);
                     });
                 }
             }
         }
-        if !seeded("heap-bits-not-flushed") {
-            flusher.flush();
+        if seeded("heap-bits-not-flushed") {
+            std::mem::forget(flusher);
         }
     }
 
@@ -229,6 +177,43 @@ impl Heap {
 }
 
 impl Inner {
+    /// The operation that frees a block of a run.
+    #[inline]
+    fn op_free_small(&self, at: u64, place: &Place<'_>, class: usize) -> Result<Op> {
+        let index = self.find_small(at, place, class)?;
+        if !place.twin.mark_freeing(class, index) {
+            return Err(Error::BeingFreed { at, object: self.name() });
+        }
+        // It may have been freed since it was looked at, and its run have become something else.
+        let found = match place.twin.usage() == Use::Run(class) {
+            true => self.find_small(at, place, class),
+            false => Err(Error::NotAllocated { at, object: self.name() }),
+        };
+        if found.is_err() {
+            place.twin.unmark_freeing(class, index);
+        }
+        found.map(|index| Op::small(false, class, index, place.cluster))
+    }
+
+    /// The operation that frees pages.
+    fn op_free_pages(&self, at: u64, place: &Place<'_>) -> Result<Op> {
+        // Nobody else frees or hands out pages of this cluster meanwhile, so what is found is so until the bit is set.
+        let mut owner = self.lock_owner(place.twin);
+        let (freeing, bit) = (place.twin.pages_freeing(), 1 << (at / PAGE % 16));
+        let marked = freeing.load(Ordering::Relaxed);
+        // Before the pages are counted: its bits may be changing at this moment.
+        if at.is_multiple_of(PAGE) && place.twin.usage() == Use::Pages && marked & bit != 0 {
+            return Err(Error::BeingFreed { at, object: self.name() });
+        }
+        let (first, count) = match &mut owner {
+            Owner::Shard(_) => self.find_pages(at, place, &mut |cluster| self.zone_record(cluster))?,
+            // The pool's lock is held, which loading a zone needs.
+            Owner::Pool(pool) => self.find_pages(at, place, &mut |cluster| self.record_under(pool, cluster))?,
+        };
+        freeing.store(marked | bit, Ordering::Relaxed);
+        Ok(Op::pages(false, first, count))
+    }
+
     /// Where the record of a cluster below the end lies, for who holds the pool's lock.
     fn record_under(&self, pool: &mut Pool, cluster: u64) -> Result<u64> {
         Ok(self.load_zone(cluster / ZONE_CLUSTERS, pool)?.table + cluster % ZONE_CLUSTERS * layout::RECORD)

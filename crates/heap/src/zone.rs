@@ -7,7 +7,8 @@
 //! Invariants
 //!   HEAP-4  A block that has its bit on media is taken. (Kept by `apply`, which takes what a replay finds untaken.)
 //!   HEAP-5  The fields of a cluster change only under the lock of its owner, a shard or the pool; its owner changes
-//!           only under the locks of both.
+//!           only under the locks of both. Except that a small block's *freeing* bit is set, and then looked at again
+//!           whether the block is one, without a lock ([`Cluster::mark_freeing`]).
 //!
 //! Threads: fields are atomics so that they can be looked at without a lock; all changes follow HEAP-5.
 
@@ -141,6 +142,19 @@ impl Cluster {
         if words_of(class) <= INLINE { &self.freeing[word] } else { &self.big()[classes::BITMAP_WORDS + word] }
     }
 
+    /// Marks a block of a run as being freed; `false` if it is already. Whoever marked it looks at the block again: from
+    /// then on nobody else frees it, and it has its bit on media until they do.
+    #[inline]
+    pub(crate) fn mark_freeing(&self, class: usize, index: u32) -> bool {
+        let bit = 1u64 << (index % 64);
+        self.freeing(class, index as usize / 64).fetch_or(bit, Ordering::AcqRel) & bit == 0
+    }
+
+    /// Takes [`Cluster::mark_freeing`] back.
+    pub(crate) fn unmark_freeing(&self, class: usize, index: u32) {
+        self.freeing(class, index as usize / 64).fetch_and(!(1 << (index % 64)), Ordering::Release);
+    }
+
     fn big(&self) -> &[AtomicU64] {
         self.big.get_or_init(|| (0..2 * classes::BITMAP_WORDS).map(|_| AtomicU64::new(0)).collect())
     }
@@ -198,7 +212,9 @@ impl Cluster {
         let bits = taken.load(Ordering::Relaxed);
         assert!(bits & bit != 0, "HEAP-4: block {index} of class {class} is given back and was not taken");
         taken.store(bits & !bit, Ordering::Relaxed);
-        freeing.store(freeing.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
+        if freeing.load(Ordering::Relaxed) & bit != 0 {
+            self.unmark_freeing(class, index);
+        }
         self.hint.store(place as u32, Ordering::Relaxed);
         let free = self.free.load(Ordering::Relaxed) + 1;
         self.free.store(free, Ordering::Relaxed);

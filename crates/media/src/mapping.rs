@@ -248,6 +248,13 @@ impl Mapping {
             rest[0] = self.byte(at).load(Ordering::Relaxed);
             (at, rest) = (at + 1, &mut rest[1..]);
         }
+        let (lines, rest) = rest.as_chunks_mut::<64>(); // eight words a turn
+        for line in lines {
+            for (index, chunk) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                *chunk = self.word(at + index as u64 * WORD).load(Ordering::Relaxed).to_le_bytes();
+            }
+            at += isa::LINE;
+        }
         let mut words = rest.chunks_exact_mut(8);
         for chunk in &mut words {
             chunk.copy_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
@@ -294,14 +301,21 @@ impl Mapping {
         self.check(at, bytes.len() as u64);
         let head = (at.next_multiple_of(WORD) - at).min(bytes.len() as u64) as usize;
         let (head, rest) = bytes.split_at(head);
-        let words = rest.chunks_exact(8);
-        let tail = words.remainder();
         if !head.is_empty() {
             self.write(at, head);
             self.flush(kind, at, 1);
         }
         let mut at = at + head.len() as u64;
         let words_at = at;
+        let lines = if at.is_multiple_of(isa::LINE) { rest.len() & !(isa::LINE as usize - 1) } else { 0 };
+        let (lines, rest) = rest.split_at(lines);
+        for line in lines.as_chunks().0 {
+            // SAFETY: in bounds, aligned, and stored word by word (MAP-3).
+            unsafe { isa::store_line_nt(self.pointer(at), line) };
+            at += isa::LINE;
+        }
+        let words = rest.chunks_exact(8);
+        let tail = words.remainder();
         for chunk in words {
             let value = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
             // SAFETY: in bounds and aligned as in `word`; a movnti is one 8-byte store (MAP-3).

@@ -142,8 +142,8 @@ impl Media {
         }
     }
 
-    /// Stores bytes past the cache; the next fence orders them, no flush needed. For logs and whole lines: a line
-    /// written so costs a fence less wait than one stored and flushed.
+    /// Stores bytes past the cache; the next fence orders them, no flush needed. For lines that are not in the cache:
+    /// one written so costs a fence less wait than one stored and flushed.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -165,6 +165,22 @@ impl Media {
             }
         }
         self.inner.counters.add(Counter::Lines, (end - first) / crate::LINE);
+    }
+
+    /// [`Media::copy_nt`] for lines that are written again and again, as those of a log that starts over: through the
+    /// cache, if they stay there when they are flushed. A fence then waits 30 to 60 ns less for each.
+    ///
+    /// # Panics
+    /// If the range is not backed.
+    #[inline]
+    pub fn rewrite(&self, at: u64, bytes: &[u8]) {
+        match &self.inner.backend {
+            Backend::Direct(direct) if direct.flush.keeps_lines() => {
+                self.inner.mapping.write(at, bytes);
+                self.flush(at, bytes.len() as u64);
+            }
+            _ => self.copy_nt(at, bytes),
+        }
     }
 
     /// Compares stored bytes with `key` as byte strings, without copying. Fastest where `at` is a multiple of 8.

@@ -9,13 +9,18 @@ fn copies_exactly(media: &Media, base: u64) {
     let (mut expected, mut found) = (vec![0; 512], vec![0; 512]);
     for offset in 0..=128_usize {
         for len in 0..=200 {
-            let _section = media.section();
-            media.zero(base, 512);
-            media.copy_nt(base + offset as u64, &source[..len]);
             expected.fill(0);
             expected[offset..offset + len].copy_from_slice(&source[..len]);
-            media.read(base, &mut found);
-            assert!(found == expected, "{offset} + {len}");
+            let lines = [Media::copy_nt, Media::rewrite].map(|copy| {
+                let _section = media.section();
+                media.zero(base, 512);
+                let before = media.counts().lines;
+                copy(media, base + offset as u64, &source[..len]);
+                media.read(base, &mut found);
+                assert!(found == expected, "{offset} + {len}");
+                media.counts().lines - before
+            });
+            assert_eq!(lines[0], lines[1], "{offset} + {len}");
         }
         media.fence();
     }

@@ -24,7 +24,7 @@ use crate::engine::Inner;
 use crate::{Error, Result};
 use everbyte_log as log;
 use everbyte_log::Journal;
-use everbyte_media::{Mark, seeded};
+use everbyte_media::{Flusher, Mark, seeded};
 use std::sync::atomic::Ordering;
 
 /// What is left to do once the write section is closed.
@@ -71,7 +71,8 @@ impl Inner {
             return Ok(None);
         }
         if !seeded("tx-data-not-flushed") {
-            state.work.ranges.flush(&self.media);
+            let mut flusher = Flusher::new(&self.media);
+            state.work.ranges.each(|at, end| flusher.touch(at, end - at));
         }
         self.media.fence();
         journal.retire();
@@ -96,10 +97,12 @@ impl Inner {
             }
         }
         // 1
-        ranges.flush(&self.media);
+        let mut flusher = Flusher::new(&self.media);
+        ranges.each(|at, end| flusher.touch(at, end - at));
         if !seeded("tx-new-not-flushed") {
-            allocated.iter().for_each(|block| self.media.flush(block.at, block.size));
+            allocated.iter().for_each(|block| flusher.touch(block.at, block.size)); // neighbours, if the heap could
         }
+        drop(flusher);
         lane.journal.fence();
         lane.journal.commit(); // 2: from here on nothing can fail
         if !seeded("tx-apply-before-commit") {

@@ -3,7 +3,6 @@
 //! A handful is searched from the newest; more are kept in order too. A range that overlaps noted ones without lying
 //! inside one is noted whole: undoing runs from the newest to the oldest, so the oldest note decides.
 
-use everbyte_media::{LINE, Media};
 use std::collections::BTreeMap;
 
 const FEW: usize = 16;
@@ -60,23 +59,6 @@ impl Ranges {
             return self.ordered.iter().for_each(|(&at, &end)| visit(at, end));
         }
         self.all.iter().for_each(|&(at, end)| visit(at, end));
-    }
-
-    /// Flushes all ranges; no fence.
-    pub(crate) fn flush(&self, media: &Media) {
-        if self.all.len() > FEW {
-            self.ordered.iter().for_each(|(&at, &end)| media.flush(at, end - at));
-            return;
-        }
-        let mut last = u64::MAX;
-        for &(at, end) in &self.all {
-            // Words of one line, one after the other, are the usual case: one flush does for them.
-            let (first, final_line) = (at & !(LINE - 1), (end - 1) & !(LINE - 1));
-            if first != last || first != final_line {
-                media.flush(at, end - at);
-            }
-            last = if first == final_line { first } else { u64::MAX };
-        }
     }
 
     pub(crate) fn clear(&mut self) {

@@ -45,7 +45,7 @@ pub const SEGMENT_BYTES_MIN: u64 = 128;
 
 /// One lane of old bytes. See the [module](self) for the order of calls.
 ///
-/// Appending 8 bytes costs one line written past the cache; the fence is the caller's to share.
+/// Appending 8 bytes costs one line; the fence is the caller's to share.
 pub struct Journal {
     media: Media,
     /// Start of the lane.
@@ -178,8 +178,7 @@ impl Journal {
 
     fn put_word(&mut self, word: u64) {
         let _section = self.media.section();
-        // One word past the cache: the fence after it waits 60 ns less than for a store and a write-back.
-        self.media.copy_nt(self.at + WORD_AT, &word.to_le_bytes());
+        self.media.rewrite(self.at + WORD_AT, &word.to_le_bytes());
         self.word_unfenced = true;
     }
 

@@ -62,6 +62,18 @@ pub(crate) unsafe fn store_nt(target: *mut u64, value: u64) {
     unsafe { target.write_volatile(value) };
 }
 
+/// One line, word by word. It stays in the cache: see [`STORE_NT_NEEDS_FLUSH`].
+///
+/// # Safety
+/// `target` is 64-byte aligned and writable.
+#[inline(always)]
+pub(crate) unsafe fn store_line_nt(target: *mut u8, line: &[u8; 64]) {
+    for (index, word) in line.as_chunks().0.iter().enumerate() {
+        // SAFETY: a word of the line that the caller promises.
+        unsafe { store_nt(target.cast::<u64>().wrapping_add(index), u64::from_le_bytes(*word)) }
+    }
+}
+
 /// The virtual counter, for delays that system calls are too coarse for.
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {

@@ -1,7 +1,7 @@
 //! The instructions that move lines towards media: one small file per instruction set.
 //!
 //! Each architecture file offers the same items: `detect` and `supported`, `flush_line`, `fence`, `store_nt`
-//! (and whether it needs a flush), `ticks` for the device profiles, and `prefetch`. Nothing above this crate issues such an instruction.
+//! and `store_line_nt` (and whether they need a flush), `ticks` for the device profiles, and `prefetch`. Nothing above this crate issues such an instruction.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -48,6 +48,11 @@ impl FlushKind {
     /// Whether this CPU can execute it.
     pub fn is_supported(self) -> bool {
         supported(self)
+    }
+
+    /// Whether a flushed line stays in the cache.
+    pub(crate) fn keeps_lines(self) -> bool {
+        !matches!(self, FlushKind::Clflushopt | FlushKind::Clflush)
     }
 
     /// The instruction's name as people know it.

@@ -2,7 +2,9 @@
 
 use super::FlushKind;
 use std::arch::asm;
-use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_sfence, _mm_stream_si64, _rdtsc};
+use std::arch::x86_64::{
+    __cpuid, __cpuid_count, _mm_clflush, _mm_loadu_si128, _mm_sfence, _mm_stream_si64, _mm_stream_si128, _rdtsc,
+};
 
 /// Whether `store_nt` leaves its word in the cache, so that its line must be flushed.
 pub(crate) const STORE_NT_NEEDS_FLUSH: bool = false;
@@ -55,6 +57,20 @@ pub(crate) fn fence() {
 pub(crate) unsafe fn store_nt(target: *mut u64, value: u64) {
     // SAFETY: the caller promises an aligned, writable word.
     unsafe { _mm_stream_si64(target.cast(), value as i64) }
+}
+
+/// One line, past the cache: its words arrive whole, each by itself.
+///
+/// # Safety
+/// `target` is 64-byte aligned and writable.
+#[inline(always)]
+pub(crate) unsafe fn store_line_nt(target: *mut u8, line: &[u8; 64]) {
+    for at in (0..64).step_by(16) {
+        // SAFETY: 16 bytes of the line; unaligned loads are what `loadu` is for.
+        let part = unsafe { _mm_loadu_si128(line.as_ptr().wrapping_add(at).cast()) };
+        // SAFETY: the caller promises an aligned, writable line. SSE2 is part of x86-64.
+        unsafe { _mm_stream_si128(target.wrapping_add(at).cast(), part) }
+    }
 }
 
 /// The time-stamp counter, for delays that system calls are too coarse for.
