@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum row { DEREF, ALLOC, FREE, DATA_LOG, DROP_LOG, NEW_FREE };
+enum row { DEREF, ALLOC, FREE, DATA_LOG, DROP_LOG, NEW_FREE, DEREF_MUT };
 
 #define BATCH 100
 
@@ -51,6 +51,19 @@ static uint64_t deref(PMEMobjpool *pool, uint64_t count, uint64_t size) {
     return took * count / ((count + BATCH - 1) / BATCH * BATCH);
 }
 
+static uint64_t deref_mut(PMEMobjpool *pool, uint64_t count, uint64_t size) {
+    PMEMoid oid;
+    begin(pool);
+    allocate(&oid, 1, size);
+    uint64_t start = now();
+    for (uint64_t i = 0; i < count; i++)
+        *(volatile uint64_t *)pmemobj_direct(oid) = i;
+    uint64_t took = now() - start;
+    release(&oid, 1);
+    commit();
+    return took;
+}
+
 /* The root object holds the one that is there. */
 static uint64_t new_free(PMEMobjpool *pool, uint64_t count, uint64_t size) {
     PMEMoid *slot = pmemobj_direct(pmemobj_root(pool, sizeof(PMEMoid)));
@@ -78,6 +91,8 @@ static uint64_t new_free(PMEMobjpool *pool, uint64_t count, uint64_t size) {
 uint64_t rival_row(PMEMobjpool *pool, int row, uint64_t size, uint64_t count) {
     if (row == DEREF)
         return deref(pool, count, size);
+    if (row == DEREF_MUT)
+        return deref_mut(pool, count, size);
     if (row == NEW_FREE)
         return new_free(pool, count, size);
     PMEMoid oids[BATCH];

@@ -18,6 +18,8 @@ pub enum Row {
     DropLog = 4,
     /// A transaction that puts a new object in the place of one that it frees.
     NewFree = 5,
+    /// Stores to an object of the transaction's through its pointer.
+    DerefMut = 6,
 }
 
 /// A structure of the workloads.

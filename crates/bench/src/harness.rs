@@ -140,9 +140,14 @@ impl<'r> Bench<'r> {
         self.backend = media.kind().name().into();
     }
 
+    /// Whether a metric is wanted.
+    pub fn wants(&self, metric: &str) -> bool {
+        metric.contains(&self.plan.only)
+    }
+
     /// Measures, unless only others are wanted: the first runner is ours. `most` bounds the operations of a round (0: no bound).
     pub fn metric(&mut self, metric: &str, unit: Unit, most: u64, mut runners: Vec<Runner<'_>>) -> Outcome {
-        if !metric.contains(&self.plan.only) {
+        if !self.wants(metric) {
             let unmeasured = [(String::new(), vec![f64::NAN])];
             return Outcome::new(self.case, metric, unit, &unmeasured, None, &self.backend, &self.profile);
         }

@@ -1,43 +1,142 @@
-//! Who has borrowed which cell: a table of this thread's, by the cell's address.
+//! Who has borrowed which cell: this thread's borrows, by the cell's address.
 //!
 //! Flags on media would be swapped with the values, would have to be reset after a crash, and would store to pages
 //! outside of transactions. A [`crate::PRefCell`] is therefore as large as its value, and its flag lives here, while it
 //! is borrowed. Cells are not shared by threads.
 //!
-//! Most borrows find the one slot where they belong free: an array of this thread's, without a destructor, so that
-//! reaching it is one instruction. Who finds another there spills into an open-addressed table behind it, which holds
-//! what is borrowed at the moment, no more.
+//! Borrows nest: the newest is nearly always the next to end, and few live at a time. So they are a stack, which is
+//! searched where one of them can matter: for a mutable borrow, and for a shared one while a mutable one lives. It has no
+//! destructor, so that reaching it is one instruction. Deeper recursions go on in an open-addressed table behind it.
 //!
 //! Invariants
-//!   BORROW-1  A borrowed cell is in its slot or in the table behind, not in both; `spilled` says how many are there.
+//!   BORROW-1  A borrow that lives is an entry of the stack or is counted in the table; `spilled` says how many cells are
+//!             there. Which of a cell's shared borrows is which does not matter.
 
 use std::cell::{Cell, RefCell};
 
-/// Shared borrows are counted up, a mutable one is this.
+/// Shared borrows are counted up in the table, a mutable one is this.
 const MUTABLE: u32 = u32::MAX;
-/// Slots: far more than borrows nest, so that few meet.
-const SLOTS: usize = 256;
+/// Entries of the stack: one bit each in `mutable`.
+const DEEP: usize = u64::BITS as usize;
 
-struct Slots {
-    /// Address and flag; address 0 is free.
-    all: [Cell<(usize, u32)>; SLOTS],
+struct Stack {
+    /// Addresses of cells; those before `len` count.
+    cells: [Cell<usize>; DEEP],
+    len: Cell<usize>,
+    /// Which of them are borrowed mutably.
+    mutable: Cell<u64>,
     spilled: Cell<usize>,
 }
 
 thread_local! {
-    static SLOTS_HERE: Slots = const { Slots { all: [const { Cell::new((0, 0)) }; SLOTS], spilled: Cell::new(0) } };
+    static HERE: Stack = const {
+        Stack { cells: [const { Cell::new(0) }; DEEP], len: Cell::new(0), mutable: Cell::new(0), spilled: Cell::new(0) }
+    };
     static BEHIND: RefCell<Table> = const { RefCell::new(Table { slots: Vec::new(), used: 0 }) };
 }
 
-impl Slots {
+impl Stack {
     #[inline(always)]
-    fn slot(&self, at: usize) -> &Cell<(usize, u32)> {
-        &self.all[home(at) % SLOTS]
+    fn share(&self, at: usize) -> bool {
+        let len = self.len.get();
+        if self.mutable.get() != 0 || self.spilled.get() != 0 || len == DEEP {
+            return self.share_slowly(at);
+        }
+        self.cells[len].set(at);
+        self.len.set(len + 1);
+        true
     }
 
-    /// Calls `change` with the flag of a cell that has no slot of its own and cannot have one.
+    /// Where a mutable borrow lives, perhaps of this very cell, or the stack is full.
+    #[inline(never)]
+    fn share_slowly(&self, at: usize) -> bool {
+        let (len, mut mutable) = (self.len.get(), self.mutable.get());
+        while mutable != 0 {
+            if self.cells[mutable.trailing_zeros() as usize].get() == at {
+                return false;
+            }
+            mutable &= mutable - 1;
+        }
+        if len == DEEP || self.spilled.get() != 0 {
+            return self.share_behind(at);
+        }
+        self.cells[len].set(at);
+        self.len.set(len + 1);
+        true
+    }
+
+    #[cold]
+    fn share_behind(&self, at: usize) -> bool {
+        self.behind(at, |flag| {
+            let free = *flag < MUTABLE - 1;
+            *flag += u32::from(free);
+            free
+        })
+    }
+
+    #[inline(always)]
+    fn take(&self, at: usize) -> bool {
+        let len = self.len.get();
+        // All of them, without a branch each.
+        if self.living().iter().fold(false, |found, cell| found | (cell.get() == at)) {
+            return false;
+        }
+        if len == DEEP || self.spilled.get() != 0 {
+            return self.take_behind(at);
+        }
+        self.cells[len].set(at);
+        self.mutable.set(self.mutable.get() | 1 << len);
+        self.len.set(len + 1);
+        true
+    }
+
+    #[cold]
+    fn take_behind(&self, at: usize) -> bool {
+        self.behind(at, |flag| {
+            let free = *flag == 0;
+            if free {
+                *flag = MUTABLE;
+            }
+            free
+        })
+    }
+
+    /// Ends a borrow of `at`.
+    #[inline(always)]
+    fn end(&self, at: usize) {
+        let len = self.len.get();
+        if len == 0 || self.cells[len - 1].get() != at {
+            return self.end_slowly(at);
+        }
+        self.len.set(len - 1);
+        if self.mutable.get() != 0 {
+            self.mutable.set(self.mutable.get() & !(1 << (len - 1)));
+        }
+    }
+
+    /// Not the newest: the newest takes its place.
     #[cold]
     #[inline(never)]
+    fn end_slowly(&self, at: usize) {
+        let Some(place) = self.living().iter().rposition(|cell| cell.get() == at) else {
+            self.behind(at, |flag| {
+                *flag = if *flag == MUTABLE { 0 } else { *flag - 1 };
+                true
+            });
+            return;
+        };
+        let (last, mutable) = (self.len.get() - 1, self.mutable.get());
+        self.cells[place].set(self.cells[last].get());
+        self.mutable.set(mutable & !(1 << place) & !(1 << last) | (mutable >> last & 1) << place);
+        self.len.set(last);
+    }
+
+    #[inline(always)]
+    fn living(&self) -> &[Cell<usize>] {
+        &self.cells[..self.len.get()]
+    }
+
+    /// Calls `change` with the flag of a cell in the table, 0 if it is not there; `change` answers whether it did.
     fn behind(&self, at: usize, change: impl FnOnce(&mut u32) -> bool) -> bool {
         BEHIND.with_borrow_mut(|table| {
             let done = change(table.flag(at));
@@ -45,33 +144,6 @@ impl Slots {
             self.spilled.set(table.used);
             done
         })
-    }
-
-    /// Changes the flag of `at`, 0 if it is not borrowed; `change` answers whether it did.
-    #[inline(always)]
-    fn change(&self, at: usize, change: impl FnOnce(&mut u32) -> bool) -> bool {
-        let slot = self.slot(at);
-        let (here, mut flag) = slot.get();
-        if here == at || here == 0 && self.spilled.get() == 0 {
-            let done = change(&mut flag);
-            slot.set(if flag == 0 { (0, 0) } else { (at, flag) });
-            return done;
-        }
-        self.change_spilled(at, change)
-    }
-
-    /// Where something is spilled, or is to be.
-    #[cold]
-    #[inline(never)]
-    fn change_spilled(&self, at: usize, change: impl FnOnce(&mut u32) -> bool) -> bool {
-        let slot = self.slot(at);
-        if slot.get().0 == 0 && !BEHIND.with_borrow_mut(|table| table.holds(at)) {
-            let mut flag = 0;
-            let done = change(&mut flag);
-            slot.set(if flag == 0 { (0, 0) } else { (at, flag) });
-            return done;
-        }
-        self.behind(at, change)
     }
 }
 
@@ -83,13 +155,6 @@ struct Table {
 }
 
 impl Table {
-    fn holds(&mut self, at: usize) -> bool {
-        self.used > 0 && {
-            let index = self.find(at);
-            self.slots[index].0 == at
-        }
-    }
-
     /// The slot of `at`, or the free one where it belongs.
     fn find(&mut self, at: usize) -> usize {
         let mask = self.slots.len() - 1;
@@ -167,40 +232,20 @@ impl Borrow {
     /// A shared borrow; `None` if there is a mutable one.
     #[inline(always)]
     pub(crate) fn shared(at: usize) -> Option<Borrow> {
-        Borrow::noted(at, |flag| {
-            let free = *flag < MUTABLE - 1;
-            *flag += u32::from(free);
-            free
-        })
+        HERE.with(|stack| stack.share(at)).then(|| Borrow(at))
     }
 
     /// A mutable borrow; `None` if there is any.
     #[inline(always)]
     pub(crate) fn mutable(at: usize) -> Option<Borrow> {
-        Borrow::noted(at, |flag| {
-            let free = *flag == 0;
-            if free {
-                *flag = MUTABLE;
-            }
-            free
-        })
-    }
-
-    #[inline(always)]
-    fn noted(at: usize, change: impl FnOnce(&mut u32) -> bool) -> Option<Borrow> {
-        SLOTS_HERE.with(|slots| slots.change(at, change)).then(|| Borrow(at))
+        HERE.with(|stack| stack.take(at)).then(|| Borrow(at))
     }
 }
 
 impl Drop for Borrow {
     #[inline(always)]
     fn drop(&mut self) {
-        SLOTS_HERE.with(|slots| {
-            slots.change(self.0, |flag| {
-                *flag = if *flag == MUTABLE { 0 } else { *flag - 1 };
-                true
-            })
-        });
+        HERE.with(|stack| stack.end(self.0));
     }
 }
 
@@ -209,11 +254,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Borrowed cells, wherever they are noted.
-    fn used() -> usize {
-        SLOTS_HERE.with(|slots| {
-            assert_eq!(slots.spilled.get(), BEHIND.with_borrow(|table| table.used), "BORROW-1");
-            slots.spilled.get() + slots.all.iter().filter(|slot| slot.get().0 != 0).count()
+    /// Borrows that live, wherever they are noted.
+    fn living() -> usize {
+        HERE.with(|stack| {
+            BEHIND.with_borrow(|table| {
+                assert_eq!(stack.spilled.get(), table.used, "BORROW-1");
+                let flags = table.slots.iter().map(|slot| if slot.1 == MUTABLE { 1 } else { slot.1 as usize });
+                stack.len.get() + flags.sum::<usize>()
+            })
         })
     }
 
@@ -237,11 +285,10 @@ mod tests {
                         *is_mutable = what == 1;
                     }
                 }
-                let borrowed = model.values().filter(|(borrows, _)| !borrows.is_empty()).count();
-                prop_assert_eq!(used(), borrowed);
+                prop_assert_eq!(living(), model.values().map(|(borrows, _)| borrows.len()).sum::<usize>());
             }
             drop(model);
-            prop_assert_eq!(used(), 0);
+            prop_assert_eq!(living(), 0);
         }
     }
 }

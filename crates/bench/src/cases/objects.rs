@@ -14,6 +14,7 @@ use everbyte_object::{MemPool, PRefCell, PSafe, PVec, Parc, Pbox, Pool, Prc, Roo
 use everbyte_store::{CreateOptions, Store};
 use std::cell::RefCell;
 use std::hint::black_box;
+use std::panic::catch_unwind;
 use std::rc::{self, Rc};
 use std::sync::{self, Arc};
 use std::time::{Duration, Instant};
@@ -151,7 +152,7 @@ impl Field<'_, '_> {
             let mut guard = cell.borrow_mut();
             timed(|| (0..count).for_each(|value| **black_box(&mut guard) = value))
         });
-        self.row("deref_mut_later", ours, volatile, None);
+        self.row("deref_mut_later", ours, volatile, Some((Row::DerefMut, 8)));
     }
 
     /// A transaction for each operation.
@@ -174,7 +175,11 @@ impl Field<'_, '_> {
         let ours = Runner::new(NAME, |count| {
             (0..count).for_each(|_| top.tx(|_, _| ()).expect("a transaction that must succeed"));
         });
-        let mut runners = vec![ours.counting(media)];
+        // What a panic is caught with: nothing volatile is rolled back.
+        let volatile = Runner::new(VOLATILE, |count| {
+            (0..count).for_each(|value| drop(black_box(catch_unwind(|| black_box(value)))));
+        });
+        let mut runners = vec![ours.counting(media), volatile];
         runners.extend(self.rival.iter().map(|rival| Runner::new(RIVAL, |count| rival.empty(count))));
         self.bench.metric("tx_nop", NS, MOST, runners);
 
@@ -195,7 +200,7 @@ impl Field<'_, '_> {
     }
 }
 
-/// One row of counted pointers, inside: a hundred of what `$make` makes, dropped after the clock.
+/// One row of pointers, inside: a hundred of what `$make` makes, dropped after the clock.
 macro_rules! counted {
     ($field:ident, $top:ident, $metric:expr, |$j:ident, $at:ident| $make:expr, $volatile:expr) => {
         let ours = Runner::timed(NAME, |count| {
@@ -229,6 +234,7 @@ impl Field<'_, '_> {
         let (rc_weak, arc_weak): (rc::Weak<u64>, sync::Weak<u64>) = (Rc::downgrade(&rc), Arc::downgrade(&arc));
         let volatile = top.tx(|j, top| (top.prc.demote(j), top.parc.demote(j)));
         let (prc, parc) = volatile.expect("a transaction that must succeed");
+        counted!(self, top, "pbox_init_8", |j, _top| Pbox::new(7u64, j), Box::new(7u64));
         counted!(self, top, "prc_init_8", |j, _top| Prc::new(7u64, j), Rc::new(7u64));
         counted!(self, top, "parc_init_8", |j, _top| Parc::new(7u64, j), Arc::new(7u64));
         counted!(self, top, "prc_pclone", |j, top| top.prc.pclone(j), Rc::clone(&rc));

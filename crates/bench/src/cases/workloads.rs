@@ -108,6 +108,9 @@ fn compare(
     structure: Structure,
     keys: u64,
 ) {
+    if !bench.wants(&format!("{name}_get")) {
+        return;
+    }
     for (kind, count) in [(Kind::Load, 0), (Kind::Mix, keys / 4), (Kind::Get, 100)] {
         let mine = structures::run(top, structure, kind, &mut 5, keys, count);
         if let Some(rival) = rival {

@@ -36,32 +36,33 @@ pub fn get<P: MemPool>(link: &Link<P>, key: u64) -> u64 {
 
 /// Puts a value; 1 if the key is new.
 pub fn put<P: MemPool>(link: &Link<P>, key: u64, value: u64, j: &Journal<P>) -> u64 {
-    let mut here = link.borrow_mut(j);
-    let Some(node) = &*here else {
-        let item = PCell::new(Item { key, value });
-        *here = Some(Pbox::new(Node { item, left: PRefCell::new(None), right: PRefCell::new(None) }, j));
-        return 1;
-    };
-    match key.cmp(&node.item.get().key) {
-        Ordering::Less => put(&node.left, key, value, j),
-        Ordering::Greater => put(&node.right, key, value, j),
-        Ordering::Equal => {
-            node.item.set(Item { key, value }, j);
-            0
-        }
+    if let Some(node) = &*link.borrow() {
+        return match key.cmp(&node.item.get().key) {
+            Ordering::Less => put(&node.left, key, value, j),
+            Ordering::Greater => put(&node.right, key, value, j),
+            Ordering::Equal => {
+                node.item.set(Item { key, value }, j);
+                0
+            }
+        };
     }
+    let item = PCell::new(Item { key, value });
+    *link.borrow_mut(j) = Some(Pbox::new(Node { item, left: PRefCell::new(None), right: PRefCell::new(None) }, j));
+    1
 }
 
 /// Removes a key; its value, or 0.
 pub fn remove<P: MemPool>(link: &Link<P>, key: u64, j: &Journal<P>) -> u64 {
+    if let Some(node) = &*link.borrow() {
+        match key.cmp(&node.item.get().key) {
+            Ordering::Less => return remove(&node.left, key, j),
+            Ordering::Greater => return remove(&node.right, key, j),
+            Ordering::Equal => {}
+        }
+    }
     let mut here = link.borrow_mut(j);
     let Some(node) = &*here else { return 0 };
     let item = node.item.get();
-    match key.cmp(&item.key) {
-        Ordering::Less => return remove(&node.left, key, j),
-        Ordering::Greater => return remove(&node.right, key, j),
-        Ordering::Equal => {}
-    }
     if node.left.borrow().is_some() && node.right.borrow().is_some() {
         node.item.set(take_least(&node.right, j), j);
     } else {
@@ -73,12 +74,13 @@ pub fn remove<P: MemPool>(link: &Link<P>, key: u64, j: &Journal<P>) -> u64 {
 
 /// Takes the node with the least key of a tree that has one out.
 fn take_least<P: MemPool>(link: &Link<P>, j: &Journal<P>) -> Item {
-    let mut here = link.borrow_mut(j);
-    let node = here.as_ref().expect("a tree with nodes");
-    if node.left.borrow().is_some() {
+    if let Some(node) = &*link.borrow()
+        && node.left.borrow().is_some()
+    {
         return take_least(&node.left, j);
     }
-    let gone = here.take().expect("looked at").into_inner(j);
+    let mut here = link.borrow_mut(j);
+    let gone = here.take().expect("a tree with nodes").into_inner(j);
     *here = gone.right.into_inner();
     gone.item.get()
 }
