@@ -20,9 +20,9 @@ use std::collections::hash_map::Entry;
 
 /// One shard where schedules are tried: all should meet there.
 const SHARD_BITS: u32 = if cfg!(test) { 0 } else { 6 };
-/// How often a lock is asked for before its thread sleeps, with pauses that double: some microseconds in all. Most
-/// transactions end sooner, and a thread takes longer to wake up. Schedules need no patience.
-const PATIENCE: u32 = if cfg!(test) { 0 } else { 7 };
+/// Pauses between asking for a lock before its thread sleeps: some microseconds in all. Most transactions end sooner, and
+/// a thread takes longer to wake up. Schedules need no patience.
+const PATIENCE: &[u32] = if cfg!(test) { &[] } else { &[1, 2, 4, 8, 16, 32, 64] };
 
 /// The table.
 pub(crate) struct Table {
@@ -97,11 +97,11 @@ impl Table {
     }
 
     fn acquire(&self, key: usize, mode: Mode) {
-        for pauses in 0..PATIENCE {
+        for &pauses in PATIENCE {
             if self.try_acquire(key, mode) {
                 return;
             }
-            (0..1 << pauses).for_each(|_| std::hint::spin_loop());
+            (0..pauses).for_each(|_| std::hint::spin_loop());
         }
         let shard = self.shard(key);
         let mut locks = shard.locks.lock();
