@@ -3,7 +3,7 @@
 
 use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;
-use everbyte_object::{Journal, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Root};
+use everbyte_object::{Journal, MemPool, PBTreeMap, PCell, PHashMap, PRefCell, PSafe, PString, Pbox, Prc, Root};
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
@@ -18,9 +18,48 @@ struct Maps<P: MemPool> {
     ordered: PRefCell<Ordered<P>, P>,
 }
 
-type Hash<P> = PHashMap<PString<P>, u64, P>;
-type Ordered<P> = PBTreeMap<PString<P>, u64, P>;
+type Hash<P> = PHashMap<PString<P>, Pbox<u64, P>, P>;
+type Ordered<P> = PBTreeMap<PString<P>, Prc<PCell<u64, P>, P>, P>;
 type Plain = BTreeMap<String, u64>;
+
+/// A number in an object of its own.
+trait Number<P: MemPool> {
+    fn new(number: u64, j: &Journal<P>) -> Self;
+    fn get(&self) -> u64;
+    fn set(&mut self, number: u64, j: &Journal<P>);
+}
+
+impl<P: MemPool> Number<P> for Pbox<u64, P> {
+    fn new(number: u64, j: &Journal<P>) -> Self {
+        Pbox::new(number, j)
+    }
+
+    fn get(&self) -> u64 {
+        **self
+    }
+
+    fn set(&mut self, number: u64, j: &Journal<P>) {
+        *self.as_mut(j) = number;
+    }
+}
+
+impl<P: MemPool> Number<P> for Prc<PCell<u64, P>, P> {
+    fn new(number: u64, j: &Journal<P>) -> Self {
+        Prc::new(PCell::new(number), j)
+    }
+
+    fn get(&self) -> u64 {
+        (**self).get()
+    }
+
+    /// Now and then by another object.
+    fn set(&mut self, number: u64, j: &Journal<P>) {
+        match number % 3 {
+            0 => *self = Number::new(number, j),
+            _ => (**self).set(number, j),
+        }
+    }
+}
 
 /// One change.
 #[derive(Clone, Copy, Debug)]
@@ -73,28 +112,31 @@ fn text<P: MemPool>(key: u64, j: &Journal<P>) -> PString<P> {
 macro_rules! change {
     ($map:expr, $change:expr, $j:ident) => {
         match $change {
-            Change::Insert(key, value) => _ = $map.insert(text(key, $j), value, $j),
+            Change::Insert(key, value) => _ = $map.insert(text(key, $j), Number::new(value, $j), $j),
             Change::Remove(key) => _ = $map.remove(key.to_string().as_str(), $j),
             Change::Again(key) => {
-                if let Some((key, value)) = $map.remove_entry(key.to_string().as_str(), $j) {
-                    $map.insert(key, value + 1, $j);
+                if let Some((key, mut value)) = $map.remove_entry(key.to_string().as_str(), $j) {
+                    let next = Number::get(&value) + 1;
+                    Number::set(&mut value, next, $j);
+                    $map.insert(key, value, $j);
                 }
             }
             Change::GetMut(key) => {
                 if let Some(value) = $map.get_mut(key.to_string().as_str(), $j) {
-                    *value = 77;
+                    Number::set(value, 77, $j);
                 }
             }
             Change::GetOrInsert(key, value) => {
-                *$map.get_or_insert_with(text(key, $j), || value, $j) += 1;
+                let found = $map.get_or_insert_with(text(key, $j), || Number::new(value, $j), $j);
+                Number::set(found, Number::get(found) + 1, $j);
             }
-            Change::Retain(of) => $map.retain(|_, value| *value % of != 0, $j),
+            Change::Retain(of) => $map.retain(|_, value| Number::get(value) % of != 0, $j),
             Change::Extend(from, count) => {
-                $map.extend((from..from + count).map(|key| (text(key, $j), key)), $j);
+                $map.extend((from..from + count).map(|key| (text(key, $j), Number::new(key, $j))), $j);
             }
             Change::Take => {
                 let mut taken = std::mem::take(&mut *$map);
-                taken.insert(text(8, $j), 8, $j);
+                taken.insert(text(8, $j), Number::new(8, $j), $j);
                 *$map = taken;
             }
             Change::Clear => $map.clear($j),
@@ -110,8 +152,9 @@ impl<P: MemPool> Maps<P> {
         change!(ordered, change, j);
         let popped = match change {
             Change::IterMut => {
-                hash.values_mut(j).for_each(|value| *value += 1);
-                ordered.range_mut::<str, _>((Included("0"), Unbounded), j).rev().for_each(|(_, value)| *value += 1);
+                hash.values_mut(j).for_each(|value| value.set(**value + 1, j));
+                let values = ordered.range_mut::<str, _>((Included("0"), Unbounded), j).map(|(_, value)| value);
+                values.rev().for_each(|value| Number::set(value, Number::get(value) + 1, j));
                 None
             }
             Change::Reserve(more) => {
@@ -131,12 +174,11 @@ impl<P: MemPool> Maps<P> {
     /// If the maps differ, or a key is not found.
     fn plain(&self) -> Result<Plain, String> {
         let (hash, ordered) = (self.hash.borrow(), self.ordered.borrow());
-        let plain = |(key, value): (&PString<P>, &u64)| (key.to_string(), *value);
-        let found: Plain = hash.iter().map(plain).collect();
+        let found: Plain = hash.iter().map(|(key, value)| (key.to_string(), **value)).collect();
         if found.len() != hash.len() || !found.keys().all(|key| hash.contains_key(key.as_str())) {
             return Err(format!("a hash map of {} entries has {found:?}, or does not find them", hash.len()));
         }
-        let found_ordered: Vec<_> = ordered.iter().map(plain).collect();
+        let found_ordered: Vec<_> = ordered.iter().map(|(key, value)| (key.to_string(), Number::get(value))).collect();
         if ordered.len() != hash.len() || !found_ordered.iter().cloned().eq(found.clone()) {
             return Err(format!("the hash map has {found:?}, the ordered one {found_ordered:?}"));
         }

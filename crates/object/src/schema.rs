@@ -11,13 +11,16 @@
 //! Invariants
 //!   SCHEMA-1  Equal descriptions mean that the bytes of one program are valid for the other.
 
+use crate::deep::maps::NodeShape;
 use crate::derived::{Derived, Field, Parts};
 use crate::described;
+use crate::entry::Entry;
 use crate::niche::Tag;
 use crate::{MemPool, PSafe};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::mem::offset_of;
 use std::ops::Deref;
 
 /// The name of a type in a description, pool parameters left out.
@@ -60,13 +63,15 @@ pub struct Shape {
     version: u32,
     fields: Vec<String>,
     is_option: bool,
+    /// The first format whose descriptions have this line.
+    since: u32,
 }
 
 impl Shape {
     /// The shape of `T`, fields to follow.
     pub fn of<T>() -> Shape {
         let (size, align) = (size_of::<T>(), align_of::<T>());
-        Shape { size, align, tag: None, version: 1, fields: Vec::new(), is_option: false }
+        Shape { size, align, tag: None, version: 1, fields: Vec::new(), is_option: false, since: 1 }
     }
 
     /// The shape of an `Option` of `value`: of an enum whose tag lies where the compiler has put it.
@@ -84,6 +89,24 @@ impl Shape {
     /// The shape of a type whose inside is this crate's.
     pub fn opaque<T>() -> Shape {
         Shape::of::<T>()
+    }
+
+    /// The shape of the entries of a map.
+    fn of_entry<K, V>(key: &TypeName, value: &TypeName) -> Shape {
+        let shape = Shape { since: 3, ..Shape::of::<Entry<K, V>>() };
+        shape.field("key", key, 0).field("value", value, offset_of!(Entry<K, V>, value))
+    }
+
+    /// The shape of the nodes of an ordered map whose entries are called `entry`.
+    pub(crate) fn of_node(shape: &NodeShape, align: usize, entry: &str) -> Shape {
+        let (entries, edges) = (format!("[{entry}; {}]", shape.most), format!("[u64; {}]", shape.most + 1));
+        let node = Shape { size: shape.inner() as usize, align, since: 3, ..Shape::of::<()>() };
+        let node = node.field("len", &"u32".into(), 0).field("level", &"u32".into(), 4);
+        node.field("entries", &entries.into(), shape.entries as usize).field(
+            "edges",
+            &edges.into(),
+            shape.edges as usize,
+        )
     }
 
     /// Adds a field.
@@ -179,6 +202,26 @@ impl Schema {
         })
     }
 
+    /// Adds the map `M` called `kind`, and its entries; `parts` adds what else there is, told the map's name.
+    pub(crate) fn map<M: PSafe<P>, K: PSafe<P>, V: PSafe<P>, P: MemPool>(
+        &mut self,
+        kind: &str,
+        parts: impl FnOnce(&mut Schema, &str),
+    ) -> TypeName {
+        let (key, value) = (K::describe(self), V::describe(self));
+        let name = format!("{kind}<{key}, {value}>");
+        self.define::<M, P>(TypeName(name.clone()), |schema| {
+            schema.part(format!("{name}::Entry"), Shape::of_entry::<K, V>(&key, &value));
+            parts(schema, &name);
+            Shape::opaque::<M>()
+        })
+    }
+
+    /// Adds what is no type of the program, and known by its name alone.
+    pub(crate) fn part(&mut self, name: String, shape: Shape) {
+        self.types.push((name, Some(shape)));
+    }
+
     /// A word that points to a `T`.
     pub(crate) fn pointer<T: PSafe<P>, P: MemPool>(&mut self, kind: &str) -> TypeName {
         format!("{kind}<{}>", T::describe(self)).into()
@@ -195,6 +238,7 @@ impl Schema {
             Some(shape) => shape.line(name, format) + "\n",
             None => format!("{name}\n"),
         };
-        self.types.iter().map(line).collect()
+        let is_told = |(_, shape): &&(String, Option<Shape>)| shape.as_ref().is_none_or(|shape| shape.since <= format);
+        self.types.iter().filter(is_told).map(line).collect()
     }
 }

@@ -5,8 +5,8 @@ mod common;
 
 use common::store;
 use everbyte_object::{
-    FaultKind, Journal, MemPool, PCell, PMutex, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, Prc, Report, Root,
-    UntypedPool, parc, pool, prc,
+    FaultKind, Journal, MemPool, PBTreeMap, PCell, PHashMap, PMutex, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool,
+    Prc, Report, Root, UntypedPool, parc, pool, prc,
 };
 use everbyte_store::{FindingKind, Store};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,8 @@ struct World<P: MemPool> {
     weak: PRefCell<Option<prc::PWeak<u64, P>>, P>,
     shared: PVec<Parc<Cell<P>, P>, P>,
     spare: PRefCell<Option<Pbox<u64, P>>, P>,
+    hash: PHashMap<PString<P>, Pbox<bool, P>, P>,
+    ordered: PRefCell<PBTreeMap<u32, Prc<u64, P>, P>, P>,
 }
 
 #[derive(PSafe)]
@@ -90,6 +92,8 @@ fn world(store: &Store) -> Root<World<P>, P> {
             one: PRefCell::new(Some(one)),
             shared: PVec::from_iter([two, three], j),
             spare: PRefCell::new(None),
+            hash: PHashMap::from_iter([(PString::from_str("sun", j), Pbox::new(true, j))], j),
+            ordered: PRefCell::new(PBTreeMap::from_iter((0..50).map(|key| (key, Prc::new(7, j))), j)),
         }
     });
     world.unwrap()
@@ -123,8 +127,8 @@ fn a_whole_pool_is_clean_and_counted() {
     };
     assert!(before.is_clean() && before.findings().is_empty(), "{:?}", before.findings());
     // Root, description, lanes; six links, three shapes with a text and a box, two texts, a box, a counted number, two
-    // cells in a vector.
-    assert_eq!(before.reached.blocks, 3 + 6 + 3 + 2 + 1 + 1 + 3, "{:?}", before.reached);
+    // cells in a vector; a table with a text and a box, five nodes of fifty numbers.
+    assert_eq!(before.reached.blocks, 3 + 6 + 3 + 2 + 1 + 1 + 3 + 3 + 5 + 50, "{:?}", before.reached);
     assert_eq!((before.leaked.blocks, before.unsure.blocks), (0, 0));
 }
 
@@ -178,6 +182,43 @@ fn bytes_that_are_no_value_are_found_on_their_way() {
         "root.shapes[2].Boxed.0",
         "not a `bool`",
     );
+}
+
+#[test]
+fn maps_are_taken_apart_by_either_face() {
+    let _alone = alone();
+    let fault = |place: fn(&World<P>) -> *const u8,
+                 bytes: &[u8],
+                 kind: FaultKind,
+                 paths: &[&str],
+                 detail: &str,
+                 blocks: u64| {
+        damaged(place, bytes, |_, report| {
+            one_fault(&report, kind, paths, detail);
+            assert_eq!((report.leaked.blocks, report.unsure.blocks), (0, blocks), "{detail}");
+        });
+    };
+    fn hash(world: &World<P>) -> *const u8 {
+        (&raw const world.hash).cast()
+    }
+    fn ordered(world: &World<P>) -> *const u8 {
+        (&raw const *world.ordered.borrow()).cast()
+    }
+    fn value(world: &World<P>) -> *const u8 {
+        (&raw const world.ordered.borrow()[&20]).cast()
+    }
+    use FaultKind::{Counts, Pointer, Value};
+    fault(hash, &[0; 8], Value, &["root.hash"], "entries and no block", 3);
+    fault(hash, &[8], Pointer, &["root.hash"], "", 3);
+    fault(|world| hash(world).wrapping_add(8), &[3], Value, &["root.hash"], "no power of two", 3);
+    fault(|world| hash(world).wrapping_add(16), &[2], Value, &["root.hash"], "2 entries and 6 free places", 0);
+    fault(|world| (&raw const *world.hash["sun"]).cast(), &[2], Value, &["root.hash[0].value"], "not a `bool`", 0);
+    fault(ordered, &[0; 8], Value, &["root.ordered"], "an ordered map of 50 entries has 0", 55);
+    fault(|world| ordered(world).wrapping_add(8), &[51], Value, &["root.ordered"], "51 entries has 50", 0);
+    fault(value, &[0xff; 8], Pointer, &["root.ordered[1][5].value"], "outside the heap", 1);
+    let counts = |world: &World<P>| (&raw const *world.ordered.borrow()[&29]).cast::<u8>().wrapping_sub(16);
+    let kind = Counts { stored: (3, 0), found: (1, 0) };
+    fault(counts, &[3], kind, &["root.ordered[1].value"], "3 strong", 0);
 }
 
 #[test]

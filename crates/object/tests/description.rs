@@ -7,7 +7,8 @@ mod common;
 use common::{description, store};
 use everbyte_object::layout::{HEADER, Header, fingerprint};
 use everbyte_object::{
-    MemPool, PCell, POnceCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, UntypedPool, VCell, pool,
+    MemPool, PBTreeMap, PCell, PHashMap, POnceCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, UntypedPool,
+    VCell, pool,
 };
 use everbyte_store::Store;
 use zerocopy::IntoBytes;
@@ -27,6 +28,8 @@ struct Everything<P: MemPool> {
     list: PRefCell<PVec<Parc<Wide<P>, P>, P>, P>,
     volatile: VCell<u32, P>,
     mine: mine::Pbox<char>,
+    hash: PHashMap<u16, Pbox<u8, P>, P>,
+    ordered: PBTreeMap<u128, C, P>,
 }
 
 #[derive(PSafe)]
@@ -62,10 +65,10 @@ mod mine {
 
 const TEXT: &str = "\
 root Everything
-Everything 224 8 { word: Option<Pbox<u8>> @0; text: Option<PString> @8; twice: Option<Option<Pbox<u8>>> @40; \
+Everything 288 8 { word: Option<Pbox<u8>> @0; text: Option<PString> @8; twice: Option<Option<Pbox<u8>>> @40; \
 pair: Option<(u64, Pbox<u8>)> @56; either: Option<(Pbox<u8>, Pbox<u8>)> @72; flag: Option<bool> @88; \
 shape: Option<Shape> @96; once: POnceCell<Option<u16>> @136; cells: [PCell<Option<C>>; 2] @144; \
-list: PRefCell<PVec<Parc<Wide>>> @176; volatile: VCell<4 4> @200; mine: Pbox<char>#2 @216 }
+list: PRefCell<PVec<Parc<Wide>>> @176; volatile: VCell<4 4> @200; mine: Pbox<char>#2 @216; hash: PHashMap<u16, Pbox<u8>> @224; ordered: PBTreeMap<u128, C> @272 }
 Option<Pbox<u8>> 8 8 u64 { None = 0; Some = else; Some.0: Pbox<u8> @0 }
 Option<PString> 32 8 u8 { None = 0; Some = 1; Some.0: PString @8 }
 Option<Option<Pbox<u8>>> 16 8 u8 { None = 0; Some = 1; Some.0: Option<Pbox<u8>> @8 }
@@ -83,6 +86,12 @@ Option<C> 16 8 u32 { None = 2; Some = else; Some.0: C @0 }
 Wide 24 8 u16 { Small = 0; Small.0: u8 @8; Pointer = 1; Pointer.0: u8 @8; Pointer.1: Pbox<u8> @16 }
 PVec<Parc<Wide>> 24 8
 Pbox<char>#2 4 4 { 0: char @0 }
+PHashMap<u16, Pbox<u8>> 48 8
+PHashMap<u16, Pbox<u8>>::Entry 16 8 { key: u16 @0; value: Pbox<u8> @8 }
+PBTreeMap<u128, C> 16 8
+PBTreeMap<u128, C>::Entry 32 16 { key: u128 @0; value: C @16 }
+PBTreeMap<u128, C>::Node 304 16 { len: u32 @0; level: u32 @4; entries: [PBTreeMap<u128, C>::Entry; 7] @16; \
+edges: [u64; 8] @240 }
 ";
 
 fn header(store: &Store, name: &str) -> (u64, Header) {
@@ -107,6 +116,8 @@ fn a_description_says_where_everything_lies() {
         list: PRefCell::new(PVec::new()),
         volatile: VCell::new(),
         mine: mine::Pbox('x'),
+        hash: PHashMap::new(),
+        ordered: PBTreeMap::new(),
     });
     drop(all.unwrap());
     assert_eq!(description(&store, "all"), TEXT);
@@ -128,11 +139,11 @@ Boxed.0: Pbox<u8> @8; Boxed.1: u32 @16 }
 Option<Shape> 40 8
 ";
 
-/// Lets a pool be one of format 1.
-fn make_old(store: &Store, name: &str, text: &str) {
+/// Lets a pool be one of an older format.
+fn make_old(store: &Store, name: &str, format: u32, text: &str) {
     let (at, mut header) = header(store, name);
     store.media().write(at - HEADER + header.schema, text.as_bytes());
-    (header.format, header.schema_len, header.fingerprint) = (1, text.len() as u64, fingerprint(text));
+    (header.format, header.schema_len, header.fingerprint) = (format, text.len() as u64, fingerprint(text));
     header.checksum = header.sum();
     header.root_checksum = header.root_sum();
     store.media().write(at, header.as_bytes());
@@ -146,7 +157,7 @@ fn a_pool_of_format_1_opens() {
     old.tx(|j, old| *old.shape.borrow_mut(j) = Some(Shape::Named { name: PString::from_str("old", j), short: 7 }))
         .unwrap();
     drop(old);
-    make_old(&store, "old", OLD);
+    make_old(&store, "old", 1, OLD);
     let old = P::open::<Old<P>>(&store, "old").unwrap();
     assert!(matches!(&*old.shape.borrow(), Some(Shape::Named { name, short: 7 }) if **name == *"old"));
     assert_eq!(old.check().unwrap(), []);
@@ -157,7 +168,29 @@ fn a_pool_of_format_1_opens() {
     assert_eq!((report.unsure.blocks, report.leaked.blocks, report.is_clean()), (1, 0, true));
     let error = P::open::<Everything<P>>(&store, "old").unwrap_err().to_string();
     assert!(error.contains("its root is `Old`, the program's is `Everything`"), "{error}");
-    make_old(&store, "old", &OLD.replace("Named.short: u16", "Named.short: u32"));
+    make_old(&store, "old", 1, &OLD.replace("Named.short: u16", "Named.short: u32"));
     let error = P::open::<Old<P>>(&store, "old").unwrap_err().to_string();
     assert!(error.contains("field `Named.short` of `Shape` is `u32 @32` in the pool and `u16 @32`"), "{error}");
+}
+
+type Prices<P> = PRefCell<PHashMap<u64, Pbox<u64, P>, P>, P>;
+
+/// As the second format had it: no word on entries and nodes.
+#[test]
+fn a_pool_of_format_2_opens() {
+    pool!(P);
+    let store = store();
+    let prices = P::create::<Prices<P>>(&store, "old", |j| {
+        PRefCell::new(PHashMap::from_iter((0..20).map(|key| (key, Pbox::new(key, j))), j))
+    });
+    drop(prices.unwrap());
+    let text = description(&store, "old");
+    let old: Vec<&str> = text.lines().filter(|line| !line.contains("::Entry")).collect();
+    make_old(&store, "old", 2, &(old.join("\n") + "\n"));
+    let prices = P::open::<Prices<P>>(&store, "old").unwrap();
+    assert_eq!((prices.borrow().len(), prices.check().unwrap()), (20, vec![]));
+    drop(prices);
+    let report = UntypedPool::open(&store, "old").unwrap().examine(&|_| ());
+    assert_eq!(report.unread, [("PHashMap<u64, Pbox<u64>>".to_string(), 1)]);
+    assert_eq!((report.unsure.blocks, report.leaked.blocks, report.is_clean()), (1 + 20, 0, true));
 }

@@ -19,6 +19,7 @@ mod path;
 mod persist;
 
 pub use iter::{Iter, Range};
+pub(crate) use node::MOST_CAP;
 
 use crate::map::map;
 use iter::Places;

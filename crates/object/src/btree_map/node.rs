@@ -20,7 +20,7 @@ use std::ptr;
 /// Cache lines that a leaf may fill, unless that is too little for [`LEAST_CAP`] entries.
 const LINES: usize = 4;
 const LEAST_CAP: usize = 5;
-const MOST_CAP: usize = 31;
+pub(crate) const MOST_CAP: usize = 31;
 
 /// A node of a map. Whoever has one has borrowed the map: to read, or mutably where the node is changed.
 pub(super) struct Node<K, V, P> {

@@ -46,8 +46,11 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PBTreeMap<K, V, P
     const NICHE: Niche = Niche::None;
 
     fn describe(schema: &mut Schema) -> TypeName {
-        let (key, value) = (K::describe(schema), V::describe(schema));
-        schema.define::<Self, P>(format!("PBTreeMap<{key}, {value}>").into(), |_| Shape::opaque::<Self>())
+        schema.map::<Self, K, V, P>("PBTreeMap", |schema, name| {
+            let align = align_of::<Entry<K, V>>().max(8);
+            let node = Shape::of_node(&Node::<K, V, P>::SHAPE, align, &format!("{name}::Entry"));
+            schema.part(format!("{name}::Node"), node);
+        })
     }
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {

@@ -5,10 +5,14 @@
 //! when that is taken off again, and so have all maps that were met meanwhile. Thus one list of trees, the innermost last,
 //! is enough to count what they hold.
 
+use crate::btree_map::MOST_CAP;
 use crate::deep::report::FaultKind;
 use crate::deep::walk::{Held, Owner, TURN, Visit, Walk};
 use crate::hash_map::tags;
 use std::ops::Range;
+
+/// Bytes of a node before its entries.
+const HEAD: u64 = 8;
 
 /// Where everything lies in the nodes of an ordered map.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +28,18 @@ pub(crate) struct NodeShape {
 }
 
 impl NodeShape {
+    /// What a description says, if that can be.
+    pub(crate) fn new(entries: u64, size: u64, most: u64, edges: u64) -> Option<NodeShape> {
+        let shape = NodeShape { entries, size, most, edges };
+        let fits = entries >= HEAD && (1..=MOST_CAP as u64).contains(&most) && shape.leaf() <= edges;
+        fits.then_some(shape)
+    }
+
     fn leaf(&self) -> u64 {
         self.most.saturating_mul(self.size).saturating_add(self.entries)
     }
 
-    fn inner(&self) -> u64 {
+    pub(crate) fn inner(&self) -> u64 {
         self.most.saturating_add(1).saturating_mul(8).saturating_add(self.edges)
     }
 }

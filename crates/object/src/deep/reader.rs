@@ -82,6 +82,11 @@ impl<'w> Reader<'w> {
                 let words = self.words(at);
                 self.walk.vector(at, words, 1, Held::Text(words[1]), What::Value(id));
             }
+            Kind::Table(entry) => {
+                let size = self.types.get(*entry).size.expect("an entry has a line");
+                self.walk.table(at, size, What::Value(*entry));
+            }
+            Kind::Tree(entry, shape) => self.walk.tree(at, *shape, What::Value(*entry)),
             Kind::Opaque => {
                 let rest = || self.walk.heap.size_of(at).unwrap_or(0); // a block of what nobody knows
                 self.walk.unread(of.name, at, of.size.unwrap_or_else(rest));

@@ -7,6 +7,7 @@
 //!   TYPES-1  Values hold each other without a cycle and to a bounded depth, and fields of a value do not overlap: looking
 //!            at a value costs no more than its bytes, and no deep stack.
 
+use crate::deep::maps::NodeShape;
 use crate::deep::reader::What;
 use crate::described::{Described, Line};
 use std::collections::HashMap;
@@ -48,6 +49,10 @@ pub(crate) enum Kind<'d> {
     Vector(Id),
     /// A [`Kind::Vector`] of bytes that are text.
     Text,
+    /// A hash map with such entries.
+    Table(Id),
+    /// An ordered map with such entries in nodes of a shape.
+    Tree(Id, NodeShape),
     /// Nobody can take it apart.
     Opaque,
 }
@@ -139,7 +144,8 @@ impl<'d> Types<'d> {
         if let State::Named = self.all[id.0].1 {
             self.all[id.0].1 = State::Busy;
             let made = if depth < DEPTH && name.len() <= NAME { self.make(name, depth) } else { None };
-            let (size, kind) = made.unwrap_or((None, Kind::Opaque));
+            let size = || self.described.line(name).map(|line| line.size as u64);
+            let (size, kind) = made.unwrap_or_else(|| (size(), Kind::Opaque));
             let (has_pointers, is_worth) = self.worth(&kind);
             self.all[id.0].1 = State::Ready(Type { name, size, kind, has_pointers, is_worth });
         }
@@ -195,6 +201,9 @@ impl<'d> Types<'d> {
         let (head, inner) = line.name.strip_suffix('>')?.split_once('<')?;
         match (head, line.size) {
             ("PVec", 24) => Some(Kind::Vector(self.named(inner))),
+            // Formats 1 and 2 said no more.
+            ("PHashMap", 48) => Some(Kind::Table(self.entry(line)?)),
+            ("PBTreeMap", 16) => Some(Kind::Tree(self.entry(line)?, self.node(line)?)),
             // Format 1 said no more; of a pointer no more is needed.
             ("Option", 8) if is_pointer(inner) => {
                 let some = Field { label: "", of: self.value(inner, depth + 1), at: 0 };
@@ -204,6 +213,22 @@ impl<'d> Types<'d> {
             }
             _ => None,
         }
+    }
+
+    /// The entries of the map that a line describes.
+    fn entry(&mut self, map: &Line) -> Option<Id> {
+        let line = self.described.line(&format!("{}::Entry", map.name))?;
+        Some(self.named(&line.name))
+    }
+
+    /// The nodes of the ordered map that a line describes.
+    fn node(&self, map: &Line) -> Option<NodeShape> {
+        let line = |part: &str| self.described.line(&format!("{}::{part}", map.name));
+        let (entry, node) = (line("Entry")?, line("Node")?);
+        let field = |label: &str| node.fields.iter().find(|field| field.label == label);
+        let (entries, edges) = (field("entries")?, field("edges")?);
+        let most = entries.of.strip_suffix(']')?.rsplit_once("; ")?.1.parse().ok()?;
+        NodeShape::new(entries.offset as u64, entry.size as u64, most, edges.offset as u64)
     }
 
     /// Fields called `prefix` and more, if they have room beside each other.
@@ -284,7 +309,8 @@ impl<'d> Types<'d> {
                 let fields = variants.iter().flat_map(|variant| &variant.fields);
                 (all(&mut fields.map(|field| field.of)).0, true)
             }
-            Kind::Owned(_) | Kind::Counted(..) | Kind::Vector(_) | Kind::Text | Kind::Opaque => (true, true),
+            Kind::Owned(_) | Kind::Counted(..) | Kind::Opaque => (true, true),
+            Kind::Vector(_) | Kind::Text | Kind::Table(_) | Kind::Tree(..) => (true, true),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a [`PHashMap`] is as an object of a pool: dropped, described, traced.
 
 use super::PHashMap;
-use crate::schema::{Schema, Shape, TypeName};
+use crate::schema::{Schema, TypeName};
 use crate::{MemPool, Niche, PSafe, Tracer, running};
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PHashMap<K, V, P> {
@@ -28,8 +28,7 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PHashMap<K, V, P>
     const NICHE: Niche = Niche::None;
 
     fn describe(schema: &mut Schema) -> TypeName {
-        let (key, value) = (K::describe(schema), V::describe(schema));
-        schema.define::<Self, P>(format!("PHashMap<{key}, {value}>").into(), |_| Shape::opaque::<Self>())
+        schema.map::<Self, K, V, P>("PHashMap", |_, _| ())
     }
 
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
