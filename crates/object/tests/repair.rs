@@ -4,8 +4,8 @@ mod common;
 
 use common::store;
 use everbyte_object::{
-    Error, FaultKind, Journal, MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, RepairPlan, Root, UntypedPool, pool,
-    prc,
+    Error, FaultKind, Journal, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PVec, Pbox, Pool, Prc, RepairPlan, Root,
+    UntypedPool, pool, prc,
 };
 use everbyte_store::Store;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -259,6 +259,46 @@ fn damage_and_double_owners_are_refused_wholly() {
     refused(prime + node, 0, "1 strong pointers to a value that was dropped");
     repair(&store, false);
     whole(&store);
+}
+
+#[derive(PSafe)]
+#[repr(C)]
+struct Maps<P: MemPool> {
+    hashed: PRefCell<PHashMap<u64, Pbox<u64, P>, P>, P>,
+    sorted: PRefCell<PBTreeMap<u64, Pbox<u64, P>, P>, P>,
+}
+
+/// Whatever the description says of maps.
+#[test]
+fn what_maps_hold_is_never_freed() {
+    pool!(M);
+    let store = store();
+    let maps =
+        M::create::<Maps<M>>(&store, "maps", |_| Maps { hashed: PRefCell::default(), sorted: PRefCell::default() });
+    let mut maps = maps.unwrap();
+    maps.tx(|j, maps| {
+        for key in 0..100 {
+            maps.hashed.borrow_mut(j).insert(key, Pbox::new(key, j), j);
+            maps.sorted.borrow_mut(j).insert(key, Pbox::new(key, j), j);
+        }
+        std::mem::forget(Pbox::new(1u64, j));
+    })
+    .unwrap();
+    let before = maps.examine(&|_| ()).unwrap();
+    drop(maps);
+    let mut pool = UntypedPool::open(&store, "maps").unwrap();
+    match pool.plan_repair(&|_| ()) {
+        Ok(plan) => assert_eq!(pool.repair(plan.token(), &|_| ()).unwrap().leaks().count(), 1),
+        Err(error) => assert!(error.to_string().contains("does not tell what values of"), "{error}"),
+    }
+    drop(pool);
+    maps = M::open::<Maps<M>>(&store, "maps").unwrap();
+    let token = maps.plan_repair(&|_| ()).unwrap().token();
+    maps.repair(token, &|_| ()).unwrap();
+    let after = maps.examine(&|_| ()).unwrap();
+    assert!(after.is_clean() && after.reached == before.reached, "{after:?}");
+    let (hashed, sorted) = (maps.hashed.borrow(), maps.sorted.borrow());
+    assert!((0..100).all(|key| [hashed.get(&key), sorted.get(&key)].iter().all(|found| **found.unwrap() == key)));
 }
 
 type Two<P> = (Pbox<u64, P>, Pbox<(u64, u64), P>);

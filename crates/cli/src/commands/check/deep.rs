@@ -66,7 +66,7 @@ fn look(store: &Store, object: &ObjectInfo) -> Look {
             }
         },
         Engine::Cdds | Engine::Hkv => "it is a table, whose own check reads all of it".into(),
-        Engine::Heap => "what its blocks hold only its program knows".into(),
+        Engine::Heap | Engine::None => "what it holds only its program knows".into(),
         engine => format!("this program has no engine `{engine}`"),
     };
     check_object(store, object, &mut findings);
