@@ -87,7 +87,7 @@ pub struct Shape {
     /// Declared maximum, such as 4TiB; costs nothing until used
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub max: Option<u64>,
-    /// Size of the log of backend `file`, such as 64MiB
+    /// What the log of backend `file` may grow to, such as 64MiB
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub log: Option<u64>,
     /// Binds the store to one address in every process, for C and C++ programs that keep plain pointers in it

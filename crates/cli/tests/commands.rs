@@ -29,6 +29,10 @@ fn create_info_and_check_speak_to_people_and_to_programs() {
     assert_eq!(created["max"], 1 << 30);
     let info: Value = serde_json::from_str(&place.good(&["--json", "info", "b.store"])).unwrap();
     assert_eq!((info["max"].as_u64(), info["objects"].as_array().map(Vec::len)), (Some(1 << 30), Some(0)));
+    let file = ["--backend", "file", "--json"];
+    place.good(&[&["create", "c.store", "--max", "1GiB"], &file[..]].concat());
+    let info: Value = serde_json::from_str(&place.good(&[&["info", "c.store"], &file[..]].concat())).unwrap();
+    assert_eq!((info["log_room"].as_u64(), info["log_len"].as_u64()), (Some(16 << 20), Some(256 << 20)));
     let checked: Value = serde_json::from_str(&place.good(&["check", "b.store", "--json"])).unwrap();
     assert_eq!(checked["wrong"], 0);
 }

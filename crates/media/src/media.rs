@@ -52,6 +52,8 @@ pub struct Opened {
     pub log_records: u64,
     /// Bytes of the log that they took.
     pub log_bytes: u64,
+    /// Bytes of the log of backend `file` that were in use; 0 before that backend first opens the store.
+    pub log_room: u64,
     /// Copies of the media head that were torn, by offset. The next head that is written replaces them.
     pub torn_heads: Vec<u64>,
 }
@@ -169,6 +171,14 @@ impl Media {
     /// The declared maximum in bytes.
     pub fn max(&self) -> u64 {
         self.inner.mapping.reserve()
+    }
+
+    /// Bytes of the log of backend `file` that are in use: those that its file has given to it so far.
+    pub fn log_room(&self) -> u64 {
+        match &self.inner.backend {
+            Backend::File(file) => file.log_room(),
+            Backend::Direct(_) | Backend::Sim(_) => self.inner.opened.log_room,
+        }
     }
 
     /// What persistence has cost since the media was opened.

@@ -22,7 +22,7 @@ pub struct Geometry {
     pub len: u64,
     /// Where the `file` backend's log lies, at or above [`HEAD_END`]; multiples of 4096. Backed only when used.
     pub log_at: u64,
-    /// Its size.
+    /// What it may grow to; see [`Options::log_room`].
     pub log_len: u64,
 }
 
@@ -100,7 +100,7 @@ impl Media {
             return Media::resume(Arc::new(FileDisk::new(file)), path, (head, torn), options);
         }
         let (head, opened) = file::replay(&file, path, head)?;
-        Media::map(file, path, (head, Opened { torn_heads: torn, ..opened }), options)
+        Media::map(file, path, (head, Opened { torn_heads: torn, log_room: head.log_room, ..opened }), options)
     }
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
@@ -118,7 +118,7 @@ impl Media {
         let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mapping = Mapping::copy_of_file(file.as_fd(), head.max, len.min(head.max) & !4095);
         let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
-        let opened = Opened { read_only: true, torn_heads: torn, ..pending.opened() };
+        let opened = Opened { read_only: true, torn_heads: torn, log_room: head.log_room, ..pending.opened() };
         pending.put(&mapping);
         // No file: there is nothing that room could be asked of, or that could be synced.
         let direct = Direct {
@@ -218,7 +218,7 @@ impl Media {
         if let Some(found) = &pending {
             found.put(&mapping);
         }
-        let opened = Opened { torn_heads, ..opened };
+        let opened = Opened { torn_heads, log_room: head.log_room, ..opened };
         Media::on_disk_mapped(disk, mapping, path, (head, len, opened), pending.as_ref(), options)
     }
 

@@ -112,8 +112,10 @@ pub struct Options {
     pub flush_on_fail: bool,
     /// Slows `shm` down to a device.
     pub profile: Profile,
-    /// Size of the `file` log of a store being created, in bytes; a multiple of 64 KiB, at most 1 GiB.
+    /// What the `file` log of a store being created may grow to, in bytes; a multiple of 64 KiB, at most 1 GiB.
     pub log_bytes: u64,
+    /// How much of it is backed when `file` first opens the store, in bytes; more when load needs it.
+    pub log_room: u64,
     /// Whether `file` checkpoints in a thread of its own when the log is half full. Where not, the flush that finds
     /// the log full does it.
     pub background: bool,
@@ -131,6 +133,7 @@ impl Default for Options {
             flush_on_fail: false,
             profile: Profile::DRAM,
             log_bytes: 256 << 20,
+            log_room: 16 << 20,
             background: true,
             give_back: true,
         }

@@ -103,8 +103,10 @@ pub struct Info {
     pub max_max: u64,
     /// Bytes of the (sparse) file.
     pub len: u64,
-    /// Bytes of the log of the `file` backend.
+    /// Bytes that the log of the `file` backend may grow to.
     pub log_len: u64,
+    /// Bytes of it that are in use, and on the disk; 0 before that backend first opens the store.
+    pub log_room: u64,
     /// Bytes of clusters that objects have.
     pub backed: u64,
     /// Bytes released and not yet given back to the file system.
@@ -241,6 +243,7 @@ impl Store {
             max_max: inner.space.bitmap().capacity(),
             len: inner.media.len(),
             log_len: inner.superblock().log_len,
+            log_room: inner.media.log_room(),
             backed: backed.sum(),
             waiting: inner.space.waiting(),
             objects: live().count() as u64,

@@ -18,8 +18,9 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
             "",
             json!({
                 "store": args.store, "identity": text::hex(&info.identity), "format": info.format, "backend": info.backend.name(),
-                "max": info.max, "max_max": info.max_max, "binding": info.binding, "len": info.len, "log_len": info.log_len, "backed": info.backed,
-                "opened": info.opened - 1, "slots": info.slots, "recovery": recovery, "objects": objects,
+                "max": info.max, "max_max": info.max_max, "binding": info.binding, "len": info.len, "log_len": info.log_len,
+                "log_room": info.log_room, "backed": info.backed, "opened": info.opened - 1, "slots": info.slots,
+                "recovery": recovery, "objects": objects,
             }),
         )?;
         return Ok(());
@@ -32,7 +33,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         "maximum": text::bytes(info.max),
         "mapped at": info.binding.map_or("any address".into(), |address| format!("{address:#x}, bound")),
         "file length": format!("{} (sparse)", text::bytes(info.len)),
-        "log": text::bytes(info.log_len),
+        "log": format!("{} of at most {}", text::bytes(info.log_room), text::bytes(info.log_len)),
         "used by objects": text::bytes(info.backed),
         "opened": format!("{} times", info.opened - 1),
         "last close": if store.recovery().clean { "in good order" } else { "none: opening it will recover" },

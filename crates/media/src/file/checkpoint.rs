@@ -5,6 +5,7 @@
 //! 3. sync the file
 //! 4. write and sync a head that says `target`
 //! 5. the log up to `target` is free
+//! 6. if the log proves too small, it grows (`room`)
 //!
 //! A page is copied as memory holds it, with stores in it that were never flushed, or flushed after `target`. That is
 //! safe because of the sync in step 2: all that the law wants to survive together with such a store was flushed before
@@ -40,6 +41,8 @@ pub(crate) struct Room {
     pub cleaned: Vec<u64>,
     /// Pages of earlier checkpoints that the one after did not find dirty again: candidates for being given back.
     pub cold: Vec<u64>,
+    /// How far the log is ready to be used; up to its room it always is.
+    pub log_backed: u64,
 }
 
 impl Room {
@@ -89,24 +92,28 @@ impl Shared {
     /// Checkpoints if `wanted` says so once the turn has come.
     pub(crate) fn checkpoint_when(&self, wanted: impl Fn(&Log) -> bool) -> Result<()> {
         let mut room = self.checkpointing.lock();
-        let Room { pages, copies, .. } = &mut *room;
+        let Room { pages, copies, log_backed, .. } = &mut *room;
         self.check_alive()?;
-        let target = {
+        let (target, freed) = {
             let mut log = self.log.lock();
-            while log.is_writing() {
+            while log.writing {
                 self.turn.wait(&mut log);
             }
             if !wanted(&log) {
                 return Ok(());
             }
             log.dirty.take(pages);
-            (log.tail, log.sequence, log.chain)
+            ((log.tail, log.sequence, log.chain), log.tail - log.start)
         };
         let done = if seeded("media-head-before-pages") {
             self.pass(target).and_then(|()| self.write_pages(pages, copies))
         } else {
             self.write_pages(pages, copies).and_then(|()| self.pass(target))
         };
+        let done = done.and_then(|()| {
+            let needed = self.log.lock().should_grow(freed, pages.len() as u64);
+            self.grow_log(log_backed, needed)
+        });
         if done.is_ok() && self.gives_back {
             room.cool();
         }

@@ -16,7 +16,7 @@
 //! Threads: any. Elsewhere: the bytes (`layout`), making room (`checkpoint`), reading it back (`replay`).
 
 use super::batch::Batch;
-use super::dirty::{DirtyPages, LINES_PER_PAGE};
+use super::dirty::{DirtyPages, LINES_PER_PAGE, PAGE};
 use super::layout::{LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR};
 use super::{Pending, Shared};
 use crate::counters::Counter;
@@ -39,8 +39,8 @@ pub(crate) struct Log {
     spare: Option<Batch>,
     /// How many words `open` may come to, by its buffer and by the free part of the log (FILE-2).
     words_max: usize,
-    /// A record is being written (FILE-3).
-    writing: bool,
+    /// A record is being written (FILE-3), or none may be.
+    pub writing: bool,
     /// The sequence that the open batch will carry.
     pub sequence: u64,
     /// Where it will be written. Positions count on; modulo the log's room they are places.
@@ -55,6 +55,8 @@ pub(crate) struct Log {
     /// The head on the medium says that the log is empty, so it must be rewritten before the first record.
     pub clean: bool,
     pub dirty: DirtyPages,
+    /// A flush has found the log full since the room was last looked at.
+    pub starved: bool,
     /// Threads that wait for a record.
     waiting: u32,
     /// How many of them the newest record served: as many will come again, if they are let.
@@ -82,6 +84,7 @@ impl Log {
             incarnation: head.incarnation,
             clean: head.log_clean == 1,
             dirty: DirtyPages::new(head.max),
+            starved: false,
             waiting: 0,
             group: 0,
             gathering: false,
@@ -118,8 +121,11 @@ impl Log {
         self.tail - self.start > self.room / 2
     }
 
-    pub(crate) fn is_writing(&self) -> bool {
-        self.writing
+    /// Whether a checkpoint that freed so much of the log by writing so many pages shows that the log should be larger: it
+    /// was half full at least, and either a flush had to wait, or the pages cost more than the records did.
+    pub(crate) fn should_grow(&mut self, freed: u64, pages: u64) -> bool {
+        let starved = std::mem::take(&mut self.starved);
+        freed > self.room / 2 && (starved || pages * PAGE > freed)
     }
 }
 
@@ -215,6 +221,7 @@ impl Shared {
             let (log, written) = self.write_open(log);
             return written.is_ok().then_some(log);
         }
+        log.starved = true;
         drop(log);
         self.checkpoint_when(|log| !log.admits_line() && log.words_max < log.open.capacity()).ok()?;
         Some(self.log.lock())

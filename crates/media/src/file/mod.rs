@@ -16,6 +16,7 @@ mod keeper;
 mod layout;
 mod log;
 mod replay;
+mod room;
 
 pub use disk::Disk;
 pub(crate) use disk::FileDisk;
@@ -84,6 +85,11 @@ struct Shared {
 }
 
 impl FileBackend {
+    /// Bytes of the log that are in use.
+    pub fn log_room(&self) -> u64 {
+        self.shared.log.lock().room
+    }
+
     /// What a barrier waits for.
     pub fn durability(&self) -> Durability {
         self.shared.durability
@@ -99,7 +105,7 @@ impl FileBackend {
         resumed: Option<&Pending>,
         options: &Options,
     ) -> Result<FileBackend> {
-        prepare_log(&*disk, path, &mut head)?;
+        room::prepare_log(&*disk, path, &mut head, options.log_room)?;
         let fork = ForkMark::new().map_err(|source| Error::Io { action: "map memory", path: path.into(), source })?;
         let interval = match options.durability {
             Durability::Interval(interval) => Some(interval),
@@ -224,32 +230,4 @@ impl Drop for FileBackend {
             let _ = shared.close(); // a failure poisons, and the next opening replays the log
         }
     }
-}
-
-/// Backs the log with blocks of zeros, once in the life of a store, so that a record overwrites blocks in place and
-/// its sync has no file system metadata to carry.
-fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
-    if head.log_ready == 1 {
-        return Ok(());
-    }
-    if head.log_len < LOG_MIN {
-        let detail = format!("its log of {} bytes is too small for backend `file`; use `shm` or `pmem`", head.log_len);
-        return Err(Error::Unsupported { path: path.into(), detail });
-    }
-    let io = |source| Error::Io { action: "allocate the log", path: path.into(), source };
-    disk.allocate(head.log_at, head.log_len).map_err(io)?;
-    let zeros = vec![0; head.log_len.min(1 << 20) as usize];
-    let mut done = 0;
-    while done < head.log_len {
-        let step = (head.log_len - done).min(zeros.len() as u64);
-        disk.write_at(head.log_at + done, &zeros[..step as usize]).map_err(io)?;
-        done += step;
-    }
-    disk.sync().map_err(io)?;
-    head.file_len = disk.len().map_err(io)?.min(head.max);
-    (head.log_ready, head.log_clean) = (1, 1);
-    (head.log_head, head.log_sequence, head.log_chain, head.log_synced) = (0, 1, 0, 1);
-    head.log_room = head.log_len;
-    let (at, bytes) = head.next();
-    disk.write_sync_at(at, bytes).map_err(io)
 }

@@ -3,6 +3,7 @@
 //! forgetting the sentence is found.
 
 mod formats;
+mod growth;
 mod model;
 mod program;
 mod traps;

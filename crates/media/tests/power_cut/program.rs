@@ -15,10 +15,22 @@ pub const MAX: u64 = 128 << 10;
 
 /// A fresh store as it lies on the medium, with its log prepared.
 pub fn fresh() -> Vec<u8> {
+    created(Geometry { max: MAX, len: LEN, log_at: LOG_AT, log_len: LOG_LEN })
+}
+
+/// Where the log of a store lies that may grow: behind the data.
+const GROWING_AT: u64 = 96 << 10;
+
+/// As [`fresh`], with a log that may grow to twice its room.
+pub fn growing() -> Vec<u8> {
+    created(Geometry { max: MAX, len: MAX, log_at: GROWING_AT, log_len: 2 * LOG_LEN })
+}
+
+fn created(geometry: Geometry) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    let geometry = Geometry { max: MAX, len: LEN, log_at: LOG_AT, log_len: LOG_LEN };
-    drop(Media::create(&path, geometry, &options(Durability::Always)).unwrap());
+    let options = Options { log_room: LOG_LEN, ..options(Durability::Always) };
+    drop(Media::create(&path, geometry, &options).unwrap());
     std::fs::read(&path).unwrap()
 }
 
@@ -51,6 +63,8 @@ pub enum Op {
 pub struct Program {
     pub ops: Vec<Op>,
     pub durability: Durability,
+    /// Whether the log may grow.
+    pub grows: bool,
 }
 
 impl Program {
@@ -84,7 +98,12 @@ impl Program {
                 _ => Op::Extend(LEN + random.below(8) * 4096),
             });
         }
-        Program { ops, durability }
+        Program { ops, durability, grows: seed.is_multiple_of(2) }
+    }
+
+    /// The store it begins with.
+    pub fn image(&self) -> Vec<u8> {
+        if self.grows { growing() } else { fresh() }
     }
 
     /// Runs on `disk`, where acknowledged fences are noted; returns the model of each life, as it was at its end.
@@ -155,7 +174,7 @@ impl Program {
 
 /// Runs the program and cuts its power at every point; each image is recovered, checked, and cut again in recovery.
 pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
-    let disk = RecordedDisk::new(&fresh()).unwrap();
+    let disk = RecordedDisk::new(&program.image()).unwrap();
     let told = |detail: String| PowerFailure { point: 0, image: 0, detail, replay: format!("seed {seed} of {test}") };
     let lives = program.run(&disk).map_err(|error| told(format!("without a power cut: {error}")))?;
     let cut = PowerCut::new(test).seed(seed).images_per_point(16);

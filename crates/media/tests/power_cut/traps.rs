@@ -11,17 +11,17 @@ const B: u64 = DATA + 4096;
 
 /// Explores a program, which must pass, and with the bug, which must be found.
 fn check(trap: &str, bug: &'static str, durability: Durability, ops: &[Op]) {
-    let program = Program { ops: ops.to_vec(), durability };
+    let program = Program { ops: ops.to_vec(), durability, grows: false };
     finds(bug, || explore(trap, &program, 1));
 }
 
-fn finds(bug: &'static str, explore: impl Fn() -> Result<PowerReport, PowerFailure>) {
+pub fn finds(bug: &'static str, explore: impl Fn() -> Result<PowerReport, PowerFailure>) {
     explore().unwrap_or_else(|failure| panic!("{failure}"));
     let found = museum::with(bug, &explore);
     println!("{bug}: {}", found.expect_err("the seeded bug was not found").detail);
 }
 
-fn settle(media: &Media, at: u64, value: u64) {
+pub fn settle(media: &Media, at: u64, value: u64) {
     let _section = media.section();
     media.store(at, value);
     media.flush(at, 8);
@@ -228,7 +228,7 @@ fn the_nth_write_and_sync_fail() {
     let ops =
         [Store(A), Flush(A, 8), Barrier, Store(A), Flush(A, 8), Fence, Store(B), Flush(B, 8), Barrier, Checkpoint];
     let ops = [&ops[..], &[Store(B), Flush(B, 8), Fence, Store(A), Flush(A, 8), Barrier, Close]].concat();
-    let program = Program { ops, durability: Durability::Always };
+    let program = Program { ops, durability: Durability::Always, grows: false };
     for call in [DiskCall::Write, DiskCall::Sync] {
         for nth in 0.. {
             let disk = RecordedDisk::new(&fresh()).unwrap();
