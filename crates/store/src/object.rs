@@ -278,8 +278,11 @@ impl Object {
         let space = self.store().space();
         let _gate = self.store().backing_gate();
         let holes = space.bitmap().runs(self.media(), range, false);
-        for hole in &holes {
-            space.reserve(hole)?;
+        for (reserved, hole) in holes.iter().enumerate() {
+            if let Err(error) = space.reserve(hole) {
+                holes[..reserved].iter().for_each(|hole| space.forget(hole.clone())); // nobody will use their room
+                return Err(error.into());
+            }
         }
         if zeroed {
             holes.iter().for_each(|hole| space.prepare(hole));

@@ -4,7 +4,7 @@ mod common;
 
 use common::copy_sparsely;
 use everbyte_media::{BackendChoice, Media, Options};
-use everbyte_sim::{FaultReport, Image, fault_loop};
+use everbyte_sim::{DiskCall, FaultReport, Image, RecordedDisk, fault_loop};
 use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, ObjectOptions, Store};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -64,6 +64,29 @@ fn a_full_disk_and_a_failed_sync_are_errors_that_lose_nothing() {
         if kept == 77 && findings.is_empty() { Ok(()) } else { Err(format!("root {kept}, {findings:?}")) }
     });
     assert!(report.allocations >= 3 && report.barriers >= 4, "{report:?}");
+}
+
+/// Two holes are to be backed and the disk has room for one: an error, and that room goes back to the disk.
+#[test]
+fn room_that_was_asked_for_in_vain_is_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.store");
+    create(&path, BackendChoice::File, 4 << 20).close().unwrap();
+    let disk = RecordedDisk::new(&fs::read(&path).unwrap()).unwrap();
+    let store = Store::attach(Media::open_disk(disk.clone(), &path, &options(BackendChoice::File)).unwrap()).unwrap();
+    let object = store.create_object("o", span(8), |object| object.grow(5 * CLUSTER).map(drop)).unwrap();
+    let at = object.prime() + CLUSTER;
+    for hole in [at, at + 2 * CLUSTER] {
+        object.release(hole..hole + CLUSTER).unwrap();
+    }
+    assert_eq!(store.trim().unwrap(), 2 * CLUSTER);
+    const ENOSPC: i32 = 28;
+    disk.fail(DiskCall::Allocate, 1, ENOSPC);
+    assert!(matches!(object.back(at..at + 3 * CLUSTER), Err(Error::OutOfSpace { .. })));
+    disk.heal();
+    assert_eq!((object.holes().len(), store.info().waiting), (2, CLUSTER));
+    object.back(at..at + 3 * CLUSTER).unwrap();
+    assert_eq!((object.holes().len(), store.check()), (0, vec![]));
 }
 
 /// A tmpfs of its own, where the process may mount one.
