@@ -64,10 +64,13 @@ impl Inner {
     pub(crate) fn back_released(&self, pool: &mut Pool, count: u32) -> Result<bool> {
         let needed = count.next_multiple_of(CLUSTER_PAGES);
         let ahead = needed.max(BACK_AHEAD * CLUSTER_PAGES);
-        let taken = pool.released.take(ahead).map(|first| (first, ahead));
-        let Some((first, count)) = taken.or_else(|| pool.released.take(needed).map(|first| (first, needed))) else {
-            return Ok(false);
-        };
+        // A disk that has no room for some more may have it for what is needed.
+        Ok(self.back_run(pool, ahead)? || ahead > needed && self.back_run(pool, needed)?)
+    }
+
+    /// Backs so many adjacent released pages. `false`: there are not so many, or the disk has no room for them.
+    fn back_run(&self, pool: &mut Pool, count: u32) -> Result<bool> {
+        let Some(first) = pool.released.take(count) else { return Ok(false) };
         if !seeded("heap-released-handed-out")
             && let Err(error) = self.object.back_as_is(self.bytes_of(first..first + count))
         {

@@ -360,3 +360,31 @@ fn what_is_freed_goes_back_to_the_file_system() {
         store.close().unwrap();
     }
 }
+
+/// Released clusters are backed some at a time; a disk that has room for one of them gives that one.
+#[test]
+fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
+    use everbyte_media::BackendChoice;
+    use everbyte_sim::{DiskCall, RecordedDisk};
+    use everbyte_store::CreateOptions;
+    const EDQUOT: i32 = 122; // as a full disk, but the next call is answered again
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let media = Options { backend: BackendChoice::File, log_bytes: 1 << 20, background: false, ..Options::default() };
+    let create = CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() };
+    Store::create(&path, &create).unwrap().close().unwrap();
+    let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
+    let store = Store::attach(Media::open_disk(disk.clone(), &path, &media).unwrap()).unwrap();
+    let heap = common::heap_in(&store, 32 << 20);
+    let blocks: Vec<u64> = (0..160).map(|_| allocate(&heap, 60_000)).collect();
+    blocks.iter().for_each(|&at| free(&heap, at));
+    assert!(heap.usage().unwrap().released > 64);
+    let (backed, calls) = (heap.object().backed(), disk.calls(DiskCall::Allocate));
+    disk.fail(DiskCall::Allocate, 0, EDQUOT);
+    while disk.calls(DiskCall::Allocate) == calls {
+        allocate(&heap, 60_000);
+    }
+    assert_eq!(disk.calls(DiskCall::Allocate), calls + 2, "sixteen clusters were refused, and one was not");
+    assert_eq!(heap.object().backed(), backed, "the heap has not grown");
+    store.media().clone().abandon();
+}
