@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use common::{Client, Random, Reply, command};
@@ -108,6 +108,49 @@ fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
         assert!(value == b"before" || number == 1 && value == b"after", "k{number}");
     }
     assert!(kv.check().is_empty());
+}
+
+/// Six clients write at once, each in flights with some of the others, when the disk fails: each hears OK for what is there, then an
+/// error or the end of its connection, and never OK again.
+#[test]
+fn clients_in_flight_hear_the_truth_when_the_disk_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (disk, address, _, thread) = start(&path);
+    let acked: [AtomicU64; 6] = Default::default();
+    std::thread::scope(|scope| {
+        for (number, acked) in acked.iter().enumerate() {
+            let disk = &disk;
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                for value in 1_u64.. {
+                    // The disk fails in the midst of the others' flights.
+                    if number == 0 && value == 200 {
+                        disk.broken.store(true, Ordering::SeqCst);
+                    }
+                    let (said, ended) = client.exchange(&command(&["SET", &number.to_string(), &value.to_string()]));
+                    if !said.starts_with(b"+OK\r\n") {
+                        let text = String::from_utf8_lossy(&said);
+                        assert!(ended && text.is_empty() || text.starts_with("-ERR store: "), "{text}");
+                        assert!(!client.exchange(&command(&["SET", "x", "1"])).0.starts_with(b"+OK"));
+                        return;
+                    }
+                    acked.store(value, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert!(matches!(thread.join().unwrap(), Err(Error::Store { .. })));
+    drop(disk);
+    let kv = Kv::open(&Store::open(&path, &media()).unwrap(), "kv").unwrap();
+    for (number, acked) in acked.iter().enumerate() {
+        let found = kv
+            .get(number.to_string().as_bytes())
+            .unwrap()
+            .map_or(0, |value| String::from_utf8(value).unwrap().parse::<u64>().unwrap());
+        let acked = acked.load(Ordering::SeqCst);
+        assert!((acked..=acked + 1).contains(&found), "client {number} was told {acked}, {found} found");
+    }
 }
 
 /// A full disk refuses what does not fit, says so, changes nothing by it, and takes what fits, deletions above all. What was
