@@ -92,7 +92,11 @@ pub(super) fn verify(setup: &Setup, store: &Store) -> Result<u64, String> {
         // The last step of this guest that is certain, and the one that may have been under way.
         let steps = |count: u64| (0..count / EVERY).rev().find(|step| step % GUESTS == which);
         let there = |step: Option<u64>| step.is_some_and(|step| step / GUESTS % 3 != 2);
-        let found = store.object(&guest(which)).is_ok();
+        let found = match store.object(&guest(which)) {
+            Ok(_) => true,
+            Err(Error::NotFound { .. }) => false,
+            Err(error) => return Err(text(error)), // damage is not absence
+        };
         if found != there(steps(count)) && found != there(steps(count + 1)) {
             return Err(format!("SUITE-2: after {count} batches object `{}` is {found}", guest(which)));
         }
