@@ -49,6 +49,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kv", what: "heap and tree of a key-value store", run: targets::kv::run, seeds: patch::seeds },
     Target { name: "journal", what: "a lane of the undo journal", run: targets::journal::run, seeds: patch::seeds },
     Target {
+        name: "object",
+        what: "blocks and description of a typed pool: the deep check with and without its program",
+        run: targets::object::run,
+        seeds: targets::object::seeds,
+    },
+    Target {
         name: "words",
         what: "a word log of either form, used on after its recovery",
         run: targets::words::run,

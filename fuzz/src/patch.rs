@@ -8,7 +8,7 @@ use everbyte_store::{FormatOptions, Store};
 /// Bit 0 of the first byte of an input: put the checksums right after patching.
 pub const RESEAL: u8 = 1;
 /// Bytes of one patch: what to do, where, with which value.
-const PATCH: usize = 13;
+pub const PATCH: usize = 13;
 
 /// A good image and what is interesting in it.
 pub struct Image {

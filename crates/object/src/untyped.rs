@@ -57,7 +57,7 @@ impl UntypedPool {
         let undo = &self.inner.undo;
         let described = Described::parse(&self.description).unwrap_or_default();
         let (types, root) = Types::new(&described);
-        let own = [self.inner.object.prime() + self.header.schema, undo.lanes_at()];
+        let own = [self.inner.object.prime().saturating_add(self.header.schema), undo.lanes_at()];
         let mut report = deep::examine(undo.heap(), &own, undo.check(None), progress, |walk| {
             Reader { walk: walk.without(given_up), types: &types }.run(root, self.header.root)
         });

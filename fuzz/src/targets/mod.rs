@@ -3,5 +3,6 @@
 pub mod file;
 pub mod journal;
 pub mod kv;
+pub mod object;
 pub mod store;
 pub mod words;

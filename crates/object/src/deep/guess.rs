@@ -18,7 +18,7 @@ pub(crate) fn name_leaks(report: &mut Report, heap: &Heap, types: &Types<'_>) {
     let leaks = report.unreached.iter().filter(|(_, is_leaked)| *is_leaked).take(MOST);
     let likes = leaks.map(|(block, _)| {
         let fitting = types.targets().filter(|(_, what)| fits(block, *what, heap, types));
-        (block.at, fitting.map(|(name, _)| name).collect::<Vec<_>>())
+        (block.at, fitting.map(|(name, _)| name).take(FITTING + 1).collect::<Vec<_>>())
     });
     report.likes = likes.filter(|(_, likes)| (1..=FITTING).contains(&likes.len())).collect();
 }

@@ -9,7 +9,7 @@
 
 use crate::deep::maps::NodeShape;
 use crate::deep::reader::What;
-use crate::described::{Described, Line};
+use crate::described::{Described, Line, Place};
 use std::collections::HashMap;
 
 /// A type, by number.
@@ -146,7 +146,7 @@ impl<'d> Types<'d> {
             let made = if depth < DEPTH && name.len() <= NAME { self.make(name, depth) } else { None };
             let size = || self.described.line(name).map(|line| line.size as u64);
             let (size, kind) = made.unwrap_or_else(|| (size(), Kind::Opaque));
-            let (has_pointers, is_worth) = self.worth(&kind);
+            let (has_pointers, is_worth) = if size == Some(0) { (false, false) } else { self.worth(&kind) };
             self.all[id.0].1 = State::Ready(Type { name, size, kind, has_pointers, is_worth });
         }
         id
@@ -196,7 +196,7 @@ impl<'d> Types<'d> {
             return self.variants(line, tag, depth);
         }
         if !line.fields.is_empty() {
-            return Some(Kind::Fields(self.fields(line, "", depth)?));
+            return Some(Kind::Fields(self.fields(&line.fields, line.size, depth)?));
         }
         let (head, inner) = line.name.strip_suffix('>')?.split_once('<')?;
         match (head, line.size) {
@@ -231,10 +231,15 @@ impl<'d> Types<'d> {
         NodeShape::new(entries.offset as u64, entry.size as u64, most, edges.offset as u64)
     }
 
-    /// Fields called `prefix` and more, if they have room beside each other.
-    fn fields(&mut self, line: &'d Line, prefix: &str, depth: u32) -> Option<Vec<Field<'d>>> {
+    /// Fields at these places, if they have room beside each other in a value of `room` bytes.
+    fn fields(
+        &mut self,
+        places: impl IntoIterator<Item = &'d Place>,
+        room: usize,
+        depth: u32,
+    ) -> Option<Vec<Field<'d>>> {
         let mut fields = Vec::new();
-        for place in line.fields.iter().filter(|place| place.label.starts_with(prefix)) {
+        for place in places {
             let of = self.value(&place.of, depth + 1);
             fields.push(Field { label: &place.label, of, at: place.offset as u64 });
         }
@@ -245,14 +250,19 @@ impl<'d> Types<'d> {
         }
         places.sort_unstable();
         let fits = places.is_sorted_by(|one, other| one.1 <= other.0 || one.0 == one.1);
-        (fits && places.iter().all(|place| place.1 <= line.size as u64)).then_some(fields)
+        (fits && places.iter().all(|place| place.1 <= room as u64)).then_some(fields)
     }
 
     fn variants(&mut self, line: &'d Line, tag: Option<Tag>, depth: u32) -> Option<Kind<'d>> {
         let is_option = line.name.starts_with("Option<");
+        let mut places = HashMap::<_, Vec<_>>::new();
+        for place in &line.fields {
+            places.entry(place.label.split('.').next()).or_default().push(place);
+        }
         let mut variants = Vec::new();
         for (name, value) in &line.variants {
-            let mut fields = self.fields(line, &format!("{name}."), depth)?;
+            let places = places.remove(&Some(name.as_str())).unwrap_or_default();
+            let mut fields = self.fields(places, line.size, depth)?;
             if is_option {
                 fields.iter_mut().for_each(|field| field.label = ""); // a path goes through without a word
             }
