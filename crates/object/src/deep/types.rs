@@ -348,3 +348,43 @@ fn plain(name: &str) -> Option<(u64, Kind<'static>)> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TYPES-1: however many a type says it holds.
+    #[test]
+    fn what_has_no_bytes_is_not_looked_at() {
+        let text = "root A\nA 32 8 { none: [[PString; 0]; 1000000000000] @0; more: PVec<[bool; 0]> @8 }\nPVec<[bool; 0]> 24 8\n";
+        let described = Described::parse(text).unwrap();
+        let (types, root) = Types::new(&described);
+        let Kind::Fields(fields) = &types.get(root).kind else { panic!("{:?}", types.get(root)) };
+        let Kind::Vector(of) = types.get(fields[1].of).kind else { panic!("{fields:?}") };
+        assert_eq!((types.get(fields[0].of).size, types.get(fields[0].of).is_worth), (Some(0), false));
+        assert_eq!((types.get(of).size, types.get(of).is_worth), (Some(0), false));
+    }
+
+    /// The maps of a description that contradicts itself are what nobody can take apart.
+    #[test]
+    fn maps_that_cannot_be_are_not_taken_apart() {
+        let good = "root PBTreeMap<u8, u8>\nPBTreeMap<u8, u8> 16 8\nPBTreeMap<u8, u8>::Entry 2 1 { key: u8 @0; value: u8 @1 }\n\
+            PBTreeMap<u8, u8>::Node 328 8 { entries: [PBTreeMap<u8, u8>::Entry; 31] @8; edges: [u64; 32] @72 }\n";
+        let is_opaque = |text: &str| {
+            let described = Described::parse(text).unwrap();
+            let (types, root) = Types::new(&described);
+            matches!(types.get(root).kind, Kind::Opaque)
+        };
+        assert!(!is_opaque(good));
+        for (old, new) in [
+            ("Entry; 31]", "Entry; 33]"), // more than there is room for
+            ("Entry; 31]", "Entry; 0]"),
+            ("@8; edges", "@4; edges"), // over the head
+            ("32] @72", "32] @64"),     // over the entries
+            ("::Node", "::Other"),
+            ("::Entry 2", "::Other 2"),
+        ] {
+            assert!(good.contains(old) && is_opaque(&good.replace(old, new)), "{new}");
+        }
+    }
+}
