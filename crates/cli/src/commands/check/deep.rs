@@ -35,11 +35,12 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
         return said.line("no damage, no leaks", json!({ "wrong": 0 }));
     }
     said.line(format!("{wrong} findings"), json!({ "wrong": wrong }))?;
+    let path = args.store.store.display();
     let way_out = match args.repair && args.token.is_none() {
-        false => "`everbyte check --deep --repair` says what of them it would put right".into(),
+        false => format!("`everbyte check --deep --repair {path}` says what of them it would put right"),
         true => match repair::rehearse(&store, &said)? {
             Some(token) => format!(
-                "`everbyte check --deep --repair --token {token}` does what is said to be done, if nothing changes until then"
+                "`everbyte check --deep --repair --token {token} {path}` does what is said to be done, if nothing changes until then"
             ),
             None => "no typed pool and no table needs a repair; see what `everbyte check --repair` does".into(),
         },
