@@ -112,6 +112,24 @@ impl From<everbyte_heap::Error> for Fault {
     }
 }
 
+impl From<everbyte_hkv::Error> for Fault {
+    fn from(error: everbyte_hkv::Error) -> Fault {
+        use everbyte_hkv::Error;
+        let message = error.to_string();
+        let errno = match error {
+            Error::Tx(error) => return Fault::from(error),
+            Error::Heap(error) => return Fault::from(error),
+            Error::Store(error) => return Fault::from(error),
+            Error::Media(error) => return Fault::from(error),
+            Error::NewerFormat { .. } => libc::ENOTSUP,
+            Error::Damaged { .. } => libc::EUCLEAN,
+            Error::TooLarge { .. } => libc::E2BIG,
+            _ => libc::EIO,
+        };
+        Fault { errno, message }
+    }
+}
+
 impl From<tx::Error> for Fault {
     fn from(error: tx::Error) -> Fault {
         use tx::Error;

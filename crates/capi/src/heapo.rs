@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// # Safety
 /// As said at the top of the file.
-unsafe fn name<'n>(name: *const c_char) -> Result<&'n str> {
+pub(crate) unsafe fn name<'n>(name: *const c_char) -> Result<&'n str> {
     if name.is_null() {
         return Err(Fault::invalid("a null pointer is no name"));
     }

@@ -5,10 +5,12 @@
 //! remains the program's own fault, as with any library of C.
 //!
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses (Hwang et al., ACM TOS 11(1), 2014).
+//! * `heapo_kv`: its key-value stores.
 //!
 //! Threads: any, unless a header says otherwise.
 
 mod fault;
 mod heapo;
+mod heapo_kv;
 mod process;
 mod running;

@@ -10,7 +10,7 @@
 
 use crate::fault::{Fault, Result};
 use everbyte_media::{Media, Options};
-use everbyte_store::{CreateOptions, Engine, Object, ObjectOptions, Store};
+use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -43,6 +43,7 @@ pub struct Mapped {
     base: u64,
     /// Transactions under way (CAPI-2).
     pub running: AtomicUsize,
+    _claim: Claim,
 }
 
 /// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for the command line.
@@ -123,7 +124,8 @@ impl Process {
     }
 
     fn mapping(&self, object: Object) -> Result<Arc<Mapped>> {
-        Ok(Arc::new(Mapped { undo: Undo::open(object)?, base: self.base, running: AtomicUsize::new(0) }))
+        let claim = object.claim()?; // CAPI-1
+        Ok(Arc::new(Mapped { undo: Undo::open(object)?, base: self.base, running: AtomicUsize::new(0), _claim: claim }))
     }
 
     /// Unmaps an object: its pointers are not to be used until it is mapped again.
@@ -158,6 +160,10 @@ impl Process {
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let objects = self.store.objects()?;
         Ok(objects.into_iter().map(|object| object.name).filter(|name| name.starts_with(prefix)).collect())
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     pub fn media(&self) -> &Media {

@@ -90,11 +90,10 @@ fn the_list_outlives_its_process() {
 }
 
 /// Killed at moments that the output decides, so each kill comes at another point of a transaction.
-#[test]
-fn a_killed_program_loses_nothing_it_was_told() {
+fn killed_again_and_again(source: &str) {
     for backend in ["file", "shm"] {
         let dir = tempfile::tempdir().unwrap();
-        let (program, store) = (compile("crates/capi/tests/c/heapo.c", dir.path()), dir.path().join("store"));
+        let (program, store) = (compile(source, dir.path()), dir.path().join("store"));
         let mut told = 0;
         for round in 0..20 {
             let mut filler = Command::new(&program);
@@ -113,6 +112,25 @@ fn a_killed_program_loses_nothing_it_was_told() {
             assert!(found == told || found == told + 1, "round {round} on {backend}: told {told}, found {found}");
             told = found;
         }
+    }
+}
+
+#[test]
+fn a_killed_program_loses_nothing_it_was_told() {
+    killed_again_and_again("crates/capi/tests/c/heapo.c");
+}
+
+#[test]
+fn a_killed_program_finds_every_pair_it_was_told_of() {
+    killed_again_and_again("crates/capi/tests/c/heapo_kv.c");
+}
+
+#[test]
+fn every_call_on_pairs_does_what_the_header_says() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile("crates/capi/tests/c/heapo_kv.c", dir.path());
+        succeed(&program, &dir.path().join("store"), backend, &["calls"]);
     }
 }
 
@@ -137,13 +155,23 @@ fn what_cannot_be_opened_is_named_with_the_way_out() {
 }
 
 #[test]
-fn the_header_is_c_and_cpp() {
-    let header = root().join("include/everbyte/heapo.h");
-    for (compiler, standard) in [("cc", "c11"), ("cc", "c99"), ("c++", "c++20")] {
-        let language = if compiler == "cc" { "c" } else { "c++" };
-        let mut check = Command::new(compiler);
-        check.args([&format!("-std={standard}"), "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x"]);
-        let output = check.arg(language).arg(&header).output().expect("a compiler");
-        assert!(output.status.success(), "{standard}: {}", text(&output));
+fn the_headers_are_c_and_cpp() {
+    for header in ["heapo.h", "heapo_kv.h"] {
+        let header = root().join("include/everbyte").join(header);
+        for (compiler, standard) in [("cc", "c11"), ("cc", "c99"), ("c++", "c++20")] {
+            let language = if compiler == "cc" { "c" } else { "c++" };
+            let mut check = Command::new(compiler);
+            check.args([
+                &format!("-std={standard}"),
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pedantic",
+                "-fsyntax-only",
+                "-x",
+            ]);
+            let output = check.arg(language).arg(&header).output().expect("a compiler");
+            assert!(output.status.success(), "{standard}: {}", text(&output));
+        }
     }
 }

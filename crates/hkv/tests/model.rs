@@ -159,11 +159,16 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
-fn another_kind_of_object_is_refused() {
+fn another_kind_of_object_and_one_that_is_open_are_refused() {
     let store = memory(32 << 20);
     let options = ObjectOptions { engine: Engine::None, fingerprint: 0, span: Some(1 << 20) };
     let other = store.create_object("other", options, |_| Ok::<(), everbyte_store::Error>(())).unwrap();
     assert!(matches!(Hash::open(other), Err(Error::Store(everbyte_store::Error::WrongEngine { .. }))));
+    let hash = Hash::create(&store, "open", Some(1 << 20)).unwrap();
+    let again = Hash::open(store.object("open").unwrap());
+    assert!(matches!(again, Err(Error::Store(everbyte_store::Error::Claimed { .. }))));
+    drop(hash);
+    Hash::open(store.object("open").unwrap()).unwrap();
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
 use everbyte_media::{Mark, Media, seeded};
-use everbyte_store::{Engine, Object, ObjectOptions, Store};
+use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use parking_lot::{RwLock, RwLockWriteGuard};
 use zerocopy::FromZeros;
@@ -37,6 +37,8 @@ pub struct Hash {
     root: u64,
     seed: [u64; 2],
     state: RwLock<State>,
+    /// Opened once at a time.
+    _claim: Claim,
 }
 
 /// What is known without looking.
@@ -93,11 +95,11 @@ impl Hash {
     /// `heapo_kv_open`.
     ///
     /// # Errors
-    /// [`Error::Store`] for an object of another kind, [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
+    /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: Object) -> Result<Hash> {
         object.require_engine(Engine::Hkv)?;
         object.require_fingerprint(fingerprint())?;
-        let (name, root) = (object.name().to_string(), object.root());
+        let (name, root, claim) = (object.name().to_string(), object.root(), object.claim()?);
         let undo = Undo::open(object)?;
         let damaged = |at, detail| Error::Damaged { object: name.clone(), at, detail };
         if !root.is_multiple_of(64) || !undo.heap().may_hold_blocks(root, size_of::<HashRoot>() as u64) {
@@ -115,7 +117,7 @@ impl Hash {
             return Err(damaged(root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
         let state = State { buckets: head.buckets, segments: head.segments, last: None };
-        Ok(Hash { undo, root, seed: head.seed, state: RwLock::new(state) })
+        Ok(Hash { undo, root, seed: head.seed, state: RwLock::new(state), _claim: claim })
     }
 
     /// The value of `key`.

@@ -1,0 +1,187 @@
+//! `heapo_kv.h`: HEAPO's key-value calls. The header says what they promise.
+//!
+//! Safety, for all of them: names as in `heapo.rs`; a store is one that `heapo_kv_init` or `heapo_kv_open` returned and that
+//! was not closed, or null; a pointer to bytes is good for as many as are said, or null where that is none.
+
+use crate::fault::{Fault, Result, answer};
+use crate::heapo::name;
+use crate::process::Process;
+use everbyte_hkv::Hash;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+/// The span of a store that is not told how large it may become.
+const SPAN: u64 = 1 << 30;
+/// The smallest span: what an empty store needs, and some room.
+const SPAN_MIN: u64 = 1 << 20;
+
+/// What `each` of a scan is.
+type Each = unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, *mut c_void) -> c_int;
+
+fn handle(hash: Result<Hash>) -> *mut Hash {
+    answer(hash, null_mut(), |hash| Box::into_raw(Box::new(hash)))
+}
+
+/// The store behind a handle.
+///
+/// # Safety
+/// As said at the top of the file.
+unsafe fn store<'h>(kv: *mut Hash) -> Result<&'h Hash> {
+    // SAFETY: the caller's promise: made by `Box::into_raw`, and shared until it is closed.
+    unsafe { kv.as_ref() }.ok_or_else(|| Fault::invalid("a null pointer is no key-value store"))
+}
+
+/// The bytes at `start`.
+///
+/// # Safety
+/// As said at the top of the file.
+unsafe fn bytes<'b>(start: *const c_void, len: usize) -> Result<&'b [u8]> {
+    match (start.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Fault::invalid("a null pointer to bytes")),
+        // SAFETY: the caller's promise; what C may do to them meanwhile is a race of its own.
+        (false, len) => Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
+    }
+}
+
+/// A store, and the bytes of a key.
+///
+/// # Safety
+/// As said at the top of the file.
+unsafe fn keyed<'b>(kv: *mut Hash, key: *const c_void, key_len: usize) -> Result<(&'b Hash, &'b [u8])> {
+    // SAFETY: the caller's promise.
+    let kv = unsafe { store(kv) }?;
+    // SAFETY: as above.
+    Ok((kv, unsafe { bytes(key, key_len) }?))
+}
+
+/// A change that found its key as it should be, or did not.
+fn done(changed: Result<bool>, otherwise: i32, why: &str) -> c_int {
+    let changed = changed.and_then(|changed| if changed { Ok(()) } else { Err(Fault::new(otherwise, why)) });
+    answer(changed, 0, |()| 1)
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, size_max: usize) -> *mut Hash {
+    // SAFETY: the caller's promise.
+    handle(unsafe { name(object) }.and_then(|name| {
+        let span = if size_max == 0 { Some(SPAN) } else { (size_max as u64).max(SPAN_MIN).checked_next_power_of_two() };
+        let span = span.ok_or_else(|| Fault::new(libc::ENOSPC, "a store of more bytes than there are"))?;
+        Ok(Hash::create(Process::get()?.store(), name, Some(span))?)
+    }))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut Hash {
+    // SAFETY: the caller's promise.
+    handle(unsafe { name(object) }.and_then(|name| Ok(Hash::open(Process::get()?.store().object(name)?)?)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_close(kv: *mut Hash) {
+    if !kv.is_null() {
+        // SAFETY: the caller's promise: it came from `Box::into_raw`, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(kv) });
+    }
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_insert(
+    kv: *mut Hash,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let keyed = unsafe { keyed(kv, key, key_len) };
+    // SAFETY: as above.
+    let value = unsafe { bytes(value, value_len) };
+    let inserted = keyed.and_then(|(kv, key)| Ok(kv.insert(key, value?)?));
+    done(inserted, libc::EEXIST, "the key is there already; update it")
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_update(
+    kv: *mut Hash,
+    key: *const c_void,
+    key_len: usize,
+    value: *const c_void,
+    value_len: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let keyed = unsafe { keyed(kv, key, key_len) };
+    // SAFETY: as above.
+    let value = unsafe { bytes(value, value_len) };
+    let updated = keyed.and_then(|(kv, key)| Ok(kv.update(key, value?)?));
+    done(updated, libc::ENOENT, "the key is not there; insert it")
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_delete(kv: *mut Hash, key: *const c_void, key_len: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let keyed = unsafe { keyed(kv, key, key_len) };
+    done(keyed.and_then(|(kv, key)| Ok(kv.delete(key)?)), libc::ENOENT, "the key is not there")
+}
+
+/// # Safety
+/// As said at the top of the file; `value` is good for `room` bytes to be written, `value_len` for one length, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_lookup(
+    kv: *mut Hash,
+    key: *const c_void,
+    key_len: usize,
+    value: *mut c_void,
+    room: usize,
+    value_len: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let keyed = unsafe { keyed(kv, key, key_len) };
+    let found = keyed.and_then(|(kv, key)| {
+        let found = kv.get(key)?.ok_or_else(|| Fault::new(libc::ENOENT, "the key is not there"))?;
+        match value.is_null() && room > 0 {
+            true => Err(Fault::invalid("a null pointer to room for a value")),
+            false => Ok(found),
+        }
+    });
+    answer(found, 0, |found| {
+        let copied = found.len().min(room);
+        if copied > 0 {
+            // SAFETY: `copied` bytes of our own, and no more than the room that the caller promises.
+            unsafe { std::ptr::copy_nonoverlapping(found.as_ptr(), value.cast(), copied) };
+        }
+        if !value_len.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { value_len.write(found.len()) };
+        }
+        1
+    })
+}
+
+/// # Safety
+/// As said at the top of the file; `each` may be called with a pair and `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_scan(kv: *mut Hash, each: Option<Each>, context: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    let kv = unsafe { store(kv) };
+    let scanned = kv.and_then(|kv| {
+        let each = each.ok_or_else(|| Fault::invalid("no function to call with each pair"))?;
+        Ok(kv.scan(|key, value| {
+            // SAFETY: the caller's promise; key and value live during the call.
+            unsafe { each(key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len(), context) != 0 }
+        })?)
+    });
+    answer(scanned, 0, |()| 1)
+}

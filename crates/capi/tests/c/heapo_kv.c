@@ -1,0 +1,108 @@
+/* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART; exits with 0 if all went as the header says. */
+#include <errno.h>
+#include <everbyte/heapo_kv.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void require(int good, const char *what, int line) {
+    if (good) return;
+    fprintf(stderr, "line %d: %s; errno %d (%s); %s\n", line, what, errno, strerror(errno), everbyte_error());
+    exit(1);
+}
+#define MUST(what) require(!!(what), #what, __LINE__)
+/* The call fails with this errno, and says a sentence. */
+#define FAILS(what, number) (errno = 0, require(!(what) && errno == (number) && *everbyte_error(), #what, __LINE__))
+
+static int count(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
+    (void)key, (void)value, (void)key_len, (void)value_len;
+    return ++*(int *)context < 3;
+}
+
+static void calls(void) {
+    FAILS(heapo_kv_open("pairs"), ENOENT);
+    FAILS(heapo_kv_init("", 0), EINVAL);
+    FAILS(heapo_kv_init("large", SIZE_MAX), ENOSPC);
+    heapo_kv *kv = heapo_kv_init("pairs", 5 << 20);
+    MUST(kv);
+    FAILS(heapo_kv_init("pairs", 0), EEXIST);
+    FAILS(heapo_kv_open("pairs"), EBUSY);
+    FAILS(heapo_delete("pairs"), EBUSY);
+    FAILS(heapo_map("pairs"), EPERM);
+    MUST(heapo_create("heap"));
+    FAILS(heapo_kv_open("heap"), EPERM);
+    char value[100];
+    size_t len = 0;
+    MUST(heapo_kv_insert(kv, "Oslo", 4, "Norway", 6));
+    FAILS(heapo_kv_insert(kv, "Oslo", 4, "Denmark", 7), EEXIST);
+    MUST(heapo_kv_lookup(kv, "Oslo", 4, value, sizeof value, &len) && len == 6 && !memcmp(value, "Norway", 6));
+    MUST(heapo_kv_lookup(kv, "Oslo", 4, value, 2, NULL) && heapo_kv_lookup(kv, "Oslo", 4, NULL, 0, &len) && len == 6);
+    FAILS(heapo_kv_lookup(kv, "Oslo", 4, NULL, 1, &len), EINVAL);
+    FAILS(heapo_kv_lookup(kv, "Bergen", 6, value, sizeof value, &len), ENOENT);
+    FAILS(heapo_kv_update(kv, "Bergen", 6, "", 0), ENOENT);
+    FAILS(heapo_kv_delete(kv, "Bergen", 6), ENOENT);
+    FAILS(heapo_kv_insert(kv, NULL, 1, "", 0), EINVAL);
+    FAILS(heapo_kv_insert(NULL, "a", 1, "", 0), EINVAL);
+    FAILS(heapo_kv_scan(kv, NULL, NULL), EINVAL);
+    MUST(heapo_kv_insert(kv, NULL, 0, NULL, 0)); /* the empty key, with an empty value */
+    MUST(heapo_kv_lookup(kv, "", 0, value, sizeof value, &len) && len == 0);
+    MUST(heapo_kv_update(kv, "Oslo", 4, "Noreg", 5));
+    MUST(heapo_kv_lookup(kv, "Oslo", 4, value, sizeof value, &len) && len == 5 && !memcmp(value, "Noreg", 5));
+    for (uint32_t key = 0; key < 1000; key++) MUST(heapo_kv_insert(kv, &key, sizeof key, value, sizeof value));
+    int seen = 0;
+    MUST(heapo_kv_scan(kv, count, &seen) && seen == 3);
+    MUST(heapo_kv_delete(kv, "Oslo", 4));
+    FAILS(heapo_kv_delete(kv, "Oslo", 4), ENOENT);
+    heapo_kv_close(NULL);
+    heapo_kv_close(kv);
+    MUST((kv = heapo_kv_open("pairs")));
+    FAILS(heapo_kv_lookup(kv, "Oslo", 4, value, sizeof value, &len), ENOENT);
+    uint32_t last = 999;
+    MUST(heapo_kv_lookup(kv, &last, sizeof last, value, sizeof value, &len) && len == sizeof value);
+    heapo_kv_close(kv);
+    MUST(heapo_delete("pairs"));
+    FAILS(heapo_kv_open("pairs"), ENOENT);
+}
+
+/* Inserts, updates and deletes numbers, for ever; says each that is settled. To be killed. */
+static void fill(void) {
+    heapo_kv *kv = heapo_kv_open("pairs");
+    if (!kv) MUST(kv = heapo_kv_init("pairs", 0));
+    uint64_t next = 0;
+    size_t len;
+    while (heapo_kv_lookup(kv, &next, sizeof next, NULL, 0, &len)) next++;
+    for (;; next++) {
+        MUST(heapo_kv_insert(kv, &next, sizeof next, &next, sizeof next));
+        printf("%llu\n", (unsigned long long)next + 1);
+        fflush(stdout);
+    }
+}
+
+static int whole(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
+    uint64_t number;
+    memcpy(&number, key, sizeof number);
+    MUST(key_len == 8 && value_len == 8 && !memcmp(key, value, 8));
+    uint64_t *found = context;
+    found[0]++;
+    found[1] += number;
+    return 1;
+}
+
+/* Prints how many numbers there are, after a look at all of them: they are those from 0 on. */
+static void look(void) {
+    heapo_kv *kv = heapo_kv_open("pairs");
+    uint64_t found[2] = {0, 0};
+    MUST(kv && heapo_kv_scan(kv, whole, found));
+    MUST(found[1] == (found[0] ? found[0] * (found[0] - 1) / 2 : 0));
+    printf("%llu\n", (unsigned long long)found[0]);
+}
+
+int main(int argc, char **argv) {
+    const char *part = argc > 1 ? argv[1] : "";
+    if (!strcmp(part, "calls")) calls();
+    else if (!strcmp(part, "fill")) fill();
+    else if (!strcmp(part, "look")) look();
+    else return 2;
+    return 0;
+}
