@@ -115,10 +115,9 @@ macro_rules! change {
             Change::Insert(key, value) => _ = $map.insert(text(key, $j), Number::new(value, $j), $j),
             Change::Remove(key) => _ = $map.remove(key.to_string().as_str(), $j),
             Change::Again(key) => {
-                if let Some((key, mut value)) = $map.remove_entry(key.to_string().as_str(), $j) {
-                    let next = Number::get(&value) + 1;
-                    Number::set(&mut value, next, $j);
-                    $map.insert(key, value, $j);
+                if let Some((key, value)) = $map.remove_entry(key.to_string().as_str(), $j) {
+                    // Another object, so that the place holds other bytes than before.
+                    $map.insert(key, Number::new(Number::get(&value) + 1, $j), $j);
                 }
             }
             Change::GetMut(key) => {
