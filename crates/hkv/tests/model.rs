@@ -102,7 +102,8 @@ fn a_hundred_thousand_keys_come_and_go() {
     assert_eq!((contents(&hash).len(), hash.check()), (0, vec![]));
 }
 
-/// An insertion notes one word, and splitting is rare: lines and fences, exactly.
+/// An insertion notes one word, which is a line of the lane; another noted word would be another line. Ten lines are the
+/// record's; the others those of lane, bitmap and slot. Exactly.
 #[test]
 fn an_insertion_notes_one_word() {
     let store = memory(32 << 20);

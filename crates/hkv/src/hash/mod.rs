@@ -49,11 +49,13 @@ struct State {
     last: Option<Mark>,
 }
 
-/// What a change does to the word it finds.
-enum Place {
-    /// An empty slot.
+/// What a walk for a key ends at.
+enum Found {
+    /// The slot of the key, and its record.
+    Here(u64, Record),
+    /// It is not there, and this slot is empty.
     Slot(u64),
-    /// The link of the last bucket of a chain that is full.
+    /// It is not there, and the chain is full: the link of its last bucket.
     Link(u64),
 }
 
@@ -127,7 +129,10 @@ impl Hash {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let hash = hasher::hash(self.seed, key);
         let state = self.state.read();
-        let value = self.find(&state, hash, key)?.map(|(_, record)| record.value(self.heap()));
+        let value = match self.find(&state, hash, key)? {
+            Found::Here(_, record) => Some(record.value(self.heap())),
+            Found::Slot(_) | Found::Link(_) => None,
+        };
         let seen = state.last;
         drop(state);
         self.settle(seen)?;
@@ -142,24 +147,23 @@ impl Hash {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        if self.find(&state, hash, key)?.is_some() {
-            return self.answer(state, false);
-        }
-        let place = self.place_for(&state, hash)?;
+        let (at, is_full) = match self.find(&state, hash, key)? {
+            Found::Here(..) => return self.answer(state, false),
+            Found::Slot(at) => (at, false),
+            Found::Link(at) => (at, true),
+        };
         let inserted = self.undo.run_ordered(|tx| {
-            let slot = slot_of(hash, Record::make(tx, hash, key, value)?);
-            match place {
-                Place::Slot(at) => set(tx, &[(at, slot)]),
-                Place::Link(at) => {
-                    let bucket = tx.allocate(crate::layout::BUCKET)?;
-                    tx.media().zero(bucket.at, bucket.size);
-                    tx.media().store(bucket.at, slot);
-                    set(tx, &[(at, bucket.at)])
-                }
+            let mut word = slot_of(hash, Record::make(tx, hash, key, value)?);
+            if is_full {
+                let bucket = tx.allocate(crate::layout::BUCKET)?;
+                tx.media().zero(bucket.at, bucket.size);
+                tx.media().store(bucket.at, word);
+                word = bucket.at;
             }
+            set(tx, at, word)
         })?;
         state.last = state.last.max(inserted.mark);
-        if matches!(place, Place::Link(_)) {
+        if is_full {
             self.split(&mut state)?;
         }
         self.answer(state, true)
@@ -172,10 +176,9 @@ impl Hash {
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        let Some((at, old)) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
         let updated = self.undo.run_ordered(|tx| {
-            let slot = slot_of(hash, Record::make(tx, hash, key, value)?);
-            set(tx, &[(at, slot)])?;
+            set(tx, at, slot_of(hash, Record::make(tx, hash, key, value)?))?;
             Ok::<_, Error>(tx.free(old.at)?)
         })?;
         state.last = state.last.max(updated.mark);
@@ -189,9 +192,9 @@ impl Hash {
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        let Some((at, old)) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
         let deleted = self.undo.run_ordered(|tx| {
-            set(tx, &[(at, 0)])?;
+            set(tx, at, 0)?;
             Ok::<_, Error>(tx.free(old.at)?)
         })?;
         state.last = state.last.max(deleted.mark);
@@ -245,31 +248,21 @@ impl Hash {
         Record::read(self.heap(), place_of(slot))
     }
 
-    /// The slot of a key, and its record.
-    fn find(&self, state: &State, hash: u64, key: &[u8]) -> Result<Option<(u64, Record)>> {
+    /// Walks the chain of a key once: where it is, or where it would go.
+    fn find(&self, state: &State, hash: u64, key: &[u8]) -> Result<Found> {
+        let (mut empty, mut link) = (None, 0);
         for bucket in Chain::of(self, state.bucket_at(state.index_of(hash))) {
             let bucket = bucket?;
             for (at, slot) in bucket.slots().filter(|&(_, slot)| slot >> PLACE_BITS == hash >> PLACE_BITS) {
                 let record = self.record(slot)?;
                 if record.head.hash == hash && record.has_key(self.heap(), key) {
-                    return Ok(Some((at, record)));
+                    return Ok(Found::Here(at, record));
                 }
             }
-        }
-        Ok(None)
-    }
-
-    /// Where a new record of this hash goes.
-    fn place_for(&self, state: &State, hash: u64) -> Result<Place> {
-        let mut link = 0;
-        for bucket in Chain::of(self, state.bucket_at(state.index_of(hash))) {
-            let bucket = bucket?;
-            if let Some(at) = bucket.empty() {
-                return Ok(Place::Slot(at));
-            }
+            empty = empty.or_else(|| bucket.empty());
             link = bucket.at + LINK;
         }
-        Ok(Place::Link(link))
+        Ok(empty.map_or(Found::Link(link), Found::Slot))
     }
 
     /// What a change, or finding that there is none to do, answers once all it saw is settled.
@@ -301,21 +294,12 @@ impl State {
     }
 }
 
-/// Notes words with one fence, then stores to them.
-fn set(tx: &Tx<'_>, words: &[(u64, u64)]) -> Result<()> {
-    if !seeded("hkv-slot-unnoted") {
-        let ranges: Vec<(u64, u64)> = words.iter().map(|&(at, _)| (at, 8)).collect();
-        tx.name_ranges(&ranges)?;
+/// Notes one word, and stores to it.
+fn set(tx: &Tx<'_>, at: u64, word: u64) -> Result<()> {
+    if seeded("hkv-slot-unnoted") {
+        tx.overwrite(at, 8)?;
     }
-    for &(at, value) in words {
-        if seeded("hkv-slot-unnoted") {
-            tx.overwrite(at, 8)?;
-            tx.media().store(at, value);
-        } else {
-            tx.store(at, value)?;
-        }
-    }
-    Ok(())
+    Ok(tx.store(at, word)?)
 }
 
 fn slot_of(hash: u64, place: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Growing by one bucket: the records of the next bucket in turn are shared with a new one at the end.
 
 use super::chain::{Bucket, Chain};
-use super::{Hash, State, set};
+use super::{Hash, State};
 use crate::Result;
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
 use everbyte_media::seeded;
@@ -55,7 +55,9 @@ impl Hash {
             }
             fill(tx, at, &go)?;
             keep(tx, &chain, &stay, &mut words)?;
-            set(tx, &words)
+            // One fence for all of them.
+            tx.name_ranges(&words.iter().map(|&(at, _)| (at, 8)).collect::<Vec<_>>())?;
+            Ok::<_, crate::Error>(words.into_iter().try_for_each(|(at, word)| tx.store(at, word))?)
         });
         match grown {
             Ok(grown) => {
