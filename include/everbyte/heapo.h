@@ -91,7 +91,7 @@ int heapo_free(const char *name, void *chunk);
 int heapo_tx_begin(const char *name);
 
 /* Notes what `start .. start + size` holds, so that it may be stored to; one fence. Only what undoing needs is to be
- * noted: usually one pointer, which takes 16 bytes of log.
+ * noted: usually one pointer, which takes a line of the log, as up to 48 bytes do.
  * Fails with EINVAL without a transaction, or for bytes that are not of a chunk or the prime node. */
 int heapo_tx_append(const char *name, const void *start, size_t size);
 

@@ -246,8 +246,7 @@ pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_
     // SAFETY: the caller's promise.
     done(unsafe { self::object(object) }.and_then(|object| {
         let at = object.offset(start.addr())?;
-        // A single pointer takes sixteen bytes of the log.
-        let noted = running::within(&object, |tx| Ok(tx.name_ranges(&[(at, size as u64)])?));
+        let noted = running::within(&object, |tx| Ok(tx.log_range(at, size as u64)?));
         noted.unwrap_or_else(|| Err(Fault::invalid("no transaction under way: call heapo_tx_begin first")))
     }))
 }

@@ -102,10 +102,7 @@ pub unsafe extern "C" fn heapo_kv_insert(
     value_len: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let keyed = unsafe { keyed(kv, key, key_len) };
-    // SAFETY: as above.
-    let value = unsafe { bytes(value, value_len) };
-    let inserted = keyed.and_then(|(kv, key)| Ok(kv.insert(key, value?)?));
+    let inserted = unsafe { change(kv, (key, key_len), (value, value_len), Hash::insert) };
     done(inserted, libc::EEXIST, "the key is there already; update it")
 }
 
@@ -120,11 +117,25 @@ pub unsafe extern "C" fn heapo_kv_update(
     value_len: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let keyed = unsafe { keyed(kv, key, key_len) };
-    // SAFETY: as above.
-    let value = unsafe { bytes(value, value_len) };
-    let updated = keyed.and_then(|(kv, key)| Ok(kv.update(key, value?)?));
+    let updated = unsafe { change(kv, (key, key_len), (value, value_len), Hash::update) };
     done(updated, libc::ENOENT, "the key is not there; insert it")
+}
+
+/// Stores a value under a key, as `how` does.
+///
+/// # Safety
+/// As said at the top of the file.
+unsafe fn change(
+    kv: *mut Hash,
+    (key, key_len): (*const c_void, usize),
+    (value, value_len): (*const c_void, usize),
+    how: impl FnOnce(&Hash, &[u8], &[u8]) -> everbyte_hkv::Result<bool>,
+) -> Result<bool> {
+    // SAFETY: the caller's promise.
+    let (kv, key) = unsafe { keyed(kv, key, key_len) }?;
+    // SAFETY: as above.
+    let value = unsafe { bytes(value, value_len) }?;
+    Ok(how(kv, key, value)?)
 }
 
 /// # Safety

@@ -1,19 +1,6 @@
 /* What heapo.h says, tried call by call. Usage: heapo PART; exits with 0 if all went as the header says. */
-#include <errno.h>
-#include <everbyte/heapo.h>
+#include "require.h"
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static void require(int good, const char *what, int line) {
-    if (good) return;
-    fprintf(stderr, "line %d: %s; errno %d (%s); %s\n", line, what, errno, strerror(errno), everbyte_error());
-    exit(1);
-}
-#define MUST(what) require(!!(what), #what, __LINE__)
-/* The call fails with this errno, and says a sentence. */
-#define FAILS(what, number) (errno = 0, require(!(what) && errno == (number) && *everbyte_error(), #what, __LINE__))
 
 struct node {
     uint64_t value;

@@ -1,19 +1,7 @@
 /* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART; exits with 0 if all went as the header says. */
-#include <errno.h>
+#include "require.h"
 #include <everbyte/heapo_kv.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static void require(int good, const char *what, int line) {
-    if (good) return;
-    fprintf(stderr, "line %d: %s; errno %d (%s); %s\n", line, what, errno, strerror(errno), everbyte_error());
-    exit(1);
-}
-#define MUST(what) require(!!(what), #what, __LINE__)
-/* The call fails with this errno, and says a sentence. */
-#define FAILS(what, number) (errno = 0, require(!(what) && errno == (number) && *everbyte_error(), #what, __LINE__))
 
 static int count(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
     (void)key, (void)value, (void)key_len, (void)value_len;
