@@ -27,6 +27,7 @@
 compile_error!("Everbyte's formats are little-endian and its mappings need 64-bit addresses");
 
 pub mod binding;
+mod children;
 mod copy;
 mod counters;
 mod direct;
@@ -45,6 +46,9 @@ mod options;
 mod probe;
 mod profile;
 mod recorder;
+mod robust;
+mod shared;
+mod users;
 mod view;
 mod window;
 mod words;
@@ -63,5 +67,7 @@ pub use options::{BackendChoice, BackendKind, Durability, Options};
 pub use probe::{Probe, probe};
 pub use profile::Profile;
 pub use recorder::Recorder;
+pub use robust::{Left, RobustLock, TOKEN_MAX};
+pub use users::{Opening, User};
 pub use window::Window;
 pub use words::Words;

@@ -1,6 +1,7 @@
 //! One process at a time, or several that only read: an advisory lock on the store file, and the name of who holds it.
 
-use crate::{Error, Result};
+use crate::{Error, Result, users};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -12,6 +13,8 @@ pub(crate) enum Hold {
     Alone,
     /// Others who only read.
     Readers,
+    /// Others who share the store.
+    Users,
 }
 
 /// Locks the whole file for this process until the descriptor is closed.
@@ -19,7 +22,7 @@ pub(crate) fn lock(file: &File, path: &Path, hold: Hold) -> Result<()> {
     use rustix::fs::{FlockOperation, flock};
     let operation = match hold {
         Hold::Alone => FlockOperation::NonBlockingLockExclusive,
-        Hold::Readers => FlockOperation::NonBlockingLockShared,
+        Hold::Readers | Hold::Users => FlockOperation::NonBlockingLockShared,
     };
     // A program that has the store open and starts another holds the lock twice between fork and exec, even after it
     // has closed the store: such a moment passes by itself.
@@ -32,22 +35,36 @@ pub(crate) fn lock(file: &File, path: &Path, hold: Hold) -> Result<()> {
         !taken
     });
     match locked.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK)) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let holder = holder(file).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-            Err(Error::InUse { path: path.into(), holder })
-        }
-        Err(errno) => Err(Error::Io { action: "lock", path: path.into(), source: errno.into() }),
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::InUse { path: path.into(), holder: holders(file) }),
+        Err(errno) => return Err(Error::Io { action: "lock", path: path.into(), source: errno.into() }),
     }
+    // Users and readers hold the same lock, and must not meet: each says what it is, and then looks for the other.
+    if hold == Hold::Readers {
+        let quiet = users::look(file).map_err(|source| Error::Io { action: "lock", path: path.into(), source })?;
+        if !quiet {
+            return Err(Error::InUse { path: path.into(), holder: holders(file) });
+        }
+    }
+    Ok(())
 }
 
-/// The process that holds a lock on this inode, by the kernel's table of locks.
-fn holder(file: &File) -> Option<u32> {
-    let inode = file.metadata().ok()?.ino().to_string();
-    let table = std::fs::read_to_string("/proc/locks").ok()?;
-    table.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let place = fields.iter().find(|field| field.matches(':').count() == 2)?;
-        (place.rsplit(':').next() == Some(&inode)).then(|| fields.get(4)?.parse().ok()).flatten()
-    })
+/// The processes that hold a lock on this inode, by the kernel's table of locks: ` (pid 12, 34)`, or empty. This one is
+/// named if there is no other.
+pub(crate) fn holders(file: &File) -> String {
+    let Ok(inode) = file.metadata().map(|metadata| metadata.ino().to_string()) else { return String::new() };
+    let table = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let mut pids: BTreeSet<u32> = table.lines().filter_map(|line| holder(line, &inode)).collect();
+    if pids.len() > 1 {
+        pids.remove(&std::process::id());
+    }
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    if pids.is_empty() { String::new() } else { format!(" (pid {})", pids.join(", ")) }
+}
+
+/// Who holds the lock of a line of that table, if it is one on this inode. Locks of descriptions name nobody.
+fn holder(line: &str, inode: &str) -> Option<u32> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let place = fields.iter().find(|field| field.matches(':').count() == 2)?;
+    (place.rsplit(':').next() == Some(inode)).then(|| fields.get(4)?.parse().ok()).flatten()
 }

@@ -13,7 +13,9 @@ use std::cmp::Ordering as Cmp;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 pub(crate) const WORD: u64 = 8;
 /// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are mapped as such.
@@ -37,7 +39,7 @@ pub(crate) struct Mapping {
     reserve: u64,
     limit: AtomicU64,
     /// The process whose mapping this is alone: a child of fork has nothing here, or something else by now.
-    owner: Option<u32>,
+    owner: OnceLock<u32>,
 }
 
 // SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic (MAP-3).
@@ -74,12 +76,11 @@ impl Mapping {
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
+        let mapping = Mapping { base, reserve, limit: AtomicU64::new(limit), owner: OnceLock::new() };
         if mode == Mode::Private {
-            // SAFETY: advice on our own fresh mapping; a child of fork then has no copy that could diverge.
-            unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxDontFork) }?;
+            mapping.keep_from_children()?; // whose copy could diverge
         }
-        let owner = (mode == Mode::Private).then(std::process::id);
-        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner })
+        Ok(mapping)
     }
 
     /// Maps the first `len` bytes of `file` privately, and private zeros from there to `reserve`: whatever is stored
@@ -127,6 +128,15 @@ impl Mapping {
         }
     }
 
+    /// Leaves children of fork without this mapping.
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        let (base, advice) = (self.base.as_ptr().cast(), rustix::mm::Advice::LinuxDontFork);
+        // SAFETY: advice on our own mapping; it changes what children inherit, and nothing here.
+        unsafe { rustix::mm::madvise(base, self.reserve as usize, advice) }?;
+        self.owner.get_or_init(std::process::id);
+        Ok(())
+    }
+
     /// Zeroed private memory of `reserve` bytes.
     pub(crate) fn anonymous(reserve: u64, limit: u64) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
@@ -145,7 +155,7 @@ impl Mapping {
         // SAFETY: advice on our own fresh mapping changes no content.
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
-        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner: None })
+        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner: OnceLock::new() })
     }
 
     pub(crate) fn reserve(&self) -> u64 {
@@ -377,6 +387,23 @@ impl Mapping {
         isa::prefetch(self.base.as_ptr().wrapping_add(at as usize));
     }
 
+    /// Waits until [`Mapping::wake`] is called for this word, here or in another process that maps the file, unless its lower
+    /// half is not `expected`; at most so long, and perhaps for nothing.
+    pub(crate) fn wait(&self, at: u64, expected: u32, most: Duration) {
+        self.check(at, WORD);
+        let most = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
+        // SAFETY: the lower half of a mapped word (checked), which the kernel reads, and a time that lives through the
+        // call. Whatever it answers, the caller looks again.
+        unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAIT, expected, &raw const most) };
+    }
+
+    /// Wakes one that waits for this word.
+    pub(crate) fn wake(&self, at: u64) {
+        self.check(at, WORD);
+        // SAFETY: the address of a mapped word, checked; the kernel reads nothing of ours.
+        unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAKE, 1) };
+    }
+
     /// Drops the private copies of whole pages, so that the file's content shows again.
     pub(crate) fn give_back(&self, at: u64, len: u64) -> io::Result<()> {
         self.check(at, len);
@@ -389,7 +416,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if self.owner.is_some_and(|owner| owner != std::process::id()) {
+        if self.owner.get().is_some_and(|owner| *owner != std::process::id()) {
             return;
         }
         // SAFETY: the mapping is ours, of exactly this size, and no reference into it outlives `self`.

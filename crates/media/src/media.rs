@@ -6,10 +6,11 @@ use crate::counters::{Counter, Counters};
 use crate::direct::Direct;
 use crate::file::FileBackend;
 use crate::mapping::Mapping;
+use crate::users::Users;
 use crate::{BackendKind, Counts, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What the rooms above may ask of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     pub found_len: u64,
     pub binding: Option<u64>,
     pub opened: Opened,
+    /// Set where the media is shared.
+    pub users: OnceLock<Arc<Users>>,
 }
 
 /// What opening found; see [`Media::opened`].
@@ -99,7 +102,11 @@ impl Media {
         opened: Opened,
     ) -> Media {
         let (mapping, counters) = (Arc::new(mapping), Arc::new(Counters::new()));
-        Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, binding, opened }) }
+        Media::new(Inner { mapping, backend, counters, path, found_len, binding, opened, users: OnceLock::new() })
+    }
+
+    pub(crate) fn new(inner: Inner) -> Media {
+        Media { inner: Arc::new(inner) }
     }
 
     /// The address that the store is bound to. It is mapped there, unless it was opened for reading alone.

@@ -11,7 +11,7 @@ use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Resu
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The sizes of new media. Everything below `start` belongs to the superblock, the heads and the log.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +162,7 @@ impl Media {
         Ok(())
     }
 
-    fn map(file: File, path: &Path, (head, opened): (Head, Opened), options: &Options) -> Result<Media> {
+    pub(crate) fn map(file: File, path: &Path, (head, opened): (Head, Opened), options: &Options) -> Result<Media> {
         let kind = choose(&file, path, options.backend)?;
         let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mode = match kind {
@@ -237,8 +237,8 @@ impl Media {
         let options = &Options { give_back: options.give_back && binding.is_none(), ..options.clone() };
         let backend =
             FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, resumed, options)?;
-        let (backend, path) = (Backend::File(backend), path.into());
-        Ok(Media { inner: Arc::new(Inner { mapping, backend, counters, path, found_len, binding, opened }) })
+        let (backend, path, users) = (Backend::File(backend), path.into(), OnceLock::new());
+        Ok(Media::new(Inner { mapping, backend, counters, path, found_len, binding, opened, users }))
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.

@@ -1,0 +1,80 @@
+//! Opening a store that several processes use at once, on backends where they see each other's stores.
+//!
+//! Who opens it first brings its log in and recovers it; whoever comes while it has users only maps it. Both hold the same
+//! lock on the file that readers hold, so that who wants it alone is refused, and told by whom.
+
+use crate::direct::Direct;
+use crate::file;
+use crate::lock::{self, Hold};
+use crate::media::{Backend, Media, Opened};
+use crate::open::{choose, examine};
+use crate::users::{self, Opening, Users};
+use crate::{BackendKind, Error, Options, Result};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Media {
+    /// Opens a store that other processes may have open, too; see [`Opening`] for what is to be done next. `None`: the
+    /// backend is not shared, and this process has the store alone.
+    ///
+    /// # Errors
+    /// As [`Media::open`]; [`Error::InUse`] while a process has the store alone, or looks at it.
+    pub fn open_shared(path: &Path, options: &Options) -> Result<(Media, Option<Opening>)> {
+        let io = |action| move |source| Error::Io { action, path: path.into(), source };
+        let file = File::options().read(true).write(true).open(path).map_err(io("open"))?;
+        if choose(&file, path, options.backend)? == BackendKind::File {
+            return Ok((Media::open_file(file, path, options)?, None));
+        }
+        lock::lock(&file, path, Hold::Users)?;
+        let users = Arc::new(Users::of_file(&file, path)?);
+        let opening = users.begin()?;
+        if users::is_looked_at(&file).map_err(io("look for locks of"))? {
+            return Err(Error::InUse { path: path.into(), holder: lock::holders(&file) });
+        }
+        let (head, torn_heads) = examine(&file, path)?;
+        let (head, opened) = match opening.is_alone() {
+            true => file::replay(&file, path, head)?,
+            false => (head, Opened::default()), // the log was brought in by who opened it first
+        };
+        let opened = Opened { torn_heads, log_room: head.log_room, ..opened };
+        let media = Media::map(file, path, (head, opened), options)?;
+        let child_has_it = media.inner.mapping.keep_from_children();
+        child_has_it.map_err(io("keep from children"))?;
+        assert!(media.inner.users.set(users).is_ok(), "a media has its users once");
+        Ok((media, Some(opening)))
+    }
+
+    /// The users of memory without a file, or of a recorder's: to become one of several in this process. For tests.
+    ///
+    /// # Errors
+    /// None on such media.
+    pub fn share(&self) -> Result<Opening> {
+        self.inner.users.get_or_init(|| Arc::new(Users::in_memory())).begin()
+    }
+
+    /// Looks how far the file reaches by now: other users may have let it grow.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Damaged`].
+    pub fn refresh(&self) -> Result<()> {
+        if let Backend::Direct(Direct { file: Some(backing), path, .. }) = &self.inner.backend {
+            let mut head = backing.head.lock();
+            (*head, _) = examine(&backing.file, path)?;
+            self.inner.mapping.raise_limit(head.file_len.min(head.max) & !4095);
+        }
+        Ok(())
+    }
+
+    /// Waits until somebody wakes who waits for this word, unless its lower half is no longer `expected`; not longer than
+    /// `most`, and perhaps for nothing.
+    pub(crate) fn wait_for_word(&self, at: u64, expected: u32, most: Duration) {
+        self.inner.mapping.wait(at, expected, most);
+    }
+
+    /// Wakes one that waits for this word.
+    pub(crate) fn wake_word(&self, at: u64) {
+        self.inner.mapping.wake(at);
+    }
+}
