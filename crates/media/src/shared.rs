@@ -67,6 +67,14 @@ impl Media {
         Ok(())
     }
 
+    /// Who has the store's file open, by the kernel's table of locks: ` (pid 12, 34)`, or empty.
+    pub fn users(&self) -> String {
+        match &self.inner.backend {
+            Backend::Direct(Direct { file: Some(backing), .. }) => lock::holders(&backing.file),
+            _ => String::new(),
+        }
+    }
+
     /// Waits until somebody wakes who waits for this word, unless its lower half is no longer `expected`; not longer than
     /// `most`, and perhaps for nothing.
     pub(crate) fn wait_for_word(&self, at: u64, expected: u32, most: Duration) {

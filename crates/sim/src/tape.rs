@@ -309,7 +309,7 @@ impl Recorder for Ear {
 
     fn capabilities(&self) -> Capabilities {
         let fence_settles = self.0.0.lock().settling == Settling::Fence;
-        Capabilities { shared: false, fence_settles, huge_pages: false }
+        Capabilities { shared: fence_settles, fence_settles, huge_pages: false }
     }
 
     fn scan(&mut self, media: &Media) {

@@ -205,6 +205,11 @@ impl Space {
         self.state.lock().holes.add(range, mark);
     }
 
+    /// Remembers no range any more that waits for its hole: somebody else may own it by now.
+    pub fn forget_holes(&self) {
+        self.state.lock().holes = Holes::default();
+    }
+
     /// Bytes released and not yet given back to the file system.
     pub fn waiting(&self) -> u64 {
         self.state.lock().holes.bytes()

@@ -72,9 +72,11 @@ impl Store {
         wish: Wish,
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
+        let _turn = self.renaming()?;
         let (index, entry) = self.claim(name, wish)?;
         let mut undo = Undo { store: &self.inner, index: Some(index) };
         object::make(&self.inner, &entry)?;
+        self.attach_object(entry.id, name, true)?;
         let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER);
         if seeded("store-publish-early") {
             catalogue::set_state(self.media(), catalogue::record_at(&self.inner.superblock(), index), STATE_LIVE);
@@ -100,6 +102,7 @@ impl Store {
     /// # Errors
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Damaged`] while a record is damaged.
     pub fn require_free(&self, name: &str) -> Result<()> {
+        let _turn = self.turn()?;
         self.inner.require_free(&self.inner.table.lock(), name)
     }
 
@@ -112,7 +115,8 @@ impl Store {
         let index = index.ok_or(Error::Full { slots: inner.superblock().table_slots })?;
         let Wish { engine, fingerprint, span, origin } = wish;
         let span = inner.choose(&table, span)?;
-        let entry = Entry { id: inner.next_id(), name: name.into(), engine, fingerprint, span, origin };
+        let id = self.generation() << 24 | self.next_created();
+        let entry = Entry { id, name: name.into(), engine, fingerprint, span, origin };
         catalogue::claim(&inner.media, catalogue::record_at(&inner.superblock(), index), &entry);
         table.slots[index] = Slot::Creating(entry.clone());
         Ok((index, entry))
@@ -121,9 +125,11 @@ impl Store {
     /// Removes an object and releases its clusters. Settled on return.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open; [`Error::Damaged`].
+    /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open, [`Error::Attached`] while another has;
+    /// [`Error::Damaged`].
     pub fn remove_object(&self, name: &str) -> Result<()> {
         let inner = &*self.inner;
+        let _turn = self.renaming()?;
         let mut table = inner.table.lock();
         let index = table.find(name).ok_or_else(|| Error::NotFound { name: name.into() })?;
         if table.open.get(&index).is_some_and(|object| object.strong_count() > 0) {
@@ -132,6 +138,8 @@ impl Store {
         let Slot::Live(entry) = table.slots[index].clone() else { unreachable!("`find` finds live records") };
         // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
         inner.extent(&entry)?;
+        self.attach_object(entry.id, name, true)?;
+        self.detach_object(entry.id); // nobody attaches it in this turn
         catalogue::set_state(&inner.media, catalogue::record_at(&inner.superblock(), index), STATE_REMOVING);
         table.slots[index] = Slot::Removing(entry);
         inner.media.barrier()?; // STORE-7

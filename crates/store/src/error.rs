@@ -101,6 +101,14 @@ pub enum Error {
         /// The media.
         path: PathBuf,
     },
+    /// Another process has the object open, in a way that does not go with what was asked.
+    #[error("object `{object}` is attached by another process{users}; detach it there first")]
+    Attached {
+        /// The object.
+        object: String,
+        /// Who has the store open, where that is known: ` (pid 12, 34)`, or empty.
+        users: String,
+    },
     /// No object has this name.
     #[error("no object is named `{name}` in this store")]
     NotFound {

@@ -69,6 +69,16 @@ pub(crate) fn refuse_copy(path: &Path) -> Result<()> {
     }
 }
 
+/// Refuses a store that this process has open: where processes share it, its lock would not.
+pub(crate) fn refuse_twice(path: &Path) -> Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    if !OPEN.lock().values().any(|other| same_file(&file, other)) {
+        return Ok(());
+    }
+    let holder = format!(" (pid {}, this one)", std::process::id());
+    Err(Error::Media(everbyte_media::Error::InUse { path: path.into(), holder }))
+}
+
 fn same_file(file: &File, other: &Path) -> bool {
     match (file.metadata(), other.metadata()) {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),

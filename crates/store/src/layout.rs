@@ -82,6 +82,23 @@ pub mod words {
     pub const LEN: u64 = 40;
 }
 
+/// The volatile words of a shared store, behind the words of the first superblock; never flushed, and nothing once the
+/// store has been opened again by somebody alone.
+pub mod shared {
+    /// The store's turnstile: a lock, the opening it is of, a count of changes.
+    pub const AT: u64 = 2048;
+    /// A count of changes of names.
+    pub const NAMES: u64 = AT + 64;
+    /// Objects made in this opening.
+    pub const CREATED: u64 = AT + 72;
+    /// Users that have joined; the newest one's token.
+    pub const JOINED: u64 = AT + 128;
+    /// Users that have left in good order.
+    pub const LEFT: u64 = AT + 136;
+    /// Bytes of all of them.
+    pub const LEN: u64 = 192;
+}
+
 /// One record of the object table. Section 3 of the format page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -155,7 +172,11 @@ pub struct Header {
     /// Its size; sealed.
     pub shared_len: u64,
     /// Zeros.
-    pub reserved_words: [u8; 288],
+    pub reserved_words: [u8; 32],
+    /// The turnstile of a shared object, in a line of its own; volatile, as the store's ([`shared`]).
+    pub shared: [u8; 64],
+    /// Zeros.
+    pub reserved_end: [u8; 192],
 }
 const _: () = assert!(size_of::<Header>() == 512);
 
@@ -174,11 +195,14 @@ pub mod header {
     pub const REACH: u64 = 200;
     /// [`super::Header::shared_at`].
     pub const SHARED_AT: u64 = 208;
+    /// [`super::Header::shared`].
+    pub const SHARED: u64 = 256;
 }
 const _: () = assert!(std::mem::offset_of!(Header, root) == header::ROOT as usize);
 const _: () = assert!(std::mem::offset_of!(Header, backed) == header::BACKED as usize);
 const _: () = assert!(std::mem::offset_of!(Header, reach) == header::REACH as usize);
 const _: () = assert!(std::mem::offset_of!(Header, shared_at) == header::SHARED_AT as usize);
+const _: () = assert!(std::mem::offset_of!(Header, shared) == header::SHARED as usize);
 
 impl Superblock {
     /// A superblock of zeros with its magic and format.

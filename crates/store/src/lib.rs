@@ -40,8 +40,10 @@ mod names;
 mod object;
 mod plan;
 mod recover;
+mod shared;
 mod store;
 mod superblock;
+mod turn;
 
 pub use check::{Finding, FindingKind};
 pub use copy::Origin;
@@ -54,3 +56,4 @@ pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
 pub use plan::Plan;
 pub use recover::Recovery;
 pub use store::{CreateOptions, FormatOptions, Info, ObjectInfo, Store};
+pub use turn::{News, Turn};

@@ -17,13 +17,14 @@
 
 use crate::layout::{HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;
+use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{CLUSTER, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 
 use crate::catalogue::Entry;
@@ -45,6 +46,14 @@ pub(crate) struct Inner {
     backed: AtomicU64,
     growth: Mutex<()>,
     claimed: AtomicBool,
+    /// Set where other processes may have it open.
+    pub turnstile: OnceLock<Arc<Turnstile>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.store.detach_object(self.entry.id);
+    }
 }
 
 /// An engine's hold of an object; see [`Object::claim`].
@@ -65,6 +74,7 @@ impl Object {
                 backed: AtomicU64::new(backed),
                 growth: Mutex::new(()),
                 claimed: AtomicBool::new(false),
+                turnstile: OnceLock::new(),
             }),
         }
     }
@@ -179,13 +189,15 @@ impl Object {
     /// Makes holes in the file of what was released, as far as a checkpoint has passed it; [`Object::release`] and
     /// [`Object::grow`] do so, too. Returns the bytes given back.
     pub fn punch(&self) -> u64 {
+        let Ok(_turn) = self.store().changing() else { return 0 };
         self.store().space().punch()
     }
 
     /// Notes that the released clusters of `range` should be holes in the file: after a crash nobody remembers which
     /// are. They become holes as if they had been released now.
     pub fn forget(&self, range: Range<u64>) {
-        let _turn = self.inner.growth.lock();
+        let Ok(_turn) = self.store().changing() else { return };
+        let _growth = self.inner.growth.lock();
         for hole in self.store().space().bitmap().runs(self.media(), range, false) {
             self.store().space().forget(hole);
         }
@@ -204,7 +216,8 @@ impl Object {
     /// [`Error::SpanFull`], [`Error::OutOfSpace`] (a full disk): nothing has changed.
     pub fn grow(&self, bytes: u64) -> Result<Range<u64>> {
         let inner = &*self.inner;
-        let _turn = inner.growth.lock();
+        let _turn = self.store().changing()?;
+        let _growth = inner.growth.lock();
         let from = self.backed();
         let left = inner.entry.span.end() - from;
         let grown = clusters_up(bytes).filter(|&bytes| bytes <= left);
@@ -246,7 +259,8 @@ impl Object {
     /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of clusters;
     /// [`Error::Damaged`] if the bitmap there is.
     pub fn release(&self, range: Range<u64>) -> Result<()> {
-        let _turn = self.inner.growth.lock();
+        let _turn = self.store().changing()?;
+        let _growth = self.inner.growth.lock();
         self.check_range(&range)?;
         self.store().space().require_good(&range)?;
         self.store().space().release(&range);
@@ -273,7 +287,8 @@ impl Object {
     }
 
     fn back_with(&self, range: Range<u64>, zeroed: bool) -> Result<()> {
-        let _turn = self.inner.growth.lock();
+        let _turn = self.store().changing()?;
+        let _growth = self.inner.growth.lock();
         self.check_range(&range)?;
         let space = self.store().space();
         let _gate = self.store().backing_gate();
@@ -301,6 +316,13 @@ impl Object {
         }
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
         Err(Error::BadRange { object: self.name().into(), at, len })
+    }
+
+    /// Looks how far it reaches by now: others may have let it grow.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let extent = self.store().inner.extent(&self.inner.entry)?;
+        self.inner.backed.store(extent.backed, Ordering::Release);
+        Ok(())
     }
 
     fn set_word(&self, offset: u64, value: u64) {

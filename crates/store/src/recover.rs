@@ -20,8 +20,8 @@ use crate::{Error, HEADER_LEN, Result, Store, object};
 use everbyte_media::Media;
 use everbyte_space::{CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 /// What opening a store found and put right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,14 +62,6 @@ impl Store {
             superblock::write(&media, superblock, &stale)?;
             recovery.superblocks = stale;
         }
-        let space = Space::new(
-            media.clone(),
-            SpaceLayout {
-                bitmap_at: superblock.bitmap_at,
-                used_at: superblock.used_at,
-                bitmap_len: superblock.bitmap_len,
-            },
-        );
         let known = known_end(&media, superblock.spans_at, &slots).max(words.accounted);
         let len = media.len().max(media.found_len()).min(superblock.max).next_multiple_of(CLUSTER);
         if known < len {
@@ -82,25 +74,21 @@ impl Store {
         words.opened = words.opened.max(words.closed) + 1;
         words.write(&media);
         media.fence();
-        space.suspect(words.suspect.clone());
-
-        let inner = Inner {
-            held: Mutex::default(),
-            media,
-            current: RwLock::new(superblock),
-            space,
-            gate: RwLock::new(()),
-            table: Mutex::new(Table::new(slots)),
-            generation: words.opened,
-            created: AtomicU64::new(0),
-            words: Mutex::new(words),
-            recovery: Recovery::default(),
-        };
+        let inner = Inner::new(media, superblock, words, slots);
         inner.settle_slots(&mut recovery);
         inner.settle_growths(&mut recovery);
         inner.media.barrier()?;
         Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
     }
+}
+
+/// The store on media that other processes have recovered and use: changes nothing.
+pub(crate) fn join(media: Media) -> Result<Store> {
+    let (superblock, _) = superblock::choose(&media)?;
+    let words = Words::read(&media)?;
+    let inner = Inner::new(media, superblock, words, Vec::new());
+    let recovery = Recovery { clean: true, ..Recovery::default() };
+    Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
 }
 
 /// Flushes and fences what the decisions of recovery rest on.
@@ -124,6 +112,37 @@ fn known_end(media: &Media, spans_at: u64, slots: &[Slot]) -> u64 {
 }
 
 impl Inner {
+    fn new(media: Media, superblock: Superblock, words: Words, slots: Vec<Slot>) -> Inner {
+        let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
+        let space = Space::new(media.clone(), SpaceLayout { bitmap_at, used_at, bitmap_len });
+        space.suspect(words.suspect.clone());
+        Inner {
+            held: Mutex::default(),
+            media,
+            current: RwLock::new(superblock),
+            space,
+            gate: RwLock::new(()),
+            table: Mutex::new(Table::new(slots)),
+            generation: words.opened,
+            created: AtomicU64::new(0),
+            words: Mutex::new(words),
+            recovery: Recovery::default(),
+            shared: OnceLock::new(),
+        }
+    }
+
+    /// Steps 4 and 5 for a process that died in its turn, while others go on. The caller has the turn after it.
+    pub(crate) fn inherit(&self) -> Result<()> {
+        let superblock = self.superblock();
+        let slots = catalogue::read(&self.media, &superblock);
+        adopt(&self.media, &superblock, &slots); // STORE-8
+        self.table.lock().slots = slots;
+        let mut recovery = Recovery::default();
+        self.settle_slots(&mut recovery);
+        self.settle_growths(&mut recovery);
+        Ok(self.media.barrier()?)
+    }
+
     /// Step 4.
     fn settle_slots(&self, recovery: &mut Recovery) {
         let mut table = self.table.lock();

@@ -4,6 +4,7 @@ use crate::catalogue::{self, Slot};
 use crate::identity::{self, Held};
 use crate::layout::{FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
+use crate::shared::Shared;
 use crate::superblock::{self, Copy, Words};
 use crate::{Engine, Error, Object, Origin, Recovery, Result, object};
 use everbyte_media::{BackendKind, Media, Options};
@@ -12,8 +13,8 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Options of [`Store::create`].
 #[derive(Clone, Debug)]
@@ -68,6 +69,8 @@ pub(crate) struct Inner {
     pub created: AtomicU64,
     pub words: Mutex<Words>,
     pub recovery: Recovery,
+    /// Set where other processes may have the store open.
+    pub shared: OnceLock<Shared>,
 }
 
 /// The object table as this process knows it; one process at a time has the store open.
@@ -228,6 +231,7 @@ impl Store {
     /// Sizes and counts. Costs one look at each object.
     pub fn info(&self) -> Info {
         let inner = &*self.inner;
+        let _turn = self.turn(); // without it this is what was known last
         let table = inner.table.lock();
         let live = || table.slots.iter().filter(|slot| matches!(slot, Slot::Live(_))).filter_map(Slot::entry);
         let backed = live().map(|entry| {
@@ -256,9 +260,15 @@ impl Store {
     /// Opens an object; opening it twice gives the same one.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Damaged`], [`Error::Truncated`].
+    /// [`Error::NotFound`], [`Error::Damaged`], [`Error::Truncated`]; [`Error::Attached`] while another process has it open.
     pub fn object(&self, name: &str) -> Result<Object> {
+        self.open_object(name, true)
+    }
+
+    /// Opens an object, `alone` or with other processes that share it.
+    pub(crate) fn open_object(&self, name: &str, alone: bool) -> Result<Object> {
         let inner = &*self.inner;
+        let _turn = self.turn()?;
         let mut table = inner.table.lock();
         let index = table.find(name).ok_or_else(|| Error::NotFound { name: name.into() })?;
         if let Some(open) = table.open.get(&index).and_then(Weak::upgrade) {
@@ -266,6 +276,7 @@ impl Store {
         }
         let Slot::Live(entry) = &table.slots[index] else { unreachable!("`find` finds live records") };
         let extent = inner.extent(entry)?;
+        self.attach_object(entry.id, name, alone)?;
         if !inner.recovery.clean {
             // Its engine builds on which clusters are backed (STORE-8).
             inner.space.adopt(&(entry.span.at()..extent.backed));
@@ -282,6 +293,7 @@ impl Store {
     /// [`Error::Damaged`] if a record is damaged: the list would not be whole.
     pub fn objects(&self) -> Result<Vec<ObjectInfo>> {
         let inner = &*self.inner;
+        let _turn = self.turn()?;
         let table = inner.table.lock();
         inner.refuse_if_damaged(&table)?;
         let live = table.slots.iter().filter(|slot| matches!(slot, Slot::Live(_))).filter_map(Slot::entry);
@@ -311,7 +323,9 @@ impl Store {
         let max = max / CLUSTER * CLUSTER;
         let mut current = inner.current.write();
         let (capacity, mapped) = (inner.space.bitmap().capacity(), inner.media.max());
-        let detail = if max < current.max {
+        let detail = if self.is_shared() {
+            "other processes may have this store open; close it there and use `everbyte grow`".into()
+        } else if max < current.max {
             format!("a store does not shrink: its maximum is {} bytes", current.max)
         } else if max > capacity {
             format!("the bitmaps of this store speak for {capacity} bytes; make a larger store and copy")
@@ -354,6 +368,7 @@ impl Store {
     /// [`Error::Media`].
     pub fn trim(&self) -> Result<u64> {
         let inner = &*self.inner;
+        let _turn = self.changing()?;
         {
             let _nobody_backs = inner.gate.write();
             let Superblock { spans_at, max, .. } = inner.superblock();
@@ -369,11 +384,16 @@ impl Store {
     }
 
     /// Gives released clusters back, notes that the store was closed, and brings everything flushed to its place.
-    /// Nothing that was never flushed is rescued. Other clones must not be used afterwards.
+    /// Nothing that was never flushed is rescued. Other clones must not be used afterwards. A shared store is left, and closed
+    /// by the last who leaves.
     ///
     /// # Errors
     /// [`Error::Media`].
     pub fn close(&self) -> Result<()> {
+        self.inner.shared.get().map_or_else(|| self.close_alone(), |shared| self.leave(shared))
+    }
+
+    pub(crate) fn close_alone(&self) -> Result<()> {
         let inner = &*self.inner;
         inner.space.trim()?;
         inner.media.barrier()?; // nothing counts as closed before everything else is settled
@@ -400,11 +420,6 @@ impl Inner {
     /// The superblock in use.
     pub(crate) fn superblock(&self) -> Superblock {
         *self.current.read()
-    }
-
-    /// A number for an object: openings above, creations below.
-    pub(crate) fn next_id(&self) -> u64 {
-        self.generation << 24 | self.created.fetch_add(1, Ordering::Relaxed)
     }
 
     /// While a record is damaged its span and its name are unknown.

@@ -1,0 +1,131 @@
+//! One store, several users. Two of them in this process stand for two processes; how real ones die is shown in `capi`.
+
+use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, News, ObjectOptions, Store};
+use std::path::Path;
+
+fn small() -> ObjectOptions {
+    ObjectOptions { span: Some(8 * CLUSTER), ..ObjectOptions::default() }
+}
+
+fn create(store: &Store, name: &str) -> Result<everbyte_store::Object, Error> {
+    store.create_object(name, small(), |_| Ok(()))
+}
+
+fn two() -> (Store, Store) {
+    let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
+    Store::format(media.clone(), &FormatOptions::default()).unwrap().close().unwrap();
+    let open = || Store::attach_shared(media.clone()).unwrap();
+    (open(), open())
+}
+
+#[test]
+fn what_one_makes_and_removes_the_other_sees_at_once() {
+    let (one, other) = two();
+    let made = create(&one, "a").unwrap();
+    assert!(matches!(create(&other, "a"), Err(Error::Exists { .. })));
+    let second = create(&other, "b").unwrap();
+    assert_ne!(made.id(), second.id());
+    assert_ne!(made.span(), second.span());
+    assert_eq!(one.objects().unwrap(), other.objects().unwrap());
+    assert_eq!(one.objects().unwrap().len(), 2);
+    drop(made);
+    other.remove_object("a").unwrap();
+    assert!(matches!(one.object("a"), Err(Error::NotFound { .. })));
+    assert!(one.check().is_empty() && other.check().is_empty());
+}
+
+#[test]
+fn an_object_is_one_users_alone_unless_it_is_shared() {
+    let (one, other) = two();
+    let alone = create(&one, "a").unwrap();
+    assert!(matches!(other.object("a"), Err(Error::Attached { .. })));
+    assert!(matches!(other.object_shared("a"), Err(Error::Attached { .. })));
+    alone.share().unwrap();
+    let shared = other.object_shared("a").unwrap();
+    assert!(matches!(one.remove_object("a"), Err(Error::Open { .. })));
+    drop(alone);
+    assert!(matches!(one.remove_object("a"), Err(Error::Attached { .. })));
+    assert!(matches!(one.object("a"), Err(Error::Attached { .. })), "not alone while it is shared");
+    drop(shared);
+    one.remove_object("a").unwrap();
+    assert!(one.check().is_empty());
+}
+
+#[test]
+fn growth_and_release_are_seen_in_the_next_turn() {
+    let (one, other) = two();
+    let mine = create(&one, "a").unwrap();
+    mine.share().unwrap();
+    let theirs = other.object_shared("a").unwrap();
+    drop(theirs.turn().unwrap().inspect(|turn| turn.caught_up()));
+    {
+        let turn = mine.turn().unwrap().unwrap();
+        turn.caught_up();
+        let grown = mine.grow(3 * CLUSTER).unwrap();
+        mine.media().write(grown.start, b"new");
+        mine.release(grown.start + CLUSTER..grown.end).unwrap();
+        turn.changed();
+    }
+    let turn = theirs.turn().unwrap().unwrap();
+    assert_eq!((turn.news(), theirs.backed()), (News::Changed, mine.backed()));
+    assert_eq!(theirs.holes(), mine.holes());
+    assert_eq!(theirs.media().read_vec(theirs.prime() + CLUSTER, 3), b"new");
+    turn.caught_up();
+    drop(turn);
+    assert_eq!(theirs.turn().unwrap().unwrap().news(), News::Nothing);
+    // What was released and is backed by the other is not punched by who released it.
+    let hole = theirs.holes()[0].clone();
+    theirs.back(hole.clone()).unwrap();
+    theirs.media().write(hole.start, b"kept");
+    create(&one, "b").unwrap();
+    one.trim().unwrap();
+    assert_eq!(theirs.media().read_vec(hole.start, 4), b"kept");
+    assert!(one.check().is_empty());
+}
+
+#[test]
+fn the_last_who_leaves_closes_and_who_vanishes_prevents_it() {
+    let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
+    Store::format(media.clone(), &FormatOptions::default()).unwrap().close().unwrap();
+    let open = || Store::attach_shared(media.clone()).unwrap();
+    let (one, other) = (open(), open());
+    assert!(one.recovery().clean && other.recovery().clean);
+    one.close().unwrap();
+    drop(one);
+    other.close().unwrap();
+    drop(other);
+    let (one, other) = (open(), open());
+    assert!(one.recovery().clean, "both have left");
+    drop(other);
+    one.close().unwrap();
+    drop(one);
+    assert!(!open().recovery().clean, "one has not");
+}
+
+#[test]
+fn who_opens_a_file_alone_is_told_who_shares_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let options = Options { backend: BackendChoice::Shm, ..Options::default() };
+    let open = |path: &Path| Store::open_shared(path, &options);
+    Store::create(&path, &CreateOptions { max: 1 << 30, media: options.clone(), bound: false })
+        .unwrap()
+        .close()
+        .unwrap();
+    let store = open(&path).unwrap();
+    assert!(store.is_shared());
+    create(&store, "a").unwrap();
+    let refused = |refused: Result<Store, Error>| {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains(&format!("pid {}", std::process::id())), "{text}");
+    };
+    refused(Store::open(&path, &options));
+    refused(Store::open_read_only(&path, &options));
+    refused(open(&path)); // a process has a store once
+    store.close().unwrap();
+    drop(store);
+    assert!(Store::open(&path, &options).unwrap().recovery().clean);
+    let file = Options { backend: BackendChoice::File, ..options };
+    assert!(!Store::open_shared(&path, &file).unwrap().is_shared(), "a disk is one process's");
+}
