@@ -20,6 +20,11 @@ impl Fault {
         Fault { errno, message: message.into() }
     }
 
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The program handed over what it may not.
     pub fn invalid(message: impl Into<String>) -> Fault {
         Fault::new(libc::EINVAL, message)
@@ -124,6 +129,24 @@ impl From<everbyte_hkv::Error> for Fault {
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::Damaged { .. } => libc::EUCLEAN,
             Error::TooLarge { .. } => libc::E2BIG,
+            _ => libc::EIO,
+        };
+        Fault { errno, message }
+    }
+}
+
+impl From<everbyte_mnemosyne::Error> for Fault {
+    fn from(error: everbyte_mnemosyne::Error) -> Fault {
+        use everbyte_mnemosyne::Error;
+        let message = error.to_string();
+        let errno = match error {
+            Error::Heap(error) => return Fault::from(error),
+            Error::Store(error) => return Fault::from(error),
+            Error::Media(error) => return Fault::from(error),
+            Error::Changed { .. } => libc::EPERM,
+            Error::Unfit { .. } => libc::EINVAL,
+            Error::NewerFormat { .. } => libc::ENOTSUP,
+            Error::Damaged { .. } => libc::EUCLEAN,
             _ => libc::EIO,
         };
         Fault { errno, message }

@@ -6,11 +6,13 @@
 //!
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses (Hwang et al., ACM TOS 11(1), 2014).
 //! * `heapo_kv`: its key-value stores.
+//! * `mnemosyne`: variables that keep their values, and what stands on them.
 //!
 //! Threads: any, unless a header says otherwise.
 
 mod fault;
 mod heapo;
 mod heapo_kv;
+mod mnemosyne;
 mod process;
 mod running;

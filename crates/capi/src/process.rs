@@ -9,6 +9,8 @@
 //! Threads: any.
 
 use crate::fault::{Fault, Result};
+use crate::mnemosyne;
+use everbyte_heap::Heap;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Undo;
@@ -33,6 +35,8 @@ pub struct Process {
     /// The address of offset 0.
     base: u64,
     mapped: RwLock<HashMap<String, Arc<Mapped>>>,
+    /// Who opened it: a child of fork must not close it.
+    pid: u32,
 }
 
 static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
@@ -60,14 +64,20 @@ fn options() -> Result<Options> {
     })
 }
 
+/// The file that `EVERBYTE_STORE` names; or `everbyte.store` in the directory that `MNEMOSYNE_REGION_PATH` names, or in the
+/// current one.
+fn path_of_store() -> PathBuf {
+    let directory = || std::env::var_os("MNEMOSYNE_REGION_PATH").map(PathBuf::from).unwrap_or_default();
+    std::env::var_os("EVERBYTE_STORE").map_or_else(|| directory().join("everbyte.store"), PathBuf::from)
+}
+
 impl Process {
-    /// The store of this process, opened now if need be: the file that `EVERBYTE_STORE` names, or `everbyte.store`.
+    /// The store of this process, opened now if need be: see [`path_of_store`].
     pub fn get() -> Result<Arc<Process>> {
         if let Some(process) = &*PROCESS.read() {
             return Ok(Arc::clone(process));
         }
-        let path = std::env::var_os("EVERBYTE_STORE").unwrap_or_else(|| "everbyte.store".into());
-        Process::open(Path::new(&path))
+        Process::open(&path_of_store())
     }
 
     /// Opens a bound store, or makes one; until the process ends. Opening the same one again does nothing.
@@ -92,7 +102,8 @@ impl Process {
                 format!("{path}: not bound to an address, so plain pointers into it would not stay true; make one with `everbyte create --bound`"),
             )
         })?;
-        let process = Arc::new(Process { store, path: path.into(), base, mapped: RwLock::default() });
+        let process =
+            Arc::new(Process { store, path: path.into(), base, mapped: RwLock::default(), pid: std::process::id() });
         if slot.replace(Arc::clone(&process)).is_none() {
             // SAFETY: a function without arguments that may run at any time, and does not unwind.
             unsafe { libc::atexit(close) };
@@ -162,6 +173,16 @@ impl Process {
         Ok(objects.into_iter().map(|object| object.name).filter(|name| name.starts_with(prefix)).collect())
     }
 
+    /// The heap of the mapped object in which `at`, which may be anything, lies. Words that it stores blocks to hold addresses.
+    pub fn heap_at(&self, at: u64) -> Result<Heap> {
+        let mapped = self.mapped.read();
+        let mut heaps = mapped.values().map(|object| object.undo.heap());
+        let heap = heaps.find(|heap| heap.object().span().contains(&at)).map(|heap| heap.based_at(self.base));
+        heap.ok_or_else(|| {
+            Fault::invalid(format!("{:#x} is not in an object that this process has mapped", self.base + at))
+        })
+    }
+
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -209,11 +230,12 @@ fn not_mapped(name: &str) -> Fault {
     Fault::new(libc::ENOENT, format!("object `{name}` is not mapped in this process; create or map it first"))
 }
 
-/// Closes the store in good order when the process ends. Not if a transaction runs: opening then rolls it back.
+/// Closes the store in good order when the process that opened it ends. Not if a transaction runs: opening then rolls it back.
 extern "C" fn close() {
-    if let Some(process) = PROCESS.write().take() {
+    if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
         let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);
         if !busy {
+            mnemosyne::write_back();
             let _ = process.store.close(); // nobody is left to be told; opening recovers
         }
     }

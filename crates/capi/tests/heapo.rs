@@ -1,67 +1,13 @@
 //! Programs of C over `heapo.h`: compiled by the system's compiler, run, killed and run again.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+#[path = "programs/kills.rs"]
+mod kills;
+mod programs;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").into()
-}
-
-/// Where the library is installed, as `make install` does it: from where cargo has put it with this test.
-fn prefix() -> &'static Path {
-    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
-    PREFIX.get_or_init(|| {
-        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
-        let test = std::env::current_exe().unwrap();
-        let mut install = Command::new(root().join("ci/install"));
-        let output = install.arg(test.parent().expect("the directory of tests")).arg(&prefix).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
-        prefix
-    })
-}
-
-/// The words that pkg-config gives programs.
-fn pkg_config(words: &[&str]) -> Vec<String> {
-    let mut command = Command::new("pkg-config");
-    command.args(words).arg("everbyte").env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
-    let output = command.output().expect("pkg-config");
-    assert!(output.status.success(), "{}", text(&output));
-    String::from_utf8(output.stdout).unwrap().split_whitespace().map(String::from).collect()
-}
-
-/// Compiles a program as C11, with every warning an error, and links it as its users would.
-fn compile(source: &str, into: &Path) -> PathBuf {
-    let run_path = format!("-Wl,-rpath,{}", prefix().join("lib").display());
-    link(source, into, &[pkg_config(&["--libs"]), vec![run_path]].concat())
-}
-
-fn link(source: &str, into: &Path, libraries: &[String]) -> PathBuf {
-    let program = into.join("program");
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
-    cc.args(pkg_config(&["--cflags"])).arg(root().join(source)).args(libraries).arg("-o").arg(&program);
-    let output = cc.output().expect("a C compiler");
-    assert!(output.status.success(), "{}", text(&output));
-    program
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn run(program: &Path, store: &Path, backend: &str, words: &[&str]) -> Output {
-    let mut command = Command::new(program);
-    command.args(words).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
-    command.output().unwrap()
-}
-
-fn succeed(program: &Path, store: &Path, backend: &str, words: &[&str]) -> String {
-    let output = run(program, store, backend, words);
-    assert!(output.status.success(), "{words:?} on {backend}: {:?} {}", output.status, text(&output));
-    String::from_utf8(output.stdout).unwrap()
-}
+use kills::killed_again_and_again;
+use programs::{compile, link, pkg_config, prefix, root, succeed, text};
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn every_call_does_what_the_header_says() {
@@ -87,32 +33,6 @@ fn the_list_outlives_its_process() {
     let others = pkg_config(&["--libs", "--static"]).into_iter().filter(|word| word != "-leverbyte").collect();
     let program = link("examples/c/list.c", dir.path(), &[vec![library], others].concat());
     assert_eq!(run(&program), "3 2 1\n");
-}
-
-/// Killed at moments that the output decides, so each kill comes at another point of a transaction.
-fn killed_again_and_again(source: &str) {
-    for backend in ["file", "shm"] {
-        let dir = tempfile::tempdir().unwrap();
-        let (program, store) = (compile(source, dir.path()), dir.path().join("store"));
-        let mut told = 0;
-        for round in 0..20 {
-            let mut filler = Command::new(&program);
-            filler.arg("fill").env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
-            let mut filler = filler.stdout(Stdio::piped()).spawn().unwrap();
-            let mut lines = BufReader::new(filler.stdout.take().unwrap()).lines();
-            for _ in 0..=round * 7 % 60 {
-                told = lines.next().expect("it writes until it is killed").unwrap().parse().unwrap();
-            }
-            filler.kill().unwrap();
-            filler.wait().unwrap();
-            for line in lines.map_while(Result::ok) {
-                told = line.parse().unwrap_or(told); // what it was told before it died, and the rest of a line
-            }
-            let found: u64 = succeed(&program, &store, backend, &["look"]).trim().parse().unwrap();
-            assert!(found == told || found == told + 1, "round {round} on {backend}: told {told}, found {found}");
-            told = found;
-        }
-    }
 }
 
 #[test]

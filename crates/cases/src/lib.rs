@@ -22,6 +22,7 @@ mod kv;
 mod log;
 mod media;
 mod merge;
+mod mnemosyne;
 #[cfg(feature = "museum")]
 pub mod museum;
 mod object;
@@ -66,6 +67,7 @@ pub fn cases() -> Vec<Case> {
         tx::CASES,
         object::CASES,
         hkv::CASES,
+        mnemosyne::CASES,
         kv::CASES,
         merge::CASES,
     ]

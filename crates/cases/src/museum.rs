@@ -334,6 +334,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "kv-puts",
         "the number of a version that crashed is used again, and its leftovers come alive",
     ),
+    exhibit(
+        "mnemosyne-variables-unflushed",
+        "mnemosyne",
+        "mnemosyne-program",
+        "a program's object gets its name before the initial values of its variables are on the medium",
+    ),
 ];
 
 /// What a visit to one exhibit brought.

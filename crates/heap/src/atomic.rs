@@ -76,7 +76,7 @@ impl Heap {
         if fill(&inner.media, block) && !seeded("heap-fill-unfenced") {
             inner.media.fence(); // 1
         }
-        self.publish(self.op_allocate(&block), target, block.at)?;
+        self.publish(self.op_allocate(&block), target, self.base + block.at)?;
         Ok(block)
     }
 
@@ -89,7 +89,7 @@ impl Heap {
     pub fn free_from(&self, target: u64) -> Result<()> {
         let inner = &*self.inner;
         inner.check_target(target)?;
-        let op = self.op_free(inner.media.load(target))?;
+        let op = self.op_free(inner.media.load(target).wrapping_sub(self.base))?;
         self.publish(op, target, 0)?;
         self.finish(&[op]);
         Ok(())
@@ -135,7 +135,7 @@ impl Inner {
 
     /// Finishes what a crash left in the log.
     pub(crate) fn recover(self: &std::sync::Arc<Inner>) -> Result<()> {
-        let heap = Heap { inner: std::sync::Arc::clone(self) };
+        let heap = Heap { inner: std::sync::Arc::clone(self), base: 0 };
         let _section = self.media.section();
         let mut found = Vec::new();
         for number in 0..SLOTS {

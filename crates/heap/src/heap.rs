@@ -37,6 +37,8 @@ impl Block {
 #[derive(Clone)]
 pub struct Heap {
     pub(crate) inner: Arc<Inner>,
+    /// See [`Heap::based_at`].
+    pub(crate) base: u64,
 }
 
 pub(crate) struct Inner {
@@ -119,7 +121,7 @@ impl Heap {
             slots: Slots::new(),
             object,
         };
-        let heap = Heap { inner: Arc::new(inner) };
+        let heap = Heap { inner: Arc::new(inner), base: 0 };
         heap.inner.recover()?;
         Ok(heap)
     }
@@ -138,6 +140,12 @@ impl Heap {
         copy.take_over(&self.inner.object, progress)?;
         format::adapt(copy);
         Ok(())
+    }
+
+    /// The same heap, for programs that keep plain pointers: the words that [`Heap::alloc_into`] and its kin store to and
+    /// [`Heap::free_from`] reads hold `base` more than a block's offset. `base` is where offset 0 is mapped for life.
+    pub fn based_at(&self, base: u64) -> Heap {
+        Heap { inner: Arc::clone(&self.inner), base }
     }
 
     /// The object it lies in.

@@ -26,6 +26,7 @@
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("Everbyte's formats are little-endian and its mappings need 64-bit addresses");
 
+mod alias;
 pub mod binding;
 mod children;
 mod copy;

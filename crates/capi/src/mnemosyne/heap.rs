@@ -1,0 +1,77 @@
+//! `pmalloc`, `pmalloc_set`, `pfree`: a block and the word that holds its address, together or not at all.
+//!
+//! The heap is that of the object in which the word lies.
+
+use super::sections::{Home, home};
+use crate::fault::{Fault, Result, answer};
+use crate::process::Process;
+use everbyte_heap::Heap;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+
+/// A word of persistent memory that holds, or is to hold, the address of a block.
+struct Word {
+    home: Home,
+    heap: Heap,
+    address: usize,
+}
+
+impl Word {
+    fn new(address: usize) -> Result<Word> {
+        if !address.is_multiple_of(8) {
+            return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
+        }
+        let mut home = home(address, 8)?;
+        let heap = match home.heap.take() {
+            Some(heap) => heap,
+            None => Process::get()?.heap_at(home.at)?,
+        };
+        Ok(Word { home, heap, address })
+    }
+
+    /// Runs `change` on the word where the store has it, and shows the program what it holds then.
+    fn change<T>(&self, change: impl FnOnce(&Heap, u64) -> everbyte_heap::Result<T>) -> Result<T> {
+        self.home.push(self.address, 8);
+        let changed = change(&self.heap, self.home.at)?;
+        if self.home.copied {
+            let word = with_exposed_provenance_mut::<u64>(self.address);
+            // SAFETY: an aligned word of a section, which is this process's for good (SECT-2); the caller changes the
+            // pointer that it holds.
+            unsafe { word.write_volatile(self.home.media.load(self.home.at)) };
+        }
+        Ok(changed)
+    }
+}
+
+fn allocate(size: usize, destination: usize, fill: Option<u8>) -> Result<*mut c_void> {
+    let word = Word::new(destination)?;
+    let size = size.max(1) as u64;
+    word.change(|heap, at| match fill {
+        None => heap.alloc_into(size, at),
+        Some(fill) => heap.alloc_set(size, at, fill),
+    })?;
+    Ok(with_exposed_provenance_mut(word.home.media.load(word.home.at) as usize))
+}
+
+/// # Safety
+/// None for the caller: `destination` is compared with where persistent memory lies before it is used.
+#[unsafe(no_mangle)]
+pub extern "C" fn pmalloc(size: usize, destination: *mut c_void) -> *mut c_void {
+    answer(allocate(size, destination.addr(), None), null_mut(), |block| block)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pmalloc_set(size: usize, destination: *mut c_void, value: c_int) -> *mut c_void {
+    answer(allocate(size, destination.addr(), Some(value as u8)), null_mut(), |block| block)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pfree(pointer: *mut c_void) -> c_int {
+    let freed = Word::new(pointer.addr()).and_then(|word| {
+        word.change(|heap, at| match heap.media().load(at) {
+            0 => Ok(()), // as `free` of a null pointer
+            _ => heap.free_from(at),
+        })
+    });
+    answer(freed, 0, |()| 1)
+}

@@ -1,0 +1,14 @@
+//! `mnemosyne.h`, `pstatic.h` and `pdata.h`: persistent variables of programs, and what stands on them (Volos, Tack, Swift:
+//! "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011).
+//!
+//! * `sections`: variables, mapped over or copied to where the program was linked to have them.
+//! * `elf`: what an executable says of its build and of its variables.
+//! * `heap`: `pmalloc` and its kin.
+//! * `primitives`: store, flush, fence.
+
+mod elf;
+mod heap;
+mod primitives;
+mod sections;
+
+pub use sections::write_back;

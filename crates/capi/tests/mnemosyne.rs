@@ -1,0 +1,161 @@
+//! Programs with persistent variables: compiled in several ways, run again, killed, built anew.
+
+mod programs;
+
+use programs::{compile, pkg_config, prefix, root, run, succeed, text};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PROGRAM: &str = "crates/capi/tests/c/pstatic.c";
+const MORE: &str = "crates/capi/tests/c/pstatic_more.c";
+
+/// Compiles the files of a program, as C or, where `words` say so, the later ones as C++, and links them.
+fn build(files: &[&str], words: &[&str], program: &Path) {
+    let (languages, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "c++");
+    let compile = |file: &&str| {
+        let (compiler, options) = match languages.is_empty() || *file == files[0] {
+            true => ("cc", ["-std=c11", "-xc"]),
+            false => ("c++", ["-std=c++20", "-xc++"]),
+        };
+        let object = program.with_extension(file.replace('/', "-") + ".o");
+        let mut command = Command::new(compiler);
+        command.args(["-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]).args(options).args(&words);
+        command.args(pkg_config(&["--cflags"])).arg("-c").arg(root().join(file)).arg("-o").arg(&object);
+        done(command);
+        object
+    };
+    let mut link = Command::new("cc");
+    link.args(&words).args(files.iter().map(compile)).args(pkg_config(&["--libs"]));
+    link.arg(format!("-Wl,-rpath,{}", prefix().join("lib").display())).arg("-o").arg(program);
+    done(link);
+}
+
+fn done(mut command: Command) {
+    let output = command.output().expect("a compiler");
+    assert!(output.status.success(), "{command:?}: {}", text(&output));
+}
+
+#[test]
+fn variables_keep_their_values_however_the_program_is_built() {
+    for (index, words) in
+        [&["-O2"][..], &["-O0", "-no-pie"], &["-O2", "c++"], &["-O2", "-flto"], &["-O2", "-Wl,--gc-sections"]]
+            .iter()
+            .enumerate()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        build(&[PROGRAM, MORE], words, &program);
+        for backend in if index == 0 { &["file", "shm"][..] } else { &["shm"] } {
+            let store = dir.path().join(format!("{backend}.store"));
+            for run in 41..44 {
+                assert_eq!(succeed(&program, &store, backend, &["count"]), format!("{run}\n"), "{words:?} {backend}");
+            }
+            let killed = programs::run(&program, &store, backend, &["flushed"]);
+            assert_eq!(String::from_utf8_lossy(&killed.stdout), "44\n", "{}", text(&killed));
+            assert_eq!(succeed(&program, &store, backend, &["count"]), "45\n", "{words:?} {backend}, after a kill");
+            std::fs::remove_file(&store).unwrap();
+            assert_eq!(succeed(&program, &store, backend, &["count"]), "41\n", "begins anew without its store");
+        }
+    }
+}
+
+#[test]
+fn blocks_are_allocated_into_words_and_freed_from_them() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        build(&[PROGRAM, MORE], &["-O2"], &program);
+        let store = dir.path().join("store");
+        succeed(&program, &store, backend, &["heap"]);
+        succeed(&program, &store, backend, &["again"]);
+    }
+}
+
+#[test]
+fn a_program_built_anew_keeps_its_variables_unless_they_moved() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, store) = (dir.path().join("program"), dir.path().join("store"));
+    let count = |expected: &str| assert_eq!(succeed(&path, &store, "shm", &["count"]), expected);
+    let refused = |words: &[&str], why: &str| {
+        build(&[PROGRAM, MORE], words, &path);
+        let output = run(&path, &store, "shm", &["count"]);
+        assert_eq!(output.status.code(), Some(78), "{}", text(&output));
+        assert!(text(&output).contains(why), "{}", text(&output));
+    };
+    build(&[PROGRAM, MORE], &["-O2"], &path);
+    count("41\n");
+    build(&[PROGRAM, MORE], &["-O2", "-DUNUSED", "-fno-inline"], &path); // another build, the same variables
+    count("42\n");
+    refused(&["-O2", "-DMORE"], "names, places or sizes have changed");
+    refused(&["-O2", "-s", "-fno-inline-functions", "-fno-unroll-loops", "-DX"], "without its symbols");
+    std::fs::copy(&path, dir.path().join("stripped")).unwrap();
+    build(&[PROGRAM, MORE], &["-O2"], &path);
+    count("43\n");
+    let other = dir.path().join("stripped");
+    assert_eq!(succeed(&other, &store, "shm", &["count"]), "41\n", "another file, another set");
+    assert_eq!(succeed(&other, &store, "shm", &["count"]), "42\n", "the same build needs no symbols");
+}
+
+#[test]
+fn variables_that_begin_as_addresses_need_a_program_at_a_fixed_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, store) = (dir.path().join("program"), dir.path().join("store"));
+    build(&[PROGRAM, MORE], &["-O2", "-DADDRESS"], &path);
+    let output = run(&path, &store, "shm", &["count"]);
+    assert_eq!(output.status.code(), Some(78), "{}", text(&output));
+    assert!(text(&output).contains("`address` begins as an address"), "{}", text(&output));
+    build(&[PROGRAM, MORE], &["-O2", "-no-pie", "-DADDRESS"], &path);
+    assert_eq!(succeed(&path, &store, "shm", &["count"]), "41\n", "nothing was left behind");
+}
+
+/// Each run is killed after another number of insertions.
+#[test]
+fn the_tree_survives_kills() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, store) = (compile("examples/c/bst.c", dir.path()), dir.path().join("store"));
+        let numbers: Vec<u64> = (1..=400).map(|n: u64| n * 7919 % 1009).collect();
+        let mut added = 0;
+        for round in 0..12 {
+            let mut adder = Command::new(&program);
+            adder.args(numbers[added..].iter().map(u64::to_string));
+            adder.env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
+            let mut adder = adder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut lines = BufReader::new(adder.stderr.take().unwrap()).lines();
+            let told = lines.by_ref().take(1 + round * 7 % 19).count();
+            adder.kill().unwrap();
+            adder.wait().unwrap();
+            let told = added + told + lines.count();
+            let found = succeed(&program, &store, backend, &[]);
+            let found: Vec<u64> = found.lines().map(|line| line.parse().unwrap()).collect();
+            let mut expected = numbers[..found.len()].to_vec();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "round {round} on {backend}");
+            assert!((told.saturating_sub(1)..=told + 1).contains(&found.len()), "told {told}, found {}", found.len());
+            added = found.len();
+        }
+    }
+}
+
+#[test]
+fn the_store_is_where_the_environment_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = compile("examples/c/bst.c", dir.path());
+    let run = |variables: &[(&str, &Path)], number: &str| {
+        let mut command = Command::new(&program);
+        command.current_dir(dir.path()).arg(number).env_remove("EVERBYTE_STORE").env_remove("MNEMOSYNE_REGION_PATH");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    std::fs::create_dir(&one).unwrap();
+    std::fs::create_dir(&two).unwrap();
+    assert_eq!(run(&[], "1"), "1\n");
+    assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &one)], "2"), "2\n");
+    assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &two)], "3"), "3\n");
+    assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &one), ("EVERBYTE_STORE", &two.join("everbyte.store"))], "4"), "3\n4\n");
+    assert_eq!(run(&[], "5"), "1\n5\n");
+    assert!(dir.path().join("everbyte.store").exists() && one.join("everbyte.store").exists());
+}

@@ -1,0 +1,38 @@
+//! Pages of a store mapped a second time: over variables that a program was linked with.
+
+use crate::media::{Backend, Media};
+use crate::{BackendKind, Error, Result};
+use std::ptr::NonNull;
+
+impl Media {
+    /// Maps the pages `at..at+len` over `place..place+len` too, so that both are one memory; until the process ends. `false`:
+    /// this store's mapping is the process's own, stores reach it by being copied, and nothing was mapped.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses; nothing was mapped.
+    ///
+    /// # Panics
+    /// If the range is not backed, or `at`, `len` or `place` are not whole pages.
+    ///
+    /// # Safety
+    /// `place..place+len` is mapped, readable and writable, and its owner, the caller, wants it replaced: nobody holds a
+    /// Rust reference into it.
+    pub unsafe fn map_over(&self, at: u64, len: u64, place: NonNull<u8>) -> Result<bool> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        self.inner.mapping.check_len(at, len);
+        assert!([at, len, place.addr().get() as u64].iter().all(|size| size % 4096 == 0), "pages are mapped whole");
+        let Backend::Direct(direct) = &self.inner.backend else { return Ok(false) };
+        let Some(backing) = direct.file.as_deref() else { return Ok(false) };
+        let flags = match direct.kind {
+            BackendKind::Pmem => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            _ => MapFlags::SHARED,
+        };
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let place = place.as_ptr().cast();
+        // SAFETY: the caller gives these pages away; the file backs them, as checked above, and shrinks for nobody.
+        let mapped = unsafe { mmap(place, len as usize, access, flags | MapFlags::FIXED, &backing.file, at) };
+        let io =
+            |errno: rustix::io::Errno| Error::Io { action: "map", path: direct.path.clone(), source: errno.into() };
+        mapped.map(|_| true).map_err(io)
+    }
+}

@@ -1,0 +1,57 @@
+//! What can go wrong with what a program keeps.
+
+/// An error of this room. Each says what happened, where, and what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The heap refused, or is damaged.
+    #[error(transparent)]
+    Heap(#[from] everbyte_heap::Error),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] everbyte_store::Error),
+    /// The media failed.
+    #[error(transparent)]
+    Media(#[from] everbyte_media::Error),
+    /// The program was built anew, and its variables lie elsewhere or are others now.
+    #[error(
+        "the persistent variables of this program are not those that object `{object}` keeps: {detail}; run the program that they belong to, or remove the object to begin with initial values"
+    )]
+    Changed {
+        /// The object.
+        object: String,
+        /// What differs.
+        detail: String,
+    },
+    /// The program's variables cannot be kept.
+    #[error("object `{object}` cannot keep the persistent variables of this program: {detail}")]
+    Unfit {
+        /// The object.
+        object: String,
+        /// Why.
+        detail: String,
+    },
+    /// The object was written by a newer Everbyte.
+    #[error("object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    NewerFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The newest this program reads.
+        known: u32,
+    },
+    /// Bytes contradict themselves.
+    #[error("object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
+    Damaged {
+        /// The object.
+        object: String,
+        /// Offset in the store.
+        at: u64,
+        /// What is wrong there.
+        detail: &'static str,
+    },
+}
+
+/// Shorthand for this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

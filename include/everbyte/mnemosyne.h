@@ -1,0 +1,71 @@
+/* Mnemosyne: persistent memory for C and C++ programs.
+ *
+ * Variables that keep their values (pstatic.h), memory that is allocated into them so that no crash can leak it, and the
+ * primitives of those who order their own stores.
+ *
+ *     pstatic struct node *first;                       NULL at the first run; afterwards what it was
+ *     struct node *node = pmalloc(sizeof *node, &first);
+ *
+ * Everything lies in a store, one file: the one that EVERBYTE_STORE names; or everbyte.store in the directory that
+ * MNEMOSYNE_REGION_PATH names, or in the current one. It is made when it is first used, lies at one address for life, and is
+ * used by one process at a time: instances of a program get a directory each. EVERBYTE_BACKEND (auto, pmem, file, shm) and
+ * EVERBYTE_DURABILITY (always, interval:MS, process) say how it is opened. Link with -leverbyte.
+ *
+ * What survives. After a crash each aligned 8-byte word holds its settled value or one stored since, and whatever was
+ * flushed before a fence is there if anything stored after it is. What a fence or a call that says so settled survives the
+ * process and a power cut.
+ *
+ * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed. EINVAL: an
+ * address is not persistent memory of this process.
+ * THREADS: any, unless it is said. After fork the child must not use the store.
+ *
+ * After Volos, Tack, Swift: "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011. */
+#ifndef EVERBYTE_MNEMOSYNE_H
+#define EVERBYTE_MNEMOSYNE_H
+
+#include "heapo.h"
+#include "pstatic.h"
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Allocates at least `size` bytes, aligned to 16, and stores their address to the pointer at `destination`, which lies in
+ * persistent memory: a pstatic variable, a block, an object of heapo.h. Both happen, or neither; settled on return. What
+ * the block holds is unspecified; pmalloc_set fills it with the byte `value`, which appears together with it.
+ * REQUIRES: no transaction is changing the pointer.
+ * Returns the block. Fails with EINVAL, ENOMEM for more than there can be, ENOSPC if the disk or the heap (8 GiB) is full. */
+void *pmalloc(size_t size, void *destination);
+void *pmalloc_set(size_t size, void *destination, int value);
+
+/* Frees the block whose address the pointer at `pointer` holds, and stores NULL there. Both happen, or neither; settled on
+ * return. Where it holds NULL there is nothing to do.
+ * Fails with EINVAL for what is no block, or is free already. */
+int pfree(void *pointer);
+
+/* Stores: through the cache, where it may stay until it is flushed; or past it, on its way at once. */
+#define mnemosyne_store(address, value) ((void)(*(address) = (value)))
+int mnemosyne_wtstore(uint64_t *address, uint64_t value);
+int mnemosyne_wtcopy(void *target, const void *source, size_t size);
+
+/* Starts carrying the lines that hold `start .. start + size` to the medium. */
+int mnemosyne_flush(const void *start, size_t size);
+
+/* Completes what this thread flushed and stored past the cache: it survives anything, and so does whatever it was ordered
+ * after. mnemosyne_order only orders it before what this thread stores later, which may cost much less. */
+int mnemosyne_fence(void);
+int mnemosyne_order(void);
+
+/* The paper's own names, for those who want them. */
+#ifdef MNEMOSYNE_NAMES
+#define store(address, value) mnemosyne_store(address, value)
+#define wtstore(address, value) mnemosyne_wtstore(address, value)
+#define flush(address) mnemosyne_flush(address, 1)
+#define fence() mnemosyne_fence()
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
