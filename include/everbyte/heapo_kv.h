@@ -1,7 +1,7 @@
-/* HEAPO's key-value stores, for C and C++: a hash table in a named object, which logs one word for an insertion.
+/* HEAPO's key-value stores, for C and C++: a hash table or a tree in a named object, which logs one word for an insertion.
  *
  *     heapo_kv *cities = heapo_kv_open("cities");
- *     if (!cities) cities = heapo_kv_init("cities", 0);
+ *     if (!cities) cities = heapo_kv_init("cities", HEAPO_KV_TREE, 0);
  *     heapo_kv_insert(cities, "Oslo", 4, "Norway", 6);      (settled: it survives whatever happens now)
  *
  * Keys and values are byte strings of at most 4 GiB - 1. The store is the one of heapo.h, opened when it is first used.
@@ -19,12 +19,15 @@ extern "C" {
 /* An open key-value store. */
 typedef struct heapo_kv heapo_kv;
 
+/* What a store is made of: a hash table finds keys fastest, a tree keeps them in their order. */
+typedef enum heapo_kv_kind { HEAPO_KV_HASH = 0, HEAPO_KV_TREE = 1 } heapo_kv_kind;
+
 /* Makes an object that holds an empty store, and opens it. It can grow to `size_max` bytes, rounded up to a power of two;
  * 0: 1 GiB. Settled on return: a crash leaves it whole or absent.
  * Fails with EEXIST, EINVAL for what is no name, ENOSPC. */
-heapo_kv *heapo_kv_init(const char *name, size_t size_max);
+heapo_kv *heapo_kv_init(const char *name, heapo_kv_kind kind, size_t size_max);
 
-/* Opens a store; what a crash left half done is undone first. Costs the same whatever it holds. Open it once.
+/* Opens a store of either kind; what a crash left half done is undone first. Costs the same whatever it holds. Open it once.
  * Fails with ENOENT, EPERM for an object of another kind, EBUSY if it is open, EUCLEAN if it is damaged. */
 heapo_kv *heapo_kv_open(const char *name);
 
@@ -44,10 +47,24 @@ int heapo_kv_delete(heapo_kv *kv, const void *key, size_t key_len);
  * Fails with ENOENT. */
 int heapo_kv_lookup(heapo_kv *kv, const void *key, size_t key_len, void *value, size_t room, size_t *value_len);
 
-/* Calls `each` with every pair, in no order, until it returns 0. `each` must not use the store. */
-int heapo_kv_scan(heapo_kv *kv,
-                  int (*each)(const void *key, size_t key_len, const void *value, size_t value_len, void *context),
-                  void *context);
+/* What is called with each pair of a scan; 0 ends it. It must not use the store; what the pointers lead to is gone after the
+ * call. */
+typedef int heapo_kv_each(const void *key, size_t key_len, const void *value, size_t value_len, void *context);
+
+/* Which way a scan of a tree goes: in the order of keys, as memcmp has it, or against it. */
+typedef enum heapo_kv_way { HEAPO_KV_FORWARD = 0, HEAPO_KV_BACKWARD = 1 } heapo_kv_way;
+
+/* Calls `each` with every pair: of a tree in the order of keys, of a hash table in no order. */
+int heapo_kv_scan(heapo_kv *kv, heapo_kv_each *each, void *context);
+
+/* Calls `each` with the pairs of a tree whose keys lie from `from` on and before `to`; `to` NULL: to the last.
+ * Fails with ENOTSUP for a hash table. */
+int heapo_kv_scan_range(heapo_kv *kv, const void *from, size_t from_len, const void *to, size_t to_len, heapo_kv_way way,
+                        heapo_kv_each *each, void *context);
+
+/* Calls `each` with the pairs of a tree whose keys begin with `prefix`. Fails with ENOTSUP for a hash table. */
+int heapo_kv_scan_prefix(heapo_kv *kv, const void *prefix, size_t prefix_len, heapo_kv_way way, heapo_kv_each *each,
+                         void *context);
 
 #ifdef __cplusplus
 }

@@ -6,8 +6,9 @@
 use crate::fault::{Fault, Result, answer};
 use crate::heapo::name;
 use crate::process::Process;
-use everbyte_hkv::Hash;
+use everbyte_hkv::{Direction, Kind, Kv, Tree};
 use std::ffi::{c_char, c_int, c_void};
+use std::ops::Bound;
 use std::ptr::null_mut;
 
 /// The span of a store that is not told how large it may become.
@@ -18,15 +19,15 @@ const SPAN_MIN: u64 = 1 << 20;
 /// What `each` of a scan is.
 type Each = unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, *mut c_void) -> c_int;
 
-fn handle(hash: Result<Hash>) -> *mut Hash {
-    answer(hash, null_mut(), |hash| Box::into_raw(Box::new(hash)))
+fn handle(kv: Result<Kv>) -> *mut Kv {
+    answer(kv, null_mut(), |kv| Box::into_raw(Box::new(kv)))
 }
 
 /// The store behind a handle.
 ///
 /// # Safety
 /// As said at the top of the file.
-unsafe fn store<'h>(kv: *mut Hash) -> Result<&'h Hash> {
+unsafe fn store<'h>(kv: *mut Kv) -> Result<&'h Kv> {
     // SAFETY: the caller's promise: made by `Box::into_raw`, and shared until it is closed.
     unsafe { kv.as_ref() }.ok_or_else(|| Fault::invalid("a null pointer is no key-value store"))
 }
@@ -48,7 +49,7 @@ unsafe fn bytes<'b>(start: *const c_void, len: usize) -> Result<&'b [u8]> {
 ///
 /// # Safety
 /// As said at the top of the file.
-unsafe fn keyed<'b>(kv: *mut Hash, key: *const c_void, key_len: usize) -> Result<(&'b Hash, &'b [u8])> {
+unsafe fn keyed<'b>(kv: *mut Kv, key: *const c_void, key_len: usize) -> Result<(&'b Kv, &'b [u8])> {
     // SAFETY: the caller's promise.
     let kv = unsafe { store(kv) }?;
     // SAFETY: as above.
@@ -64,27 +65,32 @@ fn done(changed: Result<bool>, otherwise: i32, why: &str) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, size_max: usize) -> *mut Hash {
+pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_max: usize) -> *mut Kv {
     // SAFETY: the caller's promise.
     handle(unsafe { name(object) }.and_then(|name| {
         let span = if size_max == 0 { Some(SPAN) } else { (size_max as u64).max(SPAN_MIN).checked_next_power_of_two() };
         let span = span.ok_or_else(|| Fault::new(libc::ENOSPC, "a store of more bytes than there are"))?;
-        Ok(Hash::create(Process::get()?.store(), name, Some(span))?)
+        let kind = match kind {
+            0 => Kind::Hash,
+            1 => Kind::Tree,
+            _ => return Err(Fault::invalid("a key-value store is a hash table or a tree")),
+        };
+        Ok(Kv::create(Process::get()?.store(), name, kind, Some(span))?)
     }))
 }
 
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut Hash {
+pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut Kv {
     // SAFETY: the caller's promise.
-    handle(unsafe { name(object) }.and_then(|name| Ok(Hash::open(Process::get()?.store().object(name)?)?)))
+    handle(unsafe { name(object) }.and_then(|name| Ok(Kv::open(Process::get()?.store().object(name)?)?)))
 }
 
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_close(kv: *mut Hash) {
+pub unsafe extern "C" fn heapo_kv_close(kv: *mut Kv) {
     if !kv.is_null() {
         // SAFETY: the caller's promise: it came from `Box::into_raw`, and nobody uses it any more.
         drop(unsafe { Box::from_raw(kv) });
@@ -95,14 +101,14 @@ pub unsafe extern "C" fn heapo_kv_close(kv: *mut Hash) {
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_insert(
-    kv: *mut Hash,
+    kv: *mut Kv,
     key: *const c_void,
     key_len: usize,
     value: *const c_void,
     value_len: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let inserted = unsafe { change(kv, (key, key_len), (value, value_len), Hash::insert) };
+    let inserted = unsafe { change(kv, (key, key_len), (value, value_len), Kv::insert) };
     done(inserted, libc::EEXIST, "the key is there already; update it")
 }
 
@@ -110,14 +116,14 @@ pub unsafe extern "C" fn heapo_kv_insert(
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_update(
-    kv: *mut Hash,
+    kv: *mut Kv,
     key: *const c_void,
     key_len: usize,
     value: *const c_void,
     value_len: usize,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let updated = unsafe { change(kv, (key, key_len), (value, value_len), Hash::update) };
+    let updated = unsafe { change(kv, (key, key_len), (value, value_len), Kv::update) };
     done(updated, libc::ENOENT, "the key is not there; insert it")
 }
 
@@ -126,10 +132,10 @@ pub unsafe extern "C" fn heapo_kv_update(
 /// # Safety
 /// As said at the top of the file.
 unsafe fn change(
-    kv: *mut Hash,
+    kv: *mut Kv,
     (key, key_len): (*const c_void, usize),
     (value, value_len): (*const c_void, usize),
-    how: impl FnOnce(&Hash, &[u8], &[u8]) -> everbyte_hkv::Result<bool>,
+    how: impl FnOnce(&Kv, &[u8], &[u8]) -> everbyte_hkv::Result<bool>,
 ) -> Result<bool> {
     // SAFETY: the caller's promise.
     let (kv, key) = unsafe { keyed(kv, key, key_len) }?;
@@ -141,7 +147,7 @@ unsafe fn change(
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_delete(kv: *mut Hash, key: *const c_void, key_len: usize) -> c_int {
+pub unsafe extern "C" fn heapo_kv_delete(kv: *mut Kv, key: *const c_void, key_len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let keyed = unsafe { keyed(kv, key, key_len) };
     done(keyed.and_then(|(kv, key)| Ok(kv.delete(key)?)), libc::ENOENT, "the key is not there")
@@ -151,7 +157,7 @@ pub unsafe extern "C" fn heapo_kv_delete(kv: *mut Hash, key: *const c_void, key_
 /// As said at the top of the file; `value` is good for `room` bytes to be written, `value_len` for one length, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_lookup(
-    kv: *mut Hash,
+    kv: *mut Kv,
     key: *const c_void,
     key_len: usize,
     value: *mut c_void,
@@ -184,15 +190,84 @@ pub unsafe extern "C" fn heapo_kv_lookup(
 /// # Safety
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_scan(kv: *mut Hash, each: Option<Each>, context: *mut c_void) -> c_int {
+pub unsafe extern "C" fn heapo_kv_scan(kv: *mut Kv, each: Option<Each>, context: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     let kv = unsafe { store(kv) };
-    let scanned = kv.and_then(|kv| {
-        let each = each.ok_or_else(|| Fault::invalid("no function to call with each pair"))?;
-        Ok(kv.scan(|key, value| {
-            // SAFETY: the caller's promise; key and value live during the call.
-            unsafe { each(key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len(), context) != 0 }
-        })?)
+    // SAFETY: as above.
+    answer(kv.and_then(|kv| Ok(kv.scan(unsafe { hand_out(each, context) }?)?)), 0, |()| 1)
+}
+
+/// # Safety
+/// As said at the top of the file; `each` may be called with a pair and `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_scan_range(
+    kv: *mut Kv,
+    from: *const c_void,
+    from_len: usize,
+    to: *const c_void,
+    to_len: usize,
+    way: c_int,
+    each: Option<Each>,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let bounds = unsafe { keyed(kv, from, from_len) }.and_then(|(kv, from)| {
+        let to = match to.is_null() && to_len == 0 {
+            true => Bound::Unbounded,
+            // SAFETY: as above.
+            false => Bound::Excluded(unsafe { bytes(to, to_len) }?),
+        };
+        Ok((kv, (Bound::Included(from), to)))
+    });
+    let scanned = bounds.and_then(|(kv, bounds)| {
+        // SAFETY: as above.
+        Ok(tree(kv)?.range(bounds, direction(way)?, unsafe { hand_out(each, context) }?)?)
     });
     answer(scanned, 0, |()| 1)
+}
+
+/// # Safety
+/// As said at the top of the file; `each` may be called with a pair and `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_kv_scan_prefix(
+    kv: *mut Kv,
+    prefix: *const c_void,
+    prefix_len: usize,
+    way: c_int,
+    each: Option<Each>,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let scanned = unsafe { keyed(kv, prefix, prefix_len) }.and_then(|(kv, prefix)| {
+        // SAFETY: as above.
+        Ok(tree(kv)?.prefix(prefix, direction(way)?, unsafe { hand_out(each, context) }?)?)
+    });
+    answer(scanned, 0, |()| 1)
+}
+
+fn tree(kv: &Kv) -> Result<&Tree> {
+    match kv {
+        Kv::Tree(tree) => Ok(tree),
+        Kv::Hash(_) => Err(Fault::new(libc::ENOTSUP, "a hash table has no order: scan it whole, or make a tree")),
+    }
+}
+
+fn direction(way: c_int) -> Result<Direction> {
+    match way {
+        0 => Ok(Direction::Forward),
+        1 => Ok(Direction::Backward),
+        _ => Err(Fault::invalid("a scan goes forward or backward")),
+    }
+}
+
+/// What calls `each` with a pair.
+///
+/// # Safety
+/// `each` may be called with a pair and `context` as long as the result lives.
+unsafe fn hand_out(each: Option<Each>, context: *mut c_void) -> Result<impl FnMut(&[u8], &[u8]) -> bool> {
+    let each = each.ok_or_else(|| Fault::invalid("no function to call with each pair"))?;
+    Ok(move |key: &[u8], value: &[u8]| {
+        // SAFETY: the caller's promise; key and value live during the call.
+        unsafe { each(key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len(), context) != 0 }
+    })
 }

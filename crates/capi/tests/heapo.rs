@@ -37,12 +37,14 @@ fn the_list_outlives_its_process() {
 
 #[test]
 fn a_killed_program_loses_nothing_it_was_told() {
-    killed_again_and_again("crates/capi/tests/c/heapo.c");
+    killed_again_and_again("crates/capi/tests/c/heapo.c", &[]);
 }
 
 #[test]
 fn a_killed_program_finds_every_pair_it_was_told_of() {
-    killed_again_and_again("crates/capi/tests/c/heapo_kv.c");
+    for kind in ["hash", "tree"] {
+        killed_again_and_again("crates/capi/tests/c/heapo_kv.c", &[kind]);
+    }
 }
 
 #[test]
@@ -50,7 +52,10 @@ fn every_call_on_pairs_does_what_the_header_says() {
     for backend in ["file", "shm"] {
         let dir = tempfile::tempdir().unwrap();
         let program = compile("crates/capi/tests/c/heapo_kv.c", dir.path());
-        succeed(&program, &dir.path().join("store"), backend, &["calls"]);
+        for kind in ["hash", "tree"] {
+            succeed(&program, &dir.path().join(kind), backend, &["calls", kind]);
+            succeed(&program, &dir.path().join(kind), backend, &["ordered", kind]);
+        }
     }
 }
 

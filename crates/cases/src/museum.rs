@@ -230,6 +230,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "hkv-hash-splits",
         "the new bucket of a split is neither noted nor flushed, and the count that makes it count is",
     ),
+    exhibit(
+        "hkv-tree-slot-unflushed",
+        "hkv",
+        "hkv-tree",
+        "the order of a leaf names a slot that was never flushed: a key leads anywhere",
+    ),
+    exhibit(
+        "hkv-tree-child-unnoted",
+        "hkv",
+        "hkv-tree-splits",
+        "half of a split node takes its place and is not noted: taken back, the parent has lost the other half",
+    ),
     exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
     exhibit(
         "object-unlogged",

@@ -155,7 +155,7 @@ fn readers_share_a_store_and_a_writer_has_it_alone() {
     assert!(writer.wait().unwrap().success());
 }
 
-/// Objects that no command makes are walked, too: a heap, transactions over one, and HEAPO's hash store.
+/// Objects that no command makes are walked, too: a heap, transactions over one, and HEAPO's stores.
 #[test]
 fn every_engine_is_walked() {
     use everbyte_heap::Heap;
@@ -170,14 +170,17 @@ fn every_engine_is_walked() {
     store.create_object("files", options(Engine::Fs), |_| Ok::<_, everbyte_store::Error>(())).unwrap();
     let pairs = everbyte_hkv::Hash::create(&store, "pairs", Some(1 << 20)).unwrap();
     pairs.insert(b"key", b"value").unwrap();
-    // A word that says what a cluster is for, the lane table's checksum, and the hash store's.
-    let root = pairs.object().root();
-    let places = [blocks.prime() + everbyte_heap::layout::FIRST_TABLE, accounts.prime() + layout::TABLE + 8, root + 8];
+    let tree = everbyte_hkv::Tree::create(&store, "tree", Some(1 << 20)).unwrap();
+    tree.insert(b"key", b"value").unwrap();
+    // A word that says what a cluster is for, the lane table's checksum, and those of the hash store and of the tree.
+    let table = blocks.prime() + everbyte_heap::layout::FIRST_TABLE;
+    let places = [table, accounts.prime() + layout::TABLE + 8, pairs.object().root() + 8, tree.object().root() + 8];
     store.close().unwrap();
-    drop((store, blocks, accounts, pairs));
+    drop((store, blocks, accounts, pairs, tree));
     let said = untouched(&place, &["check"]);
     assert!(said.code == 0 && said.out.contains("`files`: this program has no engine `fs`"), "{said:?}");
-    let ways = [("blocks", "heap: damage"), ("accounts", "tx: damage"), ("pairs", "hkv: damage")];
+    let ways =
+        [("blocks", "heap: damage"), ("accounts", "tx: damage"), ("pairs", "hkv: damage"), ("tree", "hkv: damage")];
     for (at, (object, way)) in places.into_iter().zip(ways).rev() {
         flip(&path, at);
         let said = untouched(&place, &["check"]);

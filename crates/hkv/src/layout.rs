@@ -1,9 +1,11 @@
-//! The bytes of a hash store. Format: docs/formats/hkv.md.
+//! The bytes of the stores of this room. Format: docs/formats/hkv.md.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `b"EVRBHKVH"`.
 pub const HASH_MAGIC: [u8; 8] = *b"EVRBHKVH";
+/// `b"EVRBHKVT"`.
+pub const TREE_MAGIC: [u8; 8] = *b"EVRBHKVT";
 /// The newest format this program reads and writes.
 pub const FORMAT: u32 = 1;
 /// Buckets of the first segment; each further one has as many as all before it.
@@ -11,20 +13,29 @@ pub const FIRST_SEGMENT: u64 = 16;
 /// Segments that a root can name.
 pub const SEGMENTS: usize = 40;
 
-/// The root of a hash store; the object's root word leads to it.
+/// What the root of every store begins with; the object's root word leads to it. It never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HashRoot {
-    /// [`HASH_MAGIC`].
+pub struct RootHead {
+    /// [`HASH_MAGIC`] or [`TREE_MAGIC`].
     pub magic: [u8; 8],
-    /// CRC-32C of the first 64 bytes with this field zero.
+    /// CRC-32C of these 64 bytes with this field zero.
     pub checksum: u32,
     /// [`FORMAT`].
     pub format: u32,
-    /// What keys are hashed under.
+    /// What keys are hashed under; zeros in a tree.
     pub seed: [u64; 2],
     /// Zeros.
     pub reserved: [u8; 32],
+}
+const _: () = assert!(size_of::<RootHead>() == 64);
+
+/// The root of a hash store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HashRoot {
+    /// What it begins with.
+    pub head: RootHead,
     /// Buckets in use; grows by one.
     pub buckets: u64,
     /// Zeros; the word has a line of its own.
@@ -34,12 +45,71 @@ pub struct HashRoot {
 }
 const _: () = assert!(size_of::<HashRoot>() == 448);
 
-/// Bytes of the root that its checksum covers.
-pub const ROOT_FIXED: usize = 64;
 /// Offset of [`HashRoot::buckets`].
 pub const BUCKETS_AT: u64 = std::mem::offset_of!(HashRoot, buckets) as u64;
 /// Offset of [`HashRoot::segments`].
 pub const SEGMENTS_AT: u64 = std::mem::offset_of!(HashRoot, segments) as u64;
+
+/// The root of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct TreeRoot {
+    /// What it begins with.
+    pub head: RootHead,
+    /// Where the topmost node lies.
+    pub top: u64,
+    /// Zeros; the word has a line of its own.
+    pub reserved_top: [u8; 56],
+}
+const _: () = assert!(size_of::<TreeRoot>() == 128);
+
+/// Offset of [`TreeRoot::top`].
+pub const TOP_AT: u64 = std::mem::offset_of!(TreeRoot, top) as u64;
+
+/// Slots of a node of a tree.
+pub const FAN_OUT: usize = 14;
+
+/// A node of a tree: four lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Node {
+    /// Fourteen nibbles, the lowest first: the slots in use in the order of their keys, then the others. The highest byte
+    /// is how many are in use.
+    pub order: u64,
+    /// 0: a leaf.
+    pub level: u32,
+    /// Bytes that all keys which can come here have in common: prefixes begin behind them.
+    pub skip: u32,
+    /// The record whose key is the least that can come here; 0: there is none before.
+    pub low: u64,
+    /// Zeros.
+    pub reserved: u64,
+    /// The slots.
+    pub slots: [NodeSlot; FAN_OUT],
+}
+const _: () = assert!(size_of::<Node>() == 256);
+
+/// Bytes of a node.
+pub const NODE: u64 = size_of::<Node>() as u64;
+/// Offset of [`Node::low`].
+pub const LOW_AT: u64 = std::mem::offset_of!(Node, low) as u64;
+/// Offset of [`Node::slots`].
+pub const SLOTS_AT: u64 = std::mem::offset_of!(Node, slots) as u64;
+
+/// A slot of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct NodeSlot {
+    /// Eight bytes of the key, the first of them the highest, behind the node's [`Node::skip`]; a shorter key ends in zeros.
+    /// In an inner node, of the child's [`Node::low`]; unused in its first slot.
+    pub prefix: u64,
+    /// Where the record lies; in an inner node, the child.
+    pub place: u64,
+}
+const _: () = assert!(size_of::<NodeSlot>() == 16);
+
+/// Offset of [`NodeSlot::place`].
+pub const PLACE_AT: u64 = std::mem::offset_of!(NodeSlot, place) as u64;
 
 /// Bytes of a bucket: one line, of seven slots and a link.
 pub const BUCKET: u64 = 64;
@@ -55,7 +125,7 @@ pub const PLACE_BITS: u32 = 48;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RecordHead {
-    /// The hash of the key.
+    /// The hash of the key; 0 in a tree.
     pub hash: u64,
     /// Bytes of the key, which follows.
     pub key_len: u32,
@@ -71,10 +141,16 @@ const _: () = assert!(size_of::<RecordHead>() == 24);
 /// Bytes of a record's head.
 pub const RECORD_HEAD: u64 = size_of::<RecordHead>() as u64;
 
-impl HashRoot {
+impl RootHead {
+    /// The head of a new store.
+    pub fn new(magic: [u8; 8], seed: [u64; 2]) -> RootHead {
+        let head = RootHead { magic, checksum: 0, format: FORMAT, seed, reserved: [0; 32] };
+        RootHead { checksum: head.sum(), ..head }
+    }
+
     /// The checksum its fields ask for.
     pub fn sum(&self) -> u32 {
-        crc32c::crc32c(&HashRoot { checksum: 0, ..*self }.as_bytes()[..ROOT_FIXED])
+        crc32c::crc32c(RootHead { checksum: 0, ..*self }.as_bytes())
     }
 }
 

@@ -1,8 +1,8 @@
 //! # everbyte-hkv: key-value stores that log what undoing needs, and no more
 //!
 //! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): to take an insertion back one needs the old value of the one
-//! pointer that made it visible. So an insertion into a [`Hash`] notes eight bytes; what it builds beside is its own until
-//! the transaction commits.
+//! pointer that made it visible. So an insertion into a [`Hash`] or a [`Tree`] notes eight bytes; what it builds beside is
+//! its own until the transaction commits.
 //!
 //! ```
 //! use everbyte_hkv::Hash;
@@ -21,11 +21,16 @@
 
 #![forbid(unsafe_code)]
 
+mod base;
 mod error;
 mod hash;
 mod hasher;
+mod kind;
 pub mod layout;
 mod record;
+mod tree;
 
 pub use error::{Error, Result};
 pub use hash::Hash;
+pub use kind::{Kind, Kv};
+pub use tree::{Direction, Tree};

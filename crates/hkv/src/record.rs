@@ -4,6 +4,7 @@ use crate::layout::{RECORD_HEAD, RecordHead};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_tx::Tx;
+use std::cmp::Ordering;
 use zerocopy::FromZeros;
 
 /// A record that lies where blocks can; what its key and value hold is not looked at yet.
@@ -48,9 +49,22 @@ impl Record {
         u64::from(self.head.value_len)
     }
 
-    /// Whether its key is `key`.
-    pub(crate) fn has_key(&self, heap: &Heap, key: &[u8]) -> bool {
-        heap.media().compare(self.at + RECORD_HEAD, self.key_len(), key).is_eq()
+    /// Reads it whole and verifies its checksum; its key.
+    pub(crate) fn verify(&self, heap: &Heap) -> Result<Vec<u8>> {
+        let damaged = |detail| Err(Error::Damaged { object: heap.object().name().into(), at: self.at, detail });
+        if heap.size_of(self.at)? < RECORD_HEAD + self.key_len() + self.value_len() {
+            return damaged("a record is longer than its block");
+        }
+        let key = self.key(heap);
+        if self.head.sum(&key, &self.value(heap)) != self.head.checksum {
+            return damaged("a record's checksum is wrong");
+        }
+        Ok(key)
+    }
+
+    /// How its key compares with `key`.
+    pub(crate) fn compare(&self, heap: &Heap, key: &[u8]) -> Ordering {
+        heap.media().compare(self.at + RECORD_HEAD, self.key_len(), key)
     }
 
     pub(crate) fn key(&self, heap: &Heap) -> Vec<u8> {

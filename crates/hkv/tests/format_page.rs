@@ -1,25 +1,35 @@
 //! The worked example of docs/formats/hkv.md is what this program writes, byte for byte.
 
-use everbyte_hkv::Hash;
+use everbyte_hkv::{Kind, Kv};
+use everbyte_media::Media;
 use everbyte_sim::{Image, assert_page, dump};
 use everbyte_store::{FormatOptions, Store};
 
-#[test]
-fn the_worked_example_is_what_is_written() {
+/// A store of these pairs; its media, and where its root lies.
+fn written(kind: Kind, pairs: &[(&str, &str)]) -> (Media, u64) {
     let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some(*b"worked example 1") };
         let store = Store::format(media, &format).unwrap();
-        let hash = Hash::create(&store, "cities", Some(2 << 20)).unwrap();
-        assert!(hash.insert(b"Oslo", b"Norway").unwrap());
-        drop(hash);
+        let kv = Kv::create(&store, "cities", kind, Some(2 << 20)).unwrap();
+        pairs.iter().for_each(|(key, value)| assert!(kv.insert(key.as_bytes(), value.as_bytes()).unwrap()));
+        drop(kv);
         store.close().unwrap();
     });
     let media = image.media();
-    let store = Store::attach(image.media()).unwrap();
-    let root = store.object("cities").unwrap().root();
+    let root = Store::attach(image.media()).unwrap().object("cities").unwrap().root();
+    (media, root)
+}
+
+#[test]
+fn the_worked_example_is_what_is_written() {
+    let (media, root) = written(Kind::Hash, &[("Oslo", "Norway")]);
     let segment = media.load(root + 128);
     let slot = (segment..segment + 1024).step_by(8).find(|&at| media.load(at) != 0).unwrap();
     let record = media.load(slot) & ((1 << 48) - 1);
-    let parts = [("root", root, 448), ("segment 0", segment, 1024), ("record", record, 48)];
-    assert_page("../../docs/formats/hkv.md", &dump(&media, &parts));
+    let hash = dump(&media, &[("root", root, 448), ("segment 0", segment, 1024), ("record", record, 48)]);
+    let (media, root) = written(Kind::Tree, &[("Rome", "Italy"), ("Oslo", "Norway")]);
+    let leaf = media.load(root + 64);
+    let (rome, oslo) = (media.load(leaf + 40), media.load(leaf + 56));
+    let tree = [("root of the tree", root, 128), ("leaf", leaf, 256), ("first record", rome, 48), ("second", oslo, 48)];
+    assert_page("../../docs/formats/hkv.md", &(hash + &dump(&media, &tree)));
 }

@@ -1,18 +1,21 @@
-//! A hash store against a `HashMap` that has the same done to it.
+//! Stores of both kinds against a `BTreeMap` that has the same done to it.
 
-use everbyte_hkv::{Error, Hash};
+use everbyte_hkv::{Direction, Error, Hash, Kind, Kv, Tree};
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_store::{CreateOptions, Engine, FormatOptions, ObjectOptions, Store};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+const KINDS: [Kind; 2] = [Kind::Hash, Kind::Tree];
 
 fn memory(len: u64) -> Store {
     Store::format(Media::anonymous(len, &Options::default()).unwrap(), &FormatOptions::default()).unwrap()
 }
 
-fn contents(hash: &Hash) -> HashMap<Vec<u8>, Vec<u8>> {
-    let mut found = HashMap::new();
-    hash.scan(|key, value| {
+fn contents(kv: &Kv) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    kv.scan(|key, value| {
         assert!(found.insert(key.to_vec(), value.to_vec()).is_none(), "{key:?} twice");
         true
     })
@@ -51,112 +54,183 @@ fn value(number: u16, len: u16) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_hash_store_is_its_twin(steps in steps()) {
+    fn a_store_is_its_twin(steps in steps(), kind in prop_oneof![Just(Kind::Hash), Just(Kind::Tree)]) {
         let store = memory(32 << 20);
-        let mut hash = Hash::create(&store, "twin", Some(16 << 20)).unwrap();
-        let mut twin = HashMap::new();
+        let mut kv = Kv::create(&store, "twin", kind, Some(16 << 20)).unwrap();
+        let mut twin = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Insert(number, len) => {
                     let new = !twin.contains_key(&key(number));
-                    prop_assert_eq!(hash.insert(&key(number), &value(number, len)).unwrap(), new);
+                    prop_assert_eq!(kv.insert(&key(number), &value(number, len)).unwrap(), new);
                     twin.entry(key(number)).or_insert_with(|| value(number, len));
                 }
                 Step::Update(number, len) => {
-                    prop_assert_eq!(hash.update(&key(number), &value(number, len)).unwrap(), twin.contains_key(&key(number)));
+                    prop_assert_eq!(kv.update(&key(number), &value(number, len)).unwrap(), twin.contains_key(&key(number)));
                     twin.entry(key(number)).and_modify(|old| *old = value(number, len));
                 }
                 Step::Delete(number) => {
-                    prop_assert_eq!(hash.delete(&key(number)).unwrap(), twin.remove(&key(number)).is_some());
+                    prop_assert_eq!(kv.delete(&key(number)).unwrap(), twin.remove(&key(number)).is_some());
                 }
-                Step::Get(number) => prop_assert_eq!(hash.get(&key(number)).unwrap(), twin.get(&key(number)).cloned()),
+                Step::Get(number) => prop_assert_eq!(kv.get(&key(number)).unwrap(), twin.get(&key(number)).cloned()),
                 Step::Reopen => {
-                    drop(hash);
-                    hash = Hash::open(store.object("twin").unwrap()).unwrap();
+                    drop(kv);
+                    kv = Kv::open(store.object("twin").unwrap()).unwrap();
                 }
             }
         }
-        prop_assert_eq!(contents(&hash), twin);
-        prop_assert_eq!(hash.check(), vec![]);
+        prop_assert_eq!(contents(&kv), twin);
+        prop_assert_eq!(kv.check(), vec![]);
+    }
+
+    /// Ranges of a tree, forward and backward, are those of its twin; prefixes too.
+    #[test]
+    fn a_tree_goes_through_ranges_in_order(numbers in prop::collection::vec(0..400_u16, 0..300), from in bound(), to in bound()) {
+        let store = memory(32 << 20);
+        let tree = Tree::create(&store, "ordered", Some(16 << 20)).unwrap();
+        let mut twin = BTreeMap::new();
+        for number in numbers {
+            let new = twin.insert(key(number), value(number, 5)).is_none();
+            let put = if new { Tree::insert } else { Tree::update };
+            prop_assert!(put(&tree, &key(number), &value(number, 5)).unwrap());
+        }
+        let range = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
+        let wanted: Vec<_> = twin.iter().filter(|(key, _)| {
+            let after = match &from {
+                Bound::Included(from) => *key >= from,
+                Bound::Excluded(from) => *key > from,
+                Bound::Unbounded => true,
+            };
+            after && match &to {
+                Bound::Included(to) => *key <= to,
+                Bound::Excluded(to) => *key < to,
+                Bound::Unbounded => true,
+            }
+        }).map(|(key, value)| (key.clone(), value.clone())).collect();
+        prop_assert_eq!(pairs(|each| tree.range(range, Direction::Forward, each)), wanted.clone());
+        let mut backward = pairs(|each| tree.range(range, Direction::Backward, each));
+        backward.reverse();
+        prop_assert_eq!(backward, wanted);
+        for prefix in [&b""[..], &[3], &[3, 0], &[255], &[255, 255]] {
+            let wanted: Vec<_> = twin.clone().into_iter().filter(|(key, _)| key.starts_with(prefix)).collect();
+            prop_assert_eq!(pairs(|each| tree.prefix(prefix, Direction::Forward, each)), wanted);
+        }
     }
 }
 
-/// Buckets split one by one, so chains stay short however many keys there are, and nothing is left when they are gone.
+/// A bound that may be a key of the tree, or lie between two.
+fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+    let key = prop_oneof![(0..400_u16).prop_map(key), prop::collection::vec(any::<u8>(), 0..5)];
+    prop_oneof![
+        3 => key.clone().prop_map(Bound::Included),
+        3 => key.prop_map(Bound::Excluded),
+        1 => Just(Bound::Unbounded),
+    ]
+}
+
+/// What a scan hands out.
+fn pairs(
+    scan: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]) -> bool) -> everbyte_hkv::Result<()>,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    scan(&mut |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        true
+    })
+    .unwrap();
+    found
+}
+
+/// Buckets split one by one, so chains stay short however many keys there are; a tree is as high as it must be, and loses
+/// its levels again. Nothing is left when the keys are gone.
 #[test]
 fn a_hundred_thousand_keys_come_and_go() {
-    let store = memory(256 << 20);
-    let hash = Hash::create(&store, "many", Some(128 << 20)).unwrap();
-    for key in 0..100_000_u32 {
-        assert!(hash.insert(&key.to_le_bytes(), &(key ^ 7).to_le_bytes()).unwrap());
+    for kind in KINDS {
+        let store = memory(256 << 20);
+        let kv = Kv::create(&store, "many", kind, Some(128 << 20)).unwrap();
+        for key in 0..100_000_u32 {
+            assert!(kv.insert(&key.to_le_bytes(), &(key ^ 7).to_le_bytes()).unwrap());
+        }
+        assert_eq!(kv.check(), vec![]);
+        match &kv {
+            Kv::Hash(hash) => assert!(hash.longest_chain().unwrap() <= 4),
+            Kv::Tree(tree) => assert!(tree.levels().unwrap() <= 7, "seven slots a node at the least"),
+        }
+        for key in 0..100_000_u32 {
+            assert_eq!(kv.get(&key.to_le_bytes()).unwrap().unwrap(), (key ^ 7).to_le_bytes());
+            assert!(kv.delete(&key.to_le_bytes()).unwrap());
+        }
+        assert_eq!((contents(&kv).len(), kv.check()), (0, vec![]));
+        if let Kv::Tree(tree) = &kv {
+            assert_eq!(tree.levels().unwrap(), 1);
+        }
     }
-    assert_eq!(hash.check(), vec![]);
-    let longest = hash.longest_chain().unwrap();
-    assert!(longest <= 4, "a chain of {longest} buckets");
-    for key in 0..100_000_u32 {
-        assert_eq!(hash.get(&key.to_le_bytes()).unwrap().unwrap(), (key ^ 7).to_le_bytes());
-        assert!(hash.delete(&key.to_le_bytes()).unwrap());
-    }
-    assert_eq!((contents(&hash).len(), hash.check()), (0, vec![]));
 }
 
 /// An insertion notes one word, which is a line of the lane; another noted word would be another line. Ten lines are the
 /// record's; the others those of lane, bitmap and slot. Exactly.
 #[test]
 fn an_insertion_notes_one_word() {
-    let store = memory(32 << 20);
-    let hash = Hash::create(&store, "counted", Some(16 << 20)).unwrap();
-    assert!(hash.insert(b"the first of all", &[7; 512]).unwrap()); // takes a run of blocks into use
-    let before = store.media().counts();
-    assert!(hash.insert(b"a key of 16 byte", &[7; 512]).unwrap());
-    let used = store.media().counts() - before;
-    assert_eq!((used.fences, used.lines), EXPECTED, "fences, lines");
+    for kind in KINDS {
+        let store = memory(32 << 20);
+        let kv = Kv::create(&store, "counted", kind, Some(16 << 20)).unwrap();
+        assert!(kv.insert(b"the first of all", &[7; 512]).unwrap()); // takes a run of blocks into use
+        let before = store.media().counts();
+        assert!(kv.insert(b"a key of 16 byte", &[7; 512]).unwrap());
+        let used = store.media().counts() - before;
+        assert_eq!((used.fences, used.lines), EXPECTED, "fences, lines: {kind:?}");
+    }
 }
 const EXPECTED: (u64, u64) = (5, 16);
 
 #[test]
 fn threads_see_whole_pairs() {
-    let store = memory(64 << 20);
-    let hash = Hash::create(&store, "shared", Some(32 << 20)).unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..4_u32 {
-            let hash = &hash;
-            scope.spawn(move || {
-                for round in 0..2000_u32 {
-                    let key = (round % 50).to_le_bytes();
-                    let value = vec![(round ^ thread) as u8; 100];
-                    match round % 4 {
-                        0 => drop(hash.insert(&key, &value).unwrap()),
-                        1 => drop(hash.update(&key, &value).unwrap()),
-                        2 => drop(hash.delete(&key).unwrap()),
-                        _ => {
-                            let found = hash.get(&key).unwrap().unwrap_or_default();
-                            assert!(found.iter().all(|byte| *byte == found[0]), "torn");
+    for kind in KINDS {
+        let store = memory(64 << 20);
+        let kv = Kv::create(&store, "shared", kind, Some(32 << 20)).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u32 {
+                let kv = &kv;
+                scope.spawn(move || {
+                    for round in 0..2000_u32 {
+                        let key = (round % 50).to_le_bytes();
+                        let value = vec![(round ^ thread) as u8; 100];
+                        match round % 4 {
+                            0 => drop(kv.insert(&key, &value).unwrap()),
+                            1 => drop(kv.update(&key, &value).unwrap()),
+                            2 => drop(kv.delete(&key).unwrap()),
+                            _ => {
+                                let found = kv.get(&key).unwrap().unwrap_or_default();
+                                assert!(found.iter().all(|byte| *byte == found[0]), "torn");
+                            }
                         }
                     }
-                }
-            });
-        }
-    });
-    assert_eq!(hash.check(), vec![]);
+                });
+            }
+        });
+        assert_eq!(kv.check(), vec![]);
+    }
 }
 
 #[test]
 fn a_full_store_refuses_and_keeps_what_it_has() {
-    let store = memory(32 << 20);
-    let hash = Hash::create(&store, "small", Some(1 << 20)).unwrap();
-    let mut count = 0_u32;
-    let refused = loop {
-        match hash.insert(&count.to_le_bytes(), &[1; 1000]) {
-            Ok(_) => count += 1,
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(&refused, Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full()), "{refused}");
-    assert_eq!((contents(&hash).len() as u32, hash.check()), (count, vec![]));
-    assert!(hash.delete(&3_u32.to_le_bytes()).unwrap() && hash.insert(b"again", &[1; 1000]).unwrap());
+    for kind in KINDS {
+        let store = memory(32 << 20);
+        let kv = Kv::create(&store, "small", kind, Some(1 << 20)).unwrap();
+        let mut count = 0_u32;
+        let refused = loop {
+            match kv.insert(&count.to_le_bytes(), &[1; 1000]) {
+                Ok(_) => count += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(&refused, Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full()), "{refused}");
+        assert_eq!((contents(&kv).len() as u32, kv.check()), (count, vec![]));
+        assert!(kv.delete(&3_u32.to_le_bytes()).unwrap() && kv.insert(b"again", &[1; 1000]).unwrap());
+    }
 }
 
 #[test]
@@ -164,61 +238,67 @@ fn another_kind_of_object_and_one_that_is_open_are_refused() {
     let store = memory(32 << 20);
     let options = ObjectOptions { engine: Engine::None, fingerprint: 0, span: Some(1 << 20) };
     let other = store.create_object("other", options, |_| Ok::<(), everbyte_store::Error>(())).unwrap();
-    assert!(matches!(Hash::open(other), Err(Error::Store(everbyte_store::Error::WrongEngine { .. }))));
-    let hash = Hash::create(&store, "open", Some(1 << 20)).unwrap();
-    let again = Hash::open(store.object("open").unwrap());
+    assert!(matches!(Kv::open(other), Err(Error::Store(everbyte_store::Error::WrongEngine { .. }))));
+    let tree = Tree::create(&store, "open", Some(1 << 20)).unwrap();
+    let again = Tree::open(store.object("open").unwrap());
     assert!(matches!(again, Err(Error::Store(everbyte_store::Error::Claimed { .. }))));
-    drop(hash);
-    Hash::open(store.object("open").unwrap()).unwrap();
+    drop(tree);
+    let hash = Hash::open(store.object("open").unwrap());
+    assert!(matches!(hash, Err(Error::Store(everbyte_store::Error::WrongFingerprint { .. }))));
+    assert!(matches!(Kv::open(store.object("open").unwrap()), Ok(Kv::Tree(_))));
 }
 
 #[test]
 fn what_was_settled_is_there_after_a_process_ended_without_closing() {
     let dir = tempfile::tempdir().unwrap();
-    for backend in [BackendChoice::File, BackendChoice::Shm] {
-        let path = dir.path().join(format!("{backend:?}"));
+    let backends = [BackendChoice::File, BackendChoice::Shm];
+    for (backend, kind) in backends.into_iter().flat_map(|backend| KINDS.map(|kind| (backend, kind))) {
+        let path = dir.path().join(format!("{backend:?}-{kind:?}"));
         let media = Options { backend, log_bytes: 1 << 20, ..Options::default() };
         let create = CreateOptions { media: media.clone(), max: 1 << 30, ..CreateOptions::default() };
         let store = Store::create(&path, &create).unwrap();
-        let hash = Hash::create(&store, "kept", Some(16 << 20)).unwrap();
+        let kv = Kv::create(&store, "kept", kind, Some(16 << 20)).unwrap();
         for key in 0..500_u32 {
-            assert!(hash.insert(&key.to_le_bytes(), b"value").unwrap());
+            assert!(kv.insert(&key.to_le_bytes(), b"value").unwrap());
         }
-        drop(hash);
+        drop(kv);
         let media_of_store = store.media().clone();
         drop(store);
         media_of_store.abandon();
         let store = Store::open(&path, &media).unwrap();
-        let hash = Hash::open(store.object("kept").unwrap()).unwrap();
-        assert_eq!((contents(&hash).len(), hash.check()), (500, vec![]));
+        let kv = Kv::open(store.object("kept").unwrap()).unwrap();
+        assert_eq!((contents(&kv).len(), kv.check()), (500, vec![]));
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     /// Whatever a word of the store becomes, nothing panics and nothing runs for ever.
     #[test]
-    fn damage_is_an_error_and_never_a_panic(at in 0u64..4096, word in prop_oneof![any::<u64>(), Just(0), 0u64..1 << 25]) {
+    fn damage_is_an_error_and_never_a_panic(at in 0u64..1024, inside in 0u64..8, word in prop_oneof![any::<u64>(), Just(0), 0u64..1 << 25], kind in prop_oneof![Just(Kind::Hash), Just(Kind::Tree)]) {
         let store = memory(32 << 20);
-        let hash = Hash::create(&store, "hurt", Some(1 << 20)).unwrap();
+        let kv = Kv::create(&store, "hurt", kind, Some(1 << 20)).unwrap();
         for key in 0..200_u32 {
-            hash.insert(&key.to_le_bytes(), &[3; 40]).unwrap();
+            kv.insert(&key.to_le_bytes(), &[3; 40]).unwrap();
         }
         // Anywhere behind the lanes, where its blocks are.
-        let object = hash.object().clone();
-        let at = object.prime() + (128 << 10) + at * 64;
-        drop(hash);
+        let object = kv.object().clone();
+        let at = object.prime() + (64 << 10) + at * 64 + inside * 8;
+        drop(kv);
         if object.is_backed(at) {
             store.media().store(at, word);
         }
-        if let Ok(hash) = Hash::open(object) {
-            let _ = hash.check();
+        if let Ok(kv) = Kv::open(object) {
+            let _ = kv.check();
             for key in 0..200_u32 {
-                let _ = hash.get(&key.to_le_bytes());
+                let _ = kv.get(&key.to_le_bytes());
             }
-            let _ = hash.insert(b"new", b"one");
-            let _ = hash.delete(&7_u32.to_le_bytes());
+            let _ = kv.insert(b"new", b"one");
+            let _ = kv.scan(|_, _| true);
+            for key in 0..200_u32 {
+                let _ = kv.delete(&key.to_le_bytes());
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
-/* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART; exits with 0 if all went as the header says. */
+/* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART hash|tree; exits with 0 if all went as the header says. */
 #include "require.h"
 #include <everbyte/heapo_kv.h>
 #include <stdint.h>
+
+static heapo_kv_kind kind;
 
 static int count(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
     (void)key, (void)value, (void)key_len, (void)value_len;
@@ -10,11 +12,12 @@ static int count(const void *key, size_t key_len, const void *value, size_t valu
 
 static void calls(void) {
     FAILS(heapo_kv_open("pairs"), ENOENT);
-    FAILS(heapo_kv_init("", 0), EINVAL);
-    FAILS(heapo_kv_init("large", SIZE_MAX), ENOSPC);
-    heapo_kv *kv = heapo_kv_init("pairs", 5 << 20);
+    FAILS(heapo_kv_init("", kind, 0), EINVAL);
+    FAILS(heapo_kv_init("neither", (heapo_kv_kind)7, 0), EINVAL);
+    FAILS(heapo_kv_init("large", kind, SIZE_MAX), ENOSPC);
+    heapo_kv *kv = heapo_kv_init("pairs", kind, 5 << 20);
     MUST(kv);
-    FAILS(heapo_kv_init("pairs", 0), EEXIST);
+    FAILS(heapo_kv_init("pairs", kind, 0), EEXIST);
     FAILS(heapo_kv_open("pairs"), EBUSY);
     FAILS(heapo_delete("pairs"), EBUSY);
     FAILS(heapo_map("pairs"), EPERM);
@@ -53,10 +56,41 @@ static void calls(void) {
     FAILS(heapo_kv_open("pairs"), ENOENT);
 }
 
+/* Writes the first letters of the keys it is handed. */
+static int letters(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
+    MUST(key_len >= 1 && value_len == 1 && *(const char *)value == '.');
+    strncat(context, key, 1);
+    return strlen(context) < 7;
+}
+
+static void ordered(void) {
+    heapo_kv *kv = heapo_kv_init("ordered", kind, 0);
+    MUST(kv);
+    for (const char *key = "nighmdebacfljk"; *key; key++) MUST(heapo_kv_insert(kv, key, 1, ".", 1));
+    MUST(heapo_kv_insert(kv, "ma", 2, ".", 1) && heapo_kv_insert(kv, "mb", 2, ".", 1));
+    char found[9] = "";
+    if (kind == HEAPO_KV_HASH) {
+        FAILS(heapo_kv_scan_range(kv, "c", 1, "f", 1, HEAPO_KV_FORWARD, letters, found), ENOTSUP);
+        FAILS(heapo_kv_scan_prefix(kv, "m", 1, HEAPO_KV_FORWARD, letters, found), ENOTSUP);
+        return;
+    }
+    MUST(heapo_kv_scan_range(kv, "c", 1, "f", 1, HEAPO_KV_FORWARD, letters, found) && !strcmp(found, "cde"));
+    MUST(heapo_kv_scan_range(kv, NULL, 0, "c", 1, HEAPO_KV_BACKWARD, letters, found) && !strcmp(found, "cdeba"));
+    *found = 0;
+    MUST(heapo_kv_scan_range(kv, "h", 1, NULL, 0, HEAPO_KV_BACKWARD, letters, found) && !strcmp(found, "nmmmlkj"));
+    *found = 0;
+    MUST(heapo_kv_scan_prefix(kv, "m", 1, HEAPO_KV_BACKWARD, letters, found) && !strcmp(found, "mmm"));
+    *found = 0;
+    MUST(heapo_kv_scan(kv, letters, found) && !strcmp(found, "abcdefg"));
+    FAILS(heapo_kv_scan_range(kv, "a", 1, NULL, 1, HEAPO_KV_FORWARD, letters, found), EINVAL);
+    FAILS(heapo_kv_scan_prefix(kv, "a", 1, (heapo_kv_way)2, letters, found), EINVAL);
+    FAILS(heapo_kv_scan_prefix(kv, "a", 1, HEAPO_KV_FORWARD, NULL, found), EINVAL);
+}
+
 /* Inserts, updates and deletes numbers, for ever; says each that is settled. To be killed. */
 static void fill(void) {
     heapo_kv *kv = heapo_kv_open("pairs");
-    if (!kv) MUST(kv = heapo_kv_init("pairs", 0));
+    if (!kv) MUST(kv = heapo_kv_init("pairs", kind, 0));
     uint64_t next = 0;
     size_t len;
     while (heapo_kv_lookup(kv, &next, sizeof next, NULL, 0, &len)) next++;
@@ -88,7 +122,9 @@ static void look(void) {
 
 int main(int argc, char **argv) {
     const char *part = argc > 1 ? argv[1] : "";
+    kind = argc > 2 && !strcmp(argv[2], "tree") ? HEAPO_KV_TREE : HEAPO_KV_HASH;
     if (!strcmp(part, "calls")) calls();
+    else if (!strcmp(part, "ordered")) ordered();
     else if (!strcmp(part, "fill")) fill();
     else if (!strcmp(part, "look")) look();
     else return 2;

@@ -5,14 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 /// Killed at moments that the output decides, so each kill comes at another point of a transaction.
-pub fn killed_again_and_again(source: &str) {
+pub fn killed_again_and_again(source: &str, words: &[&str]) {
     for backend in ["file", "shm"] {
         let dir = tempfile::tempdir().unwrap();
         let (program, store) = (compile(source, dir.path()), dir.path().join("store"));
         let mut told = 0;
         for round in 0..20 {
             let mut filler = Command::new(&program);
-            filler.arg("fill").env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
+            filler.arg("fill").args(words).env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
             let mut filler = filler.stdout(Stdio::piped()).spawn().unwrap();
             let mut lines = BufReader::new(filler.stdout.take().unwrap()).lines();
             for _ in 0..=round * 7 % 60 {

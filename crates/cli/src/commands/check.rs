@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
 use everbyte_heap::Heap;
-use everbyte_hkv::Hash;
+use everbyte_hkv::Kv as Hkv;
 use everbyte_kv::Kv;
 use everbyte_store::{Engine, Finding, FindingKind, Object, ObjectInfo, Recovery, Store};
 use everbyte_tx::Undo;
@@ -112,9 +112,9 @@ fn check_object(store: &Store, info: &ObjectInfo, findings: &mut Vec<Finding>) {
             Ok(undo) => Ok(undo.check(None)),
             Err(error) => Err(cannot("tx", damaged_lane(&error), error.to_string())),
         },
-        Engine::Hkv => match Hash::open(object.clone()) {
-            Ok(hash) => Ok(hash.check()),
-            Err(error) => Err(cannot("hkv", damaged_table(&error), error.to_string())),
+        Engine::Hkv => match Hkv::open(object.clone()) {
+            Ok(pairs) => Ok(pairs.check()),
+            Err(error) => Err(cannot("hkv", damaged_pairs(&error), error.to_string())),
         },
         other => Ok(vec![Finding {
             room: "store",
@@ -166,7 +166,7 @@ fn damaged_tree(error: &everbyte_kv::Error) -> Option<u64> {
     }
 }
 
-fn damaged_table(error: &everbyte_hkv::Error) -> Option<u64> {
+fn damaged_pairs(error: &everbyte_hkv::Error) -> Option<u64> {
     match error {
         everbyte_hkv::Error::Damaged { at, .. } => Some(*at),
         everbyte_hkv::Error::Tx(error) => damaged_lane(error),
@@ -185,7 +185,7 @@ fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
         let finished = match object.engine {
             Engine::Cdds => Kv::open(&store, name).is_ok(),
             Engine::Heap => Heap::open(store.object(name)?).is_ok(),
-            Engine::Hkv => Hash::open(store.object(name)?).is_ok(),
+            Engine::Hkv => Hkv::open(store.object(name)?).is_ok(),
             Engine::Undo => match Undo::open(store.object(name)?) {
                 Ok(undo) => {
                     let found = *undo.recovered();

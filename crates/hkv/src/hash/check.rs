@@ -2,8 +2,8 @@
 
 use super::chain::{Bucket, Chain};
 use super::{Hash, place_of};
-use crate::layout::{BUCKET, PLACE_BITS, RECORD_HEAD};
-use crate::{Error, Result, hasher};
+use crate::layout::{BUCKET, PLACE_BITS};
+use crate::{Result, hasher};
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ impl Hash {
         let state = self.state.write(); // nobody may change the heap meanwhile
         let object = || Some(self.object().name().to_string());
         let mut findings = Vec::new();
-        let mut blocks = BTreeSet::from([self.root]);
+        let mut blocks = BTreeSet::from([self.base.root]);
         blocks.extend(state.segments.iter().filter(|&&segment| segment != 0));
         for index in 0..state.buckets {
             let at = state.bucket_at(index);
@@ -23,7 +23,7 @@ impl Hash {
             }
         }
         let whole = findings.is_empty();
-        findings.extend(self.undo.check(whole.then_some(&blocks)));
+        findings.extend(self.base.undo.check(whole.then_some(&blocks)));
         findings
     }
 
@@ -65,18 +65,11 @@ impl Hash {
 
     /// Reads a record whole; its hash and key.
     fn check_record(&self, slot: u64) -> Result<(u64, Vec<u8>)> {
-        let (heap, record) = (self.heap(), self.record(slot)?);
-        let damaged = |detail| Err(Error::Damaged { object: self.object().name().into(), at: record.at, detail });
-        if heap.size_of(record.at)? < RECORD_HEAD + record.key_len() + record.value_len() {
-            return damaged("a record is longer than its block");
-        }
-        let (key, value) = (record.key(heap), record.value(heap));
-        if record.head.sum(&key, &value) != record.head.checksum {
-            return damaged("a record's checksum is wrong");
-        }
+        let record = self.record(slot)?;
+        let key = record.verify(self.heap())?;
         let hash = hasher::hash(self.seed, &key);
         if record.head.hash != hash || hash >> PLACE_BITS != slot >> PLACE_BITS {
-            return damaged("a record whose hash is another key's");
+            return Err(self.base.damaged(record.at, "a record whose hash is another key's"));
         }
         Ok((hash, key))
     }

@@ -19,26 +19,24 @@ mod chain;
 mod check;
 mod split;
 
+use crate::base::{Base, set};
 use crate::hasher;
-use crate::layout::{BUCKETS_AT, FORMAT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, SEGMENTS, SEGMENTS_AT, SLOTS};
+use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
 use crate::record::Record;
 use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
-use everbyte_media::{Mark, Media, seeded};
-use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
-use everbyte_tx::{Tx, Undo};
+use everbyte_media::Mark;
+use everbyte_store::{Object, Store};
+use everbyte_tx::Undo;
 use parking_lot::{RwLock, RwLockWriteGuard};
 use zerocopy::FromZeros;
 
 /// A key-value store in a hash table. Keys and values are byte strings of at most 4 GiB - 1.
 pub struct Hash {
-    undo: Undo,
-    root: u64,
+    base: Base,
     seed: [u64; 2],
     state: RwLock<State>,
-    /// Opened once at a time.
-    _claim: Claim,
 }
 
 /// What is known without looking.
@@ -69,11 +67,8 @@ impl Hash {
         let identity = store.identity();
         let (one, two) = identity.split_at(8);
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("half of an identity"));
-        let options = ObjectOptions { engine: Engine::Hkv, fingerprint: fingerprint(), span };
-        let object = store.create_object(name, options, |object| {
-            Undo::format(object)?;
-            let seed = [word(one) ^ object.id(), word(two)];
-            Hash::format(&Undo::open(object.clone())?, seed)
+        let object = Base::create(store, name, HASH_MAGIC, span, |undo| {
+            Hash::format(undo, [word(one) ^ undo.heap().object().id(), word(two)])
         })?;
         Hash::open(object)
     }
@@ -85,10 +80,9 @@ impl Hash {
             let segment = tx.allocate(split::segment_len(0))?;
             tx.media().zero(segment.at, segment.size);
             let root = tx.allocate(size_of::<HashRoot>() as u64)?;
-            let mut head = HashRoot { magic: HASH_MAGIC, format: FORMAT, seed, buckets, ..HashRoot::new_zeroed() };
-            head.segments[0] = segment.at;
-            head.checksum = head.sum();
-            tx.media().put(root.at, &head);
+            let mut new = HashRoot { head: RootHead::new(HASH_MAGIC, seed), buckets, ..HashRoot::new_zeroed() };
+            new.segments[0] = segment.at;
+            tx.media().put(root.at, &new);
             Ok::<_, Error>(tx.store(tx.heap().object().root_at(), root.at)?)
         })?)
     }
@@ -99,27 +93,14 @@ impl Hash {
     /// # Errors
     /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: Object) -> Result<Hash> {
-        object.require_engine(Engine::Hkv)?;
-        object.require_fingerprint(fingerprint())?;
-        let (name, root, claim) = (object.name().to_string(), object.root(), object.claim()?);
-        let undo = Undo::open(object)?;
-        let damaged = |at, detail| Error::Damaged { object: name.clone(), at, detail };
-        if !root.is_multiple_of(64) || !undo.heap().may_hold_blocks(root, size_of::<HashRoot>() as u64) {
-            return Err(damaged(undo.heap().object().root_at(), "the root word leads to no table"));
+        let (base, head) = Base::open(object, HASH_MAGIC, size_of::<HashRoot>())?;
+        let root: HashRoot = base.media().get(base.root);
+        let made = root.segments.iter().take_while(|&&segment| segment != 0).count();
+        if root.buckets < crate::layout::FIRST_SEGMENT || root.buckets > split::buckets_of(made) {
+            return Err(base.damaged(base.root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
-        let head: HashRoot = undo.media().get(root);
-        if head.magic != HASH_MAGIC || head.checksum != head.sum() {
-            return Err(damaged(root, "the root of the table is not whole"));
-        }
-        if head.format > FORMAT {
-            return Err(Error::NewerFormat { object: name, found: head.format, known: FORMAT });
-        }
-        let made = head.segments.iter().take_while(|&&segment| segment != 0).count();
-        if head.buckets < crate::layout::FIRST_SEGMENT || head.buckets > split::buckets_of(made) {
-            return Err(damaged(root + BUCKETS_AT, "more or fewer buckets than segments hold"));
-        }
-        let state = State { buckets: head.buckets, segments: head.segments, last: None };
-        Ok(Hash { undo, root, seed: head.seed, state: RwLock::new(state), _claim: claim })
+        let state = State { buckets: root.buckets, segments: root.segments, last: None };
+        Ok(Hash { base, seed: head.seed, state: RwLock::new(state) })
     }
 
     /// The value of `key`.
@@ -135,7 +116,7 @@ impl Hash {
         };
         let seen = state.last;
         drop(state);
-        self.settle(seen)?;
+        self.base.settle(seen)?;
         Ok(value)
     }
 
@@ -152,7 +133,7 @@ impl Hash {
             Found::Slot(at) => (at, false),
             Found::Link(at) => (at, true),
         };
-        let inserted = self.undo.run_ordered(|tx| {
+        let inserted = self.base.undo.run_ordered(|tx| {
             let mut word = slot_of(hash, Record::make(tx, hash, key, value)?);
             if is_full {
                 let bucket = tx.allocate(crate::layout::BUCKET)?;
@@ -177,7 +158,7 @@ impl Hash {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
         let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
-        let updated = self.undo.run_ordered(|tx| {
+        let updated = self.base.undo.run_ordered(|tx| {
             set(tx, at, slot_of(hash, Record::make(tx, hash, key, value)?))?;
             Ok::<_, Error>(tx.free(old.at)?)
         })?;
@@ -193,7 +174,7 @@ impl Hash {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
         let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
-        let deleted = self.undo.run_ordered(|tx| {
+        let deleted = self.base.undo.run_ordered(|tx| {
             set(tx, at, 0)?;
             Ok::<_, Error>(tx.free(old.at)?)
         })?;
@@ -207,7 +188,7 @@ impl Hash {
     /// [`Error::Damaged`], [`Error::Media`].
     pub fn scan(&self, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let state = self.state.read();
-        self.settle(state.last)?;
+        self.base.settle(state.last)?;
         for index in 0..state.buckets {
             for (_, slot) in Chain::of(self, state.bucket_at(index)).slots()? {
                 let record = self.record(slot)?;
@@ -237,11 +218,12 @@ impl Hash {
     }
 
     fn heap(&self) -> &Heap {
-        self.undo.heap()
+        self.base.heap()
     }
 
-    fn media(&self) -> &Media {
-        self.undo.media()
+    fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {
+        let seen = state.last;
+        self.base.answer(state, seen, value)
     }
 
     fn record(&self, slot: u64) -> Result<Record> {
@@ -255,7 +237,7 @@ impl Hash {
             let bucket = bucket?;
             for (at, slot) in bucket.slots().filter(|&(_, slot)| slot >> PLACE_BITS == hash >> PLACE_BITS) {
                 let record = self.record(slot)?;
-                if record.head.hash == hash && record.has_key(self.heap(), key) {
+                if record.head.hash == hash && record.compare(self.heap(), key).is_eq() {
                     return Ok(Found::Here(at, record));
                 }
             }
@@ -263,21 +245,6 @@ impl Hash {
             link = bucket.at + LINK;
         }
         Ok(empty.map_or(Found::Link(link), Found::Slot))
-    }
-
-    /// What a change, or finding that there is none to do, answers once all it saw is settled.
-    fn answer<T>(&self, state: RwLockWriteGuard<'_, State>, value: T) -> Result<T> {
-        let seen = state.last;
-        drop(state);
-        self.settle(seen)?;
-        Ok(value)
-    }
-
-    fn settle(&self, mark: Option<Mark>) -> Result<()> {
-        match mark.filter(|_| !seeded("hkv-answer-unsettled")) {
-            Some(mark) => Ok(self.media().settle(mark)?),
-            None => Ok(()),
-        }
     }
 }
 
@@ -294,25 +261,12 @@ impl State {
     }
 }
 
-/// Notes one word, and stores to it.
-fn set(tx: &Tx<'_>, at: u64, word: u64) -> Result<()> {
-    if seeded("hkv-slot-unnoted") {
-        tx.overwrite(at, 8)?;
-    }
-    Ok(tx.store(at, word)?)
-}
-
 fn slot_of(hash: u64, place: u64) -> u64 {
     hash >> PLACE_BITS << PLACE_BITS | place
 }
 
 fn place_of(slot: u64) -> u64 {
     slot & ((1 << PLACE_BITS) - 1)
-}
-
-/// What objects that hold such a store bear: the layout in a number.
-fn fingerprint() -> u64 {
-    u64::from_le_bytes(HASH_MAGIC)
 }
 
 const _: () = assert!(SLOTS == 7 && SEGMENTS_AT == 128);

@@ -2,8 +2,9 @@
 
 use super::chain::{Bucket, Chain};
 use super::{Hash, State};
-use crate::Result;
+use crate::base::{is_full, set_all};
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
+use crate::{Error, Result};
 use everbyte_media::seeded;
 use everbyte_tx::Tx;
 
@@ -43,11 +44,11 @@ impl Hash {
             if hash & (whole - 1) == new { go.push(slot) } else { stay.push(slot) }
         }
         let mut segments = state.segments;
-        let grown = self.undo.run_ordered(|tx| {
-            let mut words = vec![(self.root + BUCKETS_AT, new + 1)];
+        let grown = self.base.undo.run_ordered(|tx| {
+            let mut words = vec![(self.base.root + BUCKETS_AT, new + 1)];
             if segments[segment] == 0 {
                 segments[segment] = tx.allocate(segment_len(segment))?.at;
-                words.push((self.root + SEGMENTS_AT + segment as u64 * 8, segments[segment]));
+                words.push((self.base.root + SEGMENTS_AT + segment as u64 * 8, segments[segment]));
             }
             let at = bucket_at(&segments, new);
             if !seeded("hkv-bucket-unflushed") {
@@ -55,9 +56,7 @@ impl Hash {
             }
             fill(tx, at, &go)?;
             keep(tx, &chain, &stay, &mut words)?;
-            // One fence for all of them.
-            tx.name_ranges(&words.iter().map(|&(at, _)| (at, 8)).collect::<Vec<_>>())?;
-            Ok::<_, crate::Error>(words.into_iter().try_for_each(|(at, word)| tx.store(at, word))?)
+            set_all(tx, &words)
         });
         match grown {
             Ok(grown) => {
@@ -65,10 +64,7 @@ impl Hash {
                 state.last = state.last.max(grown.mark);
                 Ok(())
             }
-            Err(error) => match crate::Error::from(error) {
-                crate::Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full() => Ok(()),
-                other => Err(other),
-            },
+            Err(error) => Some(Error::from(error)).filter(|error| !is_full(error)).map_or(Ok(()), Err),
         }
     }
 }

@@ -1,0 +1,111 @@
+//! [`Base`]: what every store of this room stands on: an object, the engine that changes it, and its root.
+
+use crate::layout::{FORMAT, RootHead};
+use crate::{Error, Result};
+use everbyte_heap::Heap;
+use everbyte_media::{Mark, Media, seeded};
+use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
+use everbyte_tx::{Tx, Undo};
+use parking_lot::RwLockWriteGuard;
+
+pub(crate) struct Base {
+    pub undo: Undo,
+    /// Where the root lies.
+    pub root: u64,
+    /// Opened once at a time.
+    _claim: Claim,
+}
+
+impl Base {
+    /// Makes an object for a store that begins with `magic`; `format` makes an empty one and leads the root word to it.
+    pub(crate) fn create(
+        store: &Store,
+        name: &str,
+        magic: [u8; 8],
+        span: Option<u64>,
+        format: impl FnOnce(&Undo) -> Result<()>,
+    ) -> Result<Object> {
+        let options = ObjectOptions { engine: Engine::Hkv, fingerprint: fingerprint(magic), span };
+        store.create_object(name, options, |object| {
+            Undo::format(object)?;
+            format(&Undo::open(object.clone())?)
+        })
+    }
+
+    /// Opens an object that holds a store with `magic`, which is what its root begins with; undoes what a crash left half
+    /// done. The root has `len` bytes.
+    pub(crate) fn open(object: Object, magic: [u8; 8], len: usize) -> Result<(Base, RootHead)> {
+        object.require_engine(Engine::Hkv)?;
+        object.require_fingerprint(fingerprint(magic))?;
+        let (root, claim) = (object.root(), object.claim()?);
+        let base = Base { undo: Undo::open(object)?, root, _claim: claim };
+        if !root.is_multiple_of(64) || !base.heap().may_hold_blocks(root, len as u64) {
+            return Err(base.damaged(base.object().root_at(), "the root word leads to no store"));
+        }
+        let head: RootHead = base.media().get(root);
+        if head.magic != magic || head.checksum != head.sum() {
+            return Err(base.damaged(root, "the root of the store is not whole"));
+        }
+        if head.format > FORMAT {
+            let object = base.object().name().into();
+            return Err(Error::NewerFormat { object, found: head.format, known: FORMAT });
+        }
+        Ok((base, head))
+    }
+
+    pub(crate) fn object(&self) -> &Object {
+        self.heap().object()
+    }
+
+    pub(crate) fn heap(&self) -> &Heap {
+        self.undo.heap()
+    }
+
+    pub(crate) fn media(&self) -> &Media {
+        self.undo.media()
+    }
+
+    pub(crate) fn damaged(&self, at: u64, detail: &'static str) -> Error {
+        Error::Damaged { object: self.object().name().into(), at, detail }
+    }
+
+    /// What a change, or finding that there is none to do, answers once all it saw, up to `seen`, is settled. Nobody waits
+    /// for the disk with the lock that `guard` holds.
+    pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Option<Mark>, value: T) -> Result<T> {
+        drop(guard);
+        self.settle(seen)?;
+        Ok(value)
+    }
+
+    /// HKV-3.
+    pub(crate) fn settle(&self, mark: Option<Mark>) -> Result<()> {
+        match mark.filter(|_| !seeded("hkv-answer-unsettled")) {
+            Some(mark) => Ok(self.media().settle(mark)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What objects that hold such a store bear: the layout in a number.
+pub(crate) fn fingerprint(magic: [u8; 8]) -> u64 {
+    u64::from_le_bytes(magic)
+}
+
+/// Notes one word, and stores to it.
+pub(crate) fn set(tx: &Tx<'_>, at: u64, word: u64) -> Result<()> {
+    if seeded("hkv-slot-unnoted") {
+        tx.overwrite(at, 8)?;
+    }
+    Ok(tx.store(at, word)?)
+}
+
+/// Notes words, which share a fence and lines of the lane, and stores to them.
+pub(crate) fn set_all(tx: &Tx<'_>, words: &[(u64, u64)]) -> Result<()> {
+    tx.name_ranges(&words.iter().map(|&(at, _)| (at, 8)).collect::<Vec<_>>())?;
+    Ok(words.iter().try_for_each(|&(at, word)| tx.store(at, word))?)
+}
+
+/// Whether a change failed for want of room, and nothing has changed.
+pub(crate) fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full())
+}

@@ -1,0 +1,216 @@
+//! [`Tree`]: a B+tree in nodes of four lines, committed by one word.
+//!
+//! An insertion, a fence between the lines:
+//!   1. the old value of one word is noted: the order of the leaf
+//!   2. the record is written to a block of the transaction's own, a slot that nobody looks at leads to it, and the new
+//!      order has that slot at its place
+//!   3. the transaction commits
+//!
+//! A leaf without a free slot is first split, in a transaction of its own, as is each full node above it: two new nodes
+//! are built beside the old one, and two words of its parent note them. A leaf that has become sparse is joined with a
+//! neighbour in the same way. A tree so grows and shrinks by steps that each leave it whole.
+//!
+//! Invariants
+//!   HKV-4  Keys stand in order; those of a node lie from its `low` on and below the `low` of the next one.
+//!   HKV-5  The bounds of a node never widen: one that is to hold more keys is built anew. So `skip` stays true.
+//!   HKV-6  What a `low` leads to belongs to the leaf that has it; inner nodes over that leaf have it too.
+//!   HKV-3 as in `hash`.
+//!
+//! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
+
+mod check;
+mod node;
+mod order;
+mod path;
+mod resize;
+mod scan;
+
+use crate::base::{Base, set};
+use crate::layout::{Node as Bytes, NodeSlot, PLACE_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
+use crate::record::Record;
+use crate::{Error, Result};
+use everbyte_heap::Heap;
+use everbyte_media::{Mark, seeded};
+use everbyte_store::{Object, Store};
+use everbyte_tx::Undo;
+use node::Node;
+use order::Order;
+use parking_lot::{RwLock, RwLockWriteGuard};
+pub use scan::Direction;
+use zerocopy::FromZeros;
+
+/// Levels that a tree may have: far more than any has.
+const LEVELS_MAX: u32 = 40;
+
+/// A key-value store in a tree, which also goes through keys in their order. Keys and values are byte strings of at most
+/// 4 GiB - 1.
+pub struct Tree {
+    base: Base,
+    state: RwLock<State>,
+}
+
+/// What is known without looking.
+struct State {
+    /// The topmost node.
+    top: u64,
+    /// The newest commit (HKV-3).
+    last: Option<Mark>,
+}
+
+impl Tree {
+    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two; `None`: the largest there
+    /// is). Settled on return; a crash leaves it whole or absent. HEAPO's `heapo_kv_init`.
+    ///
+    /// # Errors
+    /// As `Store::create_object`.
+    pub fn create(store: &Store, name: &str, span: Option<u64>) -> Result<Tree> {
+        Tree::open(Base::create(store, name, TREE_MAGIC, span, Tree::format)?)
+    }
+
+    /// An empty tree: one leaf.
+    fn format(undo: &Undo) -> Result<()> {
+        Ok(undo.run(|tx| {
+            let leaf = tx.allocate(size_of::<Bytes>() as u64)?;
+            tx.media().put(leaf.at, &Bytes { order: Order::of(0).0, ..Bytes::new_zeroed() });
+            let root = tx.allocate(size_of::<TreeRoot>() as u64)?;
+            let head = RootHead::new(TREE_MAGIC, [0; 2]);
+            tx.media().put(root.at, &TreeRoot { head, top: leaf.at, reserved_top: [0; 56] });
+            Ok::<_, Error>(tx.store(tx.heap().object().root_at(), root.at)?)
+        })?)
+    }
+
+    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it holds. HEAPO's
+    /// `heapo_kv_open`.
+    ///
+    /// # Errors
+    /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`],
+    /// [`Error::Damaged`], [`Error::Tx`].
+    pub fn open(object: Object) -> Result<Tree> {
+        let (base, _) = Base::open(object, TREE_MAGIC, size_of::<TreeRoot>())?;
+        let top = base.media().load(base.root + TOP_AT);
+        let tree = Tree { base, state: RwLock::new(State { top, last: None }) };
+        match tree.top(top)?.level() {
+            ..LEVELS_MAX => Ok(tree),
+            _ => Err(tree.base.damaged(top, "more levels than any tree has")),
+        }
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Media`].
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let state = self.state.read();
+        let (_, found) = self.leaf(&state, key)?.rank(&self.base, key)?;
+        let value = found.map(|record| record.value(self.heap()));
+        let seen = state.last;
+        drop(state);
+        self.base.settle(seen)?;
+        Ok(value)
+    }
+
+    /// Adds a pair; `false`, and nothing happens, if the key is there. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed. [`Error::Media`]: unknown
+    /// until the store is opened again.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let mut state = self.state.write();
+        let (leaf, index) = loop {
+            let leaf = self.leaf(&state, key)?;
+            match leaf.rank(&self.base, key)? {
+                (_, Some(_)) => return self.answer(state, false),
+                (_, None) if leaf.order().is_full() => self.split(&mut state, key)?,
+                (index, None) => break (leaf, index),
+            }
+        };
+        let (at, _) = leaf.slot(leaf.count());
+        let inserted = self.base.undo.run_ordered(|tx| {
+            let slot = NodeSlot { prefix: node::prefix(key, leaf.skip()), place: Record::make(tx, 0, key, value)? };
+            if !seeded("hkv-tree-slot-unflushed") {
+                tx.overwrite(at, size_of::<NodeSlot>() as u64)?;
+            }
+            tx.media().put(at, &slot);
+            set(tx, leaf.at, leaf.order().with(index).0)
+        })?;
+        state.last = state.last.max(inserted.mark);
+        self.answer(state, true)
+    }
+
+    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on return.
+    ///
+    /// # Errors
+    /// As [`Tree::insert`].
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let mut state = self.state.write();
+        let leaf = self.leaf(&state, key)?;
+        let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
+        let place = leaf.slot(index).0 + PLACE_AT;
+        let updated = self.base.undo.run_ordered(|tx| {
+            set(tx, place, Record::make(tx, 0, key, value)?)?;
+            Ok::<_, Error>(tx.free(old.at)?)
+        })?;
+        state.last = state.last.max(updated.mark);
+        self.answer(state, true)
+    }
+
+    /// Takes a key away; `false` if it is not there. Settled on return.
+    ///
+    /// # Errors
+    /// As [`Tree::insert`].
+    pub fn delete(&self, key: &[u8]) -> Result<bool> {
+        let mut state = self.state.write();
+        let leaf = self.leaf(&state, key)?;
+        let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
+        let deleted = self.base.undo.run_ordered(|tx| {
+            set(tx, leaf.at, leaf.order().without(index).0)?;
+            Ok::<_, Error>(tx.free(old.at)?)
+        })?;
+        state.last = state.last.max(deleted.mark);
+        if resize::is_sparse(leaf.count() - 1) {
+            self.join(&mut state, key)?;
+        }
+        self.answer(state, true)
+    }
+
+    /// Levels of nodes: 1 while all keys are in one leaf.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn levels(&self) -> Result<u32> {
+        Ok(self.top(self.state.read().top)?.level() + 1)
+    }
+
+    /// The object it lies in.
+    pub fn object(&self) -> &Object {
+        self.base.object()
+    }
+
+    fn heap(&self) -> &Heap {
+        self.base.heap()
+    }
+
+    fn top(&self, at: u64) -> Result<Node> {
+        Node::read(&self.base, at, None)
+    }
+
+    /// The leaf that a key belongs to.
+    fn leaf(&self, state: &State, key: &[u8]) -> Result<Node> {
+        let mut node = self.top(state.top)?;
+        while node.level() > 0 {
+            node = node.child(&self.base, node.child_of(&self.base, key)?)?;
+        }
+        Ok(node)
+    }
+
+    fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {
+        let seen = state.last;
+        self.base.answer(state, seen, value)
+    }
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tree({})", self.object().name())
+    }
+}

@@ -1,0 +1,173 @@
+//! Nodes: how they are read, searched and made.
+
+use super::order::Order;
+use crate::Result;
+use crate::base::Base;
+use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, SLOTS_AT};
+use crate::record::Record;
+use everbyte_tx::Tx;
+use std::cmp::Ordering;
+use std::ops::Range;
+use zerocopy::{FromZeros, transmute};
+
+/// A node as it was read.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    pub at: u64,
+    bytes: Bytes,
+}
+
+/// Eight bytes of a key behind the first `skip`, in a number that is ordered as they are.
+pub(super) fn prefix(key: &[u8], skip: u32) -> u64 {
+    let rest = key.get(skip as usize..).unwrap_or_default();
+    if let Some(whole) = rest.first_chunk() {
+        return u64::from_be_bytes(*whole);
+    }
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(bytes)
+}
+
+/// Bytes that keys from `low` to below `high` have in common; `None`: there is no bound.
+pub(super) fn common(low: Option<&[u8]>, high: Option<&[u8]>) -> u32 {
+    let (Some(low), Some(high)) = (low, high) else { return 0 };
+    low.iter().zip(high).take_while(|(one, two)| one == two).count() as u32
+}
+
+impl Node {
+    /// The node at `at`, which may be any number, at a level of which it must be.
+    pub(super) fn read(base: &Base, at: u64, level: Option<u32>) -> Result<Node> {
+        let window = Some(at).filter(|at| at.is_multiple_of(64) && base.heap().may_hold_blocks(*at, NODE));
+        let Some(window) = window.and_then(|at| base.media().window(at, NODE)) else {
+            return Err(base.damaged(at, "no node can lie there"));
+        };
+        let node = Node { at, bytes: transmute!(window.words::<32>(0)) };
+        if !node.order().is_whole() || level.is_some_and(|level| node.level() != level) {
+            return Err(base.damaged(at, "what lies there is no node of its level"));
+        }
+        if node.level() > 0 && node.count() == 0 {
+            return Err(base.damaged(at, "an inner node without a child"));
+        }
+        Ok(node)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        Order(self.bytes.order)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.order().count()
+    }
+
+    pub(super) fn level(&self) -> u32 {
+        self.bytes.level
+    }
+
+    pub(super) fn skip(&self) -> u32 {
+        self.bytes.skip
+    }
+
+    pub(super) fn low(&self) -> u64 {
+        self.bytes.low
+    }
+
+    /// The slot at `index`, and where it lies.
+    pub(super) fn slot(&self, index: usize) -> (u64, NodeSlot) {
+        let slot = self.order().slot(index);
+        (self.at + SLOTS_AT + slot as u64 * size_of::<NodeSlot>() as u64, self.bytes.slots[slot])
+    }
+
+    /// Where the slot's record, or child, lies.
+    pub(super) fn place(&self, index: usize) -> u64 {
+        self.slot(index).1.place
+    }
+
+    /// Where the record lies whose key the slot at `index` stands for; 0: it stands for all keys before the next.
+    pub(super) fn record_at(&self, base: &Base, index: usize) -> Result<u64> {
+        let place = self.place(index);
+        match self.level() {
+            0 => Ok(place),
+            _ if base.heap().may_hold_blocks(place, NODE) && place.is_multiple_of(8) => {
+                Ok(base.media().load(place + LOW_AT))
+            }
+            _ => Err(base.damaged(self.at, "a slot leads outside the heap")),
+        }
+    }
+
+    /// The record whose key the slot at `index` stands for.
+    pub(super) fn record(&self, base: &Base, index: usize) -> Result<Record> {
+        Record::read(base.heap(), self.record_at(base, index)?)
+    }
+
+    /// How many slots stand for keys less than `key`, and the record of that key, if it is next. The first slot of an
+    /// inner node stands for all keys before the second.
+    pub(super) fn rank(&self, base: &Base, key: &[u8]) -> Result<(usize, Option<Record>)> {
+        let wanted = prefix(key, self.skip());
+        let first = usize::from(self.level() > 0);
+        let (mut less, mut end) = (first, first);
+        for index in first..self.count() {
+            let prefix = self.slot(index).1.prefix;
+            less += usize::from(prefix < wanted);
+            end += usize::from(prefix <= wanted);
+        }
+        // Those from `less` to `end` have the same prefix.
+        while less < end {
+            let middle = (less + end) / 2;
+            let record = self.record(base, middle)?;
+            match record.compare(base.heap(), key) {
+                Ordering::Equal => return Ok((middle, Some(record))),
+                Ordering::Less => less = middle + 1,
+                Ordering::Greater => end = middle,
+            }
+        }
+        Ok((less, None))
+    }
+
+    /// The child that keys like `key` belong to.
+    pub(super) fn child_of(&self, base: &Base, key: &[u8]) -> Result<usize> {
+        let (less, equal) = self.rank(base, key)?;
+        Ok(if equal.is_some() { less } else { less - 1 })
+    }
+
+    /// Reads the child at `index`.
+    pub(super) fn child(&self, base: &Base, index: usize) -> Result<Node> {
+        Node::read(base, self.place(index), Some(self.level() - 1))
+    }
+}
+
+/// What a new node is made of.
+pub(super) struct Draft {
+    pub level: u32,
+    pub skip: u32,
+    /// The record of its least key.
+    pub low: u64,
+    pub slots: Vec<NodeSlot>,
+}
+
+impl Draft {
+    /// Adds slots of another node.
+    pub(super) fn take(mut self, base: &Base, node: &Node, range: Range<usize>) -> Result<Draft> {
+        for index in range {
+            let (_, mut slot) = node.slot(index);
+            if self.level > 0 || self.skip != node.skip() {
+                slot.prefix = match node.record_at(base, index)? {
+                    0 => 0,
+                    at => prefix(&Record::read(base.heap(), at)?.key(base.heap()), self.skip),
+                };
+            }
+            self.slots.push(slot);
+        }
+        Ok(self)
+    }
+
+    /// Writes the node to a block of the transaction's own.
+    pub(super) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
+        let Draft { level, skip, low, ref slots } = *self;
+        let order = Order::of(slots.len()).0;
+        let mut bytes = Bytes { order, level, skip, low, ..Bytes::new_zeroed() };
+        bytes.slots[..slots.len()].copy_from_slice(slots);
+        let block = tx.allocate(NODE)?;
+        tx.media().put(block.at, &bytes);
+        Ok(block.at)
+    }
+}

@@ -1,0 +1,74 @@
+//! The way from the topmost node to a leaf, and the bounds of what lies on it.
+
+use super::node::Node;
+use super::{State, Tree};
+use crate::Result;
+use crate::record::Record;
+
+/// Where a way is to lead.
+#[derive(Clone, Copy)]
+pub(super) enum Goal<'k> {
+    /// The leaf that this key belongs to.
+    At(&'k [u8]),
+    /// The leaf of the greatest key that is less.
+    Before(&'k [u8]),
+    /// The last leaf.
+    Last,
+}
+
+/// One node of the way.
+pub(super) struct Step {
+    pub node: Node,
+    /// The child that the way goes on to; in a leaf, how many of its keys are less than the goal.
+    pub index: usize,
+}
+
+/// From the topmost node, which comes first, to a leaf.
+pub(super) struct Path(pub Vec<Step>);
+
+impl Tree {
+    pub(super) fn path(&self, state: &State, goal: Goal<'_>) -> Result<Path> {
+        let mut node = self.top(state.top)?;
+        let mut steps = Vec::with_capacity(node.level() as usize + 1);
+        loop {
+            let is_leaf = node.level() == 0;
+            let index = match goal {
+                Goal::At(key) if !is_leaf => node.child_of(&self.base, key)?,
+                Goal::At(key) | Goal::Before(key) => node.rank(&self.base, key)?.0 - usize::from(!is_leaf),
+                Goal::Last => node.count() - usize::from(!is_leaf),
+            };
+            let next = if is_leaf { None } else { Some(node.child(&self.base, index)?) };
+            steps.push(Step { node, index });
+            match next {
+                Some(child) => node = child,
+                None => return Ok(Path(steps)),
+            }
+        }
+    }
+
+    /// The key of the record at `at`; `None` if that is 0.
+    pub(super) fn bound(&self, at: u64) -> Result<Option<Vec<u8>>> {
+        if at == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Record::read(self.heap(), at)?.key(self.heap())))
+    }
+
+    /// Where the keys end that can come to the node at `depth`, or to the `beyond`-th one after it below the same parent.
+    pub(super) fn high(&self, path: &Path, depth: usize, beyond: usize) -> Result<Option<Vec<u8>>> {
+        let mut beyond = beyond + 1;
+        for step in path.0[..depth].iter().rev() {
+            if step.index + beyond < step.node.count() {
+                return Ok(Some(step.node.record(&self.base, step.index + beyond)?.key(self.heap())));
+            }
+            beyond = 1;
+        }
+        Ok(None)
+    }
+}
+
+impl Path {
+    pub(super) fn leaf(&self) -> &Step {
+        self.0.last().expect("a way ends at a leaf")
+    }
+}
