@@ -57,6 +57,40 @@ int mnemosyne_flush(const void *start, size_t size);
 int mnemosyne_fence(void);
 int mnemosyne_order(void);
 
+/* A log of 64-bit words: records are appended, flushed, and later truncated. It lies in an object of its own. */
+typedef struct mnemosyne_log mnemosyne_log;
+
+enum {
+    MNEMOSYNE_LOG_BASE = 1,  /* two fences a flush instead of one; better for records of 2 KiB and more */
+    MNEMOSYNE_LOG_WAIT = 2,  /* a full log waits for another thread to truncate it, instead of failing */
+    MNEMOSYNE_LOG_EMPTY = 4, /* the log is truncated here, after `each` has had what it holds, and nowhere else */
+};
+
+/* Makes the log `name` of `size` bytes, or opens it: then each record that had been flushed and not truncated goes to `each`
+ * (may be NULL), oldest first, whole. Its size and form stay what they were when it was made.
+ * Fails with EINVAL for what is no name or no flag, EPERM if the object is no log, EBUSY if it is open, ENOSPC, EUCLEAN. */
+mnemosyne_log *log_create(const char *name, size_t size, int flags,
+                          void (*each)(const uint64_t *words, size_t count, void *context), void *context);
+
+/* Appends one record. It comes back whole, or not at all if the program dies before the next flush.
+ * Fails with ENOSPC if the log is full, E2BIG for more than it can ever hold. */
+int log_append(mnemosyne_log *log, const uint64_t *words, size_t count);
+
+/* Settles every record appended so far. */
+int log_flush(mnemosyne_log *log);
+
+/* Drops every record flushed so far; settled on return. First see to it that what they asked for is.
+ * THREADS: one appends and flushes while another truncates, and neither waits for the other. */
+int log_truncate(mnemosyne_log *log);
+
+/* Closes it; `log` must not be used any more. NULL: does nothing. */
+void log_close(mnemosyne_log *log);
+
+/* What a program puts right when it starts again. Functions that were registered run once, in that order, when
+ * mnemosyne_restart is called, or before the first transaction. */
+int mnemosyne_at_restart(void (*run)(void *context), void *context);
+void mnemosyne_restart(void);
+
 /* The paper's own names, for those who want them. */
 #ifdef MNEMOSYNE_NAMES
 #define store(address, value) mnemosyne_store(address, value)

@@ -135,6 +135,22 @@ impl From<everbyte_hkv::Error> for Fault {
     }
 }
 
+impl From<everbyte_log::Error> for Fault {
+    fn from(error: everbyte_log::Error) -> Fault {
+        use everbyte_log::Error;
+        let message = error.to_string();
+        let errno = match error {
+            Error::Media(error) => return Fault::from(error),
+            Error::Full { .. } => libc::ENOSPC,
+            Error::TooLarge { .. } => libc::E2BIG,
+            Error::NewerFormat { .. } => libc::ENOTSUP,
+            Error::NotALog { .. } | Error::Damaged { .. } | Error::BadRange { .. } => libc::EUCLEAN,
+            _ => libc::EIO,
+        };
+        Fault { errno, message }
+    }
+}
+
 impl From<everbyte_mnemosyne::Error> for Fault {
     fn from(error: everbyte_mnemosyne::Error) -> Fault {
         use everbyte_mnemosyne::Error;
@@ -143,6 +159,7 @@ impl From<everbyte_mnemosyne::Error> for Fault {
             Error::Heap(error) => return Fault::from(error),
             Error::Store(error) => return Fault::from(error),
             Error::Media(error) => return Fault::from(error),
+            Error::Log(error) => return Fault::from(error),
             Error::Changed { .. } => libc::EPERM,
             Error::Unfit { .. } => libc::EINVAL,
             Error::NewerFormat { .. } => libc::ENOTSUP,

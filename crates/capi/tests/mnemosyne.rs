@@ -1,5 +1,7 @@
 //! Programs with persistent variables: compiled in several ways, run again, killed, built anew.
 
+#[path = "programs/kills.rs"]
+mod kills;
 mod programs;
 
 use programs::{compile, pkg_config, prefix, root, run, succeed, text};
@@ -158,4 +160,33 @@ fn the_store_is_where_the_environment_says() {
     assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &one), ("EVERBYTE_STORE", &two.join("everbyte.store"))], "4"), "3\n4\n");
     assert_eq!(run(&[], "5"), "1\n5\n");
     assert!(dir.path().join("everbyte.store").exists() && one.join("everbyte.store").exists());
+}
+
+#[test]
+fn logs_give_back_what_was_flushed_whole_and_in_order() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = compile("crates/capi/tests/c/log.c", dir.path());
+        for part in ["calls", "threads", "restart"] {
+            succeed(&program, &dir.path().join("store"), backend, &[part]);
+        }
+    }
+}
+
+#[test]
+fn a_killed_program_finds_every_record_it_was_told_of() {
+    kills::killed_again_and_again("crates/capi/tests/c/log.c");
+}
+
+#[test]
+fn the_acceptor_keeps_its_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (compile("examples/c/paxos.c", dir.path()), dir.path().join("store"));
+    let answer = |words: &[&str]| String::from_utf8(run(&program, &store, "file", words).stdout).unwrap();
+    assert_eq!(answer(&["promise", "7"]), "yes: accepted 0 in ballot 0\n");
+    assert_eq!(answer(&["promise", "5"]), "no: promised 7\n");
+    assert_eq!(answer(&["accept", "7", "42"]), "yes: accepted 42 in ballot 7\n");
+    assert_eq!(answer(&["promise", "9"]), "yes: accepted 42 in ballot 7\n");
+    assert_eq!(answer(&["accept", "7", "43"]), "no: promised 9\n");
+    assert_eq!(answer(&["accept", "9", "42"]), "yes: accepted 42 in ballot 9\n");
 }

@@ -1,19 +1,29 @@
 //! Cases of what C programs keep.
 
 use crate::{Case, TOTAL};
+use everbyte_log::{Form, Full};
 use everbyte_media::Media;
-use everbyte_mnemosyne::{Program, Variables};
+use everbyte_mnemosyne::{Log, LogOptions, Program, Variables};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
 use std::collections::BTreeSet;
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "mnemosyne-program",
-    room: "mnemosyne",
-    about: "a program's first run, and blocks allocated into its variables: all initial values or none, no block without its pointer",
-    total: TOTAL,
-    program: first_runs,
-}];
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "mnemosyne-program",
+        room: "mnemosyne",
+        about: "a program's first run, and blocks allocated into its variables: all initial values or none, no block without its pointer",
+        total: TOTAL,
+        program: first_runs,
+    },
+    Case {
+        name: "mnemosyne-log",
+        room: "mnemosyne",
+        about: "a named log is made, appended to, flushed and truncated: it is whole or absent, and records are whole",
+        total: 6000,
+        program: logged,
+    },
+];
 
 const NAME: &str = "pstatic/program";
 const MAX: u64 = 8 << 20;
@@ -104,4 +114,50 @@ fn observe(media: &Media, seen: &Seen) -> Result<Kept, String> {
     findings.extend(store.check());
     findings.retain(|finding| finding.kind != FindingKind::Note);
     if findings.is_empty() { Ok(Some(kept)) } else { Err(format!("check: {findings:?}")) }
+}
+
+fn open_log(store: &Store, records: &mut Vec<u64>) -> Result<Log, String> {
+    let options = LogOptions { size: 1024, form: Form::Torn, full: Full::Error };
+    let mut broken = None;
+    let log = Log::open(store, "log", options, |words| {
+        records.push(words[0]);
+        broken = (words != [words[0]; 5]).then(|| format!("a record of {words:?}")).or(broken.take());
+    });
+    broken.map_or_else(|| log.map_err(|error| error.to_string()), Err)
+}
+
+/// The first words of the records in it, once there is a log.
+fn logged(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(),
+        &None,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            let made = |records: &mut Option<Vec<u64>>| *records = Some(Vec::new());
+            let log = twin.step("make", made, || open_log(&store, &mut Vec::new()).expect("room for a log"));
+            for number in 1..4 {
+                let append = move |records: &mut Option<Vec<u64>>| records.as_mut().expect("made").push(number);
+                twin.step(format!("append {number}"), append, || {
+                    log.append(&[number; 5]).expect("room in the log");
+                    log.flush().expect("sim barriers do not fail");
+                });
+                if number == 2 {
+                    let empty = |records: &mut Option<Vec<u64>>| records.as_mut().expect("made").clear();
+                    twin.step("truncate", empty, || log.truncate().expect("sim barriers do not fail"));
+                }
+            }
+        },
+        |media, seen| {
+            let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+            if store.objects().map_err(|error| error.to_string())?.is_empty() {
+                return Ok(None);
+            }
+            let mut records = Vec::new();
+            open_log(&store, &mut records)?;
+            seen.recovered();
+            let findings = store.check();
+            if findings.is_empty() { Ok(Some(records)) } else { Err(format!("check: {findings:?}")) }
+        },
+    )
 }

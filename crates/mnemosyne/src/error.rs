@@ -10,6 +10,9 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
+    /// The log refused, or is damaged.
+    #[error(transparent)]
+    Log(#[from] everbyte_log::Error),
     /// The media failed.
     #[error(transparent)]
     Media(#[from] everbyte_media::Error),

@@ -25,7 +25,9 @@
 
 mod error;
 pub mod layout;
+mod log;
 mod program;
 
 pub use error::{Error, Result};
+pub use log::{Log, LogOptions};
 pub use program::{Program, Variables};

@@ -1,0 +1,66 @@
+//! What a program does when it starts again, before its first transaction: functions that it registers, run once, in order.
+//!
+//! Threads: any; one runs the functions, and others wait for it.
+
+use crate::fault::answer;
+use parking_lot::ReentrantMutex;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A function of the program, and what it asked to be given.
+struct Hook {
+    run: unsafe extern "C" fn(*mut c_void),
+    context: *mut c_void,
+}
+
+// SAFETY: the program said that the function may be called with this pointer; no more is done with it.
+unsafe impl Send for Hook {}
+
+/// Those that have not run. Locked while one runs, so that no other thread begins before all are done.
+static HOOKS: ReentrantMutex<Hooks> =
+    ReentrantMutex::new(Hooks { waiting: RefCell::new(VecDeque::new()), running: Cell::new(false) });
+/// Whether there may be some.
+static WAITING: AtomicBool = AtomicBool::new(false);
+
+struct Hooks {
+    waiting: RefCell<VecDeque<Hook>>,
+    /// By the thread that has the lock: what it runs may begin transactions itself.
+    running: Cell<bool>,
+}
+
+/// # Safety
+/// `run` may be called once with `context`, at any time before the program's first transaction.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnemosyne_at_restart(
+    run: Option<unsafe extern "C" fn(*mut c_void)>,
+    context: *mut c_void,
+) -> c_int {
+    let run = run.ok_or_else(|| crate::fault::Fault::invalid("no function to call at a restart"));
+    answer(run, 0, |run| {
+        HOOKS.lock().waiting.borrow_mut().push_back(Hook { run, context });
+        WAITING.store(true, Ordering::Release);
+        1
+    })
+}
+
+/// Runs what has not run, in the order of registration. Called before transactions; costs a look where there is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn mnemosyne_restart() {
+    if !WAITING.load(Ordering::Acquire) {
+        return;
+    }
+    let hooks = HOOKS.lock();
+    if hooks.running.replace(true) {
+        return;
+    }
+    loop {
+        let next = hooks.waiting.borrow_mut().pop_front();
+        let Some(Hook { run, context }) = next else { break };
+        // SAFETY: the promise of who registered it.
+        unsafe { run(context) };
+    }
+    hooks.running.set(false);
+    WAITING.store(false, Ordering::Release);
+}

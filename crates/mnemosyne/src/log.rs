@@ -1,0 +1,104 @@
+//! [`Log`]: a word log in an object of its own, under a name.
+//!
+//! Threads: one appends and flushes while another truncates; they share nothing but the ring's own two positions. More
+//! take turns.
+
+use crate::Result;
+use everbyte_log::ring::{Position, RING_BYTES_MIN};
+use everbyte_log::{Consumer, Form, Full, Producer, WordLog};
+use everbyte_media::Media;
+use everbyte_store::{CLUSTER, Claim, Engine, Object, ObjectOptions, PRIME_LEN, Store};
+use parking_lot::Mutex;
+use std::ops::Range;
+
+/// What the object's fingerprint says: `b"EVRBLOGS"`.
+const FINGERPRINT: u64 = u64::from_le_bytes(*b"EVRBLOGS");
+
+/// What a log is to be when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Bytes, rounded up to lines.
+    pub size: u64,
+    /// How records are made recoverable.
+    pub form: Form,
+    /// What an append does when there is no room. Not kept: each opening says it.
+    pub full: Full,
+}
+
+/// An open log.
+pub struct Log {
+    producer: Mutex<Producer>,
+    consumer: Mutex<Consumer>,
+    flushed: Mutex<Position>,
+    media: Media,
+    _claim: Claim,
+}
+
+impl Log {
+    /// Opens the log of that name, or makes it, settled on return. Each record that had been flushed whole and not
+    /// truncated goes to `consume`, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store): no room, no name, not a log, open already. [`Error::Log`](crate::Error::Log) if it is damaged.
+    pub fn open(store: &Store, name: &str, options: LogOptions, consume: impl FnMut(&[u64])) -> Result<Log> {
+        let object = match store.object(name) {
+            Err(everbyte_store::Error::NotFound { .. }) => make(store, name, options)?,
+            object => object?,
+        };
+        object.require_engine(Engine::None)?;
+        object.require_fingerprint(FINGERPRINT)?;
+        let claim = object.claim()?;
+        let recovered = WordLog::recover(object.media(), range(&object, object.root()), options.full, consume)?;
+        let (producer, consumer) = recovered.log.split();
+        let flushed = Mutex::new(producer.flushed());
+        let media = object.media().clone();
+        Ok(Log { producer: Mutex::new(producer), consumer: Mutex::new(consumer), flushed, media, _claim: claim })
+    }
+
+    /// Appends one record; it counts once it is flushed.
+    ///
+    /// # Errors
+    /// [`Error::Log`](crate::Error::Log): no room, and nothing was appended.
+    pub fn append(&self, words: &[u64]) -> Result<()> {
+        Ok(self.producer.lock().append(words)?)
+    }
+
+    /// Settles every record appended so far.
+    ///
+    /// # Errors
+    /// The media's: the outcome is unknown until the store is opened again.
+    pub fn flush(&self) -> Result<()> {
+        *self.flushed.lock() = self.producer.lock().barrier()?;
+        Ok(())
+    }
+
+    /// Drops what is flushed. Settled on return.
+    ///
+    /// # Errors
+    /// The media's.
+    pub fn truncate(&self) -> Result<()> {
+        let flushed = *self.flushed.lock();
+        self.consumer.lock().truncate(flushed);
+        Ok(self.media.barrier()?)
+    }
+}
+
+/// Where the ring of so many bytes lies. What the root word says comes from media: the ring checks that it is backed.
+fn range(object: &Object, len: u64) -> Range<u64> {
+    let start = object.prime() + PRIME_LEN;
+    start..start.saturating_add(len).min(object.span().end)
+}
+
+fn make(store: &Store, name: &str, options: LogOptions) -> Result<Object> {
+    let size = options.size.clamp(RING_BYTES_MIN, 1 << 40).next_multiple_of(64);
+    let span = (PRIME_LEN + size).next_power_of_two().max(CLUSTER);
+    let wanted = ObjectOptions { engine: Engine::None, fingerprint: FINGERPRINT, span: Some(span) };
+    store.create_object(name, wanted, |object| {
+        object.grow((PRIME_LEN + size).saturating_sub(CLUSTER))?;
+        let identity = u64::from_le_bytes(store.identity()[..8].try_into().expect("eight of sixteen bytes"));
+        let salt = (identity ^ object.id().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        WordLog::format(object.media(), range(object, size), options.form, salt)?;
+        object.set_root(size);
+        Ok(())
+    })
+}
