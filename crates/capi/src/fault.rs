@@ -180,6 +180,7 @@ impl From<tx::Error> for Fault {
             Error::Media(error) => return Fault::from(error),
             Error::BadRange { .. } => libc::EINVAL,
             Error::NoLane { .. } => libc::EPERM,
+            Error::Conflict => libc::EAGAIN,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::Damaged { .. } => libc::EUCLEAN,
             _ => libc::EIO,

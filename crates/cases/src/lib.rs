@@ -30,6 +30,7 @@ mod object_maps;
 mod object_migrate;
 mod object_repair;
 mod object_types;
+mod redo;
 mod report;
 mod store;
 mod tx;
@@ -65,6 +66,7 @@ pub fn cases() -> Vec<Case> {
         store::CASES,
         heap::CASES,
         tx::CASES,
+        redo::CASES,
         object::CASES,
         hkv::CASES,
         mnemosyne::CASES,

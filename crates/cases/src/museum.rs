@@ -218,6 +218,25 @@ pub const EXHIBITS: &[Exhibit] = &[
         "new memory is committed without being flushed: its name survives, its content does not",
     ),
     exhibit(
+        "redo-stored-early",
+        "tx",
+        "tx-redo-words",
+        "a transaction stores in place before its record is ordered: a crash leaves half of it and no record",
+    ),
+    exhibit("redo-not-flushed", "tx", "tx-redo-words", "a record is truncated with what it stored still in the cache"),
+    exhibit(
+        "redo-floor-forgotten",
+        "tx",
+        "tx-redo-logs",
+        "one log is truncated and another not, and nothing says that its records are older: they are stored over newer ones",
+    ),
+    exhibit(
+        "redo-replay-unordered",
+        "tx",
+        "tx-redo-logs",
+        "recovery stores log by log instead of in the order of timestamps",
+    ),
+    exhibit(
         "hkv-slot-unnoted",
         "hkv",
         "hkv-hash",

@@ -1,6 +1,7 @@
 //! Cases of transactions: words and blocks that change together, aborts, and transactions longer than their lane.
 
 use crate::{Case, TOTAL};
+use everbyte_heap::Heap;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
@@ -31,13 +32,13 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-const MAX: u64 = 4 << 20;
-const WORDS: u64 = 64;
+pub(crate) const MAX: u64 = 4 << 20;
+pub(crate) const WORDS: u64 = 64;
 /// The first words name blocks, the others are plain.
 const NAMES: u64 = 8;
 
 /// What the table's words say: for a name the tag its block is filled with.
-type Table = BTreeMap<u64, u64>;
+pub(crate) type Table = BTreeMap<u64, u64>;
 
 fn image(lane_len: u64) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
@@ -68,15 +69,14 @@ fn word_at(undo: &Undo, word: u64) -> u64 {
     undo.heap().object().root() + word * 8
 }
 
-/// Recovers, reads the table and follows its names; the heap must hold those blocks, the lanes and nothing else.
-fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
-    let (store, undo) = open(media)?;
-    seen.recovered();
-    let heap = undo.heap();
+/// Reads the table that the root word of an object leads to; the heap must hold the blocks it names, the engine's own block and
+/// nothing else.
+pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<Table, String> {
+    let (media, root) = (heap.media(), heap.object().root());
     let mut table = Table::new();
-    let mut named = BTreeSet::from([heap.object().root()]);
+    let mut named = BTreeSet::from([root]);
     for word in 0..WORDS {
-        let mut value = media.load(word_at(&undo, word));
+        let mut value = media.load(root + word * 8);
         if value != 0 && word < NAMES {
             named.insert(value);
             let size = heap.size_of(value).map_err(|error| error.to_string())?;
@@ -107,6 +107,14 @@ fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
     if !findings.is_empty() {
         return Err(format!("check: {findings:?}"));
     }
+    Ok(table)
+}
+
+/// Recovers, reads the table and follows its names; the heap must hold those blocks, the lanes and nothing else.
+fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
+    let (store, undo) = open(media)?;
+    seen.recovered();
+    let table = read_table(&store, undo.heap())?;
     // Of use again, and an abort leaves what was found.
     let at = word_at(&undo, WORDS - 1);
     let aborted = undo.run(|tx| {

@@ -160,6 +160,22 @@ impl Heap {
         }
     }
 
+    /// Flushes the words that operations which were applied have changed, for who did not apply them; no fence.
+    pub fn flush(&self, ops: &[Op]) {
+        let inner = &*self.inner;
+        let mut flusher = Flusher::new(&inner.media);
+        for op in ops {
+            match op.decode().expect("HEAP-7: an operation that was applied is whole") {
+                Change::Small { index, cluster, .. } => {
+                    flusher.touch(layout::bitmap_at(inner.record(cluster), index as usize / 64), 8);
+                }
+                Change::Pages { first, count, .. } => inner.each_cluster(first, count, |cluster, _| {
+                    flusher.touch(inner.record(cluster) + layout::PAGE_WORD, 16); // the tail word is its neighbour
+                }),
+            }
+        }
+    }
+
     /// Ends reservations and makes freed blocks allocatable. The caller's log entry is retired: its retiring store is
     /// flushed and fenced, so that nothing can replay these operations any more.
     #[inline]

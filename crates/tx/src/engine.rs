@@ -11,8 +11,8 @@
 //! Threads: any number; more than there are lanes wait for one.
 
 use crate::context::{self, Context};
-use crate::layout::{FORMAT, LANES_AT, MAGIC, TABLE, Table};
-use crate::{Error, Recovered, Result, Tx, TxError, recover};
+use crate::layout::{LANES_AT, MAGIC};
+use crate::{Error, Recovered, Result, Tx, TxError, recover, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
 use everbyte_media::{Mark, Media, seeded};
@@ -22,7 +22,6 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use zerocopy::{FromZeros, IntoBytes};
 
 /// The undo engine of an object. Cheap to clone; all clones are one engine. Open it once per process.
 #[derive(Clone)]
@@ -77,31 +76,7 @@ impl Undo {
     /// # Panics
     /// If the numbers are outside these bounds.
     pub fn format_with(object: &Object, lanes: u32, lane_len: u64) -> Result<()> {
-        assert!((1..=crate::layout::LANES_MAX).contains(&lanes), "1 to 1024 lanes, not {lanes}");
-        assert!(lane_len.is_multiple_of(64) && (256..1 << 30).contains(&lane_len), "lanes of {lane_len} bytes");
-        Heap::format(object)?;
-        let heap = Heap::open(object.clone())?;
-        let (media, prime) = (object.media(), object.prime());
-        let mut table = Table { magic: MAGIC, format: FORMAT, lanes, lane_len, ..Table::new_zeroed() };
-        table.checksum = table.sum();
-        {
-            let _section = media.section();
-            media.write(prime + TABLE, table.as_bytes());
-            media.flush(prime + TABLE, size_of::<Table>() as u64);
-            media.fence();
-        }
-        let identity = u64::from_le_bytes(object.store().identity()[..8].try_into().expect("eight of sixteen bytes"));
-        let mut formatted = Ok(());
-        heap.alloc_with(u64::from(lanes) * lane_len, prime + LANES_AT, |media, block| {
-            for lane in 0..u64::from(lanes) {
-                let at = block.at + lane * lane_len;
-                let salt = (identity ^ object.id().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at;
-                if let Err(error) = Journal::format(media, at..at + lane_len, salt) {
-                    formatted = Err(error);
-                }
-            }
-        })?;
-        Ok(formatted?)
+        table::format(object, MAGIC, (lanes, lane_len), Journal::format)
     }
 
     /// Opens the engine: opens the heap, rolls back what was under way, finishes what had committed. Costs what the

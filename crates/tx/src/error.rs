@@ -21,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     Media(#[from] media::Error),
     /// The object holds no lanes.
-    #[error("object `{object}` holds no lanes for undo transactions; it was not created with them")]
+    #[error("object `{object}` holds no lanes for transactions of this kind; it was not created with them")]
     NoLane {
         /// The object.
         object: String,
@@ -58,6 +58,9 @@ pub enum Error {
         /// The object.
         object: String,
     },
+    /// Another transaction is in the way of one of the redo engine's: it is begun again, by `Redo::atomically` or by hand.
+    #[error("another transaction is in the way of this one; abort it and begin it again")]
+    Conflict,
     /// An earlier failure left a lane in a state that only recovery can judge.
     #[error(
         "transactions on object `{object}` stopped after a failure of the media; close the store and open it again"

@@ -39,6 +39,8 @@ const _: () = assert!(size_of::<Table>() == 128); // two lines
 
 /// Bytes of the table that its checksum covers.
 pub const TABLE_FIXED: usize = 64;
+/// Where the undo engine's part of the prime page ends.
+pub const ENGINE_END: u64 = TABLE + size_of::<Table>() as u64;
 /// Offset of [`Table::lanes_at`] from the prime page.
 pub const LANES_AT: u64 = TABLE + std::mem::offset_of!(Table, lanes_at) as u64;
 

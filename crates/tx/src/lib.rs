@@ -28,6 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`Redo`] is the other engine: its transactions are isolated from each other, and what they store waits until they commit.
+//!
 //! Promises: docs/semantics/transactions.md. Format: docs/formats/lane.md.
 
 #![forbid(unsafe_code)]
@@ -42,12 +44,15 @@ mod lock;
 mod owned;
 mod ranges;
 mod recover;
+pub mod redo;
 mod started;
+mod table;
 mod tx;
 
 pub use engine::{Ordered, Undo};
 pub use error::{Error, Result, TxError};
 pub use lock::TxLock;
 pub use recover::Recovered;
+pub use redo::Redo;
 pub use started::Started;
 pub use tx::Tx;

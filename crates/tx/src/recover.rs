@@ -6,8 +6,8 @@
 //!   3. every lane retired, idle ones too
 //!   4. blocks that were freed become allocatable
 
-use crate::layout::{FORMAT, LANES_MAX, MAGIC, TABLE, Table};
-use crate::{Error, Result};
+use crate::layout::MAGIC;
+use crate::{Result, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Journal, Outcome};
 use std::ops::Range;
@@ -23,28 +23,11 @@ pub struct Recovered {
 
 /// The lanes, the bytes they lie in, and what was done.
 pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Range<u64>, Recovered)> {
+    let parts = table::read(heap, MAGIC)?;
     let (object, media) = (heap.object(), heap.media());
-    let prime = object.prime();
-    let name = || object.name().to_string();
-    let damaged = |at, detail: &str| Error::Damaged { object: name(), at, detail: detail.into() };
-    let table: Table = media.get(prime + TABLE);
-    if table.magic != MAGIC {
-        return Err(Error::NoLane { object: name() });
-    }
-    if table.format > FORMAT {
-        return Err(Error::NewerFormat { object: name(), found: table.format, known: FORMAT });
-    }
-    if table.checksum != table.sum() || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30 {
-        return Err(damaged(prime + TABLE, "the lane table fails its checksum"));
-    }
-    let size = heap.size_of(table.lanes_at)?;
-    if size < u64::from(table.lanes) * table.lane_len {
-        return Err(damaged(table.lanes_at, "the block of the lanes is too small for them"));
-    }
-    let mut recoveries = Vec::with_capacity(table.lanes as usize);
-    for lane in 0..u64::from(table.lanes) {
-        let at = table.lanes_at + lane * table.lane_len;
-        recoveries.push(Journal::recover(media, at..at + table.lane_len, prime..object.backed())?); // 1
+    let mut recoveries = Vec::with_capacity(parts.count as usize);
+    for part in parts.each() {
+        recoveries.push(Journal::recover(media, part, object.prime()..object.backed())?); // 1
     }
     for op in recoveries.iter().flat_map(|recovery| recovery.ops()) {
         heap.validate(Op::from(*op))?;
@@ -68,5 +51,5 @@ pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Range<u64>, Recovere
     }
     let journals = recoveries.into_iter().map(|recovery| recovery.finish()).collect(); // 3
     heap.finish(&finished); // 4
-    Ok((journals, table.lanes_at..table.lanes_at + size, recovered))
+    Ok((journals, parts.bytes, recovered))
 }

@@ -8,11 +8,11 @@
 
 use crate::context::{Context, State};
 use crate::engine::{Inner, Lane};
-use crate::{Error, Result, TxLock, layout};
+use crate::layout::ENGINE_END;
+use crate::{Error, Result, TxLock, table};
 use everbyte_heap::{Block, Heap};
 use everbyte_log as log;
 use everbyte_media::{Media, seeded};
-use everbyte_store::PRIME_LEN;
 
 /// A running transaction, given to the body by [`crate::Undo::run`].
 pub struct Tx<'t> {
@@ -262,17 +262,10 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Data of the object: where blocks can lie and lanes do not, or the root word, or the engine's part of the prime page.
+    /// Data of the object.
     #[inline]
     fn allowed(&self, at: u64, len: u64) -> bool {
-        let heap = &self.inner.heap;
-        let object = heap.object();
-        let (prime, lanes) = (object.prime(), &self.inner.lane_bytes);
-        if at >= prime + PRIME_LEN {
-            return heap.may_hold_blocks(at, len) && (at + len <= lanes.start || at >= lanes.end);
-        }
-        at == object.root_at() && len == 8
-            || at >= prime + layout::TABLE + size_of::<layout::Table>() as u64 && len <= prime + PRIME_LEN - at
+        table::holds_data(&self.inner.heap, &self.inner.lane_bytes, ENGINE_END, at, len)
     }
 
     #[cold]

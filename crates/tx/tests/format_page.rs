@@ -1,8 +1,9 @@
-//! The worked examples of docs/formats/heap.md and docs/formats/lane.md are what this program writes, byte for byte.
+//! The worked examples of docs/formats/heap.md, lane.md and redo.md are what this program writes, byte for byte.
 
 use everbyte_sim::{Image, assert_page, dump};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
-use everbyte_tx::{Error, Undo};
+use everbyte_tx::redo::{Truncation, layout};
+use everbyte_tx::{Error, Redo, Undo};
 
 #[test]
 fn the_worked_examples_are_what_is_written() {
@@ -32,4 +33,35 @@ fn the_worked_examples_are_what_is_written() {
     ];
     assert_page("../../docs/formats/heap.md", &dump(&media, &heap));
     assert_page("../../docs/formats/lane.md", &dump(&media, &[("lane table", prime + 2048, 128)]));
+    redo_page();
+}
+
+/// Part of the one test: which slot of the heap's log is used depends on the threads there are.
+fn redo_page() {
+    let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
+        let format = FormatOptions { log_len: 0, identity: Some(*b"worked example 1") };
+        let store = Store::format(media, &format).unwrap();
+        let options = ObjectOptions { engine: Engine::Redo, fingerprint: 0, span: Some(1 << 20) };
+        let made = store.create_object("x", options, |object| Redo::format_with(object, 2, 512));
+        let redo = Redo::open(made.unwrap()).unwrap();
+        let root = redo.heap().object().root_at();
+        redo.atomically(|tx| tx.store(root, 0x11)).unwrap();
+        redo.set_truncation(Truncation::Asynchronous);
+        redo.atomically(|tx| tx.write(root + 4, &[0x22])).unwrap();
+        redo.truncate();
+        redo.atomically(|tx| {
+            let block = tx.allocate(64)?;
+            tx.store(root, block.at)
+        })
+        .unwrap();
+        store.close().unwrap();
+    });
+    let media = image.media();
+    let logs_at = media.load(0x10_0000 + everbyte_tx::layout::LANES_AT);
+    let ranges = [
+        ("lane table", 0x10_0800, 64),
+        ("floor", 0x10_0000 + layout::FLOOR, 8),
+        ("log 1: head word, and its ring", logs_at + 512 + 64, 256),
+    ];
+    assert_page("../../docs/formats/redo.md", &dump(&media, &ranges));
 }

@@ -18,7 +18,7 @@ use everbyte_heap::Heap;
 use everbyte_hkv::Kv as Hkv;
 use everbyte_kv::Kv;
 use everbyte_store::{Engine, Finding, FindingKind, Object, ObjectInfo, Recovery, Store};
-use everbyte_tx::Undo;
+use everbyte_tx::{Redo, Undo};
 use serde_json::{Value, json};
 
 pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
@@ -110,6 +110,10 @@ fn check_object(store: &Store, info: &ObjectInfo, findings: &mut Vec<Finding>) {
         },
         Engine::Undo => match Undo::open(object.clone()) {
             Ok(undo) => Ok(undo.check(None)),
+            Err(error) => Err(cannot("tx", damaged_lane(&error), error.to_string())),
+        },
+        Engine::Redo => match Redo::open(object.clone()) {
+            Ok(redo) => Ok(redo.check(None)),
             Err(error) => Err(cannot("tx", damaged_lane(&error), error.to_string())),
         },
         Engine::Hkv => match Hkv::open(object.clone()) {

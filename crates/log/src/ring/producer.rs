@@ -121,6 +121,12 @@ impl Producer {
         Position(self.shared.tail.load(Acquire))
     }
 
+    /// Whether more than half of the ring waits to be truncated.
+    #[inline]
+    pub fn is_half_full(&self) -> bool {
+        (self.tail - self.shared.head.load(Acquire)) * 2 > self.ring.words
+    }
+
     /// Payload words of the longest record this log takes.
     pub fn payload_max(&self) -> u64 {
         self.ring.payload_max()

@@ -1,0 +1,93 @@
+//! Who runs a transaction, and since when: so that memory is not reused, nor its data taken out of transactions, while
+//! somebody can still look at it as it was; and so that one transaction can have the engine to itself.
+//!
+//! Invariants
+//!   REDO-7  After `quiesce(ts)` no transaction runs that began before the commit with timestamp `ts` was visible.
+//!   REDO-8  While a transaction runs alone, no other runs.
+//!
+//! Threads: any. Beginning is a store and then a look at `alone` and at the clock; whoever waits stores first and then looks
+//! at who has begun. All of these are sequentially consistent, so one of the two sees the other.
+
+use crossbeam_utils::{Backoff, CachePadded};
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// No transaction runs.
+const IDLE: u64 = u64::MAX;
+
+/// A worker's entry: the clock when its transaction began, or was last found to be valid.
+pub(super) type Since = Arc<CachePadded<AtomicU64>>;
+
+#[derive(Default)]
+pub(super) struct Active {
+    all: RwLock<Vec<Since>>,
+    /// The worker that runs alone; 0: none.
+    alone: AtomicU32,
+}
+
+impl Active {
+    pub(super) fn enter(&self) -> Since {
+        let since = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
+        self.all.write().push(Arc::clone(&since));
+        since
+    }
+
+    pub(super) fn leave(&self, since: &Since) {
+        self.all.write().retain(|other| !Arc::ptr_eq(other, since));
+    }
+
+    /// A transaction of `owner` begins; waits while another runs alone.
+    #[inline]
+    pub(super) fn begin(&self, since: &Since, owner: u32, clock: &AtomicU64) {
+        loop {
+            since.store(clock.load(Ordering::Acquire), Ordering::SeqCst);
+            let alone = self.alone.load(Ordering::SeqCst);
+            if alone == 0 || alone == owner {
+                return;
+            }
+            self.end(since);
+            wait_until(|| self.alone.load(Ordering::Acquire) == 0);
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self, since: &Since) {
+        since.store(IDLE, Ordering::Release);
+    }
+
+    /// Waits until no transaction runs that began before `timestamp`. The caller runs none.
+    #[inline]
+    pub(super) fn quiesce(&self, timestamp: u64) {
+        for since in self.all.read().iter() {
+            if since.load(Ordering::SeqCst) < timestamp {
+                wait_until(|| since.load(Ordering::Acquire) >= timestamp);
+            }
+        }
+    }
+
+    /// Transactions that run began at this timestamp or after it.
+    pub(super) fn oldest(&self) -> u64 {
+        self.all.read().iter().map(|since| since.load(Ordering::SeqCst)).min().unwrap_or(IDLE)
+    }
+
+    /// Lets `owner`, which runs no transaction, be the only one to run any from now on (REDO-8).
+    pub(super) fn shut_out_others(&self, owner: u32) {
+        wait_until(|| self.alone.compare_exchange(0, owner, Ordering::SeqCst, Ordering::Relaxed).is_ok());
+        for since in self.all.read().iter() {
+            wait_until(|| since.load(Ordering::SeqCst) == IDLE);
+        }
+    }
+
+    pub(super) fn let_others_in(&self, owner: u32) {
+        let _ = self.alone.compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed); // it may not have been alone
+    }
+}
+
+/// Waits for what another thread is about to do.
+pub(super) fn wait_until(mut done: impl FnMut() -> bool) {
+    let backoff = Backoff::new();
+    while !done() {
+        backoff.snooze(); // spins first, then yields
+    }
+}

@@ -1,0 +1,214 @@
+//! [`Redo`]: the engine of an object, its word logs, and how they are made and opened.
+
+use super::active::Active;
+use super::layout::{ENGINE_END, FLOOR, MAGIC, seal_floor};
+use super::locks::Locks;
+use super::truncate::{Reader, Truncation, Truncator};
+use super::{Worker, recover};
+use crate::{Error, Result, table};
+use crossbeam_utils::CachePadded;
+use everbyte_heap::Heap;
+use everbyte_log::{Form, Producer, WordLog};
+use everbyte_media::Media;
+use everbyte_store::{Engine, Object};
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The redo engine of an object. Cheap to clone; all clones are one engine. Open it once per process.
+#[derive(Clone)]
+pub struct Redo {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// What opening found and put right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Transactions that had committed and were stored again.
+    pub transactions: u64,
+    /// Words of them.
+    pub words: u64,
+}
+
+pub(super) struct Inner {
+    pub heap: Heap,
+    pub media: Media,
+    /// Unlike any other engine's of this process.
+    pub number: u64,
+    pub logs: Vec<CachePadded<Log>>,
+    /// The bytes that all logs lie in.
+    pub log_bytes: Range<u64>,
+    pub locks: Locks,
+    /// The newest timestamp given out.
+    pub clock: CachePadded<AtomicU64>,
+    pub active: Active,
+    pub truncator: Truncator,
+    /// A commit's outcome is unknown: only opening again tells.
+    pub poisoned: AtomicBool,
+    replayed: Replayed,
+    workers: AtomicU32,
+}
+
+/// One word log.
+pub(super) struct Log {
+    /// Held by the transaction that commits.
+    pub producer: Mutex<Producer>,
+    pub reader: Mutex<Reader>,
+    /// What the clock said before the transaction that commits took its timestamp; [`u64::MAX`]: none commits.
+    pub committing: AtomicU64,
+}
+
+impl Redo {
+    /// Makes a heap and logs in an object that is being created, with engine `Redo`: to be given to
+    /// `Store::create_object`.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if the span or the disk is too small.
+    pub fn format(object: &Object) -> Result<()> {
+        let span = object.span();
+        let (logs, log_len) = if span.end - span.start >= 16 << 20 { (16, 64 << 10) } else { (4, 4096) };
+        Redo::format_with(object, logs, log_len)
+    }
+
+    /// [`Redo::format`] with so many logs (1 to 1024) of `log_len` bytes (multiples of 64, 320 at least). A transaction that
+    /// does not fit a log goes through blocks of the heap.
+    ///
+    /// # Errors
+    /// As [`Redo::format`].
+    ///
+    /// # Panics
+    /// If the numbers are outside these bounds.
+    pub fn format_with(object: &Object, logs: u32, log_len: u64) -> Result<()> {
+        assert!(log_len >= everbyte_log::ring::RING_BYTES_MIN, "word logs of {log_len} bytes");
+        table::format(object, MAGIC, (logs, log_len), |media, range, salt| {
+            WordLog::format(media, range, Form::Torn, salt)
+        })?;
+        let (media, at) = (object.media(), object.prime() + FLOOR);
+        let _section = media.section();
+        media.store(at, seal_floor(0));
+        media.flush(at, 8);
+        Ok(())
+    }
+
+    /// Opens the engine: opens the heap, and stores again what committed and may not have reached its place. Costs what the
+    /// logs hold.
+    ///
+    /// # Errors
+    /// [`Error::Store`] for an object of another engine; [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`],
+    /// [`Error::Heap`], [`Error::Log`].
+    pub fn open(object: Object) -> Result<Redo> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        object.require_engine(Engine::Redo)?;
+        let heap = Heap::open(object)?;
+        let found = recover::recover(&heap)?;
+        let log = |log: WordLog| {
+            let (producer, consumer) = log.split();
+            let (producer, reader) = (Mutex::new(producer), Mutex::new(Reader::new(consumer)));
+            CachePadded::new(Log { producer, reader, committing: AtomicU64::new(u64::MAX) })
+        };
+        let inner = Inner {
+            media: heap.media().clone(),
+            heap,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            logs: found.logs.into_iter().map(log).collect(),
+            log_bytes: found.log_bytes,
+            locks: Locks::new(),
+            clock: CachePadded::new(AtomicU64::new(found.clock)),
+            active: Active::default(),
+            truncator: Truncator::default(),
+            poisoned: AtomicBool::new(false),
+            replayed: found.replayed,
+            workers: AtomicU32::new(0),
+        };
+        Ok(Redo { inner: Arc::new(inner) })
+    }
+
+    /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions follow its own rules.
+    pub fn heap(&self) -> &Heap {
+        &self.inner.heap
+    }
+
+    /// The media it lies on.
+    #[inline(always)]
+    pub fn media(&self) -> &Media {
+        &self.inner.media
+    }
+
+    /// Where the block of the logs lies: the one block that is the engine's own.
+    pub fn logs_at(&self) -> u64 {
+        self.inner.log_bytes.start
+    }
+
+    /// What opening found and put right.
+    pub fn replayed(&self) -> Replayed {
+        self.inner.replayed
+    }
+
+    /// Something that runs transactions, one after the other; each thread has its own.
+    pub fn worker(&self) -> Worker {
+        let number = self.inner.workers.fetch_add(1, Ordering::Relaxed) + 1;
+        Worker::new(Arc::clone(&self.inner), number)
+    }
+
+    /// When records are truncated; synchronously unless this is called.
+    pub fn set_truncation(&self, truncation: Truncation) {
+        self.inner.truncator.set_mode(truncation);
+    }
+
+    /// Truncates what has been committed so far: what it stored is flushed, and the logs forget it.
+    pub fn truncate(&self) {
+        self.inner.truncate();
+    }
+
+    /// Whether `at..at+len`, which may be any numbers, is what transactions of this engine may change.
+    #[inline]
+    pub fn may_change(&self, at: u64, len: u64) -> bool {
+        self.inner.may_change(at, len)
+    }
+}
+
+impl Inner {
+    pub(super) fn name(&self) -> String {
+        self.heap.object().name().into()
+    }
+
+    #[inline]
+    pub(super) fn may_change(&self, at: u64, len: u64) -> bool {
+        table::holds_data(&self.heap, &self.log_bytes, ENGINE_END, at, len)
+    }
+
+    pub(super) fn require_sound(&self) -> Result<()> {
+        match self.poisoned.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::Poisoned { object: self.name() }),
+        }
+    }
+
+    /// A log that nobody commits to, the worker's own if it can be; waits for one. Whoever holds one waits for nobody's
+    /// locks, so it comes free.
+    #[inline]
+    pub(super) fn take_log(&self, worker: u32) -> (&Log, MutexGuard<'_, Producer>) {
+        let own = worker as usize % self.logs.len();
+        for step in 0..self.logs.len() {
+            let log = &self.logs[(own + step) % self.logs.len()];
+            if let Some(producer) = log.producer.try_lock() {
+                return (log, producer);
+            }
+        }
+        (&self.logs[own], self.logs[own].producer.lock())
+    }
+
+    /// The clock, where no transaction has a timestamp that is not newer and a record that is not flushed.
+    pub(super) fn settled_clock(&self) -> u64 {
+        let clock = self.clock.load(Ordering::SeqCst);
+        let committing = self.logs.iter().map(|log| log.committing.load(Ordering::SeqCst));
+        committing.fold(clock, u64::min)
+    }
+}
+
+impl std::fmt::Debug for Redo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redo({}, {} logs)", self.inner.name(), self.inner.logs.len())
+    }
+}

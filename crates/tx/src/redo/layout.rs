@@ -1,0 +1,44 @@
+//! The bytes of the redo engine, beside its lane table and its word logs. Format: docs/formats/redo.md.
+
+use crate::layout::TABLE;
+
+/// `b"EVRBREDO"`: what the lane table of this engine begins with. Its lanes are word logs.
+pub const MAGIC: [u8; 8] = *b"EVRBREDO";
+/// Where in the prime page the floor lies, on a line of its own.
+pub const FLOOR: u64 = TABLE + 128;
+/// Where the engine's part of the prime page ends.
+pub const ENGINE_END: u64 = FLOOR + 64;
+
+/// The word at [`FLOOR`]: records up to this timestamp are nothing any more.
+pub fn seal_floor(timestamp: u64) -> u64 {
+    debug_assert!(timestamp < TIMESTAMPS);
+    timestamp | u64::from(crc32c::crc32c(&timestamp.to_le_bytes())) << 48
+}
+
+/// The timestamp of a floor word; `None` if a bit of it has changed.
+pub fn unseal_floor(word: u64) -> Option<u64> {
+    let timestamp = word & (TIMESTAMPS - 1);
+    (seal_floor(timestamp) == word).then_some(timestamp)
+}
+
+/// Timestamps are less: nine years at a million transactions a second.
+pub const TIMESTAMPS: u64 = 1 << 48;
+
+/// Bits 48..64 of a record's first word: operations and stores follow in the record itself.
+pub const WHOLE: u64 = 1 << 48;
+/// Bits 48..64 of a record's first word: they lie in extents, which the record names.
+pub const SPILLED: u64 = 2 << 48;
+/// Words before them: timestamp and form; operations in bits 0..32, stores in 32..64.
+pub const HEAD: usize = 2;
+/// Words by which a record names an extent: place, words in it, CRC-32C of them.
+pub const EXTENT: usize = 3;
+
+/// The first word of a store: where, and which of the eight bytes. The second is the value.
+pub fn pack_place(at: u64, mask: u8) -> u64 {
+    at | u64::from(mask) << 56
+}
+
+/// Where, and which of the eight bytes.
+pub fn unpack_place(word: u64) -> (u64, u8) {
+    (word & ((1 << 56) - 1), (word >> 56) as u8)
+}

@@ -1,0 +1,73 @@
+//! The lock table: which bytes are being changed by whom, and when they were changed last. Volatile.
+//!
+//! A lock stands for a stripe of 32 bytes, and for others that share its place in the table. Its word is either free, with
+//! the timestamp of the last commit under it, or held, with the holder and where the holder keeps what it will store.
+//!
+//! Keys are store offsets, or, for memory that is no store's, addresses with [`FOREIGN`] set.
+
+use std::sync::atomic::AtomicU64;
+use zerocopy::FromZeros;
+
+/// Bytes under one lock.
+pub(super) const STRIPE: u64 = 32;
+/// Set in the key of a stripe that lies in no store.
+pub(super) const FOREIGN: u64 = 1 << 63;
+/// Locks: 4 MiB of data without two stripes under one. A megabyte of addresses, of which what is used is backed.
+const COUNT: usize = 1 << 17;
+
+pub(super) struct Locks(Box<[AtomicU64]>);
+
+/// What a lock's word says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word(pub u64);
+
+impl Word {
+    #[inline(always)]
+    pub(super) fn free(version: u64) -> Word {
+        Word(version << 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn held(owner: u32, index: usize) -> Word {
+        Word(u64::from(owner) << 33 | (index as u64) << 1 | 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_held(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    #[inline(always)]
+    pub(super) fn is_held_by(self, owner: u32) -> bool {
+        self.is_held() && self.0 >> 33 == u64::from(owner)
+    }
+
+    /// Of a free lock: when what it stands for was changed last.
+    #[inline(always)]
+    pub(super) fn version(self) -> u64 {
+        self.0 >> 1
+    }
+
+    /// Of a held lock: where its holder keeps the first stripe under it.
+    #[inline(always)]
+    pub(super) fn index(self) -> u32 {
+        (self.0 >> 1) as u32
+    }
+}
+
+impl Locks {
+    pub(super) fn new() -> Locks {
+        Locks(<[AtomicU64]>::new_box_zeroed_with_elems(COUNT).expect("a megabyte of addresses"))
+    }
+
+    /// Which lock stands for a key.
+    #[inline(always)]
+    pub(super) fn index(key: u64) -> u32 {
+        (key / STRIPE) as u32 & (COUNT as u32 - 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, index: u32) -> &AtomicU64 {
+        &self.0[index as usize & (COUNT - 1)]
+    }
+}

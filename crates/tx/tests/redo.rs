@@ -1,0 +1,269 @@
+//! The redo engine: isolation, fences, logs that fill, transactions that do not fit one.
+
+mod common;
+
+use common::options;
+use everbyte_media::{Media, Options};
+use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+use everbyte_tx::redo::{Truncation, Worker, layout};
+use everbyte_tx::{Error, Redo, TxError, Undo};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn create(span: u64) -> (Store, Redo) {
+    create_with(span, 4, 4096)
+}
+
+fn create_with(span: u64, logs: u32, log_len: u64) -> (Store, Redo) {
+    let media = Media::anonymous(span * 4, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let options = ObjectOptions { engine: Engine::Redo, ..options(span) };
+    let object = store.create_object("test", options, |object| Redo::format_with(object, logs, log_len)).unwrap();
+    (store, Redo::open(object).unwrap())
+}
+
+/// A block of `words` zeros, its address in the root word.
+fn table(redo: &Redo, words: u64) -> u64 {
+    let root = redo.heap().object().root_at();
+    let made = redo.atomically(|tx| {
+        let block = tx.allocate(words * 8)?;
+        (0..words).try_for_each(|word| tx.store(block.at + word * 8, 0))?;
+        tx.store(root, block.at)?;
+        Ok::<_, Error>(block.at)
+    });
+    made.unwrap()
+}
+
+fn add(worker: &mut Worker, at: u64, change: u64) -> Result<u64, Error> {
+    let sum = worker.load(at)?.wrapping_add(change);
+    worker.store(at, sum)?;
+    Ok(sum)
+}
+
+/// An object opens with the engine that made it and no other.
+#[test]
+fn each_engine_refuses_the_others_object() {
+    let (store, redo) = create(1 << 20);
+    drop(redo);
+    assert!(matches!(Undo::open(store.object("test").unwrap()), Err(Error::NoLane { .. })));
+    store.create_object("undone", options(1 << 20), Undo::format).unwrap();
+    assert!(matches!(Redo::open(store.object("undone").unwrap()), Err(Error::Store(_))));
+}
+
+/// Four threads move money between sixteen accounts, others add them up: every sum is the same.
+#[test]
+fn what_a_transaction_sees_was_there_at_one_time() {
+    const ACCOUNTS: u64 = 16;
+    for truncation in [Truncation::Synchronous, Truncation::Asynchronous] {
+        let (_store, redo) = create(4 << 20);
+        redo.set_truncation(truncation);
+        let at = table(&redo, ACCOUNTS * 5);
+        let account = |index: u64| at + index % ACCOUNTS * 40; // some share a stripe, some a line
+        let over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            for seed in 0..3u64 {
+                let (redo, over) = (&redo, &over);
+                threads.spawn(move || {
+                    let mut random = seed + 1;
+                    for _ in 0..3000 {
+                        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                        let (from, to, amount) = (random >> 33, random >> 40, random >> 50);
+                        let moved = redo.atomically(|tx| {
+                            add(tx, account(from), amount.wrapping_neg())?;
+                            add(tx, account(to), amount)
+                        });
+                        moved.unwrap();
+                    }
+                    over.store(true, Ordering::Release);
+                });
+            }
+            while !over.load(Ordering::Acquire) {
+                let sum = redo.atomically(|tx| {
+                    (0..ACCOUNTS)
+                        .try_fold(0u64, |sum, index| Ok::<_, Error>(sum.wrapping_add(tx.load(account(index))?)))
+                });
+                assert_eq!(sum.unwrap(), 0);
+            }
+        });
+        redo.truncate();
+        let sum = (0..ACCOUNTS).fold(0u64, |sum, index| sum.wrapping_add(redo.media().load(account(index))));
+        assert_eq!(sum, 0);
+    }
+}
+
+/// What was stored is loaded again, byte by byte; an abort leaves what was there.
+#[test]
+fn a_transaction_reads_its_own_stores() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    let aborted = redo.atomically(|tx| {
+        tx.store(at, 0x1111_1111_1111_1111)?;
+        tx.write(at + 3, &[7; 9])?;
+        let mut bytes = [0; 16];
+        tx.read(at, &mut bytes)?;
+        assert_eq!(bytes, [0x11, 0x11, 0x11, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0]);
+        assert_eq!(redo.media().load(at), 0, "nothing is stored before the commit");
+        Err::<(), _>(Error::NoLane { object: "on purpose".into() })
+    });
+    assert!(matches!(aborted, Err(TxError::Aborted(_))));
+    assert_eq!(redo.media().read_vec(at, 16), [0; 16]);
+}
+
+/// One fence where a thread truncates; where the transaction does, its log is empty and each line is flushed once.
+#[test]
+fn fences_and_lines_are_counted() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 64);
+    let cost = |truncation| {
+        redo.set_truncation(truncation);
+        let mut worker = redo.worker();
+        let before = redo.media().counts();
+        worker.begin().unwrap();
+        (0..16).for_each(|word| worker.store(at + word * 8, word).unwrap()); // two lines
+        worker.store(at, 5).unwrap();
+        worker.commit().unwrap();
+        let after = redo.media().counts();
+        (after.fences - before.fences, after.lines - before.lines)
+    };
+    let record_lines = (1 + 2 + 16 * 2 + 2) * 8 / 64 + 2;
+    let (fences, lines) = cost(Truncation::Synchronous);
+    assert_eq!(fences, 3);
+    assert!(lines <= record_lines + 2 + 1, "{lines} lines: record, two lines, head");
+    let (fences, lines) = cost(Truncation::Asynchronous);
+    assert_eq!(fences, 1);
+    assert!(lines <= record_lines, "{lines} lines: the record alone");
+}
+
+/// A log that is full is waited for, whoever truncates, and forgets nothing.
+#[test]
+fn a_full_log_stalls_and_goes_on() {
+    let (_store, redo) = create_with(1 << 20, 1, 512);
+    let at = table(&redo, 64);
+    redo.set_truncation(Truncation::Asynchronous);
+    for round in 1..500u64 {
+        redo.atomically(|tx| (0..8).try_for_each(|word| tx.store(at + (word * 8 + round) % 64 * 8, round))).unwrap();
+    }
+    redo.truncate();
+    let newest = (0..64).map(|word| redo.media().load(at + word * 8)).max();
+    assert_eq!(newest, Some(499));
+}
+
+/// A transaction that does not fit its log goes through blocks of the heap, which come back; one that does not fit the
+/// object is an error and leaves nothing.
+#[test]
+fn transactions_longer_than_their_log() {
+    let (store, redo) = create_with(2 << 20, 2, 512);
+    let at = table(&redo, 30_000);
+    for truncation in [Truncation::Synchronous, Truncation::Asynchronous] {
+        redo.set_truncation(truncation);
+        redo.atomically(|tx| (0..10_000).try_for_each(|word| tx.store(at + word * 8, word + 1))).unwrap();
+        redo.truncate();
+        assert!((0..10_000).all(|word| redo.media().load(at + word * 8) == word + 1));
+        assert_eq!(redo.heap().usage().unwrap().blocks, 2);
+    }
+    let far = table(&redo, 180_000);
+    let outcome = redo.atomically(|tx| (0..180_000).try_for_each(|word| tx.store(far + word * 8, 9)));
+    assert!(matches!(&outcome, Err(TxError::Engine(Error::Heap(error))) if error.is_full()), "{outcome:?}");
+    assert!((0..180_000).all(|word| redo.media().load(far + word * 8) == 0));
+    redo.truncate();
+    drop(redo);
+    assert_eq!(Redo::open(store.object("test").unwrap()).unwrap().replayed().transactions, 0);
+}
+
+/// What waits in the logs is stored again when the engine is opened, and timestamps go on above it.
+#[test]
+fn timestamps_go_on_above_the_newest() {
+    let (store, mut redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    for round in 1..4 {
+        redo.set_truncation(Truncation::Asynchronous);
+        redo.atomically(|tx| tx.store(at, round)).unwrap();
+        redo.media().store(at, 99); // as if the store had been lost
+        drop(redo);
+        redo = Redo::open(store.object("test").unwrap()).unwrap();
+        assert_eq!(redo.replayed().transactions, 1, "round {round}");
+        assert_eq!(redo.media().load(at), round);
+    }
+}
+
+/// A checkpoint takes back what came after it, blocks and frees too, and leaves what came before.
+#[test]
+fn a_checkpoint_takes_back_what_came_after_it() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    let mut worker = redo.worker();
+    worker.begin().unwrap();
+    let kept = worker.allocate(64).unwrap();
+    worker.store(kept.at, 1).unwrap();
+    worker.store(at, 1).unwrap();
+    let checkpoint = worker.checkpoint();
+    worker.store(at, 2).unwrap();
+    worker.store(at + 8, 2).unwrap();
+    worker.store(kept.at, 2).unwrap();
+    let lost = worker.allocate(64).unwrap();
+    worker.free(kept.at).unwrap();
+    worker.roll_back_to(checkpoint);
+    assert_eq!((worker.load(at).unwrap(), worker.load(at + 8).unwrap(), worker.load(kept.at).unwrap()), (1, 0, 1));
+    worker.store(at + 16, kept.at).unwrap();
+    worker.commit().unwrap();
+    assert_eq!(redo.heap().size_of(kept.at).unwrap(), 64);
+    assert!(redo.heap().size_of(lost.at).is_err());
+    assert_eq!([0, 8, 16].map(|word| redo.media().load(at + word)), [1, 0, kept.at]);
+}
+
+/// Places that are not data are refused: the heap's own pages, the logs, other objects, numbers that are no places.
+#[test]
+fn places_that_are_not_data_are_refused() {
+    let (_store, redo) = create(1 << 20);
+    let prime = redo.heap().object().prime();
+    for at in [0, prime, prime + 512, prime + 4096, redo.logs_at(), prime + (1 << 20), u64::MAX - 7, 12] {
+        let outcome = redo.atomically(|tx| tx.store(at, 1));
+        assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{at:#x}: {outcome:?}");
+    }
+    redo.atomically(|tx| tx.store(prime + 4088, 1)).unwrap();
+}
+
+/// An engine that nobody uses is whole, its logs are no leak, and damage is named with its place.
+#[test]
+fn a_check_knows_the_logs_and_names_damage() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    assert_eq!(redo.check(Some(&BTreeSet::from([at]))), []);
+    assert_eq!(redo.check(Some(&BTreeSet::new())).len(), 1, "the table has leaked");
+    let floor = redo.heap().object().prime() + layout::FLOOR;
+    redo.media().store(floor, 77);
+    assert!(redo.check(None).iter().any(|finding| finding.at == floor));
+}
+
+/// A block that was freed is not handed out again while a transaction runs that began before.
+#[test]
+fn a_freed_block_waits_for_those_who_may_look_at_it() {
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    let block = redo.atomically(|tx| {
+        let block = tx.allocate(5000)?;
+        tx.store(at, block.at)?;
+        Ok::<_, Error>(block)
+    });
+    let block = block.unwrap();
+    std::thread::scope(|threads| {
+        let mut reader = redo.worker();
+        reader.begin().unwrap();
+        assert_eq!(reader.load(at).unwrap(), block.at);
+        let freeing = threads.spawn(|| {
+            redo.atomically(|tx| {
+                tx.store(at, 0)?;
+                tx.free(block.at)
+            })
+            .unwrap();
+        });
+        while redo.media().load(at) != 0 {
+            std::thread::yield_now();
+        }
+        assert!(reader.allocate(5000).unwrap().at != block.at);
+        reader.abort();
+        freeing.join().unwrap();
+    });
+    let again = redo.atomically(|tx| tx.allocate(5000)).unwrap();
+    assert!(again.at <= block.at + 8192, "{again:?} after {block:?}");
+}
