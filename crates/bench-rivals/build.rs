@@ -1,15 +1,19 @@
 //! Looks for the rivals that come as system packages. Absent ones are left out of the benches, and said to be. What
-//! libpmemobj is to do is written in C, as its manual has it.
+//! libpmemobj and Berkeley DB are to do is written in C, as their manuals have it.
 
 use std::path::Path;
 
-/// The workloads of libpmemobj.
-const SOURCES: [&str; 2] = ["c/rows.c", "c/workloads.c"];
+/// Name of the library, its header, and what of ours is compiled with it.
+const RIVALS: [(&str, &str, &[&str]); 3] = [
+    ("pmemobj", "libpmemobj.h", &["c/rows.c", "c/workloads.c"]),
+    ("rocksdb", "rocksdb/c.h", &[]),
+    ("db", "db.h", &["c/bdb.c"]),
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=c");
-    for (name, header) in [("pmemobj", "libpmemobj.h"), ("rocksdb", "rocksdb/c.h")] {
+    for (name, header, sources) in RIVALS {
         println!("cargo::rustc-check-cfg=cfg(has_{name})");
         let header = Path::new("/usr/include").join(header);
         println!("cargo::rerun-if-changed={}", header.display());
@@ -18,9 +22,10 @@ fn main() {
         let folders = [format!("/usr/lib/{arch}-linux-gnu"), "/usr/lib64".into(), "/usr/lib".into()];
         let found = folders.iter().any(|folder| Path::new(folder).join(&library).exists());
         if header.exists() && found {
-            if name == "pmemobj" {
+            if !sources.is_empty() {
                 // Optimised in every build: a slow rival is no rival.
-                cc::Build::new().files(SOURCES).opt_level(2).warnings(true).extra_warnings(true).compile("rows");
+                let mut build = cc::Build::new();
+                build.files(sources).opt_level(2).warnings(true).extra_warnings(true).compile(&format!("ours_{name}"));
             }
             println!("cargo::rustc-cfg=has_{name}");
             println!("cargo::rustc-link-lib=dylib={name}");

@@ -9,6 +9,7 @@ const RIVALS: &[&str] = &[
     "redis-tools",
     "libpmemobj-dev",
     "librocksdb-dev",
+    "libdb5.3-dev",
     "libclang-dev",
     "liblmdb-dev",
     "gcc",

@@ -1,11 +1,13 @@
 //! # everbyte-bench-rivals: who we are measured against
 //!
-//! LMDB and redb come as crates, RocksDB and libpmemobj as Debian packages (`cargo xtask rivals`) that are declared here
+//! LMDB and redb come as crates, RocksDB, libpmemobj and Berkeley DB as Debian packages (`cargo xtask rivals`) that are declared here
 //! and linked if they are installed. Each is used as its own documentation recommends for durable single writes; nothing
 //! is tuned against it.
 //!
 //! Threads: as each says. Nothing depends on this crate but `everbyte-bench`.
 
+#[cfg_attr(not(has_db), path = "no_bdb.rs")]
+mod bdb;
 mod kv;
 mod lmdb;
 #[cfg_attr(not(has_pmemobj), path = "no_pmemobj.rs")]
@@ -17,9 +19,10 @@ mod redb_kv;
 mod rocks;
 mod work;
 
+pub use bdb::Bdb;
 pub use kv::{Failure, KvRival, Opened, Values};
 pub use pmemobj::Pmemobj;
-pub use work::{Kind, Row, Structure, WORD};
+pub use work::{Access, Kind, Row, Structure, WORD};
 
 use std::path::Path;
 
@@ -67,6 +70,25 @@ mod tests {
             drop(kv);
             let kv = open_kv(name, folder.path()).unwrap();
             assert!(kv.get(&key(499), &mut value).unwrap() && value == [243; 100], "{name}");
+        }
+    }
+
+    /// Berkeley DB keeps what it is told, of either kind, and has it after reopening.
+    #[test]
+    fn berkeley_db_does_what_a_map_does() {
+        for access in [Access::Btree, Access::Hash] {
+            let folder = tempfile::tempdir().unwrap();
+            let Some(db) = Bdb::open(folder.path(), access).unwrap() else { return };
+            let mut value = vec![0; 20];
+            assert!(db.insert(b"Oslo", b"Norway").unwrap() && !db.insert(b"Oslo", b"Denmark").unwrap());
+            assert!(db.insert(b"Bergen", b"Norway").unwrap() && db.delete(b"Bergen").unwrap());
+            assert!(!db.delete(b"Bergen").unwrap() && !db.get(b"Bergen", &mut value).unwrap());
+            db.put(b"Oslo", b"Noreg").unwrap();
+            assert!(db.log_bytes() > 0);
+            drop(db);
+            let db = Bdb::open(folder.path(), access).unwrap().expect("it was there before");
+            value.resize(20, 0);
+            assert!(db.get(b"Oslo", &mut value).unwrap() && value == b"Noreg");
         }
     }
 }

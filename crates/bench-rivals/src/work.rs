@@ -1,4 +1,4 @@
-//! What libpmemobj can be asked to do, under names.
+//! What libpmemobj and Berkeley DB can be asked to do, under names.
 
 /// Bytes of a word of the word count, padded with zeros.
 pub const WORD: usize = 24;
@@ -42,4 +42,13 @@ pub enum Kind {
     Get = 1,
     /// Puts every second key.
     Load = 2,
+}
+
+/// What a database of Berkeley DB is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A B-tree.
+    Btree,
+    /// A hash table.
+    Hash,
 }
