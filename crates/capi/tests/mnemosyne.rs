@@ -12,11 +12,11 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = "crates/capi/tests/c/pstatic.c";
 const MORE: &str = "crates/capi/tests/c/pstatic_more.c";
 
-/// Compiles the files of a program, as C or, where `words` say so, the later ones as C++, and links them.
+/// Compiles the files of a program and links them: as C or, where `words` say so, the last one as C++.
 fn build(files: &[&str], words: &[&str], program: &Path) {
     let (languages, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "c++");
     let compile = |file: &&str| {
-        let (compiler, options) = match languages.is_empty() || *file == files[0] {
+        let (compiler, options) = match languages.is_empty() || (files.len() > 1 && *file == files[0]) {
             true => ("cc", ["-std=c11", "-xc"]),
             false => ("c++", ["-std=c++20", "-xc++"]),
         };
@@ -189,4 +189,51 @@ fn the_acceptor_keeps_its_word() {
     assert_eq!(answer(&["promise", "9"]), "yes: accepted 42 in ballot 7\n");
     assert_eq!(answer(&["accept", "7", "43"]), "no: promised 9\n");
     assert_eq!(answer(&["accept", "9", "42"]), "yes: accepted 42 in ballot 9\n");
+}
+
+/// The sets of variables that a store keeps for files.
+fn sets(store: &Path) -> usize {
+    let media = everbyte_media::Options { backend: everbyte_media::BackendChoice::Shm, ..Default::default() };
+    let objects = everbyte_store::Store::open(store, &media).unwrap().objects().unwrap();
+    objects.iter().filter(|object| object.name.starts_with("pdata/")).count()
+}
+
+#[test]
+fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
+    const SOURCE: &str = "crates/capi/tests/c/pdata.c";
+    let dir = tempfile::tempdir().unwrap();
+    let (one, store) = (dir.path().join("one"), dir.path().join("store"));
+    let runs = |program: &Path, expected: &str| {
+        assert_eq!(succeed(program, &store, "shm", &[]).trim_end(), expected, "{}", program.display());
+    };
+    build(&[SOURCE], &["-O2", "-DBEGIN=10", "c++"], &one);
+    runs(&one, "11 11");
+    runs(&one, "12 12");
+    let other = dir.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    let copy = other.join("one");
+    std::fs::copy(&one, &copy).unwrap();
+    runs(&copy, "11 13"); // a file of its own, of the same program
+    runs(&one, "13 14");
+    assert_eq!(sets(&store), 2);
+    let renamed = dir.path().join("renamed");
+    std::fs::rename(&one, &renamed).unwrap();
+    runs(&copy, "12 15");
+    assert_eq!(sets(&store), 2, "it is beside where it was");
+    runs(&renamed, "14 11"); // another program, by its name
+    std::fs::remove_file(&renamed).unwrap();
+    runs(&copy, "13 16");
+    assert_eq!(sets(&store), 1, "what is gone is given up");
+    // Another build in the very same file.
+    build(&[SOURCE], &["-O2", "-DBEGIN=20"], &one);
+    std::fs::write(&copy, std::fs::read(&one).unwrap()).unwrap();
+    runs(&copy, "21 17");
+    assert_eq!(sets(&store), 1, "the build that was written over is gone");
+    std::fs::remove_dir_all(&other).unwrap();
+    runs(&one, "21 18");
+    assert_eq!(sets(&store), 1, "a directory that is gone takes its files with it");
+    let disk = dir.path().join("disk");
+    for run in 21..24 {
+        assert!(succeed(&one, &disk, "file", &[]).starts_with(&run.to_string()), "on a disk");
+    }
 }

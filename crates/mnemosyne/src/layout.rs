@@ -31,8 +31,10 @@ pub struct Header {
     pub reserved: [u8; 56],
     /// Where the variables lie: whole pages.
     pub variables: u64,
+    /// Where the path of the executable lies: a word that says how many bytes, and the bytes; 0: not known.
+    pub path: u64,
     /// Zeros.
-    pub reserved_words: [u64; 15],
+    pub reserved_words: [u64; 14],
 }
 const _: () = assert!(size_of::<Header>() == 256);
 
@@ -40,6 +42,9 @@ const _: () = assert!(size_of::<Header>() == 256);
 pub const HEADER_FIXED: usize = 128;
 /// Offset of [`Header::variables`].
 pub const VARIABLES_AT: u64 = std::mem::offset_of!(Header, variables) as u64;
+
+/// Offset of [`Header::path`].
+pub const PATH_AT: u64 = std::mem::offset_of!(Header, path) as u64;
 
 impl Header {
     /// The checksum its fields ask for.

@@ -30,4 +30,4 @@ mod program;
 
 pub use error::{Error, Result};
 pub use log::{Log, LogOptions};
-pub use program::{Program, Variables};
+pub use program::{Program, Variables, path_of};

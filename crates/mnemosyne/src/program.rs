@@ -9,7 +9,7 @@
 //!
 //! Threads: any; open it once.
 
-use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, VARIABLES_AT};
+use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, VARIABLES_AT};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::{Media, seeded};
@@ -40,6 +40,8 @@ impl Variables<'_> {
 /// What an executable keeps.
 pub struct Program {
     heap: Heap,
+    /// Where the header lies.
+    header: u64,
     variables: Range<u64>,
     _claim: Claim,
 }
@@ -74,26 +76,15 @@ impl Program {
         let claim = object.claim()?;
         let heap = Heap::open(object)?;
         let (media, object) = (heap.media(), heap.object());
-        let at = object.root();
-        let damaged = |at, detail| Error::Damaged { object: object.name().into(), at, detail };
-        if !heap.may_hold_blocks(at, size_of::<Header>() as u64) {
-            return Err(damaged(object.root_at(), "the root does not lead to a header"));
-        }
-        let header: Header = media.get(at);
-        if header.magic != MAGIC || header.checksum != header.sum() {
-            return Err(damaged(at, "the program's header is not whole"));
-        }
-        if header.format > FORMAT {
-            let object = object.name().into();
-            return Err(Error::NewerFormat { object, found: header.format, known: FORMAT });
-        }
+        let (at, header) = header_of(object)?;
         let (start, len) = (header.variables, header.variables_len);
         if !start.is_multiple_of(4096) || !heap.may_hold_blocks(start, len) {
-            return Err(damaged(at + VARIABLES_AT, "the variables lie outside the heap"));
+            let object = object.name().into();
+            return Err(Error::Damaged { object, at: at + VARIABLES_AT, detail: "the variables lie outside the heap" });
         }
         header.require(object, variables)?;
         let base = media.binding().unwrap_or(0);
-        Ok(Program { heap: heap.based_at(base), variables: start..start + len, _claim: claim })
+        Ok(Program { heap: heap.based_at(base), header: at, variables: start..start + len, _claim: claim })
     }
 
     /// Where its variables lie.
@@ -106,6 +97,25 @@ impl Program {
         &self.heap
     }
 
+    /// Notes where its executable is. After a crash meanwhile that may be unknown.
+    ///
+    /// # Errors
+    /// [`Error::Heap`]: no room.
+    pub fn set_path(&self, path: &[u8]) -> Result<()> {
+        if path_of(self.heap.object())?.is_some_and(|known| known == path) {
+            return Ok(());
+        }
+        let (heap, word) = (self.heap.based_at(0), self.header + PATH_AT);
+        if self.media().load(word) != 0 {
+            heap.free_from(word)?;
+        }
+        heap.alloc_with(8 + path.len() as u64, word, |media, block| {
+            media.store(block.at, path.len() as u64);
+            media.write(block.at + 8, path);
+        })?;
+        Ok(())
+    }
+
     /// The media it lies on.
     pub fn media(&self) -> &Media {
         self.heap.media()
@@ -115,6 +125,53 @@ impl Program {
 /// Tells programs from other objects with a heap.
 fn fingerprint() -> u64 {
     u64::from_le_bytes(MAGIC)
+}
+
+/// Where the executable of a program's object was when it last ran, if that is known.
+///
+/// # Errors
+/// [`Error::Damaged`], [`Error::NewerFormat`]; [`Error::Store`] for an object that is no program's.
+pub fn path_of(object: &Object) -> Result<Option<Vec<u8>>> {
+    object.require_fingerprint(fingerprint())?;
+    let (header_at, header) = header_of(object)?;
+    let (media, at) = (object.media(), header.path);
+    if at == 0 {
+        return Ok(None);
+    }
+    let damaged = |detail| Error::Damaged { object: object.name().into(), at: header_at + PATH_AT, detail };
+    if !at.is_multiple_of(8) || !is_inside(object, at, 8) {
+        return Err(damaged("the path lies outside the object"));
+    }
+    let len = media.load(at);
+    if len > PATH_MAX || !is_inside(object, at + 8, len) {
+        return Err(damaged("the path is longer than paths are"));
+    }
+    Ok(Some(media.read_vec(at + 8, len as usize)))
+}
+
+/// Bytes that no path has more of.
+const PATH_MAX: u64 = 4096;
+
+fn is_inside(object: &Object, at: u64, len: u64) -> bool {
+    let end = at.checked_add(len);
+    object.prime() <= at && end.is_some_and(|end| end <= object.backed() && object.media().holds(at, len))
+}
+
+/// The header of a program's object, and where it lies.
+fn header_of(object: &Object) -> Result<(u64, Header)> {
+    let at = object.root();
+    let damaged = |at, detail| Error::Damaged { object: object.name().into(), at, detail };
+    if !is_inside(object, at, size_of::<Header>() as u64) {
+        return Err(damaged(object.root_at(), "the root does not lead to a header"));
+    }
+    let header: Header = object.media().get(at);
+    if header.magic != MAGIC || header.checksum != header.sum() {
+        return Err(damaged(at, "the program's header is not whole"));
+    }
+    match header.format > FORMAT {
+        true => Err(Error::NewerFormat { object: object.name().into(), found: header.format, known: FORMAT }),
+        false => Ok((at, header)),
+    }
 }
 
 fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {

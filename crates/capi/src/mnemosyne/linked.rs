@@ -1,0 +1,127 @@
+//! Opening the persistent variables that an executable or a library was linked with, before `main`:
+//!   1. the file it was loaded from says which build this is
+//!   2. the object that keeps the variables is opened, or made with the values they were linked with
+//!   3. its pages are mapped over the section; where the store's mapping is the process's own, they are copied there
+//!
+//! Threads: the one that starts the program or loads the library.
+
+use super::{elf, pdata, sections};
+use crate::fault::{Fault, Result};
+use crate::process::Process;
+use everbyte_mnemosyne::{Program, Variables};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// What the heap of a program's variables can ever hold: addresses, which cost nothing.
+const SPAN: u64 = 8 << 30;
+
+/// Which variables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A program's, as Mnemosyne has them: by its name, kept by a later build that has the same ones.
+    Pstatic,
+    /// An executable file's, as HEAPO has them: gone with the file.
+    Pdata,
+}
+
+/// # Safety
+/// `start..end` is a section of the caller's executable or library, readable and writable, to which no thread stores
+/// meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everbyte_open_pstatic(start: *mut c_void, end: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { open_or_exit(start, end, Kind::Pstatic) }
+}
+
+/// # Safety
+/// As [`everbyte_open_pstatic`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everbyte_open_pdata(start: *mut c_void, end: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { open_or_exit(start, end, Kind::Pdata) }
+}
+
+/// # Safety
+/// As [`everbyte_open_pstatic`].
+unsafe fn open_or_exit(start: *mut c_void, end: *mut c_void, kind: Kind) {
+    // SAFETY: the caller's promise.
+    let opened = unsafe { open(start, end, kind) };
+    if let Err(fault) = opened {
+        eprintln!("everbyte: persistent variables: {}", fault.message());
+        std::process::exit(78); // EX_CONFIG: a program must not run without them
+    }
+}
+
+/// # Safety
+/// As [`everbyte_open_pstatic`].
+unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
+    let addresses = start.expose_provenance()..end.addr();
+    if addresses.is_empty() || sections::is_open(&addresses) {
+        return Ok(());
+    }
+    if [addresses.start, addresses.end].iter().any(|address| !address.is_multiple_of(4096)) {
+        return Err(Fault::invalid(format!(
+            "the section at {addresses:#x?} is not whole pages, so other data shares them: some file defines variables in it without including everbyte/pstatic.h or pdata.h"
+        )));
+    }
+    let path = loaded_from(addresses.start)?;
+    let io = |error: std::io::Error| Fault::new(libc::EIO, format!("{}: cannot be read: {error}", path.display()));
+    let file = File::open(&path).map_err(io)?;
+    let mut head = Vec::new();
+    (&file).take(1 << 16).read_to_end(&mut head).map_err(io)?;
+    let build = elf::build(&head).unwrap_or_default();
+    let (name, section) = match kind {
+        Kind::Pstatic => (format!("pstatic/{}", path.file_name().unwrap_or_default().to_string_lossy()), "persistent"),
+        Kind::Pdata => (pdata::name(&file.metadata().map_err(io)?, build), "PDATA"),
+    };
+    // SAFETY: the caller's promise: readable, and unchanged while this lives, which is until the mapping below.
+    let initial = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), addresses.len()) };
+    let variables = Variables { initial, build, layout: &|| layout(&path, section) };
+    let process = Process::get()?;
+    let program = Program::open(process.store(), &name, SPAN, &variables)?;
+    let at = program.variables().start;
+    let place = NonNull::new(start.cast()).expect("checked not to be empty");
+    // SAFETY: the section is the caller's to give, and `initial` is not used any more.
+    let mapped = unsafe { program.media().map_over(at, addresses.len() as u64, place) }?;
+    if !mapped {
+        let kept = program.media().read_vec(at, addresses.len());
+        // SAFETY: `start..end` is writable, and nobody else stores there: the caller's promise.
+        unsafe { place.copy_from_nonoverlapping(NonNull::from(&kept[..]).cast(), kept.len()) };
+    }
+    if kind == Kind::Pdata {
+        pdata::settle(process.store(), &program, &path)?;
+    }
+    sections::add(addresses, program, !mapped);
+    Ok(())
+}
+
+/// What the symbols of a file tell about a section; refuses variables that begin as addresses.
+fn layout(path: &Path, section: &str) -> std::result::Result<Option<u64>, String> {
+    let file = std::fs::read(path).map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
+    let Some(contents) = elf::contents(&file, section) else { return Ok(None) };
+    match contents.address_in {
+        Some(variable) => Err(format!(
+            "{variable} begins as an address of the program, which lies elsewhere in each run; set it at run time, or link with -no-pie"
+        )),
+        None => Ok(contents.layout),
+    }
+}
+
+/// The file that what lies at `address` was loaded from, as the kernel tells.
+fn loaded_from(address: usize) -> Result<PathBuf> {
+    let table = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let path = table.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+        (start..end).contains(&address).then(|| rest.splitn(5, ' ').nth(4).unwrap_or_default().trim())
+    });
+    let path = path.filter(|path| path.starts_with('/') && !path.ends_with(" (deleted)"));
+    let path = path.ok_or_else(|| {
+        Fault::new(libc::ENOENT, "the file of this program is gone, so nothing says which variables it has")
+    })?;
+    Ok(path.into())
+}

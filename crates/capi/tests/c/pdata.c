@@ -1,0 +1,33 @@
+/* Variables of the executable file. Prints how often the file was run. */
+#include "require.h"
+#include <everbyte/mnemosyne.h>
+#include <everbyte/pdata.h>
+
+#ifdef __cplusplus
+#define CONSTANT constinit
+#else
+#define CONSTANT
+#endif
+
+struct pair {
+    int first;
+    double second[3];
+};
+
+CONSTANT PDATA int runs = BEGIN;
+CONSTANT PDATA struct pair pairs[300] = {{0, {0, 0, 0}}, {1, {2, 3, 4}}};
+CONSTANT PDATA void *block;
+CONSTANT pstatic int all = BEGIN; /* the program's, whichever file it is in */
+
+int main(void) {
+    MUST(pairs[1].first == 1 + runs - BEGIN && pairs[299].second[2] == runs - BEGIN);
+    MUST(!block == (runs == BEGIN) && (runs == BEGIN || !memcmp(block, "kept", 5)));
+    if (!block) {
+        MUST(pmalloc_set(5, &block, 0));
+        memcpy(block, "kept", 5);
+        MUST(mnemosyne_flush(block, 5) && mnemosyne_fence());
+    }
+    pairs[1].first++, pairs[299].second[2]++;
+    printf("%d %d\n", ++runs, ++all);
+    return 0;
+}
