@@ -37,12 +37,24 @@ impl Image {
 
     /// The bytes that `media` shows now.
     pub fn of(media: &Media) -> Image {
-        Image { max: media.max(), bytes: Arc::new(media.read_vec(0, media.len() as usize)) }
+        let mut bytes = vec![0; media.len() as usize]; // zeros that are never stored take no memory
+        for (page, into) in bytes.chunks_mut(4096).enumerate() {
+            let found = media.read_vec(page as u64 * 4096, into.len());
+            if found.iter().any(|&byte| byte != 0) {
+                into.copy_from_slice(&found);
+            }
+        }
+        Image { max: media.max(), bytes: Arc::new(bytes) }
     }
 
     /// Media with these bytes, of which nothing is recorded. For looking at an image in a test.
     pub fn media(&self) -> Media {
         self.open(Settling::Barrier).0
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Bytes backed.

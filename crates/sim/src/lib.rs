@@ -44,6 +44,7 @@ mod engine;
 mod explorer;
 mod failure;
 mod faults;
+mod foreign;
 mod golden;
 mod image;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use disk::{DiskCall, DiskEvent, DiskTape, RecordedDisk, SECTOR};
 pub use explorer::{Explorer, Profile, ProfileReport, Report};
 pub use failure::Failure;
 pub use faults::{FaultReport, fault_loop};
+pub use foreign::Foreign;
 pub use golden::{Tracer, assert_golden, trace};
 pub use image::Image;
 pub use oracle::{Op, Oracle, Seen};

@@ -109,17 +109,18 @@ pub(crate) struct Tape(pub(crate) Arc<Mutex<Inner>>);
 
 impl Tape {
     pub(crate) fn new(image: &[u8], settling: Settling) -> Tape {
-        let words = image.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        });
+        let mut shadow = vec![0; image.len().div_ceil(8)]; // zeros that are never stored take no memory
+        for (word, chunk) in shadow.iter_mut().zip(image.chunks(8)).filter(|(_, chunk)| chunk.iter().any(|&b| b != 0)) {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_le_bytes(bytes);
+        }
         Tape(Arc::new(Mutex::new(Inner {
             armed: false,
             running: false,
             scanning: false,
             settling,
-            shadow: words.collect(),
+            shadow,
             threads: Vec::new(),
             recording: Recording { len: image.len() as u64, ..Recording::default() },
             faults: Faults::default(),

@@ -1,0 +1,111 @@
+//! [`Heard`]: what a recorder hears, as a line of text: how a program in another process tells the explorer.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+/// One thing that a program did to its media, or said of it. Offsets and lengths in bytes.
+///
+/// As text a line each: a word, then numbers in hexadecimal, or bytes, or a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Bytes were stored: where, and what.
+    Store(u64, Vec<u8>),
+    /// Bytes were flushed: where, and how many.
+    Flush(u64, u64),
+    /// A fence.
+    Fence,
+    /// What so many fences, the first of all, have ordered is settled.
+    Barrier(u64),
+    /// Bytes are about to be backed: where, and how many.
+    Allocate(u64, u64),
+    /// Pages were given back: where, and how many bytes.
+    Punch(u64, u64),
+    /// The program begins an operation.
+    Begin(String),
+    /// The operation begun last has been acknowledged.
+    Acked,
+    /// Recovery is over; what follows is the program's use of what it found.
+    Recovered,
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Heard::Store(at, bytes) => {
+                write!(f, "store {at:x} ")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Heard::Flush(at, len) => write!(f, "flush {at:x} {len:x}"),
+            Heard::Fence => f.write_str("fence"),
+            Heard::Barrier(mark) => write!(f, "barrier {mark:x}"),
+            Heard::Allocate(at, len) => write!(f, "allocate {at:x} {len:x}"),
+            Heard::Punch(at, len) => write!(f, "punch {at:x} {len:x}"),
+            Heard::Begin(name) => {
+                f.write_str("begin ")?;
+                name.chars().try_for_each(|letter| f.write_char(if letter == '\n' { ' ' } else { letter }))
+            }
+            Heard::Acked => f.write_str("acked"),
+            Heard::Recovered => f.write_str("recovered"),
+        }
+    }
+}
+
+impl FromStr for Heard {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Heard, String> {
+        parse(line).ok_or_else(|| format!("`{line}` is not a line of a tape"))
+    }
+}
+
+fn parse(line: &str) -> Option<Heard> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let pair = || {
+        let (at, len) = rest.split_once(' ')?;
+        Some((number(at)?, number(len)?))
+    };
+    Some(match word {
+        "store" => {
+            let (at, hex) = rest.split_once(' ')?;
+            let digits = hex.as_bytes().chunks(2);
+            let bytes = digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
+            Heard::Store(number(at)?, bytes.collect::<Option<_>>()?)
+        }
+        "flush" => pair().map(|(at, len)| Heard::Flush(at, len))?,
+        "allocate" => pair().map(|(at, len)| Heard::Allocate(at, len))?,
+        "punch" => pair().map(|(at, len)| Heard::Punch(at, len))?,
+        "barrier" => Heard::Barrier(number(rest)?),
+        "begin" => Heard::Begin(rest.into()),
+        "fence" if rest.is_empty() => Heard::Fence,
+        "acked" if rest.is_empty() => Heard::Acked,
+        "recovered" if rest.is_empty() => Heard::Recovered,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        for heard in [
+            Heard::Store(64, vec![0, 255, 16]),
+            Heard::Flush(0, u64::MAX),
+            Heard::Fence,
+            Heard::Barrier(17),
+            Heard::Allocate(4096, 65536),
+            Heard::Punch(1, 2),
+            Heard::Begin("insert a b".into()),
+            Heard::Acked,
+            Heard::Recovered,
+        ] {
+            assert_eq!(heard.to_string().parse(), Ok(heard));
+        }
+        assert_eq!(Heard::Begin("two\nlines".into()).to_string(), "begin two lines");
+        for bad in ["", "store", "store 10", "store x 00", "store 0 0g", "flush 1", "fence 1", "barrier", "jump 1 2"] {
+            assert!(bad.parse::<Heard>().is_err(), "{bad}");
+        }
+    }
+}
