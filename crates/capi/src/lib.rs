@@ -7,6 +7,7 @@
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses (Hwang et al., ACM TOS 11(1), 2014).
 //! * `heapo_kv`: its key-value stores.
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
+//! * `recorded`: a program before the crash explorer.
 //!
 //! Threads: any, unless a header says otherwise.
 
@@ -15,4 +16,5 @@ mod heapo;
 mod heapo_kv;
 mod mnemosyne;
 mod process;
+mod recorded;
 mod running;

@@ -10,6 +10,7 @@
 
 use crate::fault::{Fault, Result};
 use crate::mnemosyne;
+use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store};
@@ -91,9 +92,10 @@ impl Process {
             return Err(Fault::new(libc::EBUSY, format!("this process has {open} open; a process uses one store")));
         }
         let media = options()?;
-        let store = match path.exists() {
-            true => Store::open(path, &media)?,
-            false => Store::create(path, &CreateOptions { max: MAX, bound: true, media })?,
+        let store = match (recorded::open(path)?, path.exists()) {
+            (Some(store), _) => store,
+            (None, true) => Store::open(path, &media)?,
+            (None, false) => Store::create(path, &CreateOptions { max: MAX, bound: true, media })?,
         };
         let base = store.info().binding.ok_or_else(|| {
             let path = path.display();

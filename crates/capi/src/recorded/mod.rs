@@ -1,0 +1,171 @@
+//! A program before the crash explorer: `crash.h`, and the recorder that writes a tape of what the program does.
+//!
+//! The explorer starts the program with these variables set:
+//!   EVERBYTE_RECORD           the file that the tape is written to, a line for each [`Heard`]
+//!   EVERBYTE_RECORD_MODE      `scan` or `precise`, see [`watch`]
+//!   EVERBYTE_RECORD_SETTLING  `fence` or `barrier`: what settles
+//!   EVERBYTE_CRASH_BEGUN, EVERBYTE_CRASH_ACKED
+//!                             for a program that looks at what a crash left: how many operations had been begun and
+//!                             acknowledged by then
+//! The store is then a private copy: its file stays as it is.
+//!
+//! Threads: one. The tape of a program with several would claim an order that is not promised.
+
+mod watch;
+
+use crate::fault::{Fault, Result, answer};
+use everbyte_media::{Capabilities, Heard, Media, Recorder};
+use everbyte_store::Store;
+use parking_lot::Mutex;
+use std::ffi::{CStr, OsString, c_char, c_int, c_long};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use watch::Precision;
+
+/// The tape of this process, once something is written to it.
+static TAPE: Mutex<Option<Tape>> = Mutex::new(None);
+
+struct Tape {
+    file: BufWriter<File>,
+    fences: u64,
+}
+
+impl Tape {
+    /// Writes what was stored since the last line, then the line.
+    fn note(&mut self, heard: &Heard) {
+        let mut write = |heard: &Heard| writeln!(self.file, "{heard}");
+        let mut result = Ok(());
+        watch::stored(&mut |at, bytes| {
+            let written = write(&Heard::Store(at, bytes.to_vec()));
+            result = std::mem::replace(&mut result, Ok(())).and(written);
+        });
+        let flushed = result.and_then(|()| write(heard)).and_then(|()| self.file.flush());
+        flushed.unwrap_or_else(|error| give_up(&error));
+    }
+}
+
+fn note(heard: &Heard) {
+    let mut slot = TAPE.lock();
+    if slot.is_none() {
+        let Some(path) = requested() else { return };
+        let file = File::create(&path).unwrap_or_else(|error| give_up(&error));
+        *slot = Some(Tape { file: BufWriter::new(file), fences: 0 });
+    }
+    if let Some(tape) = &mut *slot {
+        tape.note(heard);
+    }
+}
+
+/// The file that the explorer wants a tape in.
+fn requested() -> Option<OsString> {
+    std::env::var_os("EVERBYTE_RECORD")
+}
+
+/// A tape that cannot be written is no tape.
+fn give_up(error: &io::Error) -> ! {
+    eprintln!("everbyte: EVERBYTE_RECORD: the tape of this program cannot be written: {error}");
+    std::process::abort()
+}
+
+/// The recorder of a program's media.
+struct Ear {
+    fence_settles: bool,
+}
+
+impl Recorder for Ear {
+    /// Found by watching memory, whoever stores.
+    fn store(&mut self, _at: u64, _bytes: &[u8]) {}
+
+    fn flush(&mut self, at: u64, len: u64) {
+        note(&Heard::Flush(at, len));
+    }
+
+    fn fence(&mut self) {
+        note(&Heard::Fence);
+        if let Some(tape) = &mut *TAPE.lock() {
+            tape.fences += 1;
+        }
+    }
+
+    fn mark(&mut self) -> u64 {
+        TAPE.lock().as_ref().map_or(0, |tape| tape.fences)
+    }
+
+    fn barrier(&mut self, mark: u64) -> io::Result<()> {
+        note(&Heard::Barrier(mark));
+        Ok(())
+    }
+
+    fn allocate(&mut self, at: u64, len: u64) -> io::Result<()> {
+        note(&Heard::Allocate(at, len));
+        Ok(())
+    }
+
+    fn punch(&mut self, at: u64, len: u64) {
+        note(&Heard::Punch(at, len));
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: false, fence_settles: self.fence_settles, huge_pages: false }
+    }
+}
+
+/// Opens the store at `path` for the explorer, if the environment asks for that.
+pub fn open(path: &Path) -> Result<Option<Store>> {
+    if requested().is_none() {
+        return Ok(None);
+    }
+    let precision = word("EVERBYTE_RECORD_MODE", &[("scan", Precision::Pages), ("precise", Precision::Stores)])?;
+    let fence_settles = word("EVERBYTE_RECORD_SETTLING", &[("fence", true), ("barrier", false)])?;
+    let media = Media::open_recorded(path, Box::new(Ear { fence_settles }))?;
+    watch::start(&media, precision)?;
+    Ok(Some(Store::attach(media)?))
+}
+
+fn word<T: Copy>(variable: &str, words: &[(&str, T)]) -> Result<T> {
+    let value = std::env::var(variable).unwrap_or_default();
+    let found = words.iter().find(|(word, _)| *word == value).map(|&(_, meaning)| meaning);
+    found.ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        Fault::invalid(format!("{variable} is `{value}`, which is none of {}", words.join(", ")))
+    })
+}
+
+/// A number that the explorer gave; -1 without an explorer.
+fn given(variable: &str) -> c_long {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(-1)
+}
+
+/// # Safety
+/// `name` is a string that ends with a zero byte, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
+    if name.is_null() {
+        return answer(Err(Fault::invalid("a null pointer is no name")), 0, |()| 1);
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    note(&Heard::Begin(name.to_string_lossy().into_owned()));
+    1
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn everbyte_crash_acked() {
+    note(&Heard::Acked);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn everbyte_crash_recovered() {
+    note(&Heard::Recovered);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn everbyte_crash_seen_begun() -> c_long {
+    given("EVERBYTE_CRASH_BEGUN")
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn everbyte_crash_seen_acked() -> c_long {
+    given("EVERBYTE_CRASH_ACKED")
+}

@@ -1,0 +1,263 @@
+//! Finds out what a program stores to a store's memory, without being told.
+//!
+//! All of it is made read-only. The first store to a page faults; then
+//!   pages   what the page holds is put aside and the page made writable. When [`stored`] is called the two are compared:
+//!           values of one word between two calls, and the order of words, are not seen
+//!   stores  the one instruction runs with the processor's trap flag set; in the trap behind it the page is compared and made
+//!           read-only again. Every store is seen, in order, at some microseconds each
+//!
+//! Invariants
+//!   WATCH-1  A page of the watched range is writable only while what it held before lies in `aside`.
+//!   WATCH-2  The handlers use memory that is mapped beforehand and system calls alone: they may interrupt anything.
+//!
+//! Threads: one, which the handlers check; `WATCH` is set once and lives as long as the process.
+
+use crate::fault::{Fault, Result};
+use everbyte_media::Media;
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::io::Error;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+const PAGE: usize = 4096;
+const WORDS: usize = PAGE / 8;
+/// Pages that may be stored to between two calls of [`stored`].
+const PAGES_MAX: usize = 8192;
+/// Words that may be stored between two calls.
+const WORDS_MAX: usize = 1 << 20;
+
+/// What is to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// What each page holds from call to call.
+    Pages,
+    /// Every store.
+    Stores,
+}
+
+/// What a page held before it became writable.
+struct Aside {
+    page: usize,
+    words: [u64; WORDS],
+}
+
+struct Watch {
+    base: usize,
+    reserve: usize,
+    precision: Precision,
+    thread: i32,
+    /// What the handlers had before us.
+    before: [libc::sigaction; 2],
+    found: UnsafeCell<Found>,
+}
+
+/// What was found since the last call of [`stored`]. Room for all of it is mapped beforehand (WATCH-2).
+struct Found {
+    aside: Vec<Aside>,
+    /// Address and value, in order.
+    words: Vec<(usize, u64)>,
+}
+
+// SAFETY: `found` is used by one thread alone: handlers refuse others, and `stored` runs under the tape's lock in it.
+unsafe impl Sync for Watch {}
+// SAFETY: as above; nothing in it belongs to a thread.
+unsafe impl Send for Watch {}
+
+static WATCH: OnceLock<Watch> = OnceLock::new();
+
+/// Watches all memory of `media` from now on, until the process ends.
+pub fn start(media: &Media, precision: Precision) -> Result<()> {
+    if precision == Precision::Stores && cfg!(not(target_arch = "x86_64")) {
+        return Err(Fault::new(libc::ENOTSUP, "stepping through a program is for x86-64; explore it with a page scan"));
+    }
+    let (aside, words) = match precision {
+        Precision::Pages => (PAGES_MAX, 0),
+        Precision::Stores => (2, WORDS_MAX),
+    };
+    let handlers = [(libc::SIGSEGV, on_fault as *const () as usize), (libc::SIGTRAP, on_trap as *const () as usize)];
+    let watch = Watch {
+        base: media.address().as_ptr().expose_provenance(),
+        reserve: media.max() as usize,
+        precision,
+        thread: thread(),
+        before: handlers.map(|(signal, _)| replace(signal, None)),
+        found: UnsafeCell::new(Found { aside: Vec::with_capacity(aside), words: Vec::with_capacity(words) }),
+    };
+    let (base, reserve) = (watch.base, watch.reserve);
+    if WATCH.set(watch).is_err() {
+        return Err(Fault::new(libc::EBUSY, "this program is being watched already"));
+    }
+    for (signal, handler) in handlers {
+        replace(signal, Some(handler));
+    }
+    protect(base, reserve, libc::PROT_READ)
+        .map_err(|error| Fault::new(libc::EIO, format!("the store's memory cannot be watched: {error}")))
+}
+
+/// Hands over what was stored since the last call: offsets and bytes.
+pub fn stored(each: &mut dyn FnMut(u64, &[u8])) {
+    let Some(watch) = WATCH.get() else { return };
+    // SAFETY: this thread's alone (see `Sync` above); no store to watched memory, so no handler, comes before the end.
+    let found = unsafe { &mut *watch.found.get() };
+    for (address, value) in found.words.drain(..) {
+        each((address - watch.base) as u64, &value.to_le_bytes());
+    }
+    for aside in &found.aside {
+        changed(aside, |address, value| each((address - watch.base) as u64, &value.to_le_bytes()));
+    }
+    for aside in found.aside.drain(..) {
+        protect(aside.page, PAGE, libc::PROT_READ).expect("a page of our own mapping");
+    }
+}
+
+/// Names each word of a page that is no longer what it was put aside as, with its value.
+fn changed(aside: &Aside, mut each: impl FnMut(usize, u64)) {
+    for (index, &before) in aside.words.iter().enumerate() {
+        let now = word(aside.page + index * 8);
+        if now != before {
+            each(aside.page + index * 8, now);
+        }
+    }
+}
+
+/// Reads a word of the watched range.
+fn word(address: usize) -> u64 {
+    let pointer = std::ptr::with_exposed_provenance::<u64>(address);
+    // SAFETY: aligned, and inside the range that `start` was given, which is mapped readable until the process ends; any
+    // bits are a u64. No other thread stores there.
+    unsafe { pointer.read_volatile() }
+}
+
+fn protect(address: usize, len: usize, access: c_int) -> std::io::Result<()> {
+    let pointer = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; nobody relies on stores there
+    // being refused or not, but us.
+    match unsafe { libc::mprotect(pointer, len, access) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// Sets the handler of a signal, or asks for it; answers with what it was.
+fn replace(signal: c_int, handler: Option<usize>) -> libc::sigaction {
+    // SAFETY: a `sigaction` of zeros is one: the default, without flags.
+    let mut old = unsafe { std::mem::zeroed::<libc::sigaction>() };
+    let mut new = old;
+    let mut place: *const libc::sigaction = std::ptr::null();
+    if let Some(handler) = handler {
+        new.sa_sigaction = handler;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        place = &raw const new;
+    }
+    // SAFETY: both live until it returns; the handlers are functions of this file with the signature of SA_SIGINFO.
+    unsafe { libc::sigaction(signal, place, &raw mut old) };
+    old
+}
+
+fn thread() -> i32 {
+    // SAFETY: it has no conditions.
+    unsafe { libc::gettid() }
+}
+
+/// Says a sentence and ends the process, from a handler.
+fn give_up(sentence: &str) -> ! {
+    // SAFETY: the bytes live until it returns; a failure to write them changes nothing.
+    unsafe { libc::write(2, sentence.as_ptr().cast(), sentence.len()) };
+    // SAFETY: it has no conditions.
+    unsafe { libc::_exit(70) }
+}
+
+/// A signal that is not ours goes to whom it went before.
+///
+/// # Safety
+/// The arguments are those of the handler.
+unsafe fn pass_on(watch: &Watch, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let before = &watch.before[usize::from(signal == libc::SIGTRAP)];
+    let handler = before.sa_sigaction;
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        // SAFETY: it was in force before us; the instruction faults again and has its default effect.
+        unsafe { libc::sigaction(signal, before, null_mut()) };
+    } else if before.sa_flags & libc::SA_SIGINFO != 0 {
+        // SAFETY: whoever installed it promised a function of this signature.
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = unsafe { std::mem::transmute(handler) };
+        handler(signal, info, context);
+    } else {
+        // SAFETY: as above, without SA_SIGINFO.
+        let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+        handler(signal);
+    }
+}
+
+/// A store to a page that is read-only: ours, or a program's own mistake.
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(watch) = WATCH.get() else { return };
+    // SAFETY: the kernel hands a handler a whole siginfo, which lives until it returns.
+    let info_of_fault = unsafe { &*info };
+    // SAFETY: the signal is a fault's, so the address is there.
+    let address = unsafe { info_of_fault.si_addr() }.addr();
+    if !(watch.base..watch.base + watch.reserve).contains(&address) {
+        // SAFETY: our own arguments.
+        return unsafe { pass_on(watch, signal, info, context) };
+    }
+    if thread() != watch.thread {
+        give_up("everbyte: a second thread stores to the store; the explorer watches programs of one thread\n");
+    }
+    // SAFETY: this thread's alone, and it was interrupted by its own store to watched memory, which `stored` makes none of.
+    let found = unsafe { &mut *watch.found.get() };
+    if found.aside.len() == found.aside.capacity() {
+        give_up("everbyte: more is stored between two flushes than the explorer watches (32 MiB)\n");
+    }
+    let page = address & !(PAGE - 1);
+    found.aside.push(Aside { page, words: std::array::from_fn(|index| word(page + index * 8)) }); // WATCH-1
+    if protect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE).is_err() {
+        give_up("everbyte: too many pages are stored to for the system to watch them\n");
+    }
+    if watch.precision == Precision::Stores {
+        // SAFETY: our own argument.
+        unsafe { set_trap(context, true) };
+    }
+}
+
+/// The instruction that stored has run.
+extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(watch) = WATCH.get() else { return };
+    // SAFETY: as in `on_fault`.
+    let found = unsafe { &mut *watch.found.get() };
+    if watch.precision == Precision::Pages || found.aside.is_empty() || thread() != watch.thread {
+        // SAFETY: our own arguments.
+        return unsafe { pass_on(watch, signal, info, context) };
+    }
+    for aside in &found.aside {
+        changed(aside, |address, value| {
+            if found.words.len() == found.words.capacity() {
+                give_up("everbyte: more words are stored between two flushes than the explorer watches (1 Mi)\n");
+            }
+            found.words.push((address, value));
+        });
+        if protect(aside.page, PAGE, libc::PROT_READ).is_err() {
+            give_up("everbyte: a page cannot be watched any longer\n");
+        }
+    }
+    found.aside.clear();
+    // SAFETY: our own argument.
+    unsafe { set_trap(context, false) };
+}
+
+/// Sets or clears the trap flag that the interrupted code goes on with.
+///
+/// # Safety
+/// `context` is what the kernel handed to a handler of SA_SIGINFO.
+#[cfg(target_arch = "x86_64")]
+unsafe fn set_trap(context: *mut c_void, on: bool) {
+    const TRAP: i64 = 1 << 8;
+    // SAFETY: the caller's promise: a `ucontext_t` that nobody else has a reference to.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    let flags = &mut context.uc_mcontext.gregs[libc::REG_EFL as usize];
+    *flags = if on { *flags | TRAP } else { *flags & !TRAP };
+}
+
+/// # Safety
+/// None; `start` has refused what would come here.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn set_trap(_context: *mut c_void, _on: bool) {}

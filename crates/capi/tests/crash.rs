@@ -1,0 +1,69 @@
+//! Programs of C before the crash explorer: right ones pass, each wrong one is found, by the means that can see it.
+
+mod programs;
+
+use everbyte_sim::{Explorer, Failure, Foreign, Report};
+use everbyte_store::{CreateOptions, Store};
+use programs::{compile, succeed};
+use std::path::{Path, PathBuf};
+
+/// The program, and a small store with what its parts start from.
+fn stand(dir: &Path) -> (PathBuf, PathBuf) {
+    let (program, store) = (compile("crates/capi/tests/c/crash.c", dir), dir.join("first.store"));
+    let media = everbyte_media::Options { log_bytes: 64 << 10, ..Default::default() };
+    Store::create(&store, &CreateOptions { max: 4 << 30, bound: true, media }).unwrap().close().unwrap();
+    succeed(&program, &store, "shm", &["make"]);
+    (program, store)
+}
+
+/// `crashes`: 2 crashes recovery, too.
+fn explore(part: &str, look: &str, precise: bool, crashes: u32) -> Result<Report, Box<Failure>> {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (program, store) = stand(dir.path());
+    let program = program.display();
+    let foreign = Foreign { store, run: format!("{program} {part}"), check: format!("{program} {look}"), precise };
+    // Each image is a process: few of them.
+    let explorer = Explorer::new(part).total(150).images(8).exhaustive_words(3).recovery(64, 1).depth(crashes);
+    explorer.explore_foreign(&foreign, dir.path()).unwrap()
+}
+
+#[test]
+fn right_programs_pass_by_page_scan_and_by_single_steps() {
+    let programs = [("right", "look", true, 1), ("pair", "look-pairs", false, 2)];
+    for (part, look, precise, crashes) in programs {
+        let report = explore(part, look, precise, crashes).unwrap_or_else(|failure| panic!("{failure}"));
+        println!("{report}");
+        assert!(report.scanned != precise && report.profiles.len() == 2);
+        let crashed = |images: u64| (crashes == 2) == (images > 0);
+        assert!(report.profiles.iter().all(|one| one.images > 40 && crashed(one.recovery_images)), "{report}");
+    }
+}
+
+#[test]
+fn what_is_published_before_it_is_flushed_is_found() {
+    for precise in [false, true] {
+        let failure = explore("unflushed", "look", precise, 1).unwrap_err().to_string();
+        assert!(failure.contains("node->value == ~node->proof"), "{failure}");
+    }
+}
+
+/// A value that lives shorter than an interval between flushes: page scan cannot know of it, and says so.
+#[test]
+fn single_steps_see_what_page_scan_cannot() {
+    let report = explore("detour", "look-detour", false, 1).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.to_string().contains("found by page scan"));
+    let failure = explore("detour", "look-detour", true, 1).unwrap_err().to_string();
+    assert!(failure.contains("(uintptr_t)node > 4096"), "{failure}");
+}
+
+#[test]
+fn what_cannot_be_explored_is_said() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (program, store) = stand(dir.path());
+    let foreign = |run: String| Foreign { store: store.clone(), run, check: "true".into(), precise: false };
+    let say = |foreign: Foreign| Explorer::new("none").explore_foreign(&foreign, dir.path()).unwrap_err();
+    assert!(say(foreign("exit 3".into())).contains("fails without any crash: exit status: 3"));
+    assert!(say(foreign("true".into())).contains("acknowledges nothing"));
+    let missing = Foreign { store: dir.path().join("none"), ..foreign(format!("{} right", program.display())) };
+    assert!(say(missing).contains("none"));
+}
