@@ -31,10 +31,13 @@ mod object_migrate;
 mod object_repair;
 mod object_types;
 mod redo;
+mod program;
 mod report;
 mod store;
 mod tx;
 
+pub use everbyte_sim::Foreign;
+pub use program::explore_program;
 pub use report::{FailureReport, ProfileShare, Report, Settings};
 
 use everbyte_sim::{Explorer, Failure, Report as Explored};

@@ -284,7 +284,7 @@ pub struct CrashArgs {
     #[arg(long, value_parser = crate::text::number)]
     pub seed: Option<u64>,
     /// Only this crash image, as a failure prints it
-    #[arg(long, requires = "case")]
+    #[arg(long)]
     pub image: Option<String>,
     /// Images at a crash point where not all are tried
     #[arg(long)]
@@ -298,6 +298,25 @@ pub struct CrashArgs {
     /// Names the cases
     #[arg(long)]
     pub list: bool,
+    #[command(flatten)]
+    pub program: ProgramArgs,
+}
+
+/// A program of one's own instead of a case.
+#[derive(ClapArgs)]
+pub struct ProgramArgs {
+    /// Explores a program that is linked with libeverbyte: the command that runs it, see everbyte/crash.h
+    #[arg(long, value_name = "COMMAND", requires_all = ["check", "store"], conflicts_with_all = ["case", "list"])]
+    pub run: Option<String>,
+    /// The command that looks at what a crash left; it exits with 0 if the promises are kept
+    #[arg(long, value_name = "COMMAND", requires = "run")]
+    pub check: Option<String>,
+    /// The bound store that both start from; it stays as it is
+    #[arg(long, requires = "run")]
+    pub store: Option<PathBuf>,
+    /// Sees each store by single steps, instead of what pages hold at each flush and fence (x86-64)
+    #[arg(long, requires = "run")]
+    pub precise: bool,
 }
 
 /// `everbyte completion`.

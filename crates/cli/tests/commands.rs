@@ -96,6 +96,10 @@ fn crash_explores_a_case_and_names_what_it_knows() {
     assert!(report["failure"].is_null() && report["images"].as_u64() > Some(10), "{report}");
     place.bad(&["crash", "no-such-case"], 2, &["no-such-case", "--list"]);
     place.bad(&["crash", "media-publish", "--profile", "pram"], 2, &["pram"]);
+    place.bad(&["crash", "--image", "file@1.s"], 2, &["--image"]);
+    place.bad(&["crash", "--run", "true"], 2, &["--check", "--store"]);
+    let absent = ["crash", "--store", "absent.store", "--run", "true", "--check", "true"];
+    place.bad(&absent, 1, &["absent.store"]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! `everbyte crash [CASE]`: runs registered programs against the crashes that the rule permits, and replays a failure.
+//! `everbyte crash [CASE]`: runs registered programs, or one of the user's own, against the crashes that the rule permits,
+//! and replays a failure.
 
-use crate::args::CrashArgs;
+use crate::args::{CrashArgs, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
-use everbyte_cases::{Case, Settings, cases, find};
+use everbyte_cases::{Case, Foreign, Settings, cases, explore_program, find};
+
 use serde_json::{Value, json};
 
 pub fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
@@ -19,6 +21,13 @@ pub fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
         profiles: (!args.profiles.is_empty()).then(|| args.profiles.clone()),
     };
     settings.validate().map_err(Failure::Words)?;
+    if let ProgramArgs { run: Some(run), check: Some(check), store: Some(store), precise } = &args.program {
+        let foreign = Foreign { store: store.clone(), run: run.clone(), check: check.clone(), precise: *precise };
+        return program(&foreign, &settings, output);
+    }
+    if settings.image.is_some() && args.case.is_none() {
+        return Err(Failure::Words("--image is one of a case's, or of a program's: name it, too".into()));
+    }
     let chosen = match &args.case {
         None => cases(),
         Some(name) => {
@@ -42,6 +51,16 @@ pub fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     if failed.is_empty() { Ok(()) } else { Err(Failure::No(format!("not crash-safe: {}", failed.join(", ")))) }
+}
+
+fn program(foreign: &Foreign, settings: &Settings, output: &Output) -> Result<(), Failure> {
+    let bar = progress::bar("exploring crashes", None);
+    bar.set_message(format!("exploring `{}`", foreign.run));
+    let report = explore_program(foreign, settings).map_err(Failure::No)?;
+    bar.finish_and_clear();
+    output.say(report.to_string(), serde_json::to_value(&report).unwrap_or(Value::Null))?;
+    output.finish()?;
+    if report.passed() { Ok(()) } else { Err(Failure::No(format!("not crash-safe: {}", report.case))) }
 }
 
 fn list(output: &Output) -> Result<(), Failure> {
