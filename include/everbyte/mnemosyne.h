@@ -44,6 +44,18 @@ void *pmalloc_set(size_t size, void *destination, int value);
  * Fails with EINVAL for what is no block, or is free already. */
 int pfree(void *pointer);
 
+/* Maps a new region of `size` bytes, rounded up to pages, that reads as zeros, and stores its address to the pointer at
+ * `address`, which is a variable of the program or lies in a block or region of it. Both happen, or neither; settled on return.
+ * The region stays there, at that address, until it is unmapped. `prot` is PROT_READ, PROT_WRITE, both, or 0, as for mmap, in
+ * later runs too; `flags` is 0.
+ * Returns the region. Fails with EINVAL, ENOSPC. */
+void *pmap(void *address, size_t size, int prot, int flags);
+
+/* Unmaps what regions have in `start .. start + size`, which is whole pages: all of a region or a part of it. Settled on
+ * return. What is unmapped must not be touched. Set the pointers to it to NULL first.
+ * Fails with EINVAL if nothing is mapped there. */
+int punmap(void *start, size_t size);
+
 /* Stores: through the cache, where it may stay until it is flushed; or past it, on its way at once. */
 #define mnemosyne_store(address, value) ((void)(*(address) = (value)))
 int mnemosyne_wtstore(uint64_t *address, uint64_t value);

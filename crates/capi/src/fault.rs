@@ -161,7 +161,7 @@ impl From<everbyte_mnemosyne::Error> for Fault {
             Error::Media(error) => return Fault::from(error),
             Error::Log(error) => return Fault::from(error),
             Error::Changed { .. } => libc::EPERM,
-            Error::Unfit { .. } => libc::EINVAL,
+            Error::Unfit { .. } | Error::BadTarget { .. } => libc::EINVAL,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::Damaged { .. } => libc::EUCLEAN,
             _ => libc::EIO,

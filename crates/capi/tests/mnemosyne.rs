@@ -237,3 +237,14 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
         assert!(succeed(&one, &disk, "file", &[]).starts_with(&run.to_string()), "on a disk");
     }
 }
+
+#[test]
+fn regions_are_mapped_cut_and_unmapped_and_lie_where_they_did() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, store) = (compile("crates/capi/tests/c/regions.c", dir.path()), dir.path().join("store"));
+        for part in ["first", "second", "third", "fill", "look"] {
+            succeed(&program, &store, backend, &[part]);
+        }
+    }
+}

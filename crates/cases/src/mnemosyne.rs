@@ -3,10 +3,11 @@
 use crate::{Case, TOTAL};
 use everbyte_log::{Form, Full};
 use everbyte_media::Media;
-use everbyte_mnemosyne::{Log, LogOptions, Program, Variables};
+use everbyte_mnemosyne::{Log, LogOptions, Program, Regions, Variables};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -15,6 +16,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "a program's first run, and blocks allocated into its variables: all initial values or none, no block without its pointer",
         total: TOTAL,
         program: first_runs,
+    },
+    Case {
+        name: "mnemosyne-regions",
+        room: "mnemosyne",
+        about: "regions are mapped, cut in the middle and at both ends, and unmapped: each is whole or gone, with the word that leads to it",
+        total: 10_000,
+        program: regions,
     },
     Case {
         name: "mnemosyne-log",
@@ -158,6 +166,86 @@ fn logged(explorer: Explorer) -> Result<Report, Box<Failure>> {
             seen.recovered();
             let findings = store.check();
             if findings.is_empty() { Ok(Some(records)) } else { Err(format!("check: {findings:?}")) }
+        },
+    )
+}
+
+const PAGE: u64 = 4096;
+
+/// What each pointer's region still has, as pages of the region, and whether the pointer is set.
+type Mapped = BTreeMap<u64, Vec<Range<u64>>>;
+
+fn open_regions(media: &Media) -> Result<(Program, Regions), String> {
+    let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
+    let program = open(&store, b"one").map_err(|error| error.to_string())?;
+    let regions = Regions::open(&program).map_err(|error| error.to_string())?;
+    Ok((program, regions))
+}
+
+fn regions(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = image().then(|media| {
+        let store = Store::attach(media.clone()).expect("a whole store");
+        drop(open(&store, b"one").expect("room for a program"));
+        store.close().expect("sim barriers do not fail");
+    });
+    explorer.explore_twin(
+        &image,
+        &Mapped::new(),
+        Order::InOrder,
+        |media, twin| {
+            let (program, regions) = open_regions(&media).expect("a whole program");
+            let word = |pointer: u64| program.variables().start + pointer * 8;
+            for (pointer, pages) in [(0, 40), (1, 2)] {
+                let change = move |mapped: &mut Mapped| _ = mapped.insert(pointer, std::iter::once(0..pages).collect());
+                twin.step(format!("map {pointer}"), change, || {
+                    regions.map(&program, pages * PAGE, 3, word(pointer)).expect("room for a region");
+                });
+            }
+            let cuts =
+                [(0, 16..32, vec![0..16, 32..40]), (0, 0..4, vec![4..16, 32..40]), (0, 36..40, vec![4..16, 32..36])];
+            for (pointer, hit, left) in cuts {
+                let kept = left.clone();
+                let change = move |mapped: &mut Mapped| _ = mapped.insert(pointer, kept.clone());
+                twin.step(format!("cut {hit:?}"), change, || {
+                    let at = media.load(word(pointer)) + hit.start * PAGE;
+                    assert!(regions.unmap(at, (hit.end - hit.start) * PAGE, &mut |_| {}).expect("room in the table"));
+                });
+            }
+            let change = move |mapped: &mut Mapped| _ = mapped.insert(1, vec![]);
+            twin.step("unmap 1", change, || {
+                assert!(regions.unmap(media.load(word(1)), 2 * PAGE, &mut |_| {}).expect("room in the table"));
+            });
+        },
+        |media, seen| {
+            let (program, regions) = open_regions(&media)?;
+            seen.recovered();
+            let (store, list) = (program.heap().object().store(), regions.list());
+            let mut mapped = Mapped::new();
+            let mut objects = BTreeSet::new();
+            for pointer in 0..2 {
+                let address = media.load(program.variables().start + pointer * 8);
+                if address == 0 {
+                    continue;
+                }
+                let span = store.objects().map_err(|error| error.to_string())?;
+                let object = span.into_iter().find(|object| object.span.contains(&address));
+                let inside = |at: u64| object.as_ref().is_some_and(|object| object.span.contains(&at));
+                let pieces = list.iter().filter(|piece| inside(piece.at));
+                let mut pieces: Vec<_> =
+                    pieces.map(|piece| (piece.at - address) / PAGE..(piece.end() - address) / PAGE).collect();
+                pieces.sort_by_key(|piece| piece.start);
+                objects.extend(object.map(|object| object.id));
+                mapped.insert(pointer, pieces);
+            }
+            let stray =
+                list.iter().any(|piece| media.read_vec(piece.at, piece.len as usize).iter().any(|&byte| byte != 0));
+            let count = store.objects().map_err(|error| error.to_string())?.len();
+            let mut findings = store.check();
+            findings.retain(|finding| finding.kind != FindingKind::Note);
+            match stray || !findings.is_empty() || count != objects.len() + 1 {
+                true => Err(format!("stray bytes: {stray}, {count} objects, {mapped:?}, check: {findings:?}")),
+                false => Ok(mapped),
+            }
         },
     )
 }

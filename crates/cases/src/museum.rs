@@ -366,6 +366,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "the number of a version that crashed is used again, and its leftovers come alive",
     ),
     exhibit(
+        "mnemosyne-region-live-early",
+        "mnemosyne",
+        "mnemosyne-regions",
+        "a region counts before the word that receives its address is on the medium: nobody can find it any more",
+    ),
+    exhibit(
         "mnemosyne-variables-unflushed",
         "mnemosyne",
         "mnemosyne-program",

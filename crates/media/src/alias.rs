@@ -1,4 +1,5 @@
-//! Pages of a store mapped a second time: over variables that a program was linked with.
+//! What programs with plain pointers ask of a mapping: pages mapped a second time, over variables that the program was linked
+//! with, and pages that it may only read, or not touch.
 
 use crate::media::{Backend, Media};
 use crate::{BackendKind, Error, Result};
@@ -34,5 +35,33 @@ impl Media {
         let io =
             |errno: rustix::io::Errno| Error::Io { action: "map", path: direct.path.clone(), source: errno.into() };
         mapped.map(|_| true).map_err(io)
+    }
+
+    /// Says what this process may do with the pages `at..at+len`: read them, store to them. Whoever does otherwise is killed
+    /// by the system, ourselves included: nobody else has use for these pages. Where this store's mapping is the process's own
+    /// they stay readable.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system refuses.
+    ///
+    /// # Panics
+    /// If the range is not backed, or not whole pages.
+    pub fn protect(&self, at: u64, len: u64, (read, write): (bool, bool)) -> Result<()> {
+        use rustix::mm::{MprotectFlags, mprotect};
+        self.inner.mapping.check_len(at, len);
+        assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are protected whole");
+        // A checkpoint reads what was flushed.
+        let read = read || !matches!(self.inner.backend, Backend::Direct(_));
+        let mut access = MprotectFlags::empty();
+        access.set(MprotectFlags::READ, read);
+        access.set(MprotectFlags::WRITE, write);
+        let place = self.address().as_ptr().wrapping_add(at as usize);
+        // SAFETY: pages of our own mapping, as checked above; nothing holds a reference into it.
+        let changed = unsafe { mprotect(place.cast(), len as usize, access) };
+        changed.map_err(|errno| Error::Io {
+            action: "protect pages of",
+            path: self.path().into(),
+            source: errno.into(),
+        })
     }
 }

@@ -34,6 +34,16 @@ pub enum Error {
         /// Why.
         detail: String,
     },
+    /// A word that may not receive the address of a region.
+    #[error(
+        "{at:#x} cannot receive the address of a region: it must be an aligned word of a variable or block of object `{object}`, or of a region"
+    )]
+    BadTarget {
+        /// The program's object.
+        object: String,
+        /// The offset given.
+        at: u64,
+    },
     /// The object was written by a newer Everbyte.
     #[error("object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
     NewerFormat {

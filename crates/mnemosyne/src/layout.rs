@@ -33,8 +33,10 @@ pub struct Header {
     pub variables: u64,
     /// Where the path of the executable lies: a word that says how many bytes, and the bytes; 0: not known.
     pub path: u64,
+    /// Where the first page of the table of regions lies; 0: there is none yet.
+    pub regions: u64,
     /// Zeros.
-    pub reserved_words: [u64; 14],
+    pub reserved_words: [u64; 13],
 }
 const _: () = assert!(size_of::<Header>() == 256);
 
@@ -45,6 +47,45 @@ pub const VARIABLES_AT: u64 = std::mem::offset_of!(Header, variables) as u64;
 
 /// Offset of [`Header::path`].
 pub const PATH_AT: u64 = std::mem::offset_of!(Header, path) as u64;
+
+/// Offset of [`Header::regions`].
+pub const REGIONS_AT: u64 = std::mem::offset_of!(Header, regions) as u64;
+
+/// A piece of a region: one line of a page of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Piece {
+    /// What it is: [`FREE`], [`MAKING`], [`LIVE`], [`CUTTING`].
+    pub state: u64,
+    /// The region's number, which its object's name ends with.
+    pub number: u64,
+    /// Where it begins: a whole page.
+    pub at: u64,
+    /// Bytes: whole pages; 0: given up.
+    pub len: u64,
+    /// What the program may do with it: bits of `mprotect`.
+    pub access: u64,
+    /// While it is made: the word that receives its address.
+    pub target: u64,
+    /// While it is made: what that word held.
+    pub old: u64,
+    /// While it is cut off: the line of the piece that it was part of, counted from 0 over all pages.
+    pub parent: u64,
+}
+const _: () = assert!(size_of::<Piece>() == 64); // one line
+
+/// Nothing.
+pub const FREE: u64 = 0;
+/// Its object is being made: recovery takes it back.
+pub const MAKING: u64 = 1;
+/// There.
+pub const LIVE: u64 = 2;
+/// Cut off another piece, once that one has shrunk.
+pub const CUTTING: u64 = 3;
+/// Bytes of a page of the table: a line that begins with where the next page lies, then pieces.
+pub const PAGE: u64 = 4096;
+/// Pieces of a page.
+pub const PIECES: u64 = PAGE / 64 - 1;
 
 impl Header {
     /// The checksum its fields ask for.

@@ -27,7 +27,10 @@ mod error;
 pub mod layout;
 mod log;
 mod program;
+mod regions;
+mod table;
 
 pub use error::{Error, Result};
 pub use log::{Log, LogOptions};
 pub use program::{Program, Variables, path_of};
+pub use regions::{Region, Regions};

@@ -9,7 +9,7 @@
 //!
 //! Threads: any; open it once.
 
-use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, VARIABLES_AT};
+use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, REGIONS_AT, VARIABLES_AT};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::{Media, seeded};
@@ -95,6 +95,11 @@ impl Program {
     /// Its heap. Words that it stores blocks to hold addresses.
     pub fn heap(&self) -> &Heap {
         &self.heap
+    }
+
+    /// The word that leads to the table of its regions.
+    pub(crate) fn regions_at(&self) -> u64 {
+        self.header + REGIONS_AT
     }
 
     /// Notes where its executable is. After a crash meanwhile that may be unknown.

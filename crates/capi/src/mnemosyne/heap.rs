@@ -21,9 +21,9 @@ impl Word {
         if !address.is_multiple_of(8) {
             return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
         }
-        let mut home = home(address, 8)?;
-        let heap = match home.heap.take() {
-            Some(heap) => heap,
+        let home = home(address, 8)?;
+        let heap = match &home.owner {
+            Some(owner) => owner.program.heap().clone(),
             None => Process::get()?.heap_at(home.at)?,
         };
         Ok(Word { home, heap, address })
@@ -33,12 +33,7 @@ impl Word {
     fn change<T>(&self, change: impl FnOnce(&Heap, u64) -> everbyte_heap::Result<T>) -> Result<T> {
         self.home.push(self.address, 8);
         let changed = change(&self.heap, self.home.at)?;
-        if self.home.copied {
-            let word = with_exposed_provenance_mut::<u64>(self.address);
-            // SAFETY: an aligned word of a section, which is this process's for good (SECT-2); the caller changes the
-            // pointer that it holds.
-            unsafe { word.write_volatile(self.home.media.load(self.home.at)) };
-        }
+        self.home.pull(self.address);
         Ok(changed)
     }
 }

@@ -5,10 +5,11 @@
 //!
 //! Threads: the one that starts the program or loads the library.
 
-use super::{elf, pdata, sections};
+use super::sections::{self, Owner};
+use super::{elf, pdata, regions};
 use crate::fault::{Fault, Result};
 use crate::process::Process;
-use everbyte_mnemosyne::{Program, Variables};
+use everbyte_mnemosyne::{Program, Regions, Variables};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::Read;
@@ -94,7 +95,9 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
     if kind == Kind::Pdata {
         pdata::settle(process.store(), &program, &path)?;
     }
-    sections::add(addresses, program, !mapped);
+    let regions = Regions::open(&program)?;
+    regions::protect_all(program.media(), &regions)?;
+    sections::add(addresses, Owner { program, regions }, !mapped);
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 //! * `heap`: `pmalloc` and its kin.
 //! * `log`: logs of words.
 //! * `primitives`: store, flush, fence.
+//! * `regions`: `pmap` and `punmap`.
 //! * `restart`: what a program does before its first transaction.
 
 mod elf;
@@ -15,6 +16,7 @@ mod linked;
 mod log;
 mod pdata;
 mod primitives;
+mod regions;
 mod restart;
 mod sections;
 

@@ -5,7 +5,7 @@
 
 use super::elf::Hash;
 use crate::fault::Result;
-use everbyte_mnemosyne::{Program, path_of};
+use everbyte_mnemosyne::{Program, Regions, path_of};
 use everbyte_store::Store;
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -29,7 +29,7 @@ pub fn name(file: &Metadata, build: &[u8]) -> String {
 
 /// Device and inode that such a name holds.
 fn file_of(name: &str) -> Option<(u64, u64)> {
-    let mut words = name.strip_prefix(PREFIX)?.split('-');
+    let mut words = name.strip_prefix(PREFIX).filter(|file| !file.contains('/'))?.split('-');
     let mut number = || u64::from_str_radix(words.next()?, 16).ok();
     Some((number()?, number()?))
 }
@@ -44,10 +44,19 @@ pub fn settle(store: &Store, program: &Program, path: &Path) -> Result<()> {
         // What cannot be read, or does not say where its file was, is kept.
         let known = store.object(&info.name).ok().and_then(|object| path_of(&object).ok().flatten());
         if written_over || known.is_some_and(|path| is_gone(Path::new(OsStr::from_bytes(&path)), file)) {
-            store.remove_object(&info.name)?;
+            remove(store, &info.name)?;
         }
     }
     Ok(())
+}
+
+/// Removes the variables of a file, after the regions that they had.
+fn remove(store: &Store, name: &str) -> Result<()> {
+    let regions = Regions::prefix(name);
+    for info in store.objects()?.into_iter().filter(|info| info.name.starts_with(&regions)) {
+        store.remove_object(&info.name)?;
+    }
+    Ok(store.remove_object(name)?)
 }
 
 /// Whether a file that was at `path` is neither there nor beside it. What cannot be told is not so.

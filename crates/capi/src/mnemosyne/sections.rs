@@ -8,21 +8,26 @@
 
 use crate::fault::Result;
 use crate::process::Process;
-use everbyte_heap::Heap;
 use everbyte_media::{LINE, Media};
-use everbyte_mnemosyne::Program;
+use everbyte_mnemosyne::{Program, Regions};
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::Arc;
 
 struct Section {
     addresses: Range<usize>,
-    program: Arc<Program>,
+    owner: Arc<Owner>,
     /// Memory of the process, of which the object has what was flushed (SECT-1).
     copied: bool,
 }
 
 static SECTIONS: RwLock<Vec<Section>> = RwLock::new(Vec::new());
+
+/// Whose variables they are.
+pub struct Owner {
+    pub program: Program,
+    pub regions: Regions,
+}
 
 /// Where persistent memory of this process lies in the store.
 pub struct Home {
@@ -31,8 +36,8 @@ pub struct Home {
     pub at: u64,
     /// What a program stores at the address reaches the store's mapping only by [`Home::push`].
     pub copied: bool,
-    /// The heap of the object that it is part of, if it is a variable.
-    pub heap: Option<Heap>,
+    /// Whose it is: the program's whose variable, block or region it is part of.
+    pub owner: Option<Arc<Owner>>,
 }
 
 /// Where `address..address+len`, which may be anything, lies in the store: in a section, or in the store's mapping.
@@ -42,14 +47,22 @@ pub fn home(address: usize, len: usize) -> Result<Home> {
     let inside = |section: &&Section| {
         section.addresses.contains(&address) && end.is_some_and(|end| end <= section.addresses.end)
     };
-    if let Some(Section { addresses, program, copied }) = sections.iter().find(inside) {
-        let at = program.variables().start + (address - addresses.start) as u64;
-        return Ok(Home { media: program.media().clone(), at, copied: *copied, heap: Some(program.heap().clone()) });
+    if let Some(Section { addresses, owner, copied }) = sections.iter().find(inside) {
+        let at = owner.program.variables().start + (address - addresses.start) as u64;
+        let media = owner.program.media().clone();
+        return Ok(Home { media, at, copied: *copied, owner: Some(Arc::clone(owner)) });
     }
     let process = Process::get()?;
     let at = process.offset(address, len)?;
-    let heap = sections.iter().map(|section| section.program.heap()).find(|heap| heap.object().span().contains(&at));
-    Ok(Home { media: process.media().clone(), at, copied: false, heap: heap.cloned() })
+    let mut owners = sections.iter().map(|section| &section.owner);
+    let owns = |owner: &&Arc<Owner>| owner.program.heap().object().span().contains(&at) || owner.regions.hold(at);
+    let owner = owners.find(owns).cloned();
+    Ok(Home { media: process.media().clone(), at, copied: false, owner })
+}
+
+/// Everybody whose variables are open.
+pub fn owners() -> Vec<Arc<Owner>> {
+    SECTIONS.read().iter().map(|section| Arc::clone(&section.owner)).collect()
 }
 
 impl Home {
@@ -65,6 +78,16 @@ impl Home {
         for line in 0..lines {
             let words = read_line(address - before + line * LINE as usize);
             self.media.write(self.at - before as u64 + line as u64 * LINE, &words);
+        }
+    }
+
+    /// Shows the program what the store's mapping has at the word `address` of a copied section. Nothing elsewhere.
+    pub fn pull(&self, address: usize) {
+        if self.copied {
+            let word = std::ptr::with_exposed_provenance_mut::<u64>(address);
+            // SAFETY: an aligned word of a section, which is this process's for good (SECT-2); whoever asks changes the
+            // pointer that it holds.
+            unsafe { word.write_volatile(self.media.load(self.at)) };
         }
     }
 }
@@ -84,7 +107,7 @@ fn read_line(address: usize) -> [u8; LINE as usize] {
 /// Flushes and settles what the program stored to copied sections: at its end, as a mapping that is shared keeps it.
 pub fn write_back() {
     for section in SECTIONS.read().iter().filter(|section| section.copied) {
-        let (media, start) = (section.program.media(), section.program.variables().start);
+        let (media, start) = (section.owner.program.media(), section.owner.program.variables().start);
         let mut changed = false;
         for (index, address) in section.addresses.clone().step_by(LINE as usize).enumerate() {
             let (line, at) = (read_line(address), start + index as u64 * LINE);
@@ -107,6 +130,6 @@ pub fn is_open(addresses: &Range<usize>) -> bool {
 }
 
 /// Takes a section into account; `copied` as in [`Home`].
-pub fn add(addresses: Range<usize>, program: Program, copied: bool) {
-    SECTIONS.write().push(Section { addresses, program: Arc::new(program), copied });
+pub fn add(addresses: Range<usize>, owner: Owner, copied: bool) {
+    SECTIONS.write().push(Section { addresses, owner: Arc::new(owner), copied });
 }

@@ -1,0 +1,304 @@
+//! [`Regions`]: memory that a program maps, each region an object of its own whose address one word of the program receives.
+//!
+//! Mapping, a fence between the lines:
+//!   1. a line of the table says `making`, which word is to receive the address, and what that holds
+//!   2. the object: it reads as zeros, and is settled
+//!   3. the word
+//!   4. the line says `live`, and a barrier
+//!
+//! A crash before 4 is answered backwards: the word gets what it held, the object goes, the line is free.
+//!
+//! Unmapping a part of a piece, or all of it:
+//!   1. a line says `cutting`: the rest behind that part, which may be empty, and which piece it was part of
+//!   2. one word, the length of that piece, makes it true
+//!   3. clusters that no piece covers are released, or the object is removed if none is left
+//!   4. the piece's line is free if it has become empty; the new one says `live`, or is free
+//!
+//! A crash before 2 leaves the piece as it was, one after it is answered by 3 and 4.
+//!
+//! Invariants
+//!   REGION-1  A `cutting` line counts if the piece that it was part of does not reach it any more.
+//!   REGION-2  A region's object has a line until it is removed.
+//!
+//! Threads: any; they take turns.
+
+use crate::layout::{CUTTING, FREE, LIVE, MAKING, Piece};
+use crate::table::Table;
+use crate::{Error, Program, Result};
+use everbyte_media::seeded;
+use everbyte_store::{CLUSTER, Engine, Object, ObjectOptions, PRIME_LEN, Store};
+use parking_lot::Mutex;
+use std::ops::Range;
+use zerocopy::FromZeros;
+
+/// What the object's fingerprint says: `b"EVRBREGN"`.
+const FINGERPRINT: u64 = u64::from_le_bytes(*b"EVRBREGN");
+/// What a region is made of.
+const PAGE: u64 = 4096;
+
+/// A piece of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where it begins.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What the program may do with it: bits of `mprotect`.
+    pub access: u64,
+}
+
+impl Region {
+    /// One past its last byte.
+    pub fn end(&self) -> u64 {
+        self.at.saturating_add(self.len)
+    }
+}
+
+/// The regions of a program.
+pub struct Regions {
+    store: Store,
+    /// What their objects' names begin with.
+    prefix: String,
+    base: u64,
+    table: Mutex<Table>,
+}
+
+impl Regions {
+    /// The regions of `program`, recovered: each is whole or gone.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]; [`Error::Store`].
+    pub fn open(program: &Program) -> Result<Regions> {
+        let object = program.heap().object();
+        let regions = Regions {
+            store: object.store().clone(),
+            prefix: Regions::prefix(object.name()),
+            base: program.media().binding().unwrap_or(0),
+            table: Mutex::new(Table::read(program)?),
+        };
+        regions.recover(program)?;
+        Ok(regions)
+    }
+
+    /// What the names of the objects of a program's regions begin with.
+    pub fn prefix(program: &str) -> String {
+        format!("{program}/region-")
+    }
+
+    /// All pieces, in no order.
+    pub fn list(&self) -> Vec<Region> {
+        self.table.lock().pieces.iter().filter(|piece| piece.state == LIVE).map(Piece::region).collect()
+    }
+
+    /// Whether `at` lies in one of them.
+    pub fn hold(&self, at: u64) -> bool {
+        self.table.lock().pieces.iter().any(|piece| piece.state == LIVE && piece.at <= at && at < piece.region().end())
+    }
+
+    /// Makes a region of `len` bytes, rounded up to pages, that reads as zeros, and stores its address to the word at
+    /// `target`: both or neither. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::BadTarget`] unless that is a word of the program's heap or of a region; [`Error::Store`]: no room.
+    pub fn map(&self, program: &Program, len: u64, access: u64, target: u64) -> Result<Region> {
+        let mut table = self.table.lock();
+        require_target(program, &table, target)?;
+        let len = len.clamp(1, 1 << 46).next_multiple_of(PAGE);
+        let index = table.vacant()?;
+        let number =
+            (0..).find(|number| table.pieces.iter().all(|piece| piece.state == FREE || piece.number != *number));
+        let number = number.expect("fewer pieces than numbers");
+        let media = table.media().clone();
+        let old = media.load(target);
+        table.write(index, Piece { state: MAKING, number, len, access, target, old, ..Piece::new_zeroed() }); // 1
+        let object = match self.make(number, len) {
+            Ok(object) => object,
+            Err(error) => {
+                table.set_state(index, FREE);
+                return Err(error);
+            }
+        };
+        table.set_at(index, object.prime() + PRIME_LEN);
+        set_word(&table, target, self.base + object.prime() + PRIME_LEN); // 3
+        if !seeded("mnemosyne-region-live-early") {
+            media.fence();
+        }
+        table.set_state(index, LIVE); // 4
+        media.barrier()?;
+        Ok(table.pieces[index].region())
+    }
+
+    /// Unmaps `at..at+len`: whole pages, and of them what belongs to regions. Each piece that it meets is settled on its
+    /// own. `false`: there was nothing. `gone` hears which whole regions are about to be removed.
+    ///
+    /// # Errors
+    /// [`Error::Heap`]: no room in the table; [`Error::Store`].
+    pub fn unmap(&self, at: u64, len: u64, gone: &mut dyn FnMut(Range<u64>)) -> Result<bool> {
+        let mut table = self.table.lock();
+        let hit = at..at.saturating_add(len);
+        let mut met = false;
+        for index in 0..table.pieces.len() {
+            let piece = table.pieces[index];
+            if piece.state == LIVE && piece.at < hit.end && hit.start < piece.region().end() {
+                self.cut(&mut table, index, &hit, gone)?;
+                met = true;
+            }
+        }
+        table.media().barrier()?;
+        Ok(met)
+    }
+
+    fn cut(&self, table: &mut Table, index: usize, hit: &Range<u64>, gone: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+        let rest = table.vacant()?;
+        let (piece, end) = (table.pieces[index], table.pieces[index].region().end());
+        let start = hit.start.max(piece.at);
+        let (at, len) = if hit.end < end { (hit.end, end - hit.end) } else { (start, 0) };
+        table.write(rest, Piece { state: CUTTING, at, len, parent: index as u64, target: 0, old: 0, ..piece }); // 1
+        table.set_len(index, start - piece.at); // 2
+        self.finish(table, rest, gone)
+    }
+
+    /// Steps 3 and 4, for a line that counts.
+    fn finish(&self, table: &mut Table, rest: usize, gone: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+        let Piece { number, parent, len, .. } = table.pieces[rest];
+        let other = |piece: &&Piece| piece.state == LIVE && piece.number == number;
+        let mut covered: Vec<Region> = table.pieces.iter().filter(other).map(Piece::region).collect();
+        covered.push(table.pieces[rest].region());
+        covered.retain(|piece| piece.len > 0);
+        match self.object(number) {
+            Ok(object) if covered.is_empty() => {
+                gone(object.prime()..object.backed());
+                drop(object);
+                self.store.remove_object(&self.name(number))?;
+            }
+            Ok(object) => release(&object, &covered)?,
+            Err(Error::Store(everbyte_store::Error::NotFound { .. })) if covered.is_empty() => {} // done before a crash
+            Err(error) => return Err(error),
+        }
+        let parent = parent as usize;
+        if table.pieces.get(parent).is_some_and(|piece| other(&piece) && piece.len == 0) {
+            table.set_state(parent, FREE);
+        }
+        table.set_state(rest, if len > 0 { LIVE } else { FREE });
+        Ok(())
+    }
+
+    fn recover(&self, program: &Program) -> Result<()> {
+        let mut table = self.table.lock();
+        table.media().fence();
+        for index in 0..table.pieces.len() {
+            let piece = table.pieces[index];
+            match piece.state {
+                FREE | LIVE => {}
+                MAKING => self.take_back(program, &mut table, index)?,
+                CUTTING => {
+                    let parent = table.pieces.get(piece.parent as usize);
+                    let reaches = |parent: &Piece| {
+                        parent.state == LIVE
+                            && parent.number == piece.number
+                            && parent.at.saturating_add(parent.len) > piece.at
+                    };
+                    match parent.is_some_and(reaches) {
+                        true => table.set_state(index, FREE),
+                        false => self.finish(&mut table, index, &mut |_| {})?, // REGION-1
+                    }
+                }
+                _ => return Err(self.damaged(&table, index, "a line of the table of regions says nothing known")),
+            }
+        }
+        for index in 0..table.pieces.len() {
+            let piece = table.pieces[index];
+            if piece.state == LIVE && !is_inside(&self.object(piece.number)?, &piece) {
+                return Err(self.damaged(&table, index, "a region lies outside its object"));
+            }
+        }
+        Ok(table.media().barrier()?)
+    }
+
+    /// Undoes a mapping that did not come to its end.
+    fn take_back(&self, program: &Program, table: &mut Table, index: usize) -> Result<()> {
+        let Piece { number, target, old, .. } = table.pieces[index];
+        match self.object(number) {
+            Ok(object) => {
+                require_target(program, table, target)?;
+                if table.media().load(target) == self.base + object.prime() + PRIME_LEN {
+                    set_word(table, target, old);
+                    table.media().fence(); // the word before what it leads to
+                }
+                drop(object);
+                self.store.remove_object(&self.name(number))?;
+            }
+            Err(Error::Store(everbyte_store::Error::NotFound { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        table.set_state(index, FREE);
+        Ok(())
+    }
+
+    fn name(&self, number: u64) -> String {
+        format!("{}{number}", self.prefix)
+    }
+
+    fn object(&self, number: u64) -> Result<Object> {
+        let object = self.store.object(&self.name(number))?;
+        object.require_fingerprint(FINGERPRINT)?;
+        Ok(object)
+    }
+
+    fn make(&self, number: u64, len: u64) -> Result<Object> {
+        let span = (PRIME_LEN + len).next_power_of_two().max(CLUSTER);
+        let options = ObjectOptions { engine: Engine::None, fingerprint: FINGERPRINT, span: Some(span) };
+        self.store.create_object(&self.name(number), options, |object| {
+            object.grow((PRIME_LEN + len).saturating_sub(CLUSTER)).map(drop).map_err(Error::from)
+        })
+    }
+
+    fn damaged(&self, table: &Table, index: usize, detail: &'static str) -> Error {
+        Error::Damaged { object: self.prefix.trim_end_matches("/region-").into(), at: table.at(index), detail }
+    }
+}
+
+impl Piece {
+    fn region(&self) -> Region {
+        Region { at: self.at, len: self.len, access: self.access }
+    }
+}
+
+/// A word that the program may store to: of its heap, or of a region of its own.
+fn require_target(program: &Program, table: &Table, target: u64) -> Result<()> {
+    let mut regions = table.pieces.iter().filter(|piece| piece.state == LIVE).map(Piece::region);
+    let inside =
+        program.heap().may_hold_blocks(target, 8) || regions.any(|region| region.at <= target && target < region.end());
+    match inside && target.is_multiple_of(8) {
+        true => Ok(()),
+        false => Err(Error::BadTarget { object: program.heap().object().name().into(), at: target }),
+    }
+}
+
+fn is_inside(object: &Object, piece: &Piece) -> bool {
+    let whole = piece.at.is_multiple_of(PAGE) && piece.len.is_multiple_of(PAGE) && piece.len > 0;
+    let end = piece.at.checked_add(piece.len);
+    whole && object.prime() + PRIME_LEN <= piece.at && end.is_some_and(|end| end <= object.backed())
+}
+
+/// Stores a word and flushes it; no fence.
+fn set_word(table: &Table, at: u64, value: u64) {
+    let media = table.media();
+    let _section = media.section();
+    media.store(at, value);
+    media.flush(at, 8);
+}
+
+/// Releases the clusters of a region's object that no piece covers, but the first.
+fn release(object: &Object, covered: &[Region]) -> Result<()> {
+    let mut at = object.prime() + CLUSTER;
+    while at < object.backed() {
+        let cluster = at..at + CLUSTER;
+        at = cluster.end;
+        let used = covered.iter().any(|piece| piece.at < cluster.end && cluster.start < piece.end());
+        if !used && object.is_backed(cluster.start) {
+            object.release(cluster)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! The table of regions: pages of pieces, found from the program's header. A new page is allocated into the last one's link.
+//!
+//! Threads: its owner's lock is held.
+
+use crate::layout::{FREE, PAGE, PIECES, Piece};
+use crate::{Error, Program, Result};
+use everbyte_heap::Heap;
+use everbyte_media::Media;
+use std::mem::offset_of;
+
+/// Pages that no table has more of.
+const PAGES_MAX: usize = 1 << 16;
+
+pub(crate) struct Table {
+    heap: Heap,
+    /// The word that leads to the first page.
+    first: u64,
+    pages: Vec<u64>,
+    /// What the pages hold.
+    pub pieces: Vec<Piece>,
+}
+
+impl Table {
+    pub(crate) fn read(program: &Program) -> Result<Table> {
+        let heap = program.heap().based_at(0);
+        let mut table = Table { heap, first: program.regions_at(), pages: Vec::new(), pieces: Vec::new() };
+        loop {
+            let link = table.link();
+            let at = table.media().load(link);
+            if at == 0 {
+                return Ok(table);
+            }
+            if !at.is_multiple_of(64) || !table.heap.may_hold_blocks(at, PAGE) || table.pages.len() == PAGES_MAX {
+                let object = table.heap.object().name().into();
+                return Err(Error::Damaged {
+                    object,
+                    at: link,
+                    detail: "the table of regions goes on outside the heap",
+                });
+            }
+            table.take_page(at);
+        }
+    }
+
+    fn take_page(&mut self, at: u64) {
+        let media = self.heap.media().clone();
+        media.adopt(at, PAGE); // recovery builds on it; its first step fences
+        self.pages.push(at);
+        self.pieces.extend((1..=PIECES).map(|line| media.get::<Piece>(at + line * 64)));
+    }
+
+    /// The word that leads to the page after the last one.
+    fn link(&self) -> u64 {
+        self.pages.last().copied().unwrap_or(self.first)
+    }
+
+    pub(crate) fn media(&self) -> &Media {
+        self.heap.media()
+    }
+
+    /// Where a piece lies.
+    pub(crate) fn at(&self, index: usize) -> u64 {
+        self.pages[index / PIECES as usize] + (index as u64 % PIECES + 1) * 64
+    }
+
+    /// A line that holds nothing; a new page if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Heap`]: no room.
+    pub(crate) fn vacant(&mut self) -> Result<usize> {
+        if let Some(index) = self.pieces.iter().position(|piece| piece.state == FREE) {
+            return Ok(index);
+        }
+        let block = self.heap.alloc_set(PAGE, self.link(), 0)?;
+        self.take_page(block.at);
+        Ok(self.pieces.len() - PIECES as usize)
+    }
+
+    /// Writes a vacant line and then, ordered behind the rest of it, its state. Ordered on return.
+    pub(crate) fn write(&mut self, index: usize, piece: Piece) {
+        let at = self.at(index);
+        let media = self.heap.media();
+        let section = media.section();
+        media.put(at, &Piece { state: FREE, ..piece });
+        media.flush(at, 64);
+        media.fence();
+        drop(section);
+        self.pieces[index] = piece;
+        self.set(index, offset_of!(Piece, state), piece.state);
+    }
+
+    /// Stores one word of a line. Ordered on return.
+    pub(crate) fn set(&mut self, index: usize, field: usize, value: u64) {
+        let at = self.at(index) + field as u64;
+        let media = self.heap.media();
+        let _section = media.section();
+        media.store(at, value);
+        media.flush(at, 8);
+        media.fence();
+        let piece = &mut self.pieces[index];
+        if field == offset_of!(Piece, len) {
+            piece.len = value;
+        } else if field == offset_of!(Piece, at) {
+            piece.at = value;
+        } else {
+            assert!(field == offset_of!(Piece, state), "no other word of a piece changes");
+            piece.state = value;
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, index: usize, state: u64) {
+        self.set(index, offset_of!(Piece, state), state);
+    }
+
+    pub(crate) fn set_len(&mut self, index: usize, len: u64) {
+        self.set(index, offset_of!(Piece, len), len);
+    }
+
+    pub(crate) fn set_at(&mut self, index: usize, at: u64) {
+        self.set(index, offset_of!(Piece, at), at);
+    }
+}
