@@ -25,6 +25,7 @@ mod merge;
 mod mnemosyne;
 #[cfg(feature = "museum")]
 pub mod museum;
+mod names;
 mod object;
 mod object_maps;
 mod object_migrate;
@@ -67,6 +68,7 @@ pub fn cases() -> Vec<Case> {
         disk::CASES,
         log::CASES,
         store::CASES,
+        names::CASES,
         heap::CASES,
         tx::CASES,
         redo::CASES,

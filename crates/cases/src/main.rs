@@ -1,5 +1,6 @@
-//! `everbyte-cases museum [--json]`: visits the museum and fails if a seeded bug is not found.
-//! `everbyte-cases cases`: explores every case.
+//! `everbyte-cases museum [--json] [PART...]`: visits the museum, or the exhibits whose names have one of the parts in
+//! them, and fails if a seeded bug is not found.
+//! `everbyte-cases cases [PART...]`: explores every case, or those whose names have one of the parts in them.
 
 #![forbid(unsafe_code)]
 
@@ -10,17 +11,22 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["museum"] => visit(false),
-        ["museum", "--json"] => visit(true),
-        ["cases"] => explore(),
+        ["museum", "--json", parts @ ..] => visit(true, parts),
+        ["museum", parts @ ..] => visit(false, parts),
+        ["cases", parts @ ..] => explore(parts),
         _ => {
-            eprintln!("usage: everbyte-cases museum [--json] | cases");
+            eprintln!("usage: everbyte-cases museum [--json] [PART...] | cases [PART...]");
             ExitCode::from(2)
         }
     }
 }
 
-fn visit(json: bool) -> ExitCode {
+/// Whether a name has one of the parts in it; no parts: every name.
+fn wanted(name: &str, parts: &[&str]) -> bool {
+    parts.is_empty() || parts.iter().any(|part| name.contains(part))
+}
+
+fn visit(json: bool, parts: &[&str]) -> ExitCode {
     let bad: Vec<_> =
         museum::canaries().into_iter().filter(|canary| !canary.right_passes || !canary.wrong_fails).collect();
     if !bad.is_empty() {
@@ -28,7 +34,7 @@ fn visit(json: bool) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut outcomes = Vec::new();
-    for exhibit in museum::EXHIBITS {
+    for exhibit in museum::EXHIBITS.iter().filter(|exhibit| wanted(exhibit.name, parts)) {
         let outcome = exhibit.visit();
         if !json {
             let verdict = if outcome.found { "found" } else { "NOT FOUND" };
@@ -46,9 +52,9 @@ fn visit(json: bool) -> ExitCode {
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn explore() -> ExitCode {
+fn explore(parts: &[&str]) -> ExitCode {
     let mut failed = false;
-    for case in cases() {
+    for case in cases().into_iter().filter(|case| wanted(case.name, parts)) {
         let report = case.explore(&Settings::default());
         println!("{report}");
         failed |= !report.passed();

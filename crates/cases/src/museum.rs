@@ -173,6 +173,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a clone gets its name before its identity: after a crash it is there, and takes itself for the original",
     ),
     exhibit(
+        "names-swing-unordered",
+        "store",
+        "store-names-burst",
+        "the word that leads to a new node is stored before the node is ordered: all names below are gone",
+    ),
+    exhibit(
+        "names-doubt-unordered",
+        "store",
+        "store-names-burst",
+        "blocks are taken before the list that explains them is ordered: they leak",
+    ),
+    exhibit(
         "heap-slot-unfenced",
         "heap",
         "heap-small",

@@ -52,12 +52,14 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const MAX: u64 = 2 << 20;
+/// Of each object.
+const SPAN: u64 = 64 << 10;
 
 fn options() -> FormatOptions {
     FormatOptions { log_len: 0, identity: Some([7; 16]) }
 }
 
-fn image() -> Image {
+pub(crate) fn image() -> Image {
     let empty = Image::zeroed(CLUSTER).with_max(MAX);
     empty.then(|media| drop(Store::format(media, &options()).expect("a small store")))
 }
@@ -71,20 +73,33 @@ fn attach(media: &Media, seen: &Seen) -> Result<Store, String> {
 }
 
 /// The model: names, and the word their `init` wrote.
-type Names = BTreeMap<String, u64>;
+pub(crate) type Names = BTreeMap<String, u64>;
+
+/// Makes an object whose `init` writes `word`.
+pub(crate) fn make(store: &Store, name: &str, word: u64) {
+    let options = ObjectOptions { engine: Engine::None, fingerprint: word, span: Some(SPAN) };
+    let made = store.create_object(name, options, |object| {
+        let at = object.prime() + 1024;
+        object.media().store(at, word);
+        object.media().flush(at, 8);
+        object.set_root(at);
+        Ok::<(), Error>(())
+    });
+    made.map(drop).expect("room for an object");
+}
+
+/// Recovers, checks, and reads out what [`make`] has made.
+pub(crate) fn observe(media: Media, seen: &Seen) -> Result<Names, String> {
+    let store = attach(&media, seen)?;
+    let mut names = Names::new();
+    for info in store.objects().map_err(|error| error.to_string())? {
+        let object = store.object(&info.name).map_err(|error| error.to_string())?;
+        names.insert(info.name, media.load(object.root()));
+    }
+    Ok(names)
+}
 
 fn objects(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let make = |store: &Store, name: &str, word: u64| {
-        let options = ObjectOptions { engine: Engine::None, fingerprint: word, span: Some(128 << 10) };
-        let made = store.create_object(name, options, |object| {
-            let at = object.prime() + 1024;
-            object.media().store(at, word);
-            object.media().flush(at, 8);
-            object.set_root(at);
-            Ok::<(), Error>(())
-        });
-        made.map(drop).expect("room for an object");
-    };
     explorer.explore_twin(
         &image(),
         &Names::new(),
@@ -104,15 +119,7 @@ fn objects(explorer: Explorer) -> Result<Report, Box<Failure>> {
             twin.step("remove a", removed, || store.remove_object("a").expect("nobody has it open"));
             twin.step("make a again", added("a", 3), || make(&store, "a", 3));
         },
-        |media, seen| {
-            let store = attach(&media, seen)?;
-            let mut names = Names::new();
-            for info in store.objects().map_err(|error| error.to_string())? {
-                let object = store.object(&info.name).map_err(|error| error.to_string())?;
-                names.insert(info.name, media.load(object.root()));
-            }
-            Ok(names)
-        },
+        observe,
     )
 }
 

@@ -118,6 +118,17 @@ impl Bitmap {
         }
     }
 
+    /// One past the last cluster of `range` that is set, or its start; clusters of a damaged word count as set. Costs what
+    /// lies above that cluster.
+    pub fn end(&self, media: &Media, range: Range<u64>) -> u64 {
+        let chunks = (range.start / PAGE_COVERS..range.end.div_ceil(PAGE_COVERS)).rev();
+        let mut ends = chunks.filter_map(|page| {
+            let page = (page * PAGE_COVERS).max(range.start)..((page + 1) * PAGE_COVERS).min(range.end);
+            self.runs(media, page, true).last().map(|run| run.end)
+        });
+        ends.next().unwrap_or(range.start)
+    }
+
     /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store offsets. Clusters of a
     /// damaged word count as set.
     pub fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {
@@ -187,6 +198,8 @@ mod tests {
                     }
                     prop_assert_eq!(from_runs, plain);
                     prop_assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start));
+                    let end = runs.last().map_or(0, |run| run.end);
+                    prop_assert!(!set || bitmap.end(&media, 0..512 * CLUSTER) == end);
                 }
             }
         }

@@ -20,7 +20,7 @@ pub use bitmap::Bitmap;
 pub use error::{Error, Result};
 pub use seal::{seal, unseal};
 pub use space::{Space, SpaceLayout};
-pub use span::{Span, choose_largest, choose_span};
+pub use span::{Span, Spans};
 
 /// The unit of backing, in bytes.
 pub const CLUSTER: u64 = 64 << 10;

@@ -91,6 +91,17 @@ impl Space {
     /// # Panics
     /// If `range` is not whole clusters.
     pub fn reserve(&self, range: &Range<u64>) -> Result<()> {
+        self.reserve_part(range, range)
+    }
+
+    /// [`Space::reserve`] for clusters of which only `part` is to be used for now.
+    ///
+    /// # Errors
+    /// As [`Space::reserve`].
+    ///
+    /// # Panics
+    /// If `range` is not whole clusters.
+    pub fn reserve_part(&self, range: &Range<u64>, part: &Range<u64>) -> Result<()> {
         assert!(
             range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER),
             "clusters are backed whole: {range:x?}"
@@ -106,8 +117,33 @@ impl Space {
                 }
             }
         }
-        let len = range.end - range.start;
-        self.media.extend(range.start, len).map_err(|source| Error::of_extend(range.start, len, source))
+        self.extend(part)
+    }
+
+    fn extend(&self, part: &Range<u64>) -> Result<()> {
+        let len = part.end - part.start;
+        self.media.extend(part.start, len).map_err(|source| Error::of_extend(part.start, len, source))
+    }
+
+    /// The rest of a cluster of which only the first part was reserved and prepared: room, and zeros. The caller fences.
+    ///
+    /// # Errors
+    /// [`Error::OutOfSpace`]: nothing has changed.
+    pub fn complete(&self, rest: &Range<u64>) -> Result<()> {
+        self.extend(rest)?;
+        let _section = self.media.section();
+        self.media.zero(rest.start, rest.end - rest.start);
+        self.media.flush(rest.start, rest.end - rest.start);
+        Ok(())
+    }
+
+    /// [`Space::prepare`] for one cluster of which only the first `part` bytes are to be used for now.
+    pub fn prepare_part(&self, range: &Range<u64>, part: u64) {
+        let _section = self.media.section();
+        self.media.zero(range.start, part);
+        self.media.flush(range.start, part);
+        let _state = self.state.lock();
+        self.used.change(&self.media, range, true);
     }
 
     /// Makes a reserved range read as zeros, durably so once the caller has fenced (SPACE-3).

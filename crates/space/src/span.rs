@@ -2,6 +2,7 @@
 //! address" is one mask, and reserving one costs nothing until it is backed.
 
 use crate::CLUSTER;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A reserved range of addresses: `len` is a power of two of at least one cluster, `at` a multiple of it.
@@ -50,27 +51,73 @@ impl Span {
     }
 }
 
-/// The lowest free span of `len` bytes within `within`, given those taken. `None`: there is none.
-///
-/// # Panics
-/// If `len` is not a power of two of at least one cluster.
-pub fn choose_span(within: Range<u64>, taken: &[Span], len: u64) -> Option<Span> {
-    assert!(len.is_power_of_two() && len >= CLUSTER, "a span is a power of two of at least {CLUSTER} bytes: {len}");
-    let mut at = within.start.checked_next_multiple_of(len)?;
-    loop {
-        let span = Span::new(at, len).filter(|span| span.end() <= within.end)?;
-        match taken.iter().filter(|other| other.overlaps(span)).map(|other| other.end()).max() {
-            None => return Some(span),
-            Some(end) => at = end.checked_next_multiple_of(len)?,
-        }
+/// Spans that are taken, in order of address, and where to look for free ones: choosing the lowest costs nothing
+/// proportional to their number.
+#[derive(Clone, Debug)]
+pub struct Spans {
+    /// Start and size of each.
+    taken: BTreeMap<u64, u64>,
+    /// By the logarithm of a size: below this address no span of that size is free.
+    from: [u64; 64],
+}
+
+impl Default for Spans {
+    fn default() -> Spans {
+        Spans { taken: BTreeMap::new(), from: [0; 64] }
     }
 }
 
-/// The largest free span within `within`; the lowest of equals.
-pub fn choose_largest(within: Range<u64>, taken: &[Span]) -> Option<Span> {
-    let size = within.end.checked_sub(within.start)?;
-    let top = size.checked_ilog2()?;
-    (CLUSTER.ilog2()..=top).rev().find_map(|bits| choose_span(within.clone(), taken, 1 << bits))
+impl Spans {
+    /// Takes a span.
+    ///
+    /// # Errors
+    /// Where another starts with which it shares an address; nothing has changed.
+    pub fn insert(&mut self, span: Span) -> Result<(), u64> {
+        if let Some(other) = self.overlapping(span) {
+            return Err(other.at);
+        }
+        self.taken.insert(span.at, span.len);
+        Ok(())
+    }
+
+    /// Gives a span back that was taken.
+    pub fn remove(&mut self, span: Span) {
+        self.taken.remove(&span.at);
+        for (bits, from) in self.from.iter_mut().enumerate() {
+            *from = (*from).min(span.at >> bits << bits);
+        }
+    }
+
+    /// The highest span taken that shares an address with `span`.
+    fn overlapping(&self, span: Span) -> Option<Span> {
+        let (&at, &len) = self.taken.range(..span.end()).next_back()?;
+        Some(Span { at, len }).filter(|other| other.overlaps(span))
+    }
+
+    /// The lowest free span of `len` bytes within `within`. `None`: there is none. `within.start` is always the same.
+    ///
+    /// # Panics
+    /// If `len` is not a power of two of at least one cluster.
+    pub fn choose(&mut self, within: Range<u64>, len: u64) -> Option<Span> {
+        assert!(len.is_power_of_two() && len >= CLUSTER, "a span is a power of two of at least {CLUSTER} bytes: {len}");
+        let bits = len.ilog2() as usize;
+        let mut at = within.start.max(self.from[bits]).checked_next_multiple_of(len)?;
+        loop {
+            let span = Span::new(at, len).filter(|span| span.end() <= within.end)?;
+            self.from[bits] = at;
+            match self.overlapping(span) {
+                None => return Some(span),
+                Some(other) => at = other.end().checked_next_multiple_of(len)?,
+            }
+        }
+    }
+
+    /// The largest free span within `within`; the lowest of equals.
+    pub fn choose_largest(&mut self, within: Range<u64>) -> Option<Span> {
+        let size = within.end.checked_sub(within.start)?;
+        let top = size.checked_ilog2()?;
+        (CLUSTER.ilog2()..=top).rev().find_map(|bits| self.choose(within.clone(), 1 << bits))
+    }
 }
 
 #[cfg(test)]
@@ -89,35 +136,41 @@ mod tests {
     #[test]
     fn the_largest_is_half_of_the_store_then_half_of_the_rest() {
         let within = 192 << 10..4 << 20;
-        let mut taken = vec![];
+        let mut spans = Spans::default();
         let mut sizes = vec![];
-        while let Some(span) = choose_largest(within.clone(), &taken) {
+        while let Some(span) = spans.choose_largest(within.clone()) {
             sizes.push(span.len() >> 10);
-            taken.push(span);
+            spans.insert(span).unwrap();
         }
         assert_eq!(sizes, [2048, 1024, 512, 256, 64]);
     }
 
     proptest! {
-        /// Chosen spans never overlap and lie within; a refusal means that really no place is left.
+        /// Chosen spans are free, the lowest, and within; a refusal means that really no place is left. Spans given back
+        /// are chosen again.
         #[test]
-        fn choices_are_free(start in 0u64..100, sizes in prop::collection::vec(0u32..7, 1..60)) {
+        fn choices_are_free_and_the_lowest(
+            start in 0u64..100,
+            changes in prop::collection::vec((0u32..7, prop::option::weighted(0.3, any::<prop::sample::Index>())), 1..60),
+        ) {
             let within = start * CLUSTER..(256 * CLUSTER);
+            let mut spans = Spans::default();
             let mut taken: Vec<Span> = vec![];
-            for bits in sizes {
+            for (bits, back) in changes {
+                if let (Some(back), false) = (back, taken.is_empty()) {
+                    spans.remove(taken.swap_remove(back.index(taken.len())));
+                }
                 let len = CLUSTER << bits;
-                match choose_span(within.clone(), &taken, len) {
-                    Some(span) => {
-                        prop_assert!(span.at() >= within.start && span.end() <= within.end);
-                        prop_assert!(taken.iter().all(|other| !other.overlaps(span)));
-                        taken.push(span);
-                    }
-                    None => {
-                        for at in (0..within.end).step_by(len as usize) {
-                            let span = Span::new(at, len).unwrap();
-                            prop_assert!(at < within.start || span.end() > within.end || taken.iter().any(|o| o.overlaps(span)));
-                        }
-                    }
+                let fits = |at: u64| {
+                    let span = Span::new(at, len).filter(|span| at >= within.start && span.end() <= within.end);
+                    span.filter(|span| taken.iter().all(|other| !other.overlaps(*span)))
+                };
+                let lowest = (0..within.end).step_by(len as usize).find_map(fits);
+                prop_assert_eq!(spans.choose(within.clone(), len), lowest);
+                if let Some(span) = lowest {
+                    prop_assert_eq!(spans.insert(span), Ok(()));
+                    prop_assert_eq!(spans.insert(span), Err(span.at()));
+                    taken.push(span);
                 }
             }
         }

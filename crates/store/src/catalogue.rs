@@ -1,4 +1,5 @@
-//! The object table: one record for each object, read whole at open and kept beside.
+//! The object table: one record for each object. The first 256 lie in every store; the others, once there are more, in the
+//! name space (`names`).
 //!
 //! A record's body is written and fenced while its state word says that nobody reads it; then one 8-byte store of
 //! the state word says what it is. States change like this:
@@ -9,21 +10,28 @@
 //!   STORE-3  A record's body is fenced before its state word makes it count, and is not touched while it does.
 //!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones differ in name.
 
-use crate::layout::{Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
-use crate::{Engine, Origin, names};
+use crate::layout::{FLAG_SMALL, Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
+use crate::names::rules;
+use crate::{Engine, Origin};
 use everbyte_media::{Media, seeded};
-use everbyte_space::Span;
+use everbyte_space::{Span, Spans};
+use std::collections::HashMap;
+use std::mem::offset_of;
+use std::ops::Range;
 use zerocopy::FromZeros;
 
 /// What a record stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
+    /// Where the record lies.
+    pub at: u64,
     pub id: u64,
     pub name: String,
     pub engine: Engine,
     pub fingerprint: u64,
     pub span: Span,
     pub origin: Option<Origin>,
+    pub small: bool,
 }
 
 /// One record as found.
@@ -46,36 +54,65 @@ impl Slot {
     }
 }
 
-/// Where the record of a slot lies.
-pub(crate) fn record_at(superblock: &Superblock, index: usize) -> u64 {
-    superblock.table_at + index as u64 * size_of::<Record>() as u64
+/// The records that every store has.
+pub(crate) fn table(superblock: &Superblock) -> Range<u64> {
+    let len = superblock.table_slots * size_of::<Record>() as u64;
+    superblock.table_at..superblock.table_at + len
 }
 
-/// Reads the whole table and checks each record and all against each other (STORE-4).
-pub(crate) fn read(media: &Media, superblock: &Superblock) -> Vec<Slot> {
-    let mut slots: Vec<Slot> = Vec::with_capacity(superblock.table_slots as usize);
-    for index in 0..superblock.table_slots as usize {
-        let record: Record = media.get(record_at(superblock, index));
-        let slot = parse(&record, superblock).unwrap_or_else(Slot::Damaged);
-        let clash = slot.entry().and_then(|entry| {
-            let others = slots.iter().enumerate().filter_map(|(other, slot)| Some((other, slot, slot.entry()?)));
-            others.into_iter().find_map(|(other, other_slot, theirs)| {
-                let named = matches!((&slot, other_slot), (Slot::Live(_), Slot::Live(_))) && theirs.name == entry.name;
-                if named {
-                    Some(format!("record {other} has the same name `{}`", entry.name))
-                } else if theirs.span.overlaps(entry.span) {
-                    Some(format!("its span overlaps that of record {other}, `{}`", theirs.name))
-                } else {
-                    None
-                }
-            })
-        });
-        slots.push(clash.map_or(slot, Slot::Damaged));
+/// The places of the records that every store has.
+pub(crate) fn places(superblock: &Superblock) -> impl Iterator<Item = u64> + use<> {
+    table(superblock).step_by(size_of::<Record>())
+}
+
+/// Reads one record.
+pub(crate) fn read(media: &Media, superblock: &Superblock, at: u64) -> Slot {
+    parse(at, &media.get(at), superblock).unwrap_or_else(Slot::Damaged)
+}
+
+/// Reads the records at `places`, and checks each and all against each other (STORE-4). Free ones are left out.
+pub(crate) fn read_all(media: &Media, superblock: &Superblock, places: impl Iterator<Item = u64>) -> Vec<(u64, Slot)> {
+    let mut found: Vec<(u64, Slot)> = Vec::new();
+    let (mut spans, mut names) = (Spans::default(), HashMap::new());
+    for at in places {
+        let slot = read(media, superblock, at);
+        let Some(entry) = slot.entry() else {
+            if slot != Slot::Free {
+                found.push((at, slot));
+            }
+            continue;
+        };
+        let other = |at: u64| {
+            let named = found.iter().find_map(|(_, slot)| slot.entry().filter(|entry| entry.span.at() == at));
+            named.map_or_else(String::new, |entry| entry.name.clone())
+        };
+        let clash = match (spans.insert(entry.span), &slot) {
+            (Err(span), _) => Some(format!("its span overlaps that of `{}`", other(span))),
+            (Ok(()), Slot::Live(_)) => names.insert(entry.name.clone(), at).map(|other| {
+                spans.remove(entry.span);
+                format!("the record at {other:#x} has the same name `{}`", entry.name)
+            }),
+            (Ok(()), _) => None,
+        };
+        found.push((at, clash.map_or(slot, Slot::Damaged)));
     }
-    slots
+    found
 }
 
-fn parse(record: &Record, superblock: &Superblock) -> Result<Slot, String> {
+/// Whether the record at `at` has this name. Looks at nothing else.
+pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
+    let found = media.load(at + offset_of!(Record, name_len) as u64) & u64::from(u32::MAX);
+    found == name.len() as u64 && media.compare(at + offset_of!(Record, name) as u64, found, name).is_eq()
+}
+
+/// The name of the record at `at`, whatever its state; `None` if it is damaged.
+pub(crate) fn name_of(media: &Media, at: u64) -> Option<Vec<u8>> {
+    let record: Record = media.get(at);
+    let name = record.name.get(..record.name_len as usize)?;
+    (record.checksum == record.sum()).then(|| name.to_vec())
+}
+
+fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, String> {
     let make = match record.state {
         STATE_FREE => return Ok(Slot::Free),
         STATE_CREATING => Slot::Creating,
@@ -91,14 +128,28 @@ fn parse(record: &Record, superblock: &Superblock) -> Result<Slot, String> {
     let span = span.ok_or_else(|| format!("{:#x} + {:#x} is not a span here", record.span_at, record.span_len))?;
     let engine = Engine::from_code(record.engine);
     let engine = engine.ok_or_else(|| format!("its engine {} is unknown to this program", record.engine))?;
-    let bytes = record.name.get(..usize::try_from(record.name_len).unwrap_or(usize::MAX)).unwrap_or_default();
+    let bytes = record.name.get(..record.name_len as usize).unwrap_or_default();
     let name = std::str::from_utf8(bytes).map_err(|_| "its name is not UTF-8".to_string())?;
-    if let Some(why) = names::complaint(name) {
+    // The name space itself has none, so that no user meets it.
+    if let Some(why) = rules::complaint(name).filter(|_| engine != Engine::Names || !name.is_empty()) {
         return Err(format!("its name is none: {why}"));
     }
     let origin = Origin { store: record.origin_store, object: record.origin_object };
     let origin = (origin.object != 0).then_some(origin);
-    Ok(make(Entry { id: record.id, name: name.into(), engine, fingerprint: record.fingerprint, span, origin }))
+    if record.flags & !FLAG_SMALL != 0 {
+        return Err(format!("its flags {:#x} are unknown to this program", record.flags));
+    }
+    let small = record.flags & FLAG_SMALL != 0;
+    Ok(make(Entry {
+        at,
+        id: record.id,
+        name: name.into(),
+        engine,
+        fingerprint: record.fingerprint,
+        span,
+        origin,
+        small,
+    }))
 }
 
 /// The record of an entry, state free.
@@ -110,7 +161,8 @@ fn record_of(entry: &Entry) -> Record {
         span_at: entry.span.at(),
         span_len: entry.span.len(),
         fingerprint: entry.fingerprint,
-        name_len: entry.name.len() as u64,
+        name_len: entry.name.len() as u32,
+        flags: if entry.small { FLAG_SMALL } else { 0 },
         origin_store: origin.store,
         origin_object: origin.object,
         ..Record::new_zeroed()
@@ -119,16 +171,11 @@ fn record_of(entry: &Entry) -> Record {
     record.sealed()
 }
 
-/// Free -> creating: the body is fenced first (STORE-3). Fenced on return.
-pub(crate) fn claim(media: &Media, at: u64, entry: &Entry) {
-    {
-        let _section = media.section();
-        media.put(at, &record_of(entry));
-        media.flush(at, size_of::<Record>() as u64);
-    }
-    media.fence();
-    set_state(media, at, STATE_CREATING);
-    media.fence();
+/// Writes the body of a free record; flushed. It counts once the caller has fenced and set the state (STORE-3).
+pub(crate) fn write(media: &Media, at: u64, entry: &Entry) {
+    let _section = media.section();
+    media.put(at, &record_of(entry));
+    media.flush(at, size_of::<Record>() as u64);
 }
 
 /// One 8-byte store of the state word, flushed; no fence.

@@ -1,7 +1,7 @@
 //! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit. Changes nothing. Of a store
 //! opened for reading alone it also says what opening had to put right, for that is still to be done.
 
-use crate::catalogue::{self, Entry, Slot};
+use crate::catalogue::{Entry, Slot};
 use crate::layout::{Record, SUPERBLOCKS};
 use crate::superblock::{self, Copy, Words};
 use crate::{Result, Store, object};
@@ -68,8 +68,7 @@ impl Store {
         self.check_opening(&mut findings);
         self.check_superblock(&mut findings);
         // Read again from media: what this process remembers is not what is to be checked.
-        let slots = catalogue::read(self.media(), &self.inner.superblock());
-        self.check_records(&slots, &mut findings);
+        let slots = self.check_records(&mut findings);
         let owned = self.check_headers(&slots, &mut findings);
         self.check_bitmap(&owned, &mut findings);
         findings.all
@@ -133,36 +132,41 @@ impl Store {
         }
     }
 
-    fn check_records(&self, slots: &[Slot], findings: &mut Findings) {
-        for (index, slot) in slots.iter().enumerate() {
-            let at = catalogue::record_at(&self.inner.superblock(), index);
+    /// Every record that is not free, checked against the others and the trie.
+    fn check_records(&self, findings: &mut Findings) -> Vec<(u64, Slot)> {
+        let table = self.inner.table.lock();
+        let slots = self.inner.all_slots(&table).unwrap_or_else(|error| {
+            findings.add(FindingKind::Damage, SUPERBLOCKS[0], None, error.to_string());
+            Vec::new()
+        });
+        for (at, slot) in &slots {
             match slot {
                 Slot::Damaged(detail) => {
-                    findings.add(
-                        FindingKind::Damage,
-                        at,
-                        None,
-                        format!("record {index} of the object table: {detail}"),
-                    );
+                    let detail = format!("a record of the object table: {detail}");
+                    findings.add(FindingKind::Damage, *at, None, detail);
                 }
                 Slot::Creating(entry) | Slot::Removing(entry) => {
                     let detail = "is being created or removed; opening the store finishes that";
-                    findings.add(FindingKind::Note, at, Some(&entry.name), detail.into());
+                    findings.add(FindingKind::Note, *at, Some(&entry.name), detail.into());
                 }
                 Slot::Live(_) | Slot::Free => {}
             }
-            let record: Record = self.media().get(at);
-            if *slot != Slot::Free && record.reserved.iter().any(|&byte| byte != 0) {
-                findings.add(FindingKind::Note, at, None, format!("record {index} uses reserved bytes"));
+            let record: Record = self.media().get(*at);
+            if record.reserved.iter().any(|&byte| byte != 0) {
+                findings.add(FindingKind::Note, *at, None, "a record uses reserved bytes".into());
             }
         }
+        for (kind, at, detail) in table.trie.iter().flat_map(|trie| trie.check(&slots)) {
+            findings.add(kind, at, None, detail);
+        }
+        slots
     }
 
     /// Checks every header; returns what each object owns, and `None` where that is unknown.
-    fn check_headers(&self, slots: &[Slot], findings: &mut Findings) -> Vec<(Entry, Option<Range<u64>>)> {
+    fn check_headers(&self, slots: &[(u64, Slot)], findings: &mut Findings) -> Vec<(Entry, Option<Range<u64>>)> {
         let media = self.media();
         let mut owned = Vec::new();
-        for slot in slots {
+        for (_, slot) in slots {
             let Some(entry) = slot.entry() else { continue };
             if !matches!(slot, Slot::Live(_)) {
                 owned.push((entry.clone(), None));
@@ -174,7 +178,7 @@ impl Store {
                     owned.push((entry.clone(), None));
                 }
                 Ok(extent) => {
-                    if extent.backed > media.len() {
+                    if extent.needed(entry) > media.len() {
                         let detail = format!("backed to {:#x} in a file of {:#x} bytes", extent.backed, media.len());
                         findings.add(FindingKind::Damage, entry.span.at(), Some(&entry.name), detail);
                     }
@@ -224,15 +228,23 @@ impl Store {
 
     /// Clusters that are marked and that no object has.
     fn loose(&self, owned: &[(Entry, Option<Range<u64>>)]) -> Vec<Range<u64>> {
+        // What an unreadable object owns is unknown: anything in its span may be its.
+        let mine = owned.iter().map(|(entry, extent)| extent.clone().unwrap_or(entry.span.range()));
+        let mut mine: Vec<Range<u64>> = mine.collect();
+        mine.sort_by_key(|range| range.start);
         let mut all = Vec::new();
         for run in self.space().bitmap().runs(self.media(), 0..self.bitmap_end(), true) {
-            let mut loose = vec![run];
-            for (entry, extent) in owned {
-                // What an unreadable object owns is unknown: anything in its span may be its.
-                let mine = extent.clone().unwrap_or(entry.span.range());
-                loose = loose.into_iter().flat_map(|part| without(part, &mine)).collect();
+            let first = mine.partition_point(|range| range.end <= run.start);
+            let mut at = run.start;
+            for range in mine[first..].iter().take_while(|range| range.start < run.end) {
+                if at < range.start {
+                    all.push(at..range.start);
+                }
+                at = at.max(range.end);
             }
-            all.extend(loose);
+            if at < run.end {
+                all.push(at..run.end);
+            }
         }
         all
     }
@@ -244,8 +256,11 @@ impl Store {
     /// [`crate::Error::Damaged`] if a record of the object table is: the clusters could be its object's; or if the
     /// bitmap there is. [`crate::Error::Media`].
     pub fn repair(&self) -> Result<Vec<Finding>> {
-        let slots = catalogue::read(self.media(), &self.inner.superblock());
-        self.inner.refuse_if_damaged(&self.inner.table.lock())?;
+        let slots = {
+            let mut table = self.inner.table.lock();
+            self.inner.index(&mut table)?;
+            self.inner.all_slots(&table)?
+        };
         let owned = self.check_headers(&slots, &mut Findings::default());
         let mut done = Findings::default();
         for part in self.loose(&owned) {
@@ -257,15 +272,6 @@ impl Store {
         self.trim()?;
         Ok(done.all)
     }
-}
-
-/// `part` without `hole`.
-fn without(part: Range<u64>, hole: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-    let below = part.start..part.end.min(hole.start);
-    let above = part.start.max(hole.end)..part.end;
-    let apart = hole.end <= part.start || part.end <= hole.start;
-    let pieces = if apart { [part, 0..0] } else { [below, above] };
-    pieces.into_iter().filter(|piece| piece.start < piece.end)
 }
 
 #[derive(Default)]

@@ -43,7 +43,8 @@ impl Store {
     ) -> Result<Object, E> {
         let (engine, fingerprint, span) = (of.engine(), of.fingerprint(), of.span());
         let most = span.end - span.start;
-        let wish = Wish { engine, fingerprint, span: Some(least.min(most)..=most), origin: Some(Origin::of(of)) };
+        let (span, origin) = (Some(least.min(most)..=most), Some(Origin::of(of)));
+        let wish = Wish { engine, fingerprint, span, origin, small: false };
         self.make(name, wish, init)
     }
 }
@@ -64,7 +65,8 @@ impl Object {
         let (source, media) = (from.media(), self.media());
         let mut buffer = [0; PAGE as usize];
         for run in from.store().space().bitmap().runs(source, from.prime()..from.backed(), true) {
-            for page in run.step_by(PAGE as usize) {
+            // Of a small object the file may hold less than its cluster.
+            for page in run.step_by(PAGE as usize).take_while(|&page| source.holds(page, PAGE)) {
                 let at = if page == from.prime() { page + HEADER_LEN } else { page };
                 let bytes = &mut buffer[..(page + PAGE - at) as usize];
                 source.read(at, bytes);

@@ -12,12 +12,14 @@
 //! Invariants
 //!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of its clusters is.
 
-use crate::catalogue::{self, Entry, Slot};
-use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
-use crate::store::{Inner, Table};
-use crate::{Engine, Error, Object, Origin, Result, Store, names, object};
+use crate::catalogue::{self, Entry};
+use crate::layout::{FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
+use crate::names::rules;
+use crate::store::Inner;
+use crate::table::Table;
+use crate::{Engine, Error, Object, Origin, Result, Store, object};
 use everbyte_media::seeded;
-use everbyte_space::{CLUSTER, Span, choose_largest, choose_span};
+use everbyte_space::{CLUSTER, Span};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -46,6 +48,14 @@ pub(crate) struct Wish {
     /// Sizes that will do; the largest for which there is room is taken. `None`: any.
     pub span: Option<RangeInclusive<u64>>,
     pub origin: Option<Origin>,
+    pub small: bool,
+}
+
+impl Wish {
+    fn of(options: ObjectOptions) -> Wish {
+        let ObjectOptions { engine, fingerprint, span } = options;
+        Wish { engine, fingerprint, span: span.map(|span| span..=span), origin: None, small: false }
+    }
 }
 
 impl Store {
@@ -62,8 +72,22 @@ impl Store {
         options: ObjectOptions,
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
-        let ObjectOptions { engine, fingerprint, span } = options;
-        self.make(name, Wish { engine, fingerprint, span: span.map(|span| span..=span), origin: None }, init)
+        self.make(name, Wish::of(options), init)
+    }
+
+    /// [`Store::create_object`] for one of many: of its first cluster only the prime page, 4 KiB, gets room on the disk,
+    /// and may be used. [`Object::grow`] gives it the rest, and what else it asks for.
+    ///
+    /// # Errors
+    /// As [`Store::create_object`].
+    pub fn create_small_object<E: From<Error>>(
+        &self,
+        name: &str,
+        options: ObjectOptions,
+        init: impl FnOnce(&Object) -> Result<(), E>,
+    ) -> Result<Object, E> {
+        self.inner.require_feature(FEATURE_SMALL)?;
+        self.make(name, Wish { small: true, ..Wish::of(options) }, init)
     }
 
     pub(crate) fn make<E: From<Error>>(
@@ -73,27 +97,27 @@ impl Store {
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
         let _turn = self.renaming()?;
-        let (index, entry) = self.claim(name, wish)?;
-        let mut undo = Undo { store: &self.inner, index: Some(index) };
+        let entry = self.claim(name, wish)?;
+        let mut undo = Undo { store: &self.inner, entry: Some(&entry) };
         object::make(&self.inner, &entry)?;
         self.attach_object(entry.id, name, true)?;
         let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER);
+        let media = self.media();
         if seeded("store-publish-early") {
-            catalogue::set_state(self.media(), catalogue::record_at(&self.inner.superblock(), index), STATE_LIVE);
+            catalogue::set_state(media, entry.at, STATE_LIVE);
         }
         init(&object)?;
-        let media = self.media();
         media.fence(); // STORE-7
-        catalogue::set_state(media, catalogue::record_at(&self.inner.superblock(), index), STATE_LIVE);
-        undo.index = None; // after a failed barrier the outcome is unknown: only opening again tells
+        catalogue::set_state(media, entry.at, STATE_LIVE);
+        undo.entry = None; // after a failed barrier the outcome is unknown: only opening again tells
         if seeded("store-fence-for-barrier") {
             media.fence();
         } else {
             media.barrier().map_err(Error::from)?;
         }
         let mut table = self.inner.table.lock();
-        table.slots[index] = Slot::Live(entry);
-        table.open.insert(index, Arc::downgrade(&object.inner));
+        table.arrive(entry.at);
+        table.open.insert(entry.at, Arc::downgrade(&object.inner));
         Ok(object)
     }
 
@@ -103,23 +127,22 @@ impl Store {
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Damaged`] while a record is damaged.
     pub fn require_free(&self, name: &str) -> Result<()> {
         let _turn = self.turn()?;
-        self.inner.require_free(&self.inner.table.lock(), name)
+        self.inner.require_free(&mut self.inner.table.lock(), name)
     }
 
     /// Chooses a record and a span, and writes the record as `creating`.
-    fn claim(&self, name: &str, wish: Wish) -> Result<(usize, Entry)> {
+    fn claim(&self, name: &str, wish: Wish) -> Result<Entry> {
         let inner = &*self.inner;
         let mut table = inner.table.lock();
-        inner.require_free(&table, name)?;
-        let index = table.slots.iter().position(|slot| *slot == Slot::Free);
-        let index = index.ok_or(Error::Full { slots: inner.superblock().table_slots })?;
-        let Wish { engine, fingerprint, span, origin } = wish;
-        let span = inner.choose(&table, span)?;
-        let id = self.generation() << 24 | self.next_created();
-        let entry = Entry { id, name: name.into(), engine, fingerprint, span, origin };
-        catalogue::claim(&inner.media, catalogue::record_at(&inner.superblock(), index), &entry);
-        table.slots[index] = Slot::Creating(entry.clone());
-        Ok((index, entry))
+        inner.require_free(&mut table, name)?;
+        let Wish { engine, fingerprint, span, origin, small } = wish;
+        let at = inner.free_record(&mut table)?;
+        let chosen = inner.choose(&mut table, span);
+        let span = chosen.inspect_err(|_| table.give_record(&inner.superblock(), at))?;
+        let entry = Entry { at, id: inner.next_id(), name: name.into(), engine, fingerprint, span, origin, small };
+        let claimed = inner.claim_record(&mut table, &entry);
+        claimed.inspect_err(|_| drop(inner.release_record(&mut table, &entry)))?;
+        Ok(entry)
     }
 
     /// Removes an object and releases its clusters. Settled on return.
@@ -131,19 +154,20 @@ impl Store {
         let inner = &*self.inner;
         let _turn = self.renaming()?;
         let mut table = inner.table.lock();
-        let index = table.find(name).ok_or_else(|| Error::NotFound { name: name.into() })?;
-        if table.open.get(&index).is_some_and(|object| object.strong_count() > 0) {
+        let entry = inner.live(&mut table, name)?;
+        if table.open.get(&entry.at).is_some_and(|object| object.strong_count() > 0) {
             return Err(Error::Open { object: name.into() });
         }
-        let Slot::Live(entry) = table.slots[index].clone() else { unreachable!("`find` finds live records") };
         // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
         inner.extent(&entry)?;
         self.attach_object(entry.id, name, true)?;
         self.detach_object(entry.id); // nobody attaches it in this turn
-        catalogue::set_state(&inner.media, catalogue::record_at(&inner.superblock(), index), STATE_REMOVING);
-        table.slots[index] = Slot::Removing(entry);
+        if table.depart(&inner.superblock(), entry.at)? {
+            inner.media.fence(); // NAMES-5
+        }
+        catalogue::set_state(&inner.media, entry.at, STATE_REMOVING);
         inner.media.barrier()?; // STORE-7
-        inner.release_slot(&mut table, index);
+        inner.release_record(&mut table, &entry)?;
         inner.media.barrier()?;
         inner.space.punch();
         Ok(())
@@ -151,22 +175,20 @@ impl Store {
 }
 
 impl Inner {
-    fn require_free(&self, table: &Table, name: &str) -> Result<()> {
-        names::validate(name)?;
-        self.refuse_if_damaged(table)?;
-        match table.slots.iter().filter_map(Slot::entry).any(|entry| entry.name == name) {
-            true => Err(Error::Exists { name: name.into() }),
-            false => Ok(()),
+    fn require_free(&self, table: &mut Table, name: &str) -> Result<()> {
+        rules::validate(name)?;
+        if self.find(table, name)?.is_some() {
+            return Err(Error::Exists { name: name.into() });
         }
+        self.index(table).map(drop)
     }
 
     /// The largest free span of the sizes asked for, or of any.
-    fn choose(&self, table: &Table, sizes: Option<RangeInclusive<u64>>) -> Result<Span> {
-        let taken: Vec<Span> = table.slots.iter().filter_map(Slot::entry).map(|entry| entry.span).collect();
+    fn choose(&self, table: &mut Table, sizes: Option<RangeInclusive<u64>>) -> Result<Span> {
         let Superblock { spans_at, max, .. } = self.superblock();
-        let within = spans_at..max;
+        let (within, spans) = (spans_at..max, &mut self.index(table)?.spans);
         let Some(sizes) = sizes else {
-            return choose_largest(within, &taken).ok_or(Error::NoSpan { size: 0, max });
+            return spans.choose_largest(within).ok_or(Error::NoSpan { size: 0, max });
         };
         let (least, most) = (*sizes.start(), *sizes.end());
         if let Some(size) = [least, most].into_iter().find(|size| !size.is_power_of_two() || *size < CLUSTER) {
@@ -174,38 +196,44 @@ impl Inner {
             return Err(Error::BadOption { detail });
         }
         let mut sizes = (least.ilog2()..=most.ilog2()).rev();
-        let span = sizes.find_map(|bits| choose_span(within.clone(), &taken, 1 << bits));
+        let span = sizes.find_map(|bits| spans.choose(within.clone(), 1 << bits));
         span.ok_or(Error::NoSpan { size: least, max })
     }
 
-    /// The second half of a removal, for a record in `creating` or `removing`: clears the bits of its span and frees
-    /// the record. Idempotent; fenced on return. Recovery and failed creations use it too.
-    pub(crate) fn release_slot(&self, table: &mut Table, index: usize) {
-        let Some(entry) = table.slots[index].entry().cloned() else { return };
-        match object::read_header(&self.media, &entry) {
+    /// The second half of a removal, for a record in `creating` or `removing`: takes its name away, clears the bits of its
+    /// span and frees the record. Idempotent; fenced on return. Recovery and failed creations use it too.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if its name cannot be taken away; the record stays.
+    pub(crate) fn release_record(&self, table: &mut Table, entry: &Entry) -> Result<()> {
+        if let Some(trie) = &mut table.trie {
+            trie.remove(entry.at, entry.name.as_bytes())?;
+        }
+        match object::read_header(&self.media, entry) {
             Ok(extent) => self.space.release(&(entry.span.at()..extent.reach)),
             // A header is fenced before the first bit is set (STORE-5), so this one was damaged later: look everywhere.
             Err(_) if self.space.is_backed(entry.span.at()) => self.space.release(&entry.span.range()),
             Err(_) => {}
         }
-        catalogue::set_state(&self.media, catalogue::record_at(&self.superblock(), index), STATE_FREE);
+        catalogue::set_state(&self.media, entry.at, STATE_FREE);
         self.media.fence();
-        table.slots[index] = Slot::Free;
-        table.open.remove(&index);
+        table.arrive(entry.at);
+        table.forget(&self.superblock(), entry);
+        Ok(())
     }
 }
 
 /// Takes a creation back that did not come to its end, on an error and on a panic.
 struct Undo<'s> {
     store: &'s Inner,
-    index: Option<usize>,
+    entry: Option<&'s Entry>,
 }
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if let Some(index) = self.index {
-            let mut table = self.store.table.lock();
-            self.store.release_slot(&mut table, index);
+        if let Some(entry) = self.entry {
+            // A damaged name space keeps the record in flight; opening tries again.
+            let _ = self.store.release_record(&mut self.store.table.lock(), entry);
         }
     }
 }

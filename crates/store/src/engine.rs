@@ -19,10 +19,12 @@ pub enum Engine {
     Fs = 5,
     /// Blocks allocated atomically outside transactions, and nothing above them.
     Heap = 6,
+    /// The store's own: its names.
+    Names = 7,
 }
 
 impl Engine {
-    const ALL: [(Engine, &'static str); 7] = [
+    const ALL: [(Engine, &'static str); 8] = [
         (Engine::None, "none"),
         (Engine::Undo, "undo"),
         (Engine::Redo, "redo"),
@@ -30,6 +32,7 @@ impl Engine {
         (Engine::Hkv, "hkv"),
         (Engine::Fs, "fs"),
         (Engine::Heap, "heap"),
+        (Engine::Names, "names"),
     ];
 
     /// The number on media.

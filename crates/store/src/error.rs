@@ -129,12 +129,17 @@ pub enum Error {
         /// Which rule it breaks.
         why: &'static str,
     },
-    /// The object table has no free record.
-    #[error("the store holds {slots} objects, as many as it can; remove one first")]
+    /// The object table has no free record, and none is left for a trie of names.
+    #[error(
+        "the store holds {slots} objects, and its table has no record left for the trie that more need; remove one first"
+    )]
     Full {
         /// Records of the table.
         slots: u64,
     },
+    /// As many objects as can be are being made or grown at once.
+    #[error("64 objects are being made, removed or grown at once in this store; try again when one of them is done")]
+    Busy,
     /// No free span of this size is left.
     #[error("no free span of {size} bytes is left in a store of {max} bytes; ask for a smaller one, or grow the store")]
     NoSpan {

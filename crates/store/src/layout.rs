@@ -14,6 +14,13 @@ pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"EVRBSTOR";
 /// The newest store format this program reads and writes.
 pub const FORMAT: u32 = 1;
 
+/// The store has a trie of names, and records outside of its table.
+pub const FEATURE_NAMES: u64 = 1;
+/// The store has small objects.
+pub const FEATURE_SMALL: u64 = 2;
+/// The features that this program knows.
+pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL;
+
 /// One copy of the superblock. Section 2 of the format page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -50,7 +57,7 @@ pub struct Superblock {
     pub spans_at: u64,
     /// The address the store is bound to; 0 for an unbound store.
     pub binding: u64,
-    /// Reserved: root of the burst trie that will index the object table.
+    /// Reserved: the name space is found by its record.
     pub names_root: u64,
     /// Reserved: root of the access lists.
     pub access_root: u64,
@@ -58,7 +65,7 @@ pub struct Superblock {
     pub domains_root: u64,
     /// Reserved: the swap file's description.
     pub swap_root: u64,
-    /// Features that a reader must know to touch the store; 0 in format 1.
+    /// Features that a reader must know to touch the store: `FEATURE_` bits.
     pub features: u64,
     /// Zeros.
     pub reserved: [u8; 344],
@@ -118,7 +125,9 @@ pub struct Record {
     /// The type fingerprint its engine gave it.
     pub fingerprint: u64,
     /// Bytes of the name in use.
-    pub name_len: u64,
+    pub name_len: u32,
+    /// [`FLAG_SMALL`], or 0.
+    pub flags: u32,
     /// The identity of the store that the object was copied from.
     pub origin_store: [u8; 16],
     /// Its id there; 0: it was made here.
@@ -130,6 +139,8 @@ pub struct Record {
 }
 const _: () = assert!(size_of::<Record>() == 256);
 
+/// A small object: of its first cluster only the prime page has room, until it grows.
+pub const FLAG_SMALL: u32 = 1;
 /// Nothing here.
 pub const STATE_FREE: u64 = 0;
 /// An object is being made: its span is taken, its name is not there yet. Recovery frees it.
@@ -157,8 +168,10 @@ pub struct Header {
     pub span_len: u64,
     /// As in the record.
     pub fingerprint: u64,
+    /// As in the record.
+    pub flags: u32,
     /// Zeros.
-    pub reserved: [u8; 80],
+    pub reserved: [u8; 76],
     /// The engine's own word: where its data starts. Not under the checksum.
     pub root: u64,
     /// Zeros; the root word has a line of its own.

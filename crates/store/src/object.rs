@@ -15,7 +15,7 @@
 //!
 //! Threads: any. Growth, release and backing of one object take turns.
 
-use crate::layout::{HEADER_MAGIC, Header, header};
+use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;
 use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
@@ -208,7 +208,13 @@ impl Object {
         self.store().space().bitmap().runs(self.media(), self.prime()..self.backed(), false)
     }
 
-    /// Backs at least `bytes` more at the end, in whole clusters of 64 KiB, and returns their range. They read as
+    /// Whether only the prime page has room: the object was made small and has not grown.
+    pub fn is_small(&self) -> bool {
+        self.inner.entry.small && self.backed() == self.prime() + CLUSTER
+    }
+
+    /// Backs at least `bytes` more at the end, in whole clusters of 64 KiB, and returns their range. A small object gets
+    /// the rest of its first cluster, too. They read as
     /// zeros. The growth is fenced on return: a crash leaves it whole or absent, and nothing stored later survives
     /// without it.
     ///
@@ -218,37 +224,10 @@ impl Object {
         let inner = &*self.inner;
         let _turn = self.store().changing()?;
         let _growth = inner.growth.lock();
-        let from = self.backed();
-        let left = inner.entry.span.end() - from;
-        let grown = clusters_up(bytes).filter(|&bytes| bytes <= left);
-        let Some(grown) = grown else {
-            let (object, span) = (self.name().to_string(), inner.entry.span.len());
-            return Err(Error::SpanFull { object, span, asked: bytes, left });
-        };
-        let range = from..from + grown;
-        if grown == 0 {
-            return Ok(range);
-        }
-        let space = self.store().space();
-        let _gate = self.store().backing_gate();
-        space.reserve(&range)?; // 1
-        self.set_word(header::REACH, range.end); // 2
-        if !seeded("store-reach-unordered") {
-            self.media().fence();
-        }
-        space.prepare(&range); // 3
-        if !seeded("store-bit-late") {
-            space.mark(&range);
-        }
-        self.media().fence();
-        self.set_word(header::BACKED, range.end); // 4
-        self.media().fence();
-        if seeded("store-bit-late") {
-            space.mark(&range);
-            self.media().fence();
-        }
+        let _flight = self.store().depart(inner.entry.at);
+        let range = grow_by(&self.store().inner, &inner.entry, self.backed(), bytes)?;
         inner.backed.store(range.end, Ordering::Release);
-        space.punch(); // of earlier releases, if a checkpoint has passed them meanwhile
+        self.store().space().punch(); // of earlier releases, if a checkpoint has passed them meanwhile
         Ok(range)
     }
 
@@ -324,10 +303,6 @@ impl Object {
         self.inner.backed.store(extent.backed, Ordering::Release);
         Ok(())
     }
-
-    fn set_word(&self, offset: u64, value: u64) {
-        set_word(self.media(), self.prime() + offset, value);
-    }
 }
 
 impl std::fmt::Debug for Object {
@@ -335,6 +310,40 @@ impl std::fmt::Debug for Object {
         let Range { start, end } = self.span();
         write!(f, "Object({}, {}, {start:#x}..{end:#x}, backed to {:#x})", self.name(), self.engine(), self.backed())
     }
+}
+
+/// [`Object::grow`] of an object whose last cluster ends at `from`.
+pub(crate) fn grow_by(store: &StoreInner, entry: &Entry, from: u64, bytes: u64) -> Result<Range<u64>> {
+    let left = entry.span.end() - from;
+    let Some(grown) = clusters_up(bytes).filter(|&bytes| bytes <= left) else {
+        return Err(Error::SpanFull { object: entry.name.clone(), span: entry.span.len(), asked: bytes, left });
+    };
+    let range = from..from + grown;
+    if grown == 0 {
+        return Ok(range);
+    }
+    let (media, space, prime) = (&store.media, &store.space, entry.span.at());
+    let _gate = store.gate.read();
+    space.reserve(&range)?; // 1
+    if entry.small && from == prime + CLUSTER {
+        space.complete(&(prime + PRIME_LEN..prime + CLUSTER))?;
+    }
+    set_word(media, prime + header::REACH, range.end); // 2
+    if !seeded("store-reach-unordered") {
+        media.fence();
+    }
+    space.prepare(&range); // 3
+    if !seeded("store-bit-late") {
+        space.mark(&range);
+    }
+    media.fence();
+    set_word(media, prime + header::BACKED, range.end); // 4
+    media.fence();
+    if seeded("store-bit-late") {
+        space.mark(&range);
+        media.fence();
+    }
+    Ok(range)
 }
 
 /// Stores a sealed word and flushes it; no fence.
@@ -354,8 +363,13 @@ pub(crate) fn make(store: &StoreInner, entry: &Entry) -> Result<()> {
     let first = at..at + CLUSTER;
     let media = &store.media;
     let _gate = store.gate.read();
-    store.space.reserve(&first)?;
-    store.space.prepare(&first);
+    if entry.small {
+        store.space.reserve_part(&first, &(at..at + PRIME_LEN))?;
+        store.space.prepare_part(&first, PRIME_LEN);
+    } else {
+        store.space.reserve(&first)?;
+        store.space.prepare(&first);
+    }
     media.fence();
     {
         let _section = media.section();
@@ -376,6 +390,7 @@ fn header_of(entry: &Entry, backed: u64) -> Header {
         span_at: entry.span.at(),
         span_len: entry.span.len(),
         fingerprint: entry.fingerprint,
+        flags: if entry.small { FLAG_SMALL } else { 0 },
         backed: seal(backed),
         reach: seal(backed),
         shared_at: seal(0),
@@ -390,6 +405,14 @@ fn header_of(entry: &Entry, backed: u64) -> Header {
 pub(crate) struct Extent {
     pub backed: u64,
     pub reach: u64,
+}
+
+impl Extent {
+    /// One past what the file must hold of the object.
+    pub(crate) fn needed(&self, entry: &Entry) -> u64 {
+        let first = entry.span.at() + CLUSTER;
+        if entry.small && self.backed == first { entry.span.at() + PRIME_LEN } else { self.backed }
+    }
 }
 
 /// Reads the header of `entry` and checks it against the record. Never panics, changes nothing.

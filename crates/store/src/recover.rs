@@ -4,21 +4,25 @@
 //!      and after a process that died, what was read is flushed and fenced before anything is built on it (STORE-8)
 //!   2. write a torn or stale superblock copy again
 //!   3. count the opening: the generation of volatile areas and of object ids
-//!   4. release what is `creating` or `removing`
-//!   5. take growths back that were in flight
+//!   4. settle the change of the trie that was in flight (`names`)
+//!   5. release what is `creating` or `removing`, in the table and among records in flight
+//!   6. take growths back that were in flight
 //!
 //! Invariants
 //!   STORE-8  Nothing recovery stores survives without what it read: a dead process may have left that unflushed.
 //!
-//! Cost: two superblocks, the table and one page for each object, whatever the data.
+//! Cost: two superblocks, the table of 256 records and a page for each of them, and what was in flight: whatever the number
+//! of objects and their data.
 
-use crate::catalogue::{self, Slot};
-use crate::layout::{SUPERBLOCKS, Superblock, header};
-use crate::store::{Inner, Table};
+use crate::catalogue::{self, Entry, Slot};
+use crate::layout::{Record, SUPERBLOCKS, Superblock, header};
+use crate::names::Trie;
+use crate::store::Inner;
 use crate::superblock::{self, Words};
-use crate::{Error, HEADER_LEN, Result, Store, object};
+use crate::table::Table;
+use crate::{Engine, Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
 use everbyte_media::Media;
-use everbyte_space::{CLUSTER, Space, SpaceLayout};
+use everbyte_space::{Bitmap, CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -51,19 +55,22 @@ impl Store {
     pub fn attach(media: Media) -> Result<Store> {
         let (superblock, stale) = superblock::choose(&media)?;
         let mut words = Words::read(&media)?;
-        let slots = catalogue::read(&media, &superblock);
+        let slots = catalogue::read_all(&media, &superblock, catalogue::places(&superblock));
+        let clean = words.closed == words.opened;
+        let trie = find_trie(&media, &superblock, &slots, !clean)?;
 
-        if words.closed != words.opened || words.opened == 0 {
+        if !clean || words.opened == 0 {
             adopt(&media, &superblock, &slots); // STORE-8
         }
-        let clean = words.closed == words.opened;
         let mut recovery = Recovery { clean, words: Words::bad(&media), ..Recovery::default() };
         if !stale.is_empty() {
             superblock::write(&media, superblock, &stale)?;
             recovery.superblocks = stale;
         }
-        let known = known_end(&media, superblock.spans_at, &slots).max(words.accounted);
         let len = media.len().max(media.found_len()).min(superblock.max).next_multiple_of(CLUSTER);
+        let used = Bitmap::new(superblock.used_at, superblock.bitmap_len);
+        let used = used.end(&media, superblock.spans_at..len.max(superblock.spans_at));
+        let known = used.max(words.accounted);
         if known < len {
             // Bytes that nobody accounts for: an extension that did not come to count, or somebody's doing.
             recovery.unknown = len - known;
@@ -74,45 +81,59 @@ impl Store {
         words.opened = words.opened.max(words.closed) + 1;
         words.write(&media);
         media.fence();
-        let inner = Inner::new(media, superblock, words, slots);
-        inner.settle_slots(&mut recovery);
-        inner.settle_growths(&mut recovery);
+        let table = Table::new(&superblock, &slots, trie);
+        let inner = Inner::new(media, superblock, words, table);
+        inner.settle(slots, &mut recovery)?;
         inner.media.barrier()?;
         Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
     }
 }
 
-/// The store on media that other processes have recovered and use: changes nothing.
+/// The store on media that other processes have recovered and use: changes nothing. Its first turn shows it the names.
 pub(crate) fn join(media: Media) -> Result<Store> {
     let (superblock, _) = superblock::choose(&media)?;
     let words = Words::read(&media)?;
-    let inner = Inner::new(media, superblock, words, Vec::new());
+    let inner = Inner::new(media, superblock, words, Table::default());
     let recovery = Recovery { clean: true, ..Recovery::default() };
     Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
 }
 
+/// The trie of names, if there is one.
+fn find_trie(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)], adopting: bool) -> Result<Option<Trie>> {
+    let entry = slots.iter().find_map(|(_, slot)| match slot {
+        Slot::Live(entry) if entry.engine == Engine::Names => Some(entry.clone()),
+        _ => None,
+    });
+    let Some(entry) = entry else { return Ok(None) };
+    let trie = Trie::open(media.clone(), entry, catalogue::table(superblock), adopting);
+    trie.map(Some).map_err(|(at, detail)| Error::Damaged {
+        path: media.path().into(),
+        what: "the name space",
+        at,
+        detail,
+    })
+}
+
 /// Flushes and fences what the decisions of recovery rest on.
-fn adopt(media: &Media, superblock: &Superblock, slots: &[Slot]) {
+fn adopt(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
     for at in SUPERBLOCKS {
         media.adopt(at, size_of::<Superblock>() as u64);
     }
-    for (index, slot) in slots.iter().enumerate() {
-        media.adopt(catalogue::record_at(superblock, index), 8);
-        if let Some(entry) = slot.entry().filter(|entry| media.holds(entry.span.at(), HEADER_LEN)) {
-            media.adopt(entry.span.at(), HEADER_LEN);
-        }
+    catalogue::places(superblock).for_each(|at| media.adopt(at, 8));
+    for entry in slots.iter().filter_map(|(_, slot)| slot.entry()) {
+        adopt_header(media, entry);
     }
     media.fence();
 }
 
-/// One past the last byte that the store accounts for.
-fn known_end(media: &Media, spans_at: u64, slots: &[Slot]) -> u64 {
-    let reach = |slot: &Slot| object::read_header(media, slot.entry()?).ok().map(|extent| extent.reach);
-    slots.iter().filter_map(reach).max().unwrap_or(0).max(spans_at)
+fn adopt_header(media: &Media, entry: &Entry) {
+    if media.holds(entry.span.at(), HEADER_LEN) {
+        media.adopt(entry.span.at(), HEADER_LEN);
+    }
 }
 
 impl Inner {
-    fn new(media: Media, superblock: Superblock, words: Words, slots: Vec<Slot>) -> Inner {
+    fn new(media: Media, superblock: Superblock, words: Words, table: Table) -> Inner {
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
         let space = Space::new(media.clone(), SpaceLayout { bitmap_at, used_at, bitmap_len });
         space.suspect(words.suspect.clone());
@@ -122,7 +143,7 @@ impl Inner {
             current: RwLock::new(superblock),
             space,
             gate: RwLock::new(()),
-            table: Mutex::new(Table::new(slots)),
+            table: Mutex::new(table),
             generation: words.opened,
             created: AtomicU64::new(0),
             words: Mutex::new(words),
@@ -131,55 +152,85 @@ impl Inner {
         }
     }
 
-    /// Steps 4 and 5 for a process that died in its turn, while others go on. The caller has the turn after it.
+    /// Steps 4 to 6 for a process that died in its turn, while others go on. The caller has the turn after it.
     pub(crate) fn inherit(&self) -> Result<()> {
-        let superblock = self.superblock();
-        let slots = catalogue::read(&self.media, &superblock);
-        adopt(&self.media, &superblock, &slots); // STORE-8
-        self.table.lock().slots = slots;
-        let mut recovery = Recovery::default();
-        self.settle_slots(&mut recovery);
-        self.settle_growths(&mut recovery);
+        let slots = self.refresh_table(true)?;
+        adopt(&self.media, &self.superblock(), &slots); // STORE-8
+        self.settle(slots, &mut Recovery::default())?;
         Ok(self.media.barrier()?)
     }
 
-    /// Step 4.
-    fn settle_slots(&self, recovery: &mut Recovery) {
+    /// Forgets what this process remembers of names and records, which others have changed, and reads again what opening
+    /// reads. Returns the records of the table.
+    pub(crate) fn refresh_table(&self, adopting: bool) -> Result<Vec<(u64, Slot)>> {
+        let (superblock, _) = superblock::choose(&self.media)?;
+        *self.current.write() = superblock;
+        let slots = catalogue::read_all(&self.media, &superblock, catalogue::places(&superblock));
         let mut table = self.table.lock();
-        for index in 0..table.slots.len() {
-            match &table.slots[index] {
-                Slot::Creating(entry) => recovery.creations.push(entry.name.clone()),
-                Slot::Removing(entry) => recovery.removals.push(entry.name.clone()),
-                Slot::Free | Slot::Live(_) | Slot::Damaged(_) => continue,
-            }
-            self.release_slot(&mut table, index);
-        }
+        let adopting = adopting || !self.recovery.clean || table.trie.as_ref().is_some_and(Trie::is_adopting);
+        let trie = find_trie(&self.media, &superblock, &slots, adopting)?;
+        table.refresh(Table::new(&superblock, &slots, trie));
+        Ok(slots)
     }
 
-    /// Step 5. A header that is damaged is left alone: opening its object reports it.
-    fn settle_growths(&self, recovery: &mut Recovery) {
-        let table = self.table.lock();
-        for slot in &table.slots {
-            let Slot::Live(entry) = slot else { continue };
-            let Ok(extent) = object::read_header(&self.media, entry) else { continue };
-            if extent.reach == extent.backed {
-                continue;
+    /// Steps 4 to 6. What is damaged is left alone: using it reports it.
+    fn settle(&self, slots: Vec<(u64, Slot)>, recovery: &mut Recovery) -> Result<()> {
+        let mut table = self.table.lock();
+        let table = &mut *table;
+        if let Some(trie) = &mut table.trie {
+            let entry = trie.entry.clone();
+            self.settle_growth(&entry, recovery);
+            trie.settle_doubt()?;
+            let flights = trie.flights();
+            for (slot, at) in flights {
+                table.found_flying(slot, at);
+                let found = catalogue::read(&self.media, &self.superblock(), at);
+                if let Some(entry) = found.entry() {
+                    self.media.adopt(at, size_of::<Record>() as u64);
+                    adopt_header(&self.media, entry);
+                }
+                self.media.fence(); // STORE-8
+                self.settle_slot(table, &found, recovery);
+                table.arrive(at);
             }
-            let flight = extent.backed..extent.reach;
-            self.space.unmark(&flight);
-            self.media.fence(); // the bits before the word that speaks for them (STORE-5)
-            object::set_word(&self.media, entry.span.at() + header::REACH, extent.backed);
-            self.media.fence();
-            self.space.forget(flight);
-            recovery.growths.push(entry.name.clone());
         }
+        for (_, slot) in slots {
+            self.settle_slot(table, &slot, recovery);
+        }
+        Ok(())
+    }
+
+    fn settle_slot(&self, table: &mut Table, slot: &Slot, recovery: &mut Recovery) {
+        let (entry, list) = match slot {
+            Slot::Creating(entry) => (entry, &mut recovery.creations),
+            Slot::Removing(entry) => (entry, &mut recovery.removals),
+            Slot::Live(entry) => return self.settle_growth(entry, recovery),
+            Slot::Free | Slot::Damaged(_) => return,
+        };
+        list.push(entry.name.clone());
+        let _ = self.release_record(table, entry); // a damaged name space is for `check` to report
+    }
+
+    /// Takes a growth back that was in flight.
+    fn settle_growth(&self, entry: &Entry, recovery: &mut Recovery) {
+        let Ok(extent) = object::read_header(&self.media, entry) else { return };
+        if extent.reach == extent.backed {
+            return;
+        }
+        let flight = extent.backed..extent.reach;
+        self.space.unmark(&flight);
+        self.media.fence(); // the bits before the word that speaks for them (STORE-5)
+        object::set_word(&self.media, entry.span.at() + header::REACH, extent.backed);
+        self.media.fence();
+        self.space.forget(flight);
+        recovery.growths.push(entry.name.clone());
     }
 
     /// The extent of a live object, as an error that says where it is damaged.
     pub(crate) fn extent(&self, entry: &catalogue::Entry) -> Result<object::Extent> {
         let truncated = |needed| Error::Truncated { path: self.media.path().into(), len: self.media.len(), needed };
-        if !self.media.holds(entry.span.at(), CLUSTER) {
-            return Err(truncated(entry.span.at() + CLUSTER));
+        if !self.media.holds(entry.span.at(), PRIME_LEN) {
+            return Err(truncated(entry.span.at() + PRIME_LEN));
         }
         let extent = object::read_header(&self.media, entry).map_err(|(at, detail)| Error::Damaged {
             path: self.media.path().into(),
@@ -187,8 +238,8 @@ impl Inner {
             at,
             detail: format!("`{}`: {detail}", entry.name),
         })?;
-        if extent.backed > self.media.len() {
-            return Err(truncated(extent.backed));
+        if extent.needed(entry) > self.media.len() {
+            return Err(truncated(extent.needed(entry)));
         }
         Ok(extent)
     }

@@ -14,8 +14,9 @@
 
 use crate::layout::{self, shared};
 use crate::recover;
+use crate::store::Inner;
 use crate::turn::{News, Turn, Turnstile};
-use crate::{Error, Object, Result, Store, catalogue, identity};
+use crate::{Error, Object, Result, Store, identity};
 use everbyte_media::{Media, Opening, Options, TOKEN_MAX, User};
 use std::path::Path;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ impl Store {
             }
             let names = self.media().load(shared::NAMES);
             if shared.names.swap(names, Ordering::Relaxed) != names || turn.news() == News::HalfDone {
-                self.refresh_names();
+                self.inner.refresh_table(false)?;
             }
             turn.caught_up();
         }
@@ -127,12 +128,6 @@ impl Store {
             shared.names.store(names, Ordering::Relaxed);
         }
         Ok(turn)
-    }
-
-    /// Others have made or removed objects.
-    fn refresh_names(&self) {
-        let mut table = self.inner.table.lock();
-        table.slots = catalogue::read(self.media(), &self.inner.superblock());
     }
 
     /// Opens an object that other processes may have open, too. Its engine has to use [`Object::turn`].
@@ -160,16 +155,6 @@ impl Store {
         }
     }
 
-    /// The number of the next object that is made in this opening, by any process. The caller has the turn.
-    pub(crate) fn next_created(&self) -> u64 {
-        if !self.is_shared() {
-            return self.inner.created.fetch_add(1, Ordering::Relaxed);
-        }
-        let next = self.media().load(shared::CREATED);
-        self.media().store(shared::CREATED, next + 1);
-        next
-    }
-
     /// Leaves a shared store; the last to leave closes it (SHARE-2).
     pub(crate) fn leave(&self, shared: &Shared) -> Result<()> {
         shared.user.leave(|alone| {
@@ -181,6 +166,20 @@ impl Store {
             let _turn = self.turn()?;
             self.close_alone()
         })
+    }
+}
+
+impl Inner {
+    /// A number for an object: openings above; below, creations in this opening, by any process. The caller has the turn.
+    pub(crate) fn next_id(&self) -> u64 {
+        let next = if self.shared.get().is_some() {
+            let next = self.media.load(shared::CREATED);
+            self.media.store(shared::CREATED, next + 1);
+            next
+        } else {
+            self.created.fetch_add(1, Ordering::Relaxed)
+        };
+        self.generation << 24 | next
     }
 }
 

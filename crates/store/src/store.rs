@@ -1,16 +1,16 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
-use crate::catalogue::{self, Slot};
+use crate::catalogue::Entry;
 use crate::identity::{self, Held};
 use crate::layout::{FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
 use crate::shared::Shared;
 use crate::superblock::{self, Copy, Words};
+use crate::table::Table;
 use crate::{Engine, Error, Object, Origin, Recovery, Result, object};
 use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -73,24 +73,6 @@ pub(crate) struct Inner {
     pub shared: OnceLock<Shared>,
 }
 
-/// The object table as this process knows it; one process at a time has the store open.
-pub(crate) struct Table {
-    pub slots: Vec<Slot>,
-    /// Objects that are open, by slot.
-    pub open: HashMap<usize, Weak<object::Inner>>,
-}
-
-impl Table {
-    pub(crate) fn new(slots: Vec<Slot>) -> Table {
-        Table { slots, open: HashMap::new() }
-    }
-
-    /// The slot of the live object of this name.
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| matches!(slot, Slot::Live(entry) if entry.name == name))
-    }
-}
-
 /// What a store is; see [`Store::info`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -116,7 +98,7 @@ pub struct Info {
     pub waiting: u64,
     /// Objects.
     pub objects: u64,
-    /// Objects it can hold.
+    /// Objects it can hold at most: each takes addresses for a cluster, or more.
     pub slots: u64,
     /// How often it was opened.
     pub opened: u64,
@@ -232,9 +214,8 @@ impl Store {
     pub fn info(&self) -> Info {
         let inner = &*self.inner;
         let _turn = self.turn(); // without it this is what was known last
-        let table = inner.table.lock();
-        let live = || table.slots.iter().filter(|slot| matches!(slot, Slot::Live(_))).filter_map(Slot::entry);
-        let backed = live().map(|entry| {
+        let live = inner.list(&mut inner.table.lock(), "").unwrap_or_default();
+        let backed = live.iter().map(|entry| {
             let end = object::read_header(&inner.media, entry).map_or(entry.span.at(), |extent| extent.backed);
             let runs = inner.space.bitmap().runs(&inner.media, entry.span.at()..end, true);
             runs.iter().map(|run| run.end - run.start).sum::<u64>()
@@ -250,8 +231,8 @@ impl Store {
             log_room: inner.media.log_room(),
             backed: backed.sum(),
             waiting: inner.space.waiting(),
-            objects: live().count() as u64,
-            slots: inner.superblock().table_slots,
+            objects: live.len() as u64,
+            slots: (inner.superblock().max - inner.superblock().spans_at) / CLUSTER,
             opened: inner.generation,
             binding: inner.media.binding(),
         }
@@ -270,20 +251,20 @@ impl Store {
         let inner = &*self.inner;
         let _turn = self.turn()?;
         let mut table = inner.table.lock();
-        let index = table.find(name).ok_or_else(|| Error::NotFound { name: name.into() })?;
-        if let Some(open) = table.open.get(&index).and_then(Weak::upgrade) {
+        let entry = inner.live(&mut table, name)?;
+        if let Some(open) = table.open.get(&entry.at).and_then(Weak::upgrade) {
             return Ok(Object { inner: open });
         }
-        let Slot::Live(entry) = &table.slots[index] else { unreachable!("`find` finds live records") };
-        let extent = inner.extent(entry)?;
+        let extent = inner.extent(&entry)?;
         self.attach_object(entry.id, name, alone)?;
         if !inner.recovery.clean {
             // Its engine builds on which clusters are backed (STORE-8).
             inner.space.adopt(&(entry.span.at()..extent.backed));
             inner.media.fence();
         }
-        let object = Object::new(self.clone(), entry.clone(), extent.backed);
-        table.open.insert(index, Arc::downgrade(&object.inner));
+        let at = entry.at;
+        let object = Object::new(self.clone(), entry, extent.backed);
+        table.open.insert(at, Arc::downgrade(&object.inner));
         Ok(object)
     }
 
@@ -292,24 +273,50 @@ impl Store {
     /// # Errors
     /// [`Error::Damaged`] if a record is damaged: the list would not be whole.
     pub fn objects(&self) -> Result<Vec<ObjectInfo>> {
+        self.objects_below("")
+    }
+
+    /// The objects whose names begin with `prefix`, ordered by name.
+    ///
+    /// # Errors
+    /// As [`Store::objects`].
+    pub fn objects_below(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
         let inner = &*self.inner;
         let _turn = self.turn()?;
-        let table = inner.table.lock();
-        inner.refuse_if_damaged(&table)?;
-        let live = table.slots.iter().filter(|slot| matches!(slot, Slot::Live(_))).filter_map(Slot::entry);
-        let mut all: Vec<ObjectInfo> = live
-            .map(|entry| ObjectInfo {
-                name: entry.name.clone(),
-                id: entry.id,
-                engine: entry.engine,
-                fingerprint: entry.fingerprint,
-                span: entry.span.range(),
-                backed: object::read_header(&inner.media, entry).ok().map(|extent| extent.backed),
-                origin: entry.origin,
-            })
-            .collect();
-        all.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(all)
+        let live = inner.list(&mut inner.table.lock(), prefix)?;
+        let info = |entry: Entry| ObjectInfo {
+            id: entry.id,
+            engine: entry.engine,
+            fingerprint: entry.fingerprint,
+            span: entry.span.range(),
+            backed: object::read_header(&inner.media, &entry).ok().map(|extent| extent.backed),
+            origin: entry.origin,
+            name: entry.name,
+        };
+        Ok(live.into_iter().map(info).collect())
+    }
+
+    /// The names that begin with `prefix`, in order. Looks at no object.
+    ///
+    /// # Errors
+    /// As [`Store::objects`].
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let _turn = self.turn()?;
+        let live = self.inner.list(&mut self.inner.table.lock(), prefix)?;
+        Ok(live.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Begins the trie of names now, rather than when the table of 256 records is full. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]: the table goes on as before.
+    pub fn index_names(&self) -> Result<()> {
+        let _turn = self.renaming()?;
+        let mut table = self.inner.table.lock();
+        match table.trie {
+            Some(_) => Ok(()),
+            None => self.inner.begin_names(&mut table),
+        }
     }
 
     /// Raises the declared maximum, within what the media was mapped for and the bitmaps speak for; new objects may
@@ -410,9 +417,33 @@ impl Store {
         &self.inner.space
     }
 
+    /// Notes on media that an object grows, so that opening finds it; until the guard is dropped.
+    pub(crate) fn depart(&self, record: u64) -> Option<Flight<'_>> {
+        let superblock = self.inner.superblock();
+        loop {
+            let noted = self.inner.table.lock().depart(&superblock, record);
+            match noted {
+                Ok(noted) => return noted.then_some(Flight { store: &self.inner, record }),
+                Err(_) => std::thread::yield_now(), // those that grow are done soon
+            }
+        }
+    }
+
     /// Held from asking for room until the bits are set, against [`Store::trim`].
     pub(crate) fn backing_gate(&self) -> RwLockReadGuard<'_, ()> {
         self.inner.gate.read()
+    }
+}
+
+/// A record in flight; see [`Store::depart`].
+pub(crate) struct Flight<'s> {
+    store: &'s Inner,
+    record: u64,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.store.table.lock().arrive(self.record);
     }
 }
 
@@ -420,20 +451,6 @@ impl Inner {
     /// The superblock in use.
     pub(crate) fn superblock(&self) -> Superblock {
         *self.current.read()
-    }
-
-    /// While a record is damaged its span and its name are unknown.
-    pub(crate) fn refuse_if_damaged(&self, table: &Table) -> Result<()> {
-        let damaged = table.slots.iter().enumerate().find_map(|(index, slot)| match slot {
-            Slot::Damaged(detail) => Some(Error::Damaged {
-                path: self.media.path().into(),
-                what: "a record of the object table",
-                at: catalogue::record_at(&self.superblock(), index),
-                detail: detail.clone(),
-            }),
-            _ => None,
-        });
-        damaged.map_or(Ok(()), Err)
     }
 }
 

@@ -7,7 +7,7 @@
 //!   STORE-1  The two copies are never in flight together.
 //!   STORE-2  Nothing is changed before a whole copy was found and its positions were checked against the media.
 
-use crate::layout::{FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
+use crate::layout::{FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
 use crate::{Error, Result};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, seal, unseal};
@@ -86,8 +86,9 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
     if superblock.format > FORMAT {
         return Err(Error::NewerFormat { path, found: superblock.format.into(), known: FORMAT.into() });
     }
-    if superblock.features != 0 {
-        return Err(Error::NewerFormat { path, found: superblock.features, known: FORMAT.into() });
+    let unknown = superblock.features & !FEATURES;
+    if unknown != 0 {
+        return Err(Error::NewerFormat { path, found: unknown, known: FORMAT.into() });
     }
     let damaged =
         |detail: String| Err(Error::Damaged { path: path.clone(), what: "the superblock", at: SUPERBLOCKS[0], detail });

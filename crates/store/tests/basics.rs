@@ -102,7 +102,7 @@ fn a_failed_or_panicking_init_leaves_nothing() {
 }
 
 #[test]
-fn a_full_span_and_a_full_table_say_so_and_change_nothing() {
+fn a_full_span_says_so_and_changes_nothing() {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let small = store.create_object("small", object(Engine::None, 2 * CLUSTER), |_| Ok::<(), Error>(())).unwrap();
@@ -111,13 +111,21 @@ fn a_full_span_and_a_full_table_say_so_and_change_nothing() {
     small.grow(1).unwrap();
     assert!(matches!(small.grow(1), Err(Error::SpanFull { left: 0, .. })));
     assert_eq!(small.grow(0).unwrap(), small.backed()..small.backed());
-    for index in 1..256 {
-        store.create_object(&format!("{index}"), object(Engine::None, CLUSTER), |_| Ok::<(), Error>(())).unwrap();
+}
+
+/// A store too small for a trie holds what its table has room for, but for the record that a trie would take.
+#[test]
+fn a_full_table_without_room_for_a_trie_says_so_and_changes_nothing() {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let make = |name: &str, span: u64| store.create_object(name, object(Engine::None, span), |_| Ok::<(), Error>(()));
+    for bits in (16..=25).rev() {
+        while make(&format!("filler {bits} {}", store.info().objects), 1 << bits).is_ok() {}
     }
-    let more = store.create_object("more", object(Engine::None, CLUSTER), |_| Ok::<(), Error>(()));
-    assert!(matches!(more, Err(Error::Full { slots: 256 })));
-    assert_eq!(store.objects().unwrap().len(), 256);
-    assert_eq!(store.check(), []);
+    let before = store.names("").unwrap();
+    let error = store.index_names().unwrap_err();
+    assert!(matches!(error, Error::NoSpan { .. }), "{error}");
+    assert_eq!((store.names("").unwrap(), store.check()), (before, vec![]));
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn what_is_not_our_store_is_refused_and_left_alone() {
         (vec![0; MAX as usize], |error| matches!(error, Error::NotAStore { .. } | Error::Unfinished { .. })),
         (vec![0x55; MAX as usize], |error| matches!(error, Error::NotAStore { .. })),
         (with(&|superblock| superblock.format = 2), |error| matches!(error, Error::NewerFormat { found: 2, .. })),
-        (with(&|superblock| superblock.features = 1), |error| matches!(error, Error::NewerFormat { .. })),
+        (with(&|superblock| superblock.features = 1 << 40), |error| matches!(error, Error::NewerFormat { .. })),
         (with(&|superblock| superblock.binding = 1 << 45), |error| matches!(error, Error::Damaged { .. })),
         (with(&|superblock| superblock.max = 2 << 20), |error| matches!(error, Error::Damaged { .. })),
         (with(&|superblock| superblock.cluster = 4096), |error| matches!(error, Error::Damaged { .. })),

@@ -30,3 +30,31 @@ fn the_worked_example_is_what_is_written() {
     let b = media.read_vec(4096, 512);
     assert_eq!(media.read_vec(0, 512), b, "both copies are the same");
 }
+
+#[test]
+fn the_worked_example_of_the_trie_is_what_is_written() {
+    let plan = Plan::new(4 << 20, 0).unwrap();
+    let image = Image::zeroed(plan.spans_at).with_max(4 << 20).then(|media| {
+        let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some(*b"worked example 2") }).unwrap();
+        store.index_names().unwrap();
+        let options = ObjectOptions { span: Some(CLUSTER), ..ObjectOptions::default() };
+        for last in 'a'..='q' {
+            store.create_object(&format!("shop/{last}"), options, |_| Ok::<(), Error>(())).unwrap();
+        }
+        store.close().unwrap();
+    });
+    let media = image.media();
+    let (prime, node) = (0x40000, 0x50100);
+    let parts = [
+        ("head, root and doubt list", prime + 512, 512),
+        ("start of the first cluster's blocks", prime + 4096, 256),
+        ("start of the second cluster's blocks", node - 256, 256),
+        ("node: skip", node, 192),
+        ("node: children for `a` to `d`", node + 192 + 0x61 * 8, 32),
+        ("record 255 of the object table", plan.table_at + 255 * 256, 256),
+    ];
+    assert_page("../../docs/formats/names.md", &dump(&media, &parts));
+    let child = everbyte_store::names::layout::Block::of_word(media.load(node + 192 + 0x61 * 8)).unwrap();
+    let entry = everbyte_store::names::layout::of_entry_word(media.load(child.at)).unwrap();
+    assert_eq!(entry, (plan.table_at, everbyte_store::names::layout::tag(b"shop/a")));
+}

@@ -1,4 +1,4 @@
-//! Names of objects: UTF-8 paths such as `shop/orders`.
+//! Which names there are: UTF-8 paths such as `shop/orders`.
 
 use crate::{Error, Result};
 

@@ -1,0 +1,142 @@
+//! The name space: a hundred thousand names, names that share almost everything, and stores of before it.
+
+use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_sim::{Image, Random, Tracer};
+use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, NAME_MAX, ObjectOptions, Store};
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Where files cost no disk, if there is such a place.
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn create(path: &Path, max: u64) -> Store {
+    let media = Options { backend: BackendChoice::Shm, log_bytes: 1 << 20, ..Options::default() };
+    Store::create(path, &CreateOptions { media, max, ..CreateOptions::default() }).unwrap()
+}
+
+fn make(store: &Store, name: &str) {
+    let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
+    let made = store.create_small_object(name, options, |object| {
+        object.set_root(name.len() as u64);
+        Ok::<(), Error>(())
+    });
+    made.unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// Names of every kind: short and long, prefix-shared, some of them prefixes of others, in several scripts.
+fn names(count: u64) -> BTreeSet<String> {
+    let name = |index: u64| match index % 5 {
+        0 => format!("user/{index:06}"),
+        1 => format!("{}{index:08}", "shared-prefix/".repeat(9)[..NAME_MAX - 9].to_owned() + "/"),
+        2 => format!("κόσμος/{}/{index}", index % 97),
+        3 => format!("{:x}", index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        _ => "deep/".repeat((index % 23) as usize) + &format!("{index}"),
+    };
+    (0..count).map(name).inspect(|name| assert!(name.len() <= NAME_MAX, "{name}")).collect()
+}
+
+#[test]
+fn a_hundred_thousand_names_are_found_and_listed_in_order() {
+    let dir = dir();
+    let path = dir.path().join("a.store");
+    let first = create(&path, 16 << 30);
+    let names = names(100_000);
+    assert!(names.len() == 100_000 && names.iter().any(|name| name.len() == NAME_MAX));
+    let mut order: Vec<&String> = names.iter().collect();
+    Random::new(7).shuffle(&mut order);
+    order.iter().for_each(|name| make(&first, name));
+    drop(first);
+
+    // Another life, which remembers nothing and was not told of a clean end.
+    let store = Store::open(&path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
+    assert!(!store.recovery().clean);
+    assert!(store.names("").unwrap().iter().eq(&names));
+    for prefix in
+        ["user/0001", "κόσμος/9", "κόσμος/96/", "shared-prefix/shared", "deep/deep/deep/", "deep", "x", "user/000100"]
+    {
+        let expected: Vec<&String> = names.iter().filter(|name| name.starts_with(prefix)).collect();
+        assert!(store.names(prefix).unwrap().iter().eq(expected), "{prefix}");
+    }
+    for name in order.iter().take(5000) {
+        assert_eq!(store.object(name).unwrap().root(), name.len() as u64, "{name}");
+        let other = format!("{}!", &name[..name.len() - 1]);
+        assert!(matches!(store.object(&other), Err(Error::NotFound { .. })), "{other}");
+    }
+    let (gone, left) = order.split_at(30_000);
+    gone.iter().for_each(|name| store.remove_object(name).unwrap());
+    let left: BTreeSet<String> = left.iter().map(|name| name.to_string()).collect();
+    assert!(store.names("").unwrap().iter().eq(&left));
+    assert_eq!(store.check(), []);
+    assert_eq!(store.info().objects, 70_000);
+}
+
+/// The trie goes as it came: when the last name is gone, so is everything but a node or two.
+#[test]
+fn what_is_removed_gives_its_blocks_back() {
+    let dir = dir();
+    let store = create(&dir.path().join("a.store"), 1 << 30);
+    store.index_names().unwrap();
+    let names: Vec<String> = names(600).into_iter().collect();
+    let mut len = None;
+    for round in 0..3 {
+        names.iter().for_each(|name| make(&store, name));
+        assert_eq!(store.check(), [], "round {round}");
+        // The last cluster of the file is an object's, and blocks of the trie lie below.
+        assert_eq!(*len.get_or_insert(store.info().len), store.info().len, "more than in the first round");
+        names.iter().for_each(|name| store.remove_object(name).unwrap());
+        assert_eq!(store.names("").unwrap(), Vec::<String>::new());
+        assert_eq!(store.check(), [], "round {round}");
+    }
+}
+
+/// HP10: one page for an object that may never need more; a cluster's zeros behind it once it grows.
+#[test]
+fn a_small_object_takes_a_page_until_it_grows() {
+    let dir = dir();
+    let path = dir.path().join("a.store");
+    let store = create(&path, 1 << 30);
+    let room = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    (0..10).for_each(|index| make(&store, &format!("warm/{index}")));
+    let before = room();
+    (0..100).for_each(|index| make(&store, &format!("small/{index}")));
+    assert!((100 * 4096..101 * 4096).contains(&(room() - before)), "{} bytes", room() - before);
+    let span = ObjectOptions { span: Some(4 * CLUSTER), ..ObjectOptions::default() };
+    let made = store.create_small_object("grows", span, |_| Ok::<(), Error>(())).unwrap();
+    assert!(made.is_small());
+    let grown = made.grow(1).unwrap();
+    assert!(!made.is_small() && grown.start == made.prime() + CLUSTER);
+    let behind = store.media().read_vec(made.prime() + 4096, 2 * CLUSTER as usize - 4096);
+    assert!(behind.iter().all(|&byte| byte == 0));
+    // What had other bytes is handed out as zeros.
+    store.media().write(grown.start - 8, b"old byte");
+    drop(made);
+    store.remove_object("grows").unwrap();
+    let made = store.create_small_object("again", span, |_| Ok::<(), Error>(())).unwrap();
+    made.grow(1).unwrap();
+    assert_eq!(store.media().read_vec(made.prime() + CLUSTER - 8, 8), [0; 8]);
+    drop(made);
+    assert_eq!(store.check(), []);
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open(&path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
+    assert!(store.object("small/99").unwrap().is_small() && !store.object("again").unwrap().is_small());
+}
+
+/// However many names there are, opening stores the same, and reads nothing of the trie but its head.
+#[test]
+fn opening_looks_at_no_name() {
+    let opened = |count: u64| {
+        let prepare = |media: Media| {
+            let store = Store::format(media, &FormatOptions::default()).unwrap();
+            store.index_names().unwrap();
+            names(count).iter().for_each(|name| make(&store, name));
+            store.close().unwrap();
+        };
+        let image = Image::zeroed(128 << 10).with_max(64 << 20);
+        Tracer::new(&image).run_after(prepare, |media, ()| drop(Store::attach(media).unwrap()))
+    };
+    assert_eq!(opened(260), opened(600));
+}
