@@ -19,7 +19,15 @@
  * survives the process and a power cut. Everything stored and never flushed may be lost, at a clean end too.
  *
  * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed.
- * THREADS: any; a transaction belongs to the thread that began it. After fork the child must not use the store.
+ * THREADS: any; a transaction belongs to the thread that began it.
+ *
+ * Sharing. On pmem and shm several processes may have the store open, and map one object, which lies at the same addresses in
+ * all: what one stores the others see at once, as they do when the object grows. A transaction, and each call that allocates
+ * or frees, has the object alone until it ends: other processes, and other threads, wait. So take two objects in the same
+ * order everywhere. When a process dies, however it dies, its transaction is rolled back, or finished if it had committed, by
+ * whoever takes the object next. What is read and stored outside of transactions is guarded by heapo_lock. A child of fork
+ * inherits nothing: its calls fail with EPERM, its pointers lead nowhere, and its end unmaps nothing here; let it exec, or
+ * fork before the store is opened. On other backends a process has the store alone.
  *
  * After Hwang, Jung, Won: "HEAPO: Heap-Based Persistent Object Store", ACM Transactions on Storage 11(1), 2014. */
 #ifndef EVERBYTE_HEAPO_H
@@ -36,7 +44,7 @@ const char *everbyte_error(void);
 
 /* Opens the store at `path`, or makes it; NULL: the one said above. Other calls do so by themselves. A process uses one
  * store, until it ends.
- * Fails with EBUSY if another process has it open, ENOTSUP if it is not bound to an address (`everbyte create --bound`
+ * Fails with EBUSY if another process has it alone, ENOTSUP if it is not bound to an address (`everbyte create --bound`
  * makes one that is), EADDRINUSE if this process has something at that address, EUCLEAN if it is damaged. */
 int heapo_open(const char *path);
 
@@ -49,15 +57,15 @@ int heapo_create(const char *name);
  * Fails with ENOENT, EPERM if it is not an object of this kind, EUCLEAN if it is damaged. */
 int heapo_map(const char *name);
 
-/* Unmaps an object. Pointers into it must not be used until it is mapped again.
- * Fails with ENOENT if it is not mapped, EBUSY while a transaction on it runs. */
+/* Unmaps an object. Pointers into it must not be used until it is mapped again. Other processes keep it.
+ * Fails with ENOENT if it is not mapped, EBUSY while a transaction on it runs or it is locked. */
 int heapo_unmap(const char *name);
 
 /* 1 if this process has the object mapped, else 0. */
 int heapo_is_mapped(const char *name);
 
 /* Deletes an object with everything in it. Settled on return.
- * Fails with ENOENT, EBUSY while a transaction on it runs. */
+ * Fails with ENOENT, EBUSY while a transaction on it runs, it is locked, or another process has it mapped. */
 int heapo_delete(const char *name);
 
 /* Calls `each` with the names of all objects that begin with `prefix` (NULL: all), in order, until it returns 0. */
@@ -102,6 +110,22 @@ int heapo_tx_end(const char *name);
 
 /* Ends the innermost transaction; the outermost is rolled back: by this call, or by its own heapo_tx_end. */
 int heapo_tx_abort(const char *name);
+
+/* Waits until this thread has the object alone among all that share it, and gives it to the next. May be nested, and a
+ * transaction may run inside. It guards what programs read and store by themselves; nothing is flushed or rolled back for it.
+ * unlock fails with EPERM if this thread has not locked it. */
+int heapo_lock(const char *name);
+int heapo_unlock(const char *name);
+
+/* Lets an object grow by at least `size` bytes, in clusters of 64 KiB, so that so many are allocated later without asking
+ * the file system. It grows by itself when it is full. Seen by all who share it.
+ * Fails with ENOSPC, ENOMEM for more than an object can hold. */
+int heapo_expand(const char *name, size_t size);
+
+/* Gives the clusters that lie wholly in `start .. start + size` back to the file system; NULL for `start`: all that hold no
+ * chunk. Much that is free is given back without this. Seen by all who share the object; it grows again when it needs to.
+ * Fails with EBUSY, and nothing has changed, if a chunk lies in one of them, or what the object itself needs. */
+int heapo_shrink(const char *name, const void *start, size_t size);
 
 /* For programs that order their stores themselves. Flush starts carrying bytes to media, fence orders what this thread
  * flushed before whatever it stores later, persist flushes and settles. */

@@ -66,11 +66,13 @@ impl From<store::Error> for Fault {
             Error::Exists { .. } | Error::Occupied { .. } => libc::EEXIST,
             Error::NotFound { .. } => libc::ENOENT,
             Error::BadName { .. } | Error::BadOption { .. } | Error::BadRange { .. } => libc::EINVAL,
-            Error::Open { .. } | Error::Claimed { .. } | Error::SameIdentity { .. } => libc::EBUSY,
+            Error::Open { .. } | Error::Claimed { .. } | Error::Attached { .. } | Error::SameIdentity { .. } => {
+                libc::EBUSY
+            }
             Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
                 libc::ENOSPC
             }
-            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } => libc::EPERM,
+            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::OutOfTurn { .. } => libc::EPERM,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::NotAStore { .. } | Error::Unfinished { .. } | Error::NotEmpty { .. } => libc::EMEDIUMTYPE,
             Error::Damaged { .. } | Error::Truncated { .. } => libc::EUCLEAN,
@@ -107,6 +109,7 @@ impl From<everbyte_heap::Error> for Fault {
             Error::Media(error) => return Fault::from(error),
             Error::NotABlock { .. } | Error::NotAllocated { .. } | Error::BeingFreed { .. } => libc::EINVAL,
             Error::BadDestination { .. } => libc::EINVAL,
+            Error::NotFree { .. } => libc::EBUSY,
             Error::TooLarge { .. } => libc::ENOMEM,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::NoHeap { .. } => libc::EPERM,

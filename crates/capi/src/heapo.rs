@@ -4,9 +4,11 @@
 //! pointers are only compared with where objects lie, unless the header says that they are read or written.
 
 use crate::fault::{Fault, Result, answer};
+use crate::held;
 use crate::process::{Mapped, Process};
 use crate::running::{self, End};
-use everbyte_store::NAME_MAX;
+use everbyte_heap::Heap;
+use everbyte_store::{NAME_MAX, Turn};
 use everbyte_tx::Tx;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +43,17 @@ unsafe fn object(object: *const c_char) -> Result<Arc<Mapped>> {
 
 /// Runs `body` in this thread's transaction on `object`, or in one of its own, which is ordered on return.
 fn transact<T>(object: &Arc<Mapped>, body: impl Fn(&Tx<'_>) -> Result<T>) -> Result<T> {
-    running::within(object, &body).unwrap_or_else(|| Ok(object.undo.run_ordered(body)?.value))
+    running::within(object, &body).unwrap_or_else(|| {
+        let _turn = object.undo.enter()?;
+        Ok(object.undo.run_ordered(body)?.value)
+    })
+}
+
+/// Changes the size of a heap.
+fn resize(object: &Arc<Mapped>, change: impl FnOnce(&Heap) -> everbyte_heap::Result<()>) -> Result<()> {
+    let turn = object.undo.enter()?;
+    turn.iter().for_each(Turn::changed);
+    Ok(change(object.undo.heap())?)
 }
 
 fn pointer(address: usize) -> *mut c_void {
@@ -154,6 +166,7 @@ fn set_prime_node(object: &Arc<Mapped>, node: usize) -> Result<()> {
     if let Some(noted) = running::within(object, |tx| Ok(tx.store(root_at, node as u64)?)) {
         return noted;
     }
+    let _turn = object.undo.enter()?;
     media.fence(); // what the caller has flushed is there before a root leads to it
     object.undo.heap().object().set_root(node as u64);
     Ok(media.barrier()?)
@@ -265,6 +278,45 @@ pub unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
 pub unsafe extern "C" fn heapo_tx_abort(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { self::object(object) }.and_then(|object| running::end(&object, End::Abort)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_lock(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { self::object(object) }.and_then(held::lock))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_unlock(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { self::object(object) }.and_then(|object| held::unlock(&object)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_expand(object: *const c_char, size: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { self::object(object) }.and_then(|object| resize(&object, |heap| heap.expand(size as u64))))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_shrink(object: *const c_char, start: *const c_void, size: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { self::object(object) }.and_then(|object| {
+        if start.is_null() {
+            return resize(&object, Heap::shrink_all);
+        }
+        let at = object.offset(start.addr())?;
+        let end = at.checked_add(size as u64).ok_or_else(|| Fault::invalid("more bytes than there are"))?;
+        resize(&object, |heap| heap.shrink(at..end))
+    }))
 }
 
 #[unsafe(no_mangle)]

@@ -14,6 +14,7 @@
 mod fault;
 mod heapo;
 mod heapo_kv;
+mod held;
 mod mnemosyne;
 mod process;
 mod recorded;

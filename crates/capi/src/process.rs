@@ -13,7 +13,7 @@ use crate::mnemosyne;
 use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{Media, Options};
-use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store};
+use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store, Turn};
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -76,15 +76,18 @@ impl Process {
     /// The store of this process, opened now if need be: see [`path_of_store`].
     pub fn get() -> Result<Arc<Process>> {
         if let Some(process) = &*PROCESS.read() {
+            process.store.require_here()?;
             return Ok(Arc::clone(process));
         }
         Process::open(&path_of_store())
     }
 
-    /// Opens a bound store, or makes one; until the process ends. Opening the same one again does nothing.
+    /// Opens a bound store, or makes one; until the process ends. Opening the same one again does nothing. Where processes
+    /// see each other's stores, others may have it open, too.
     pub fn open(path: &Path) -> Result<Arc<Process>> {
         let mut slot = PROCESS.write();
         if let Some(process) = &*slot {
+            process.store.require_here()?;
             if process.path == path {
                 return Ok(Arc::clone(process));
             }
@@ -92,10 +95,14 @@ impl Process {
             return Err(Fault::new(libc::EBUSY, format!("this process has {open} open; a process uses one store")));
         }
         let media = options()?;
-        let store = match (recorded::open(path)?, path.exists()) {
-            (Some(store), _) => store,
-            (None, true) => Store::open(path, &media)?,
-            (None, false) => Store::create(path, &CreateOptions { max: MAX, bound: true, media })?,
+        let store = match recorded::open(path)? {
+            Some(store) => store,
+            None => {
+                if !path.exists() {
+                    make(path, &media)?;
+                }
+                Store::open_shared(path, &media)?
+            }
         };
         let base = store.info().binding.ok_or_else(|| {
             let path = path.display();
@@ -120,6 +127,7 @@ impl Process {
         let object = self
             .store
             .create_object(name, options, |object| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from))?;
+        object.share()?;
         mapped.insert(name.into(), self.mapping(object)?);
         Ok(())
     }
@@ -128,12 +136,13 @@ impl Process {
     pub fn map(&self, name: &str) -> Result<()> {
         let mut mapped = self.mapped.write();
         if !mapped.contains_key(name) {
-            let object = self.store.object(name)?;
-            object.require_engine(Engine::Undo)?;
-            object.require_fingerprint(0)?; // not the pool of a Rust program
-            mapped.insert(name.into(), self.mapping(object)?);
+            mapped.insert(name.into(), self.mapping(self.object(name)?)?);
         }
         Ok(())
+    }
+
+    fn object(&self, name: &str) -> Result<Object> {
+        Ok(self.store.object_shared(name, Engine::Undo, 0)?) // not the pool of a Rust program
     }
 
     fn mapping(&self, object: Object) -> Result<Arc<Mapped>> {
@@ -156,8 +165,12 @@ impl Process {
         if let Some(object) = mapped.get(name) {
             object.require_idle()?;
         }
-        mapped.remove(name);
-        Ok(self.store.remove_object(name)?)
+        let was_mapped = mapped.remove(name).is_some();
+        let removed = self.store.remove_object(name);
+        if removed.is_err() && was_mapped {
+            mapped.insert(name.into(), self.mapping(self.object(name)?)?);
+        }
+        Ok(removed?)
     }
 
     /// The mapped object of this name.
@@ -175,14 +188,23 @@ impl Process {
         Ok(objects.into_iter().map(|object| object.name).filter(|name| name.starts_with(prefix)).collect())
     }
 
-    /// The heap of the mapped object in which `at`, which may be anything, lies. Words that it stores blocks to hold addresses.
-    pub fn heap_at(&self, at: u64) -> Result<Heap> {
-        let mapped = self.mapped.read();
-        let mut heaps = mapped.values().map(|object| object.undo.heap());
-        let heap = heaps.find(|heap| heap.object().span().contains(&at)).map(|heap| heap.based_at(self.base));
-        heap.ok_or_else(|| {
+    /// The heap of the mapped object in which `at`, which may be anything, lies, and the turn to change it. Words that it
+    /// stores blocks to hold addresses.
+    pub fn heap_at(&self, at: u64) -> Result<(Heap, Option<Turn>)> {
+        let here = |object: &&Arc<Mapped>| object.undo.heap().object().span().contains(&at);
+        let object = self.mapped.read().values().find(here).cloned();
+        let object = object.ok_or_else(|| {
             Fault::invalid(format!("{:#x} is not in an object that this process has mapped", self.base + at))
-        })
+        })?;
+        let turn = object.undo.enter()?;
+        turn.iter().for_each(Turn::changed);
+        Ok((object.undo.heap().based_at(self.base), turn))
+    }
+
+    /// Whether so many bytes are there; other processes may have let the store grow.
+    fn holds(&self, at: u64, len: u64) -> bool {
+        let holds = || self.media().holds(at, len);
+        holds() || self.media().refresh().is_ok() && holds()
     }
 
     pub fn store(&self) -> &Store {
@@ -195,7 +217,7 @@ impl Process {
 
     /// The offset of `address..address+len`, which may be anything.
     pub fn offset(&self, address: usize, len: usize) -> Result<u64> {
-        let at = (address as u64).checked_sub(self.base).filter(|&at| self.media().holds(at, len as u64));
+        let at = (address as u64).checked_sub(self.base).filter(|&at| self.holds(at, len as u64));
         at.ok_or_else(|| Fault::invalid(format!("{address:#x} + {len} does not lie in {}", self.path.display())))
     }
 }
@@ -216,6 +238,11 @@ impl Mapped {
         })
     }
 
+    /// Whether this is a child of fork, whose parent has the object.
+    pub fn is_inherited(&self) -> bool {
+        self.undo.heap().object().store().require_here().is_err()
+    }
+
     /// CAPI-2.
     fn require_idle(&self) -> Result<()> {
         match self.running.load(Ordering::Acquire) {
@@ -230,6 +257,22 @@ impl Mapped {
 
 fn not_mapped(name: &str) -> Fault {
     Fault::new(libc::ENOENT, format!("object `{name}` is not mapped in this process; create or map it first"))
+}
+
+/// Makes a bound store, whole under its name or not there: others may be about to open it, or to make it, too.
+fn make(path: &Path, media: &Options) -> Result<()> {
+    let io = |source| Fault::from(everbyte_media::Error::Io { action: "create", path: path.into(), source });
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".new.{}", std::process::id()));
+    let draft = Path::new(&draft);
+    let options = CreateOptions { max: MAX, bound: true, media: media.clone() };
+    let made = Store::create(draft, &options).and_then(|store| store.close()).map_err(Fault::from);
+    let named = made.and_then(|()| match std::fs::hard_link(draft, path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(io(error)),
+        _ => Ok(()), // by us, or by somebody else at the same moment
+    });
+    let _ = std::fs::remove_file(draft); // ours, and under its name by now, or of no use
+    named
 }
 
 /// Closes the store in good order when the process that opened it ends. Not if a transaction runs: opening then rolls it back.

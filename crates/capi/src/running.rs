@@ -4,6 +4,7 @@
 
 use crate::fault::{Fault, Result};
 use crate::process::Mapped;
+use everbyte_store::Turn;
 use everbyte_tx::{Started, Tx};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::sync::atomic::Ordering;
 struct Running {
     /// Refers to the engine of `object`, and is dropped before it.
     started: Option<Started<'static>>,
+    /// Others wait that share the object, until the transaction has ended.
+    turn: Option<Turn>,
     object: Arc<Mapped>,
     /// How many have begun and not ended, the outermost included.
     depth: u32,
@@ -22,6 +25,10 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.object.is_inherited() {
+            std::mem::forget((self.started.take(), self.turn.take())); // the parent's
+            return;
+        }
         self.started = None; // rolled back, unless it was taken to be committed
         self.object.running.fetch_sub(1, Ordering::Release);
     }
@@ -38,11 +45,12 @@ pub fn begin(object: Arc<Mapped>) -> Result<()> {
             running.depth += 1;
             return Ok(());
         }
+        let turn = object.undo.enter()?;
         object.running.fetch_add(1, Ordering::AcqRel);
         // SAFETY: `started` borrows the engine that `object` owns. The engine lies behind the `Arc`, which `Running`
         // keeps, so it neither moves nor ends while `started` lives; and `Running` drops `started` first.
         let started = unsafe { std::mem::transmute::<Started<'_>, Started<'static>>(object.undo.start()) };
-        running.push(Running { started: Some(started), object, depth: 1, doomed: false });
+        running.push(Running { started: Some(started), turn, object, depth: 1, doomed: false });
         Ok(())
     })
 }

@@ -34,6 +34,7 @@ mod object_types;
 mod program;
 mod redo;
 mod report;
+mod sharing;
 mod store;
 mod tx;
 
@@ -72,6 +73,7 @@ pub fn cases() -> Vec<Case> {
         heap::CASES,
         tx::CASES,
         redo::CASES,
+        sharing::CASES,
         object::CASES,
         hkv::CASES,
         mnemosyne::CASES,

@@ -273,6 +273,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "hkv-tree-splits",
         "half of a split node takes its place and is not noted: taken back, the parent has lost the other half",
     ),
+    exhibit(
+        "robust-death-unsaid",
+        "media",
+        "tx-shared",
+        "who takes a dead process's lock is not told: what that one left half done stays so",
+    ),
+    exhibit(
+        "turn-change-unsaid",
+        "store",
+        "tx-shared",
+        "a turn ends without a word of its changes: the next user allocates what the last one has",
+    ),
     exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
     exhibit(
         "object-unlogged",

@@ -29,6 +29,11 @@ impl Slots {
     pub(crate) fn new() -> Slots {
         Slots((0..SLOTS).map(|_| CachePadded::new(Mutex::new(0))).collect())
     }
+
+    /// The number of a slot's last use is known from media.
+    pub(crate) fn set_turn(&self, number: u64, turn: u64) {
+        *self.0[number as usize].lock() = turn;
+    }
 }
 
 impl Heap {
@@ -144,7 +149,7 @@ impl Inner {
             // A dead process may have left the slot unflushed, valid or retired: what is done from here on must not
             // survive without it (HEAP-8, HEAP-10).
             self.media.adopt(at, size_of::<Slot>() as u64);
-            *self.slots.0[number as usize].lock() = slot.turn;
+            self.slots.set_turn(number, slot.turn);
             if slot.check == 0 || slot.check != slot.sum() {
                 continue; // nothing, or torn: step 2 never ended (HEAP-8)
             }

@@ -41,6 +41,16 @@ pub enum Error {
         /// The heap's object.
         object: String,
     },
+    /// The cluster cannot be given back.
+    #[error(
+        "the cluster at {at:#x} of object `{object}` is not free: free the blocks in it first; the heap's own stay"
+    )]
+    NotFree {
+        /// Where it starts.
+        at: u64,
+        /// The heap's object.
+        object: String,
+    },
     /// No object is large enough.
     #[error("a block of {size} bytes is larger than the span of object `{object}` ({span} bytes)")]
     TooLarge {

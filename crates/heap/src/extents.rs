@@ -91,6 +91,11 @@ impl Extents {
         self.by_place.iter().rev().filter_map(whole).collect()
     }
 
+    /// Whether all of these pages are free.
+    pub(crate) fn holds(&self, at: u32, count: u32) -> bool {
+        self.by_place.range(..=at).next_back().is_some_and(|(&start, &len)| at + count <= start + len)
+    }
+
     /// Takes exactly these pages. `false`: not all of them are free, and nothing is taken.
     pub(crate) fn take_at(&mut self, at: u32, count: u32) -> bool {
         let Some((&start, &len)) = self.by_place.range(..=at).next_back() else { return false };

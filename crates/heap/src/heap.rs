@@ -56,6 +56,8 @@ pub(crate) struct Inner {
 
 /// Zones by number, loaded when needed.
 pub(crate) struct Zones {
+    /// Raised when all that was loaded is stale; from 1.
+    epoch: AtomicU64,
     direct: Box<[OnceLock<Zone>]>,
     directories: Box<[OnceLock<Directory>]>,
 }
@@ -68,7 +70,7 @@ fn empty<T>(count: u64) -> Box<[OnceLock<T>]> {
 
 impl Zones {
     fn new() -> Zones {
-        Zones { direct: empty(DIRECT), directories: empty(layout::DIRECTORIES) }
+        Zones { epoch: AtomicU64::new(1), direct: empty(DIRECT), directories: empty(layout::DIRECTORIES) }
     }
 
     #[inline(always)]
@@ -81,13 +83,30 @@ impl Zones {
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, zone: u64) -> Option<&Zone> {
-        self.cell(zone).get()
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set(&self, number: u64, zone: Zone) -> &Zone {
-        assert!(self.cell(number).set(zone).is_ok(), "HEAP-5: zone {number} is loaded twice");
-        self.get(number).expect("set just now")
+    /// A zone that has been loaded, or is being loaded.
+    #[inline(always)]
+    pub(crate) fn get(&self, zone: u64) -> Option<&Zone> {
+        self.cell(zone).get().filter(|zone| zone.epoch.load(Ordering::Acquire) == self.epoch())
+    }
+
+    /// A zone that is about to be loaded, for the first time or again.
+    pub(crate) fn begin(&self, number: u64, table: impl FnOnce() -> Result<u64>) -> Result<&Zone> {
+        let cell = self.cell(number);
+        if cell.get().is_none() {
+            assert!(cell.set(Zone::new(table()?)).is_ok(), "HEAP-5: zone {number} is loaded twice");
+        }
+        let zone = cell.get().expect("made just now");
+        zone.begin(self.epoch());
+        Ok(zone)
+    }
+
+    /// Everything loaded is stale. Nobody uses the heap meanwhile.
+    pub(crate) fn forget(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -107,6 +126,17 @@ impl Heap {
     /// # Errors
     /// [`Error::NoHeap`], [`Error::NewerFormat`], [`Error::Damaged`].
     pub fn open(object: Object) -> Result<Heap> {
+        let heap = Heap::join(object)?;
+        heap.inner.recover()?;
+        Ok(heap)
+    }
+
+    /// [`Heap::open`] that recovers nothing: of a heap that other processes use. [`Heap::refresh`] or [`Heap::inherit`] is to
+    /// come before anything is changed.
+    ///
+    /// # Errors
+    /// As [`Heap::open`].
+    pub fn join(object: Object) -> Result<Heap> {
         let plan = format::read(&object)?;
         let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
         let shards = (2 * threads).next_power_of_two().min(64);
@@ -121,9 +151,7 @@ impl Heap {
             slots: Slots::new(),
             object,
         };
-        let heap = Heap { inner: Arc::new(inner), base: 0 };
-        heap.inner.recover()?;
-        Ok(heap)
+        Ok(Heap { inner: Arc::new(inner), base: 0 })
     }
 
     /// The smallest span that a copy of this heap can do with, for `Store::create_copy`.
@@ -267,7 +295,7 @@ impl Inner {
     #[inline]
     pub(crate) fn zone(&self, number: u64) -> Result<&Zone> {
         match self.zones.get(number) {
-            Some(zone) if zone.ready.load(Ordering::Acquire) => Ok(zone),
+            Some(zone) if zone.ready.load(Ordering::Acquire) == self.zones.epoch() => Ok(zone),
             // Not there, or another thread is loading it: that one holds the pool's lock until it is whole.
             _ => self.load_zone(number, &mut self.pool.lock()),
         }

@@ -35,7 +35,9 @@ pub mod layout;
 mod op;
 mod ops;
 mod pool;
+mod refresh;
 mod release;
+mod resize;
 mod shard;
 mod zone;
 

@@ -190,20 +190,22 @@ impl Inner {
         if let Some(zone) = self.zones.get(number) {
             return Ok(zone);
         }
-        let zone = Zone::new(self.table_of(number, self.end())?);
-        let zone = self.zones.set(number, zone);
+        let zone = self.zones.begin(number, || self.table_of(number, self.end()))?;
         let first = number * ZONE_CLUSTERS;
         for cluster in first..(first + ZONE_CLUSTERS).min(self.end()) {
             self.load_cluster(cluster, pool);
         }
-        if !self.object.store().recovery().clean {
+        let store = self.object.store();
+        if !store.recovery().clean || store.is_shared() {
             // Not left to the fence that orders a log entry: the entry may survive before it, without the kind that
             // its operation is validated against (HEAP-10).
             self.media.fence();
+        }
+        if !store.recovery().clean && self.zones.epoch() == 1 {
             // Nobody remembers which released clusters are holes in the file already.
             self.object.forget(self.at(first)..self.at((first + ZONE_CLUSTERS).min(self.end())));
         }
-        zone.ready.store(true, Ordering::Release);
+        zone.ready.store(self.zones.epoch(), Ordering::Release);
         Ok(zone)
     }
 
@@ -268,6 +270,15 @@ impl Inner {
             each(cluster as u32 * 16 + first, count);
             free &= !(((1 << count) - 1) << first);
         }
+    }
+
+    /// Takes over clusters of at least so many bytes.
+    pub(crate) fn expand(&self, bytes: u64) -> Result<()> {
+        let room = self.end_max() * CLUSTER;
+        if bytes > room {
+            return Err(Error::TooLarge { size: bytes, object: self.name(), span: room });
+        }
+        self.take_over(&mut self.pool.lock(), bytes.div_ceil(CLUSTER))
     }
 
     /// Takes over enough clusters for `pages` adjacent pages, and some more while the object is large.

@@ -76,6 +76,16 @@ impl Shard {
     pub(crate) fn new() -> Shard {
         Shard { current: [NONE; COUNT], lists: Lists::new() }
     }
+
+    /// The run of a class that it allocates from.
+    pub(crate) fn current(&self, class: usize) -> Option<u64> {
+        (self.current[class] != NONE).then_some(u64::from(self.current[class]))
+    }
+
+    /// It allocates from that run no more.
+    pub(crate) fn drop_current(&mut self, class: usize) {
+        self.current[class] = NONE;
+    }
 }
 
 thread_local! {
@@ -297,7 +307,7 @@ impl Inner {
     }
 
     /// An empty run becomes free pages. Its record stays as it is until the pages are used (HEAP-1).
-    fn retire_run(&self, pool: &mut Pool, cluster: u64) {
+    pub(crate) fn retire_run(&self, pool: &mut Pool, cluster: u64) {
         let twin = self.cluster(cluster);
         twin.begin_pages(0);
         twin.owner.store(POOL, Ordering::Release);

@@ -2,7 +2,8 @@
 //!
 //! A block is *taken* from its reservation until the lane that freed it is retired; on media it has its bit from the
 //! application of the one operation to that of the other. *Freeing* blocks are taken and have an owner who will clear
-//! them. A zone is loaded when it is first needed, from its table on media.
+//! them. A zone is loaded when it is first needed, from its table on media, and again where other processes have changed
+//! the heap since.
 //!
 //! Invariants
 //!   HEAP-4  A block that has its bit on media is taken. (Kept by `apply`, which takes what a replay finds untaken.)
@@ -15,7 +16,7 @@
 use crate::classes;
 use crate::layout::ZONE_CLUSTERS;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// No cluster.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -63,15 +64,23 @@ pub(crate) struct Cluster {
 pub(crate) struct Zone {
     /// Where its table lies.
     pub table: u64,
-    /// All its clusters have been loaded; pairs with the Acquire in `Inner::zone`.
-    pub ready: AtomicBool,
+    /// The epoch of the heap (see `Zones`) in which its clusters were last loaded, or are being loaded.
+    pub epoch: AtomicU64,
+    /// The epoch in which all of them have been; pairs with the Acquire in `Inner::zone`.
+    pub ready: AtomicU64,
     pub clusters: Box<[Cluster]>,
 }
 
 impl Zone {
     pub(crate) fn new(table: u64) -> Zone {
         let clusters = (0..ZONE_CLUSTERS).map(|_| Cluster::new()).collect();
-        Zone { table, ready: AtomicBool::new(false), clusters }
+        Zone { table, epoch: AtomicU64::new(0), ready: AtomicU64::new(0), clusters }
+    }
+
+    /// Nothing is known of its clusters.
+    pub(crate) fn begin(&self, epoch: u64) {
+        self.clusters.iter().for_each(Cluster::forget);
+        self.epoch.store(epoch, Ordering::Release);
     }
 }
 
@@ -88,6 +97,11 @@ impl Cluster {
             freeing: Default::default(),
             big: OnceLock::new(),
         }
+    }
+
+    fn forget(&self) {
+        self.set_usage(Use::Beyond);
+        self.owner.store(POOL, Ordering::Relaxed);
     }
 
     #[inline(always)]

@@ -265,7 +265,7 @@ impl<'e> Engine<'e> {
     /// In a child: one image, and the crashes inside its recovery. Answers with the number of inner images.
     fn try_here(&self, point: &Point, trial: &Trial, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
         let (result, recovery) = self.stage.with(point, trial, || {
-            let (result, recovery) = self.stage.check(self.check, seen);
+            let (result, recovery) = self.stage.check(self.check, &crate::Seen { died: trial.death, ..seen.clone() });
             let wanted = !trial.death && (!chain.is_empty() || self.explores_recovery(point, trial));
             if (result.is_ok() || !chain.is_empty()) && wanted && self.budget.depth >= 2 && !recovery.words.is_empty() {
                 let recovery = Recording { ops: Vec::new(), ..recovery };

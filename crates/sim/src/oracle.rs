@@ -40,6 +40,7 @@ pub struct Seen {
     pub(crate) begun: usize,
     pub(crate) acked: Arc<Vec<usize>>,
     pub(crate) acked_count: usize,
+    pub(crate) died: bool,
     pub(crate) tape: Tape,
 }
 
@@ -62,6 +63,12 @@ impl Seen {
     /// How many operations had begun.
     pub fn begun_count(&self) -> usize {
         self.begun.max(self.acked[..self.acked_count].iter().map(|op| op + 1).max().unwrap_or(0))
+    }
+
+    /// Whether the process died and memory stayed: others that share it go on without opening it again. Otherwise power has
+    /// failed, and nobody was left.
+    pub fn died(&self) -> bool {
+        self.died
     }
 
     /// Recovery is over: what the check stores from here on (to see whether the thing still works) is not part of

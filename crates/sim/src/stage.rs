@@ -159,6 +159,7 @@ impl Stage {
             begun: point.begun,
             acked: Arc::new(recording.acked()),
             acked_count: point.acked,
+            died: false,
             tape: self.tape.clone(),
         }
     }

@@ -109,6 +109,12 @@ pub enum Error {
         /// Who has the store open, where that is known: ` (pid 12, 34)`, or empty.
         users: String,
     },
+    /// A shared object is changed by somebody who has not waited for the turn.
+    #[error("object `{object}` is shared with other processes: change it in a turn (`Undo::enter`)")]
+    OutOfTurn {
+        /// The object.
+        object: String,
+    },
     /// No object has this name.
     #[error("no object is named `{name}` in this store")]
     NotFound {

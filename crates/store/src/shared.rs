@@ -16,7 +16,7 @@ use crate::layout::{self, shared};
 use crate::recover;
 use crate::store::Inner;
 use crate::turn::{News, Turn, Turnstile};
-use crate::{Error, Object, Result, Store, identity};
+use crate::{Engine, Error, Object, Result, Store, identity};
 use everbyte_media::{Media, Opening, Options, TOKEN_MAX, User};
 use std::path::Path;
 use std::sync::Arc;
@@ -60,9 +60,10 @@ impl Store {
     }
 
     fn share(media: Media, opening: Opening) -> Result<Store> {
-        let store = if opening.is_alone() { Store::attach(media)? } else { recover::join(media)? };
+        let alone = opening.is_alone();
+        let store = if alone { Store::attach(media)? } else { recover::join(media)? };
         let media = store.media().clone();
-        if opening.is_alone() {
+        if alone {
             media.zero(shared::AT, shared::LEN);
         }
         let token = media.load(shared::JOINED) + 1;
@@ -73,6 +74,9 @@ impl Store {
         media.store(shared::JOINED, token);
         let user = Arc::new(opening.enter(token as u32)?);
         let turnstile = Turnstile::new(media, shared::AT, store.generation(), Arc::clone(&user));
+        if alone {
+            turnstile.in_order();
+        }
         let shared = Shared { user, turnstile, names: AtomicU64::new(u64::MAX) };
         assert!(store.inner.shared.set(shared).is_ok(), "a store is shared once");
         Ok(store)
@@ -101,7 +105,6 @@ impl Store {
             self.space().forget_holes(); // somebody may have backed them since
             if turn.news() == News::HalfDone {
                 self.inner.inherit()?;
-                turn.changed();
             }
             let names = self.media().load(shared::NAMES);
             if shared.names.swap(names, Ordering::Relaxed) != names || turn.news() == News::HalfDone {
@@ -130,12 +133,16 @@ impl Store {
         Ok(turn)
     }
 
-    /// Opens an object that other processes may have open, too. Its engine has to use [`Object::turn`].
+    /// Opens an object of this engine and fingerprint that other processes may have open, too. The engine has to use
+    /// [`Object::turn`].
     ///
     /// # Errors
-    /// As [`Store::object`]; [`Error::Attached`] if another process has it alone.
-    pub fn object_shared(&self, name: &str) -> Result<Object> {
+    /// As [`Store::object`], [`Object::require_engine`] and [`Object::require_fingerprint`]; [`Error::Attached`] if another
+    /// process has it alone.
+    pub fn object_shared(&self, name: &str, engine: Engine, fingerprint: u64) -> Result<Object> {
         let object = self.open_object(name, false)?;
+        object.require_engine(engine)?;
+        object.require_fingerprint(fingerprint)?;
         object.share()?;
         Ok(object)
     }
@@ -198,6 +205,18 @@ impl Object {
         let turnstile = || Turnstile::new(self.media().clone(), at, store.generation(), Arc::clone(&shared.user));
         self.inner.turnstile.get_or_init(turnstile);
         Ok(())
+    }
+
+    /// Notes in this thread's turn that the object is about to change; nothing for an object that is not shared.
+    ///
+    /// # Errors
+    /// [`Error::OutOfTurn`].
+    #[inline]
+    pub fn changing_in_turn(&self) -> Result<()> {
+        match self.inner.turnstile.get() {
+            Some(turnstile) if !turnstile.changing() => Err(Error::OutOfTurn { object: self.name().into() }),
+            _ => Ok(()),
+        }
     }
 
     /// The turn on a shared object: until it is dropped nobody else has it, in this process or another. `None`: the object is

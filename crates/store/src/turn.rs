@@ -1,6 +1,8 @@
 //! Turns: one user of a shared store at a time, and one thread of it, goes through a turnstile; inside, it knows whether
 //! anybody else has changed something since it was there last, and whether the one before died inside.
 //!
+//! The first turn of an opening hears that everything may be half done; that is when an object is recovered.
+//!
 //! A turnstile is one line of volatile words, never flushed: a robust lock, the opening that the words are of, and a count
 //! of changes. Words of an earlier opening are nothing; they are made new by who opens or attaches first.
 //!
@@ -27,7 +29,7 @@ pub enum News {
     Nothing,
     /// Others have changed something, in good order.
     Changed,
-    /// The one before died in its turn.
+    /// The one before died in its turn, or nobody had one since the store was opened.
     HalfDone,
 }
 
@@ -75,6 +77,11 @@ impl Turnstile {
         Arc::new(Turnstile { media, at, lock, held: Arc::new(ReentrantMutex::new(held)) })
     }
 
+    /// Nobody needs to put anything right: who opened the store has.
+    pub(crate) fn in_order(&self) {
+        self.media.store(self.at + CHANGES, 1);
+    }
+
     /// Waits for the turn. A thread that has it is told of no news.
     pub(crate) fn enter(self: &Arc<Turnstile>) -> Result<Turn> {
         let held = ReentrantMutex::lock_arc(&self.held);
@@ -82,6 +89,8 @@ impl Turnstile {
         if held.depth.get() == 0 {
             news = match self.lock.acquire()? {
                 Left::HalfDone => News::HalfDone,
+                // Nobody has had a turn in this opening: the last user of an earlier one may have died.
+                Left::InOrder if self.media.load(self.at + CHANGES) == 0 => News::HalfDone,
                 Left::InOrder if self.media.load(self.at + CHANGES) == held.seen.get() => News::Nothing,
                 Left::InOrder => News::Changed,
             };
@@ -90,6 +99,15 @@ impl Turnstile {
         }
         held.depth.set(held.depth.get() + 1);
         Ok(Turn { stile: Arc::clone(self), held, news })
+    }
+
+    /// [`Turn::changed`] for the turn of this thread. `false`: it has none.
+    pub(crate) fn changing(&self) -> bool {
+        let mine = self.held.is_owned_by_current_thread();
+        if mine {
+            self.held.lock().changed.set(true);
+        }
+        mine
     }
 }
 
@@ -102,7 +120,9 @@ impl Turn {
 
     /// What this process remembers is so again.
     pub fn caught_up(&self) {
-        self.held.news.set(News::Nothing);
+        if self.held.news.replace(News::Nothing) == News::HalfDone {
+            self.changed();
+        }
         self.held.seen.set(self.stile.media.load(self.stile.at + CHANGES));
     }
 

@@ -1,7 +1,7 @@
 //! One store, several users. Two of them in this process stand for two processes; how real ones die is shown in `capi`.
 
 use everbyte_media::{BackendChoice, Media, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, News, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, News, ObjectOptions, Store};
 use std::path::Path;
 
 fn small() -> ObjectOptions {
@@ -40,9 +40,9 @@ fn an_object_is_one_users_alone_unless_it_is_shared() {
     let (one, other) = two();
     let alone = create(&one, "a").unwrap();
     assert!(matches!(other.object("a"), Err(Error::Attached { .. })));
-    assert!(matches!(other.object_shared("a"), Err(Error::Attached { .. })));
+    assert!(matches!(other.object_shared("a", Engine::None, 0), Err(Error::Attached { .. })));
     alone.share().unwrap();
-    let shared = other.object_shared("a").unwrap();
+    let shared = other.object_shared("a", Engine::None, 0).unwrap();
     assert!(matches!(one.remove_object("a"), Err(Error::Open { .. })));
     drop(alone);
     assert!(matches!(one.remove_object("a"), Err(Error::Attached { .. })));
@@ -57,11 +57,15 @@ fn growth_and_release_are_seen_in_the_next_turn() {
     let (one, other) = two();
     let mine = create(&one, "a").unwrap();
     mine.share().unwrap();
-    let theirs = other.object_shared("a").unwrap();
-    drop(theirs.turn().unwrap().inspect(|turn| turn.caught_up()));
+    let theirs = other.object_shared("a", Engine::None, 0).unwrap();
+    for (user, news) in [(&mine, News::HalfDone), (&theirs, News::Changed), (&mine, News::Nothing)] {
+        let turn = user.turn().unwrap().unwrap();
+        assert_eq!(turn.news(), news);
+        turn.caught_up();
+    }
     {
         let turn = mine.turn().unwrap().unwrap();
-        turn.caught_up();
+        assert_eq!(turn.news(), News::Nothing);
         let grown = mine.grow(3 * CLUSTER).unwrap();
         mine.media().write(grown.start, b"new");
         mine.release(grown.start + CLUSTER..grown.end).unwrap();

@@ -86,18 +86,29 @@ impl Undo {
     /// [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Heap`], [`Error::Log`].
     pub fn open(object: Object) -> Result<Undo> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let heap = Heap::open(object)?;
-        let (journals, lane_bytes, recovered) = recover::recover(&heap)?;
+        let turn = object.turn()?;
+        let heap = if turn.is_some() { Heap::join(object)? } else { Heap::open(object)? };
+        let lanes = table::read(&heap, MAGIC)?;
+        let (journals, recovered) = match &turn {
+            None => recover::recover(&heap)?,
+            Some(_) => {
+                let join = |lane| Journal::join(heap.media(), lane);
+                (lanes.each().map(join).collect::<Result<_, _>>()?, Recovered::default())
+            }
+        };
         let lane = |journal| Arc::new(Mutex::new(Lane { journal, ops: Vec::new(), words: Vec::new() }));
         let inner = Inner {
             media: heap.media().clone(),
             heap,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             lanes: journals.into_iter().map(lane).collect(),
-            lane_bytes,
+            lane_bytes: lanes.bytes,
             poisoned: AtomicBool::new(false),
             recovered,
         };
+        if let Some(turn) = &turn {
+            inner.catch_up(turn)?;
+        }
         Ok(Undo { inner: Arc::new(inner) })
     }
 
@@ -242,6 +253,7 @@ impl Inner {
         if self.poisoned.load(Ordering::Acquire) {
             return Err(Error::Poisoned { object: self.name() });
         }
+        self.heap.object().changing_in_turn()?; // TX-8
         let first = FIRST.get();
         if first != usize::MAX
             && let Some(lane) = self.lanes[first % self.lanes.len()].try_lock_arc()

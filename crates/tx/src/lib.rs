@@ -47,6 +47,7 @@ mod recover;
 pub mod redo;
 mod started;
 mod table;
+mod turn;
 mod tx;
 
 pub use engine::{Ordered, Undo};

@@ -10,7 +10,6 @@ use crate::layout::MAGIC;
 use crate::{Result, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Journal, Outcome};
-use std::ops::Range;
 
 /// What opening an engine found and put right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,14 +20,12 @@ pub struct Recovered {
     pub finished: u64,
 }
 
-/// The lanes, the bytes they lie in, and what was done.
-pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Range<u64>, Recovered)> {
-    let parts = table::read(heap, MAGIC)?;
-    let (object, media) = (heap.object(), heap.media());
-    let mut recoveries = Vec::with_capacity(parts.count as usize);
-    for part in parts.each() {
-        recoveries.push(Journal::recover(media, part, object.prime()..object.backed())?); // 1
-    }
+/// The lanes, and what was done.
+pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
+    let allowed = heap.object().prime()..heap.object().backed();
+    let lanes = table::read(heap, MAGIC)?;
+    let recover = |lane| Journal::recover(heap.media(), lane, allowed.clone());
+    let recoveries: Vec<_> = lanes.each().map(recover).collect::<Result<_, _>>()?; // 1
     for op in recoveries.iter().flat_map(|recovery| recovery.ops()) {
         heap.validate(Op::from(*op))?;
     }
@@ -51,5 +48,5 @@ pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Range<u64>, Recovere
     }
     let journals = recoveries.into_iter().map(|recovery| recovery.finish()).collect(); // 3
     heap.finish(&finished); // 4
-    Ok((journals, parts.bytes, recovered))
+    Ok((journals, recovered))
 }

@@ -6,6 +6,7 @@ use super::sections::{Home, home};
 use crate::fault::{Fault, Result, answer};
 use crate::process::Process;
 use everbyte_heap::Heap;
+use everbyte_store::Turn;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
@@ -14,6 +15,8 @@ struct Word {
     home: Home,
     heap: Heap,
     address: usize,
+    /// Others wait that share the object.
+    _turn: Option<Turn>,
 }
 
 impl Word {
@@ -22,11 +25,11 @@ impl Word {
             return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
         }
         let home = home(address, 8)?;
-        let heap = match &home.owner {
-            Some(owner) => owner.program.heap().clone(),
+        let (heap, turn) = match &home.owner {
+            Some(owner) => (owner.program.heap().clone(), None),
             None => Process::get()?.heap_at(home.at)?,
         };
-        Ok(Word { home, heap, address })
+        Ok(Word { home, heap, address, _turn: turn })
     }
 
     /// Runs `change` on the word where the store has it, and shows the program what it holds then.

@@ -50,23 +50,8 @@ impl Journal {
     /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the lane contradicts itself
     /// in a way that no crash explains.
     pub fn recover(media: &Media, range: Range<u64>, allowed: Range<u64>) -> Result<Recovery> {
-        check_lane(media, &range)?;
+        let (header, word) = read_lane(media, &range)?;
         let at = range.start;
-        let header: LaneHeader = media.get(at);
-        if header.magic != MAGIC {
-            return Err(Error::NotALog { what: "undo journal", at });
-        }
-        if header.checksum != header.sum() {
-            return Err(Error::Damaged { at, detail: "the lane's header fails its checksum" });
-        }
-        if header.format > FORMAT {
-            let (found, known) = (header.format, FORMAT);
-            return Err(Error::NewerFormat { what: "undo journal", at, found, known });
-        }
-        if header.len != range.end - range.start {
-            return Err(Error::Damaged { at, detail: "the lane has another length than its owner says" });
-        }
-        let word = media.load(at + WORD_AT);
         let (committed, generation, salt) = (word & COMMITTED != 0, word & GENERATION, header.salt);
         if !committed && word != lane_word(salt, generation, false, 0) {
             return Err(Error::Damaged { at: at + WORD_AT, detail: "the lane word fails its check bits" });
@@ -84,6 +69,57 @@ impl Journal {
             media.fence();
         }
         Ok(Recovery { media: media.clone(), range, salt, generation, committed, walk })
+    }
+}
+
+/// The header of a lane, and its word.
+fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
+    check_lane(media, range)?;
+    let at = range.start;
+    let header: LaneHeader = media.get(at);
+    if header.magic != MAGIC {
+        return Err(Error::NotALog { what: "undo journal", at });
+    }
+    if header.checksum != header.sum() {
+        return Err(Error::Damaged { at, detail: "the lane's header fails its checksum" });
+    }
+    if header.format > FORMAT {
+        let (found, known) = (header.format, FORMAT);
+        return Err(Error::NewerFormat { what: "undo journal", at, found, known });
+    }
+    if header.len != range.end - range.start {
+        return Err(Error::Damaged { at, detail: "the lane has another length than its owner says" });
+    }
+    Ok((header, media.load(at + WORD_AT)))
+}
+
+impl Journal {
+    /// The lane at `range` of an object that other processes use: [`Journal::refresh`] or [`Journal::recover`] is to come
+    /// before anything is appended.
+    ///
+    /// # Errors
+    /// As [`Journal::recover`], for the lane's header.
+    pub fn join(media: &Media, range: Range<u64>) -> Result<Journal> {
+        let (header, word) = read_lane(media, &range)?;
+        Ok(Journal::assemble(media.clone(), range, header.salt, word & GENERATION))
+    }
+
+    /// Takes the lane as another process has left it, in good order: retired, with nothing under way.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it is not.
+    ///
+    /// # Panics
+    /// If this process has something under way in it.
+    pub fn refresh(&mut self) -> Result<()> {
+        assert!(self.entries == 0 && self.segments.len() == 1, "UNDO-5: a lane that is handed over is at rest");
+        let word = self.media.load(self.at + WORD_AT);
+        let generation = word & GENERATION;
+        if word != lane_word(self.salt, generation, false, 0) {
+            return Err(Error::Damaged { at: self.at + WORD_AT, detail: "the lane was not left at rest" });
+        }
+        *self = Journal::assemble(self.media.clone(), self.at..self.segments[0].end, self.salt, generation);
+        Ok(())
     }
 }
 

@@ -1,0 +1,114 @@
+//! Cases of objects that processes share: two users take turns on one object, and who comes after a death goes on without
+//! opening the store again.
+
+use crate::Case;
+use everbyte_media::Media;
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_store::{CLUSTER, Engine, FormatOptions, ObjectOptions, Store};
+use everbyte_tx::{Error, Undo};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const CASES: &[Case] = &[Case {
+    name: "tx-shared",
+    room: "tx",
+    about: "two users of one object allocate, replace and free in turns; the heir of a dead one puts right what it left",
+    total: 1_000,
+    program: turns,
+}];
+
+const MAX: u64 = 4 << 20;
+/// Words that lead to blocks.
+const WORDS: u64 = 6;
+/// Where they lie in the prime page, each in a line of its own.
+const WORDS_AT: u64 = 2048 + 512;
+
+/// What the block of each word holds: so many bytes of one value.
+type Model = BTreeMap<u64, (u8, usize)>;
+
+fn image() -> Image {
+    Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+        let store =
+            Store::format(media, &FormatOptions { log_len: 0, identity: Some([5; 16]) }).expect("a small store");
+        let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(2 << 20) };
+        let format = |object: &_| Undo::format_with(object, 2, 1024);
+        store.create_object("shared", options, format).expect("room for lanes");
+        store.close().expect("sim barriers do not fail");
+    })
+}
+
+/// One user: of several where memory is shared, the only one elsewhere.
+fn user(media: &Media) -> Result<Undo, String> {
+    let store = Store::attach_shared(media.clone()).map_err(|error| error.to_string())?;
+    let object = store.object_shared("shared", Engine::Undo, 0).map_err(|error| error.to_string())?;
+    Undo::open(object).map_err(|error| error.to_string())
+}
+
+fn word(undo: &Undo, index: u64) -> u64 {
+    undo.heap().object().prime() + WORDS_AT + index * 64
+}
+
+/// Puts a new block of `len` times `value` in the place of what the word leads to.
+fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> {
+    let _turn = undo.enter()?;
+    let at = word(undo, index);
+    let replaced = undo.run(|tx| {
+        let block = tx.allocate(8 + len as u64)?;
+        tx.media().store(block.at, len as u64);
+        tx.media().write(block.at + 8, &vec![value; len]);
+        let old = tx.media().load(at);
+        tx.store(at, block.at)?;
+        if old == 0 { Ok(()) } else { tx.free(old) }
+    });
+    replaced.map_err(|error| match error {
+        everbyte_tx::TxError::Engine(error) | everbyte_tx::TxError::Aborted(error) => error,
+        other => unreachable!("nothing is nested here: {other}"),
+    })
+}
+
+/// Goes on as the heir of a dead process, or opens the store after a power cut, and reads out.
+fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
+    // Somebody else has the store open all the time: whoever comes now is not alone, and recovers nothing by opening.
+    let survivor = seen.died().then(|| media.share().and_then(|others| others.enter(1 << 20)));
+    let undo = user(&media)?;
+    let _turn = undo.enter().map_err(|error| error.to_string())?;
+    seen.recovered();
+    drop(survivor);
+    let findings = undo.check(Some(&pointed(&undo)));
+    if let Some(finding) = findings.into_iter().chain(undo.heap().object().store().check()).next() {
+        return Err(finding.to_string());
+    }
+    let read = |index: u64| {
+        let at = media.load(word(&undo, index));
+        (at != 0).then(|| (index, (media.read_vec(at + 8, 1)[0], media.read_vec(at + 8, media.load(at) as usize))))
+    };
+    let whole = |(index, (value, bytes)): (u64, (u8, Vec<u8>))| match bytes.iter().all(|&byte| byte == value) {
+        true => Ok((index, (value, bytes.len()))),
+        false => Err(format!("the block of word {index} is torn")),
+    };
+    (0..WORDS).filter_map(read).map(whole).collect()
+}
+
+fn pointed(undo: &Undo) -> BTreeSet<u64> {
+    (0..WORDS).map(|index| undo.media().load(word(undo, index))).filter(|&at| at != 0).collect()
+}
+
+fn turns(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &image(),
+        &Model::new(),
+        Order::InOrder,
+        |media, twin| {
+            let one = user(&media).expect("a whole image");
+            let other = if media.capabilities().shared { user(&media).expect("a whole image") } else { one.clone() };
+            // Small blocks from one run, one that grows the heap, and places that the other has just freed.
+            let steps = [(0_u64, 40_usize), (1, 40), (2, 40), (0, 70_000), (1, 24), (2, 40), (3, 70_000), (0, 40)];
+            for (turn, (index, len)) in steps.into_iter().enumerate() {
+                let (who, value) = (if turn % 2 == 0 { &one } else { &other }, turn as u8 + 1);
+                let change = move |model: &mut Model| _ = model.insert(index, (value, len));
+                let step = || replace(who, index, value, len).expect("room");
+                twin.step(format!("turn {turn}: word {index}"), change, step);
+            }
+        },
+        observe,
+    )
+}

@@ -1,0 +1,69 @@
+//! Growing and shrinking on request: what is free goes, what is in use stays, the heap's own always.
+
+mod common;
+
+use common::{heap_in, store_of};
+use everbyte_heap::{Block, Error, Heap};
+use everbyte_store::CLUSTER;
+
+fn allocate(heap: &Heap, size: u64) -> Block {
+    let block = heap.reserve(size).unwrap();
+    let ops = [heap.op_allocate(&block)];
+    heap.apply(&ops);
+    heap.media().fence();
+    heap.finish(&ops);
+    block
+}
+
+fn free(heap: &Heap, block: Block) {
+    let ops = [heap.op_free(block.at).unwrap()];
+    heap.apply(&ops);
+    heap.media().fence();
+    heap.finish(&ops);
+}
+
+#[test]
+fn clusters_that_are_free_are_given_back_and_no_others() {
+    let store = store_of(64 << 20);
+    let heap = heap_in(&store, 16 << 20);
+    let (prime, small) = (heap.object().prime(), allocate(&heap, 100));
+    let large = allocate(&heap, 8 * CLUSTER);
+    let refused = |from: u64, to: u64| match heap.shrink(from..to) {
+        Err(Error::NotFree { at, .. }) => at,
+        other => panic!("{from:#x}..{to:#x}: {other:?}"),
+    };
+    assert_eq!(refused(prime, prime + CLUSTER), prime, "its own");
+    let of_small = small.at - small.at % CLUSTER;
+    assert_eq!(refused(of_small, of_small + CLUSTER), of_small);
+    let within = large.at.next_multiple_of(CLUSTER);
+    assert_eq!(refused(within, within + CLUSTER), within);
+    free(&heap, large);
+    let backed = store.info().backed;
+    heap.shrink(large.at + 1..large.end()).unwrap(); // whole clusters in it
+    let given = backed - store.info().backed;
+    assert!(given >= 6 * CLUSTER, "{given}");
+    heap.shrink(large.at + 1..large.end()).unwrap(); // once more: they are gone
+    heap.shrink(0..u64::MAX).unwrap_err();
+    free(&heap, small);
+    heap.shrink_all().unwrap();
+    assert!(heap.object().holes().iter().any(|hole| hole.contains(&of_small)), "the run of the small one, too");
+    let again = allocate(&heap, 8 * CLUSTER);
+    heap.media().write(again.at, &[7; 100]);
+    assert_eq!(heap.size_of(again.at).unwrap(), 8 * CLUSTER);
+    assert!(store.check().is_empty());
+}
+
+#[test]
+fn what_is_asked_for_in_advance_is_backed_or_refused() {
+    let store = store_of(64 << 20);
+    let heap = heap_in(&store, 16 << 20);
+    let before = store.info().backed;
+    heap.expand(4 << 20).unwrap();
+    let after = store.info().backed;
+    assert!(after >= before + (4 << 20));
+    allocate(&heap, 4 << 20);
+    assert_eq!(store.info().backed, after, "there is room already");
+    assert!(heap.expand(16 << 20).unwrap_err().is_full());
+    assert!(matches!(heap.expand(1 << 40), Err(Error::TooLarge { .. })));
+    assert_eq!(store.info().backed, after, "nothing has changed");
+}

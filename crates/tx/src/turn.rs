@@ -1,0 +1,53 @@
+//! Sharing an engine's object with other processes: turns.
+//!
+//! Whoever reads or changes a shared object does so in a turn, from [`Undo::enter`] until what it returns is dropped: the
+//! engine then knows what others have done, and what a dead process left half done is finished or undone.
+//!
+//! Invariants
+//!   TX-8  Between turns all lanes are at rest.
+//!
+//! Threads: one at a time; the others, and other processes, wait in `enter`.
+
+use crate::engine::Inner;
+use crate::{Error, Result, Undo, recover};
+use everbyte_store::{News, Turn};
+use std::sync::atomic::Ordering;
+
+impl Undo {
+    /// The turn on a shared object, and an engine that is up to date; `None` if the object is this process's alone. A thread
+    /// that has the turn may enter again.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if what a dead process left cannot be put right:
+    /// the next who enters tries again.
+    #[inline]
+    pub fn enter(&self) -> Result<Option<Turn>> {
+        let turn = self.inner.heap.object().turn()?;
+        if let Some(turn) = &turn {
+            self.inner.catch_up(turn)?;
+        }
+        Ok(turn)
+    }
+}
+
+impl Inner {
+    /// Brings up to date what is known of the object.
+    #[inline]
+    pub(crate) fn catch_up(&self, turn: &Turn) -> Result<()> {
+        match turn.news() {
+            News::Nothing => return Ok(()),
+            _ if self.poisoned.load(Ordering::Acquire) => return Err(Error::Poisoned { object: self.name() }),
+            News::Changed => {
+                self.heap.refresh()?;
+                self.lanes.iter().try_for_each(|lane| lane.lock().journal.refresh())?;
+            }
+            News::HalfDone => {
+                self.heap.inherit()?;
+                let (journals, _) = recover::recover(&self.heap)?;
+                self.lanes.iter().zip(journals).for_each(|(lane, journal)| lane.lock().journal = journal);
+            }
+        }
+        turn.caught_up();
+        Ok(())
+    }
+}
