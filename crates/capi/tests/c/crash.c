@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     MUST(argc == 2);
     const char *part = argv[1];
     if (!strcmp(part, "make")) {
-        MUST(heapo_create("list") && (pairs = heapo_kv_init("pairs", 1 << 20)));
+        MUST(heapo_create("list") && (pairs = heapo_kv_init("pairs", HEAPO_KV_HASH, 1 << 20)));
     } else if (strstr(part, "pair")) {
         MUST(pairs = heapo_kv_open("pairs"));
         everbyte_crash_recovered();
