@@ -103,6 +103,11 @@ impl Kv {
         either!(self.check())
     }
 
+    /// [`Hash::logged`] or [`Tree::logged`].
+    pub fn logged(&self) -> u64 {
+        either!(self.logged())
+    }
+
     /// The object it lies in.
     pub fn object(&self) -> &Object {
         either!(self.object())

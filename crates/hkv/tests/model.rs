@@ -178,13 +178,14 @@ fn an_insertion_notes_one_word() {
         let store = memory(32 << 20);
         let kv = Kv::create(&store, "counted", kind, Some(16 << 20)).unwrap();
         assert!(kv.insert(b"the first of all", &[7; 512]).unwrap()); // takes a run of blocks into use
-        let before = store.media().counts();
+        let (before, logged) = (store.media().counts(), kv.logged());
         assert!(kv.insert(b"a key of 16 byte", &[7; 512]).unwrap());
         let used = store.media().counts() - before;
-        assert_eq!((used.fences, used.lines), EXPECTED, "fences, lines: {kind:?}");
+        assert_eq!((used.fences, used.lines, kv.logged() - logged), EXPECTED, "fences, lines, bytes logged: {kind:?}");
     }
 }
-const EXPECTED: (u64, u64) = (5, 16);
+/// Of the log: a line with the word, one with the block that was allocated, and the lane's word twice.
+const EXPECTED: (u64, u64, u64) = (5, 16, 2 * 64 + 2 * 8);
 
 #[test]
 fn threads_see_whole_pairs() {

@@ -138,6 +138,11 @@ impl Undo {
         self.media().load(self.heap().object().prime() + LANES_AT)
     }
 
+    /// Bytes that transactions have stored to the lanes since the engine was opened. Waits for those under way.
+    pub fn logged(&self) -> u64 {
+        self.inner.lanes.iter().map(|lane| lane.lock().journal.written()).sum()
+    }
+
     /// The media it lies on.
     #[inline(always)]
     pub fn media(&self) -> &Media {

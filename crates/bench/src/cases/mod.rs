@@ -1,5 +1,6 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
+mod hkv;
 mod kv;
 mod log;
 mod objects;
@@ -37,6 +38,11 @@ pub const ALL: &[Case] = &[
         name: "workloads",
         about: "tree, hash table, B+tree and word count against the same in C on libpmemobj",
         run: workloads::run,
+    },
+    Case {
+        name: "hkv",
+        about: "HEAPO's tree and hash table against Berkeley DB, with the bytes logged",
+        run: hkv::run,
     },
     Case { name: "kv", about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk", run: kv::run },
     Case {

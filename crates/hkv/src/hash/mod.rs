@@ -212,6 +212,11 @@ impl Hash {
         })
     }
 
+    /// Bytes that changes have stored to the log since it was opened.
+    pub fn logged(&self) -> u64 {
+        self.base.undo.logged()
+    }
+
     /// The object it lies in.
     pub fn object(&self) -> &Object {
         self.heap().object()

@@ -181,6 +181,11 @@ impl Tree {
         Ok(self.top(self.state.read().top)?.level() + 1)
     }
 
+    /// Bytes that changes have stored to the log since it was opened.
+    pub fn logged(&self) -> u64 {
+        self.base.undo.logged()
+    }
+
     /// The object it lies in.
     pub fn object(&self) -> &Object {
         self.base.object()

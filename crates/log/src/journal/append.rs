@@ -109,6 +109,7 @@ impl Journal {
         let _section = self.media.section();
         self.media.rewrite(at, entry.as_bytes());
         self.unfenced = true;
+        self.written += LINE;
         entry.proof
     }
 
@@ -183,6 +184,7 @@ impl Journal {
             data.rest_sum = crc32c::crc32c_append(data.rest_sum, &chunk[..step as usize]);
             let _section = self.media.section();
             self.media.copy_nt(to, &chunk[..padded as usize]);
+            self.written += padded;
             (done, to) = (done + step, to + padded);
         }
         let mut entry = Entry::new_zeroed();

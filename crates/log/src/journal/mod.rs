@@ -68,6 +68,8 @@ pub struct Journal {
     /// The lane word has been stored and no fence follows yet (UNDO-2).
     word_unfenced: bool,
     committed: bool,
+    /// Bytes stored to the lane since it was opened.
+    written: u64,
 }
 
 impl Journal {
@@ -111,6 +113,7 @@ impl Journal {
             unfenced: false,
             word_unfenced: false,
             committed: false,
+            written: 0,
         }
     }
 
@@ -122,6 +125,11 @@ impl Journal {
     /// The media the lane lies on.
     pub fn media(&self) -> &Media {
         &self.media
+    }
+
+    /// Bytes stored to the lane since it was opened: entries whole, and lane words.
+    pub fn written(&self) -> u64 {
+        self.written
     }
 
     /// Whether nothing has been appended since the lane was retired.
@@ -180,6 +188,7 @@ impl Journal {
         let _section = self.media.section();
         self.media.rewrite(self.at + WORD_AT, &word.to_le_bytes());
         self.word_unfenced = true;
+        self.written += 8;
     }
 
     /// Undoes everything appended, newest first, flushes it, and retires the lane. Ordered on return, not settled.
