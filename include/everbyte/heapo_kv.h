@@ -1,4 +1,4 @@
-/* HEAPO's key-value stores, for C and C++: a hash table or a tree in a named object, which logs one word for an insertion.
+/* HEAPO's key-value stores, for C and C++: a hash table or a tree in a named object, which logs 32 to 64 bytes for a change.
  *
  *     heapo_kv *cities = heapo_kv_open("cities");
  *     if (!cities) cities = heapo_kv_init("cities", HEAPO_KV_TREE, 0);

@@ -249,10 +249,22 @@ pub const EXHIBITS: &[Exhibit] = &[
         "recovery stores log by log instead of in the order of timestamps",
     ),
     exhibit(
-        "hkv-slot-unnoted",
+        "hkv-note-unfenced",
         "hkv",
         "hkv-hash",
-        "a slot changes without its old value in the log: nothing takes it back",
+        "words change before the note of them is ordered: nothing does the rest after a crash",
+    ),
+    exhibit(
+        "hkv-note-believed",
+        "hkv",
+        "hkv-tree",
+        "a note is believed though neither it nor its record is whole: a key leads to garbage",
+    ),
+    exhibit(
+        "hkv-note-kept",
+        "hkv",
+        "hkv-hash-splits",
+        "a transaction begins while the last note would still be done again: a pair that it moved is in its old bucket, too",
     ),
     exhibit("hkv-answer-unsettled", "hkv", "hkv-hash", "an insertion is acknowledged when it is ordered, not settled"),
     exhibit(
@@ -260,12 +272,6 @@ pub const EXHIBITS: &[Exhibit] = &[
         "hkv",
         "hkv-hash-splits",
         "the new bucket of a split is neither noted nor flushed, and the count that makes it count is",
-    ),
-    exhibit(
-        "hkv-tree-slot-unflushed",
-        "hkv",
-        "hkv-tree",
-        "the order of a leaf names a slot that was never flushed: a key leads anywhere",
     ),
     exhibit(
         "hkv-tree-child-unnoted",

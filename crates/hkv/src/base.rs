@@ -1,6 +1,7 @@
 //! [`Base`]: what every store of this room stands on: an object, the engine that changes it, and its root.
 
 use crate::layout::{FORMAT, RootHead};
+use crate::note::Past;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::{Mark, Media, seeded};
@@ -39,6 +40,7 @@ impl Base {
         object.require_fingerprint(fingerprint(magic))?;
         let (root, claim) = (object.root(), object.claim()?);
         let base = Base { undo: Undo::open(object)?, root, _claim: claim };
+        base.recover()?;
         if !root.is_multiple_of(64) || !base.heap().may_hold_blocks(root, len as u64) {
             return Err(base.damaged(base.object().root_at(), "the root word leads to no store"));
         }
@@ -69,6 +71,11 @@ impl Base {
         Error::Damaged { object: self.object().name().into(), at, detail }
     }
 
+    /// Bytes that were stored to lanes, and as notes.
+    pub(crate) fn logged(&self, past: &Past) -> u64 {
+        self.undo.logged() + past.logged
+    }
+
     /// What a change, or finding that there is none to do, answers once all it saw, up to `seen`, is settled. Nobody waits
     /// for the disk with the lock that `guard` holds.
     pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Option<Mark>, value: T) -> Result<T> {
@@ -91,21 +98,8 @@ pub(crate) fn fingerprint(magic: [u8; 8]) -> u64 {
     u64::from_le_bytes(magic)
 }
 
-/// Notes one word, and stores to it.
-pub(crate) fn set(tx: &Tx<'_>, at: u64, word: u64) -> Result<()> {
-    if seeded("hkv-slot-unnoted") {
-        tx.overwrite(at, 8)?;
-    }
-    Ok(tx.store(at, word)?)
-}
-
 /// Notes words, which share a fence and lines of the lane, and stores to them.
 pub(crate) fn set_all(tx: &Tx<'_>, words: &[(u64, u64)]) -> Result<()> {
     tx.name_ranges(&words.iter().map(|&(at, _)| (at, 8)).collect::<Vec<_>>())?;
     Ok(words.iter().try_for_each(|&(at, word)| tx.store(at, word))?)
-}
-
-/// Whether a change failed for want of room, and nothing has changed.
-pub(crate) fn is_full(error: &Error) -> bool {
-    matches!(error, Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full())
 }

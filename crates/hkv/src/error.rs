@@ -46,6 +46,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether a change failed for want of room, and nothing has changed.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Error::Heap(error) | Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full())
+    }
+}
+
 impl From<TxError<Error>> for Error {
     fn from(error: TxError<Error>) -> Error {
         match error {

@@ -108,6 +108,8 @@ pub struct NodeSlot {
 }
 const _: () = assert!(size_of::<NodeSlot>() == 16);
 
+/// Offset of [`NodeSlot::prefix`].
+pub const PREFIX_AT: u64 = std::mem::offset_of!(NodeSlot, prefix) as u64;
 /// Offset of [`NodeSlot::place`].
 pub const PLACE_AT: u64 = std::mem::offset_of!(NodeSlot, place) as u64;
 
@@ -120,6 +122,13 @@ pub const LINK: u64 = SLOTS * 8;
 
 /// A slot is the upper 16 bits of a hash and where the record lies; 0: empty.
 pub const PLACE_BITS: u32 = 48;
+
+/// Where the note lies, from the object's prime page on.
+pub const NOTE_AT: u64 = 2176;
+/// Words of a note, which is a line: a check, up to two operations of the heap, and up to three places and words.
+///
+/// The check is 56 bits of a hash, above the number of operations and that of places, four bits each.
+pub const NOTE_WORDS: usize = 8;
 
 /// What lies before the key and the value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -1,8 +1,7 @@
-//! # everbyte-hkv: key-value stores that log what undoing needs, and no more
+//! # everbyte-hkv: key-value stores that log what a change needs, and no more
 //!
-//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): to take an insertion back one needs the old value of the one
-//! pointer that made it visible. So an insertion into a [`Hash`] or a [`Tree`] notes eight bytes; what it builds beside is
-//! its own until the transaction commits.
+//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): of an insertion, one pointer that makes it visible is all that
+//! matters to a log. So a change of a [`Hash`] or a [`Tree`] notes that word and the block it leads to, in 32 to 64 bytes.
 //!
 //! ```
 //! use everbyte_hkv::Hash;
@@ -27,6 +26,7 @@ mod hash;
 mod hasher;
 mod kind;
 pub mod layout;
+mod note;
 mod record;
 mod tree;
 

@@ -3,9 +3,58 @@
 use crate::layout::{RECORD_HEAD, RecordHead};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_media::Media;
 use everbyte_tx::Tx;
 use std::cmp::Ordering;
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// A record to be written.
+pub(crate) struct Draft<'d> {
+    head: RecordHead,
+    key: &'d [u8],
+    value: &'d [u8],
+}
+
+/// Records of so many bytes are written past the cache: they are seldom read soon.
+const LONG: usize = 256;
+
+impl<'d> Draft<'d> {
+    pub(crate) fn new(hash: u64, key: &'d [u8], value: &'d [u8]) -> Result<Draft<'d>> {
+        let len = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| Error::TooLarge { len: bytes.len() });
+        let mut head = RecordHead { hash, key_len: len(key)?, value_len: len(value)?, ..RecordHead::new_zeroed() };
+        head.checksum = head.sum(key, value);
+        Ok(Draft { head, key, value })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        RECORD_HEAD + self.key.len() as u64 + self.value.len() as u64
+    }
+
+    pub(crate) fn checksum(&self) -> u32 {
+        self.head.checksum
+    }
+
+    /// Writes it and flushes it; no fence.
+    pub(crate) fn write(&self, media: &Media, at: u64) {
+        let bytes = [self.head.as_bytes(), self.key, self.value].concat();
+        if bytes.len() >= LONG {
+            media.copy_nt(at, &bytes);
+        } else {
+            media.write(at, &bytes);
+            media.flush(at, bytes.len() as u64);
+        }
+    }
+
+    /// Writes it to a block of the transaction's own; where that lies.
+    pub(crate) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
+        let block = tx.allocate(self.len())?;
+        let key_at = block.at + RECORD_HEAD;
+        tx.media().put(block.at, &self.head);
+        tx.media().write(key_at, self.key);
+        tx.media().write(key_at + self.key.len() as u64, self.value);
+        Ok(block.at)
+    }
+}
 
 /// A record that lies where blocks can; what its key and value hold is not looked at yet.
 #[derive(Clone, Copy)]
@@ -15,19 +64,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Allocates and writes a record, which is the transaction's own.
-    pub(crate) fn make(tx: &Tx<'_>, hash: u64, key: &[u8], value: &[u8]) -> Result<u64> {
-        let len = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| Error::TooLarge { len: bytes.len() });
-        let mut head = RecordHead { hash, key_len: len(key)?, value_len: len(value)?, ..RecordHead::new_zeroed() };
-        head.checksum = head.sum(key, value);
-        let block = tx.allocate(RECORD_HEAD + key.len() as u64 + value.len() as u64)?;
-        let media = tx.media();
-        media.put(block.at, &head);
-        media.write(block.at + RECORD_HEAD, key);
-        media.write(block.at + RECORD_HEAD + key.len() as u64, value);
-        Ok(block.at)
-    }
-
     /// The record at `at`, which may be any number.
     pub(crate) fn read(heap: &Heap, at: u64) -> Result<Record> {
         let damaged = |detail| Error::Damaged { object: heap.object().name().into(), at, detail };
@@ -35,7 +71,7 @@ impl Record {
             return Err(damaged("a slot leads outside the heap"));
         }
         let record = Record { at, head: heap.media().get(at) };
-        if !heap.may_hold_blocks(at, RECORD_HEAD + record.key_len() + record.value_len()) {
+        if !heap.may_hold_blocks(at, record.len()) {
             return Err(damaged("a record reaches beyond the heap"));
         }
         Ok(record)
@@ -49,17 +85,26 @@ impl Record {
         u64::from(self.head.value_len)
     }
 
-    /// Reads it whole and verifies its checksum; its key.
+    /// Bytes of it.
+    pub(crate) fn len(&self) -> u64 {
+        RECORD_HEAD + self.key_len() + self.value_len()
+    }
+
+    /// Whether its checksum is right.
+    pub(crate) fn is_whole(&self, heap: &Heap) -> bool {
+        self.head.sum(&self.key(heap), &self.value(heap)) == self.head.checksum
+    }
+
+    /// Reads it whole and verifies its checksum and its block; its key.
     pub(crate) fn verify(&self, heap: &Heap) -> Result<Vec<u8>> {
         let damaged = |detail| Err(Error::Damaged { object: heap.object().name().into(), at: self.at, detail });
-        if heap.size_of(self.at)? < RECORD_HEAD + self.key_len() + self.value_len() {
+        if heap.size_of(self.at)? < self.len() {
             return damaged("a record is longer than its block");
         }
-        let key = self.key(heap);
-        if self.head.sum(&key, &self.value(heap)) != self.head.checksum {
+        if !self.is_whole(heap) {
             return damaged("a record's checksum is wrong");
         }
-        Ok(key)
+        Ok(self.key(heap))
     }
 
     /// How its key compares with `key`.

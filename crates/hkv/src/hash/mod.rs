@@ -1,11 +1,8 @@
 //! [`Hash`]: linear hashing in buckets of one line, committed by one word.
 //!
-//! An insertion, a fence between the lines:
-//!   1. the old value of one word is noted: a slot, or the link to a further bucket
-//!   2. the record is written to a block of the transaction's own, and the word leads to it
-//!   3. the transaction commits
+//! An insertion, an update and a deletion are a note (`note.rs`), which changes one word: a slot.
 //!
-//! An insertion that found its bucket full also splits one bucket, the next in turn, in a transaction of its own: the
+//! An insertion that finds its bucket full is a transaction, and also splits one bucket, the next in turn, in another: the
 //! table grows by a line and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB 1980).
 //!
 //! Invariants
@@ -19,14 +16,14 @@ mod chain;
 mod check;
 mod split;
 
-use crate::base::{Base, set};
+use crate::base::{Base, set_all};
 use crate::hasher;
 use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
-use crate::record::Record;
+use crate::note::Past;
+use crate::record::{Draft, Record};
 use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
-use everbyte_media::Mark;
 use everbyte_store::{Object, Store};
 use everbyte_tx::Undo;
 use parking_lot::{RwLock, RwLockWriteGuard};
@@ -43,8 +40,7 @@ pub struct Hash {
 struct State {
     buckets: u64,
     segments: [u64; SEGMENTS],
-    /// The newest commit (HKV-3).
-    last: Option<Mark>,
+    past: Past,
 }
 
 /// What a walk for a key ends at.
@@ -99,7 +95,7 @@ impl Hash {
         if root.buckets < crate::layout::FIRST_SEGMENT || root.buckets > split::buckets_of(made) {
             return Err(base.damaged(base.root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
-        let state = State { buckets: root.buckets, segments: root.segments, last: None };
+        let state = State { buckets: root.buckets, segments: root.segments, past: Past::default() };
         Ok(Hash { base, seed: head.seed, state: RwLock::new(state) })
     }
 
@@ -114,7 +110,7 @@ impl Hash {
             Found::Here(_, record) => Some(record.value(self.heap())),
             Found::Slot(_) | Found::Link(_) => None,
         };
-        let seen = state.last;
+        let seen = state.past.last;
         drop(state);
         self.base.settle(seen)?;
         Ok(value)
@@ -128,24 +124,22 @@ impl Hash {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        let (at, is_full) = match self.find(&state, hash, key)? {
+        let found = self.find(&state, hash, key)?;
+        let draft = Draft::new(hash, key, value)?;
+        match found {
             Found::Here(..) => return self.answer(state, false),
-            Found::Slot(at) => (at, false),
-            Found::Link(at) => (at, true),
-        };
-        let inserted = self.base.undo.run_ordered(|tx| {
-            let mut word = slot_of(hash, Record::make(tx, hash, key, value)?);
-            if is_full {
-                let bucket = tx.allocate(crate::layout::BUCKET)?;
-                tx.media().zero(bucket.at, bucket.size);
-                tx.media().store(bucket.at, word);
-                word = bucket.at;
+            Found::Slot(at) => {
+                self.base.change(&mut state.past, Some(&draft), None, |place| [(at, slot_of(hash, place))])?;
             }
-            set(tx, at, word)
-        })?;
-        state.last = state.last.max(inserted.mark);
-        if is_full {
-            self.split(&mut state)?;
+            Found::Link(at) => {
+                self.base.run(&mut state.past, |tx| {
+                    let bucket = tx.allocate(crate::layout::BUCKET)?;
+                    tx.media().zero(bucket.at, bucket.size);
+                    tx.media().store(bucket.at, slot_of(hash, draft.make(tx)?));
+                    set_all(tx, &[(at, bucket.at)])
+                })?;
+                self.split(&mut state)?;
+            }
         }
         self.answer(state, true)
     }
@@ -158,11 +152,8 @@ impl Hash {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
         let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
-        let updated = self.base.undo.run_ordered(|tx| {
-            set(tx, at, slot_of(hash, Record::make(tx, hash, key, value)?))?;
-            Ok::<_, Error>(tx.free(old.at)?)
-        })?;
-        state.last = state.last.max(updated.mark);
+        let draft = Draft::new(hash, key, value)?;
+        self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, slot_of(hash, place))])?;
         self.answer(state, true)
     }
 
@@ -174,11 +165,7 @@ impl Hash {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
         let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
-        let deleted = self.base.undo.run_ordered(|tx| {
-            set(tx, at, 0)?;
-            Ok::<_, Error>(tx.free(old.at)?)
-        })?;
-        state.last = state.last.max(deleted.mark);
+        self.base.change(&mut state.past, None, Some(old.at), |_| [(at, 0)])?;
         self.answer(state, true)
     }
 
@@ -188,7 +175,7 @@ impl Hash {
     /// [`Error::Damaged`], [`Error::Media`].
     pub fn scan(&self, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let state = self.state.read();
-        self.base.settle(state.last)?;
+        self.base.settle(state.past.last)?;
         for index in 0..state.buckets {
             for (_, slot) in Chain::of(self, state.bucket_at(index)).slots()? {
                 let record = self.record(slot)?;
@@ -214,7 +201,7 @@ impl Hash {
 
     /// Bytes that changes have stored to the log since it was opened.
     pub fn logged(&self) -> u64 {
-        self.base.undo.logged()
+        self.base.logged(&self.state.read().past)
     }
 
     /// The object it lies in.
@@ -227,7 +214,7 @@ impl Hash {
     }
 
     fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {
-        let seen = state.last;
+        let seen = state.past.last;
         self.base.answer(state, seen, value)
     }
 

@@ -2,9 +2,9 @@
 
 use super::chain::{Bucket, Chain};
 use super::{Hash, State};
-use crate::base::{is_full, set_all};
+use crate::Result;
+use crate::base::set_all;
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
-use crate::{Error, Result};
 use everbyte_media::seeded;
 use everbyte_tx::Tx;
 
@@ -44,7 +44,7 @@ impl Hash {
             if hash & (whole - 1) == new { go.push(slot) } else { stay.push(slot) }
         }
         let mut segments = state.segments;
-        let grown = self.base.undo.run_ordered(|tx| {
+        let grown = self.base.run(&mut state.past, |tx| {
             let mut words = vec![(self.base.root + BUCKETS_AT, new + 1)];
             if segments[segment] == 0 {
                 segments[segment] = tx.allocate(segment_len(segment))?.at;
@@ -59,12 +59,12 @@ impl Hash {
             set_all(tx, &words)
         });
         match grown {
-            Ok(grown) => {
+            Ok(()) => {
                 (state.buckets, state.segments) = (new + 1, segments);
-                state.last = state.last.max(grown.mark);
                 Ok(())
             }
-            Err(error) => Some(Error::from(error)).filter(|error| !is_full(error)).map_or(Ok(()), Err),
+            Err(error) if error.is_full() => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -1,10 +1,7 @@
 //! [`Tree`]: a B+tree in nodes of four lines, committed by one word.
 //!
-//! An insertion, a fence between the lines:
-//!   1. the old value of one word is noted: the order of the leaf
-//!   2. the record is written to a block of the transaction's own, a slot that nobody looks at leads to it, and the new
-//!      order has that slot at its place
-//!   3. the transaction commits
+//! An insertion, an update and a deletion are a note (`note.rs`). An insertion fills a slot that nobody looks at and changes
+//! the order of the leaf; an update changes one place; a deletion the order alone.
 //!
 //! A leaf without a free slot is first split, in a transaction of its own, as is each full node above it: two new nodes
 //! are built beside the old one, and two words of its parent note them. A leaf that has become sparse is joined with a
@@ -25,12 +22,12 @@ mod path;
 mod resize;
 mod scan;
 
-use crate::base::{Base, set};
-use crate::layout::{Node as Bytes, NodeSlot, PLACE_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
-use crate::record::Record;
+use crate::base::Base;
+use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
+use crate::note::Past;
+use crate::record::Draft;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_media::{Mark, seeded};
 use everbyte_store::{Object, Store};
 use everbyte_tx::Undo;
 use node::Node;
@@ -53,8 +50,7 @@ pub struct Tree {
 struct State {
     /// The topmost node.
     top: u64,
-    /// The newest commit (HKV-3).
-    last: Option<Mark>,
+    past: Past,
 }
 
 impl Tree {
@@ -88,7 +84,7 @@ impl Tree {
     pub fn open(object: Object) -> Result<Tree> {
         let (base, _) = Base::open(object, TREE_MAGIC, size_of::<TreeRoot>())?;
         let top = base.media().load(base.root + TOP_AT);
-        let tree = Tree { base, state: RwLock::new(State { top, last: None }) };
+        let tree = Tree { base, state: RwLock::new(State { top, past: Past::default() }) };
         match tree.top(top)?.level() {
             ..LEVELS_MAX => Ok(tree),
             _ => Err(tree.base.damaged(top, "more levels than any tree has")),
@@ -103,7 +99,7 @@ impl Tree {
         let state = self.state.read();
         let (_, found) = self.leaf(&state, key)?.rank(&self.base, key)?;
         let value = found.map(|record| record.value(self.heap()));
-        let seen = state.last;
+        let seen = state.past.last;
         drop(state);
         self.base.settle(seen)?;
         Ok(value)
@@ -124,16 +120,12 @@ impl Tree {
                 (index, None) => break (leaf, index),
             }
         };
+        let draft = Draft::new(0, key, value)?;
         let (at, _) = leaf.slot(leaf.count());
-        let inserted = self.base.undo.run_ordered(|tx| {
-            let slot = NodeSlot { prefix: node::prefix(key, leaf.skip()), place: Record::make(tx, 0, key, value)? };
-            if !seeded("hkv-tree-slot-unflushed") {
-                tx.overwrite(at, size_of::<NodeSlot>() as u64)?;
-            }
-            tx.media().put(at, &slot);
-            set(tx, leaf.at, leaf.order().with(index).0)
+        let (prefix, order) = (node::prefix(key, leaf.skip()), leaf.order().with(index).0);
+        self.base.change(&mut state.past, Some(&draft), None, |place| {
+            [(at + PLACE_AT, place), (at + PREFIX_AT, prefix), (leaf.at, order)]
         })?;
-        state.last = state.last.max(inserted.mark);
         self.answer(state, true)
     }
 
@@ -145,12 +137,8 @@ impl Tree {
         let mut state = self.state.write();
         let leaf = self.leaf(&state, key)?;
         let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
-        let place = leaf.slot(index).0 + PLACE_AT;
-        let updated = self.base.undo.run_ordered(|tx| {
-            set(tx, place, Record::make(tx, 0, key, value)?)?;
-            Ok::<_, Error>(tx.free(old.at)?)
-        })?;
-        state.last = state.last.max(updated.mark);
+        let (draft, at) = (Draft::new(0, key, value)?, leaf.slot(index).0 + PLACE_AT);
+        self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, place)])?;
         self.answer(state, true)
     }
 
@@ -162,11 +150,8 @@ impl Tree {
         let mut state = self.state.write();
         let leaf = self.leaf(&state, key)?;
         let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
-        let deleted = self.base.undo.run_ordered(|tx| {
-            set(tx, leaf.at, leaf.order().without(index).0)?;
-            Ok::<_, Error>(tx.free(old.at)?)
-        })?;
-        state.last = state.last.max(deleted.mark);
+        let order = leaf.order().without(index).0;
+        self.base.change(&mut state.past, None, Some(old.at), |_| [(leaf.at, order)])?;
         if resize::is_sparse(leaf.count() - 1) {
             self.join(&mut state, key)?;
         }
@@ -183,7 +168,7 @@ impl Tree {
 
     /// Bytes that changes have stored to the log since it was opened.
     pub fn logged(&self) -> u64 {
-        self.base.undo.logged()
+        self.base.logged(&self.state.read().past)
     }
 
     /// The object it lies in.
@@ -209,7 +194,7 @@ impl Tree {
     }
 
     fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {
-        let seen = state.last;
+        let seen = state.past.last;
         self.base.answer(state, seen, value)
     }
 }

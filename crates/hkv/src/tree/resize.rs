@@ -4,9 +4,9 @@
 use super::node::{Draft, Node, common, prefix};
 use super::path::{Goal, Path};
 use super::{State, Tree};
-use crate::base::{is_full, set, set_all};
+use crate::base::set_all;
 use crate::layout::{FAN_OUT, NodeSlot, PLACE_AT, TOP_AT};
-use crate::record::Record;
+use crate::record;
 use crate::{Error, Result};
 use everbyte_media::seeded;
 use everbyte_tx::Tx;
@@ -33,12 +33,11 @@ impl Tree {
     fn grow(&self, state: &mut State, top: &Node) -> Result<()> {
         let slots = vec![NodeSlot { prefix: 0, place: top.at }];
         let above = Draft { level: top.level() + 1, skip: 0, low: 0, slots };
-        let grown = self.base.undo.run_ordered(|tx| {
+        state.top = self.base.run(&mut state.past, |tx| {
             let above = above.make(tx)?;
-            set(tx, self.base.root + TOP_AT, above)?;
-            Ok::<_, Error>(above)
+            set_all(tx, &[(self.base.root + TOP_AT, above)])?;
+            Ok(above)
         })?;
-        (state.top, state.last) = (grown.value, state.last.max(grown.mark));
         Ok(())
     }
 
@@ -53,9 +52,9 @@ impl Tree {
         let half = |low, skip| Draft { level: node.level(), skip, low, slots: Vec::with_capacity(FAN_OUT) };
         let left = half(node.low(), common(low.as_deref(), Some(&separator))).take(&self.base, node, 0..cut)?;
         let right = half(0, common(Some(&separator), high.as_deref())).take(&self.base, node, cut..FAN_OUT)?;
-        let split = self.base.undo.run_ordered(|tx| {
+        self.base.run(&mut state.past, |tx| {
             let low = match node.level() {
-                0 => Record::make(tx, 0, &separator, b"")?, // HKV-6
+                0 => record::Draft::new(0, &separator, b"")?.make(tx)?, // HKV-6
                 _ => node.record_at(&self.base, cut)?,
             };
             let right = Draft { low, ..right }.make(tx)?;
@@ -63,10 +62,8 @@ impl Tree {
             tx.overwrite(free, size_of::<NodeSlot>() as u64)?;
             tx.media().put(free, &NodeSlot { prefix: prefix(&separator, above.skip()), place: right });
             swing(tx, above, parent.index, left.make(tx)?, above.order().with(parent.index + 1).0)?;
-            Ok::<_, Error>(tx.free(node.at)?)
-        })?;
-        state.last = state.last.max(split.mark);
-        Ok(())
+            Ok(tx.free(node.at)?)
+        })
     }
 
     /// The least key of what a node has from `cut` on; of a leaf, the shortest that tells it from what is before.
@@ -93,7 +90,7 @@ impl Tree {
                 return Ok(());
             };
             match done {
-                Err(error) if is_full(&error) => return Ok(()),
+                Err(error) if error.is_full() => return Ok(()),
                 done => done?,
             }
         }
@@ -102,11 +99,11 @@ impl Tree {
     /// Takes the topmost node away, which has one child.
     fn shrink(&self, state: &mut State, top: &Node) -> Result<()> {
         let below = top.place(0);
-        let shrunk = self.base.undo.run_ordered(|tx| {
-            set(tx, self.base.root + TOP_AT, below)?;
-            Ok::<_, Error>(tx.free(top.at)?)
+        self.base.run(&mut state.past, |tx| {
+            set_all(tx, &[(self.base.root + TOP_AT, below)])?;
+            Ok(tx.free(top.at)?)
         })?;
-        (state.top, state.last) = (below, state.last.max(shrunk.mark));
+        state.top = below;
         Ok(())
     }
 
@@ -139,16 +136,14 @@ impl Tree {
         let skip = common(low.as_deref(), high.as_deref());
         let joined = Draft { level: one.level(), skip, low: one.low(), slots: Vec::with_capacity(FAN_OUT) };
         let joined = joined.take(&self.base, &one, 0..one.count())?.take(&self.base, &two, 0..two.count())?;
-        let done = self.base.undo.run_ordered(|tx| {
+        self.base.run(&mut state.past, |tx| {
             swing(tx, &parent.node, right - 1, joined.make(tx)?, parent.node.order().without(right).0)?;
             if two.level() == 0 {
                 tx.free(two.low())?; // HKV-6
             }
             tx.free(one.at)?;
-            Ok::<_, Error>(tx.free(two.at)?)
-        })?;
-        state.last = state.last.max(done.mark);
-        Ok(())
+            Ok(tx.free(two.at)?)
+        })
     }
 }
 

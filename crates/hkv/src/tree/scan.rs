@@ -51,7 +51,7 @@ impl Tree {
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         let state = self.state.read();
-        self.base.settle(state.last)?;
+        self.base.settle(state.past.last)?;
         let (begin, end) = if way == Direction::Forward { (from, to) } else { (to, from) };
         let mut next = begin.map(<[u8]>::to_vec);
         loop {
