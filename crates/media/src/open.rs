@@ -111,7 +111,14 @@ impl Media {
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
     pub fn open_read_only(path: &Path, options: &Options) -> Result<Media> {
-        let file = open_to_read(path)?;
+        Media::open_read_only_file(open_to_read(path)?, path, options)
+    }
+
+    /// [`Media::open_read_only`] over a descriptor that somebody has passed; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Media::open`].
+    pub fn open_read_only_file(file: File, path: &Path, options: &Options) -> Result<Media> {
         lock::lock(&file, path, Hold::Readers)?;
         let (head, torn) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;

@@ -22,13 +22,32 @@ impl Media {
     /// # Errors
     /// As [`Media::open`]; [`Error::InUse`] while a process has the store alone, or looks at it.
     pub fn open_shared(path: &Path, options: &Options) -> Result<(Media, Option<Opening>)> {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
+        Media::share_file(file, None, path, options)
+    }
+
+    /// [`Media::open_shared`] over descriptors that somebody has passed: of the store's bytes, and one of a description of its own
+    /// for locks. `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`Media::open_shared`].
+    pub fn open_shared_files(
+        bytes: File,
+        locks: File,
+        name: &Path,
+        options: &Options,
+    ) -> Result<(Media, Option<Opening>)> {
+        Media::share_file(bytes, Some(locks), name, options)
+    }
+
+    fn share_file(file: File, locks: Option<File>, path: &Path, options: &Options) -> Result<(Media, Option<Opening>)> {
         let io = |action| move |source| Error::Io { action, path: path.into(), source };
-        let file = File::options().read(true).write(true).open(path).map_err(io("open"))?;
         if choose(&file, path, options.backend)? == BackendKind::File {
             return Ok((Media::open_file(file, path, options)?, None));
         }
         lock::lock(&file, path, Hold::Users)?;
-        let users = Arc::new(Users::of_file(&file, path)?);
+        let users = Arc::new(Users::of_file(&file, locks, path)?);
         let opening = users.begin()?;
         if users::is_looked_at(&file).map_err(io("look for locks of"))? {
             return Err(Error::InUse { path: path.into(), holder: lock::holders(&file) });

@@ -84,11 +84,12 @@ impl Users {
         Users { path: "memory".into(), kind: Kind::Memory(Mutex::default()) }
     }
 
-    /// The users of the store `file` at `path`: a description of its own is opened for the locks.
-    pub(crate) fn of_file(file: &File, path: &Path) -> Result<Users> {
+    /// The users of the store `file` at `path`: a description of its own is opened for the locks, unless one is given.
+    pub(crate) fn of_file(file: &File, locks: Option<File>, path: &Path) -> Result<Users> {
         let io = |source| Error::Io { action: "open", path: path.into(), source };
         let own = format!("/proc/self/fd/{}", file.as_raw_fd()); // the file itself, whatever its name leads to by now
-        let locks = OwnedFd::from(File::options().read(true).write(true).open(own).map_err(io)?);
+        let locks = locks.map_or_else(|| File::options().read(true).write(true).open(own).map_err(io), Ok)?;
+        let locks = OwnedFd::from(locks);
         let forks = Forks::close_in_children(&locks).map_err(io)?;
         Ok(Users { path: path.into(), kind: Kind::File { locks: Some(locks), forks } })
     }

@@ -18,6 +18,7 @@ use crate::store::Inner;
 use crate::turn::{News, Turn, Turnstile};
 use crate::{Engine, Error, Object, Result, Store, identity};
 use everbyte_media::{Media, Opening, Options, TOKEN_MAX, User};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +41,19 @@ impl Store {
     pub fn open_shared(path: &Path, options: &Options) -> Result<Store> {
         identity::refuse_copy(path)?;
         identity::refuse_twice(path)?;
-        match Media::open_shared(path, options)? {
+        Store::found(Media::open_shared(path, options)?)
+    }
+
+    /// [`Store::open_shared`] over descriptors that somebody has passed; see [`Media::open_shared_files`].
+    ///
+    /// # Errors
+    /// As [`Store::open_shared`].
+    pub fn open_shared_files(bytes: File, locks: File, name: &Path, options: &Options) -> Result<Store> {
+        Store::found(Media::open_shared_files(bytes, locks, name, options)?)
+    }
+
+    fn found(opened: (Media, Option<Opening>)) -> Result<Store> {
+        match opened {
             (media, Some(opening)) => Store::share(media, opening),
             (media, None) => Store::attach(media),
         }?

@@ -11,6 +11,7 @@ use crate::{Engine, Error, Object, Origin, Recovery, Result, object};
 use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -158,6 +159,14 @@ impl Store {
     /// As [`Store::open`]; several may read at once.
     pub fn open_read_only(path: &Path, options: &Options) -> Result<Store> {
         Store::attach(Media::open_read_only(path, options)?)
+    }
+
+    /// [`Store::open_read_only`] over a descriptor that somebody has passed; `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`Store::open_read_only`].
+    pub fn open_read_only_file(file: File, name: &Path, options: &Options) -> Result<Store> {
+        Store::attach(Media::open_read_only_file(file, name, options)?)
     }
 
     /// Formats empty media, all zeros, and opens the store on it.
