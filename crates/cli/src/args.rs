@@ -1,7 +1,9 @@
 //! The words of the command line. `everbyte --help` is the map of what users can do; it is made from this file.
 
+mod domain;
 mod store;
 
+pub use domain::{BrokerArgs, DomainCommand, DomainCommands};
 pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
@@ -43,6 +45,10 @@ pub enum Command {
     Kv(KvArgs),
     /// Serves a store to Redis clients
     Serve(ServeArgs),
+    /// Serves domains, stores whose rights the kernel enforces, to programs of several users
+    Broker(BrokerArgs),
+    /// Lists, makes and removes the domains of a broker, and says who may use them
+    Domain(DomainCommands),
     /// Tells what memory or disk a path gives
     Media(MediaArgs),
     /// Runs programs against every crash that the rule permits

@@ -44,6 +44,8 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Store(args) => commands::store::run(&args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Serve(args) => commands::serve::run(&args, output),
+        Command::Broker(args) => commands::domain::serve(&args, output),
+        Command::Domain(args) => commands::domain::run(&args, output),
         Command::Media(args) => commands::media::run(&args, output),
         Command::Crash(args) => commands::crash::run(&args, output),
         Command::Completion(args) => commands::completion::run(&args),

@@ -10,7 +10,9 @@ use serde_json::Value;
 #[test]
 fn help_is_the_map() {
     let help = Place::new().good(&["--help"]);
-    for command in ["create", "info", "check", "grow", "store", "kv", "serve", "media", "crash", "completion"] {
+    for command in
+        ["create", "info", "check", "grow", "store", "kv", "serve", "broker", "domain", "media", "crash", "completion"]
+    {
         assert!(help.contains(command), "{help}");
     }
     assert!(help.contains("Exit codes"), "{help}");
@@ -112,4 +114,26 @@ fn probe_tells_what_a_place_gives() {
     assert!(probe["barrier_ns"].as_f64() > Some(0.0), "{probe}");
     assert_eq!(std::fs::read_dir(place.folder.path()).unwrap().count(), 0, "nothing is left behind");
     place.bad(&["media", "probe", "nowhere/at/all"], 5, &["nowhere"]);
+}
+
+#[test]
+fn a_broker_serves_domains_until_it_is_stopped() {
+    let place = Place::new();
+    let mut broker = place.command(&["broker", "domains", "--quota", "4GiB"]);
+    let mut broker = broker.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(broker.stdout.take().unwrap()), &mut said).unwrap();
+    assert!(said.contains("domains.socket"), "{said}");
+    let domain = |words: &[&'static str]| [&["domain", "--socket", "domains.socket"], words].concat();
+    place.good(&domain(&["create", "shop/orders", "--mode", "640", "--max", "64MiB"]));
+    place.good(&domain(&["chmod", "600", "shop/orders"]));
+    let line: Value = serde_json::from_str(&place.good(&domain(&["ls", "--json"]))).unwrap();
+    assert!(line["domain"] == "shop/orders" && line["mode"] == "600" && line["max"] == 64 << 20, "{line}");
+    assert!(place.good(&domain(&["ls"])).contains("64 MiB"));
+    place.bad(&domain(&["rm", "nobody"]), 1, &["no domain `nobody`"]);
+    place.bad(&domain(&["chmod", "9", "shop/orders"]), 2, &["640"]);
+    place.good(&domain(&["rm", "shop/orders"]));
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    place.bad(&domain(&["ls"]), 5, &["everbyte broker"]);
 }

@@ -4,6 +4,7 @@ pub mod check;
 pub mod completion;
 pub mod crash;
 pub mod create;
+pub mod domain;
 pub mod grow;
 pub mod info;
 pub mod media;

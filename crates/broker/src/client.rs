@@ -1,0 +1,158 @@
+//! [`Client`]: a program's end.
+
+use crate::error::No;
+use crate::wire::{self, MESSAGE, Request};
+use crate::{About, Error, Result, Want};
+use everbyte_store::Store;
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Asks a broker. Each call is a connection of its own.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// A domain, as far as the broker let one have it.
+#[derive(Debug)]
+pub struct Domain {
+    /// What is known of it.
+    pub about: About,
+    /// What it is open for.
+    pub want: Want,
+    files: Vec<File>,
+}
+
+impl Client {
+    /// A client of the broker at `socket`, which is not looked for yet.
+    pub fn new(socket: &Path) -> Client {
+        Client { socket: socket.into() }
+    }
+
+    /// Makes a domain that may grow to `max` bytes and belongs to the caller. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`]; [`Error::Refused`]: the name is taken, or none; a quota; no space.
+    pub fn create(&self, name: &str, mode: u32, max: u64) -> Result<()> {
+        self.ask(&Request::Create { mode, max, name: name.into() }).map(drop)
+    }
+
+    /// Attaches a domain. The broker checks the caller's rights now; what it passes stays good if they change.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`]; [`Error::Refused`]: there is none of that name, or the caller may not.
+    pub fn attach(&self, name: &str, want: Want) -> Result<Domain> {
+        let (lines, files) = self.ask(&Request::Attach { want, name: name.into() })?;
+        let about = wire::parse_line(lines.trim_end_matches('\n')).ok_or_else(|| self.garbled())?;
+        Ok(Domain { about, want, files: files.into_iter().map(File::from).collect() })
+    }
+
+    /// Removes a domain of the caller's. Who has it attached keeps what is mapped.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`], [`Error::Refused`].
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.ask(&Request::Remove { name: name.into() }).map(drop)
+    }
+
+    /// Changes who may do what with a domain of the caller's, from the next attach on. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`], [`Error::Refused`].
+    pub fn chmod(&self, name: &str, mode: u32) -> Result<()> {
+        self.ask(&Request::Chmod { mode, name: name.into() }).map(drop)
+    }
+
+    /// Gives a domain to a user and a group; for root. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`], [`Error::Refused`].
+    pub fn chown(&self, name: &str, uid: u32, gid: u32) -> Result<()> {
+        self.ask(&Request::Chown { uid, gid, name: name.into() }).map(drop)
+    }
+
+    /// What is known of a domain.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`], [`Error::Refused`].
+    pub fn about(&self, name: &str) -> Result<About> {
+        let lines = self.ask(&Request::About { name: name.into() })?.0;
+        wire::parse_line(lines.trim_end_matches('\n')).ok_or_else(|| self.garbled())
+    }
+
+    /// The domains whose names begin with `prefix`, in order.
+    ///
+    /// # Errors
+    /// [`Error::NoBroker`].
+    pub fn list(&self, prefix: &str) -> Result<Vec<About>> {
+        let mut all: Vec<About> = Vec::new();
+        loop {
+            let after = all.last().map_or(String::new(), |last| last.name.clone());
+            let lines = self.ask(&Request::List { prefix: prefix.into(), after })?.0;
+            let some: Option<Vec<About>> = lines.lines().map(wire::parse_line).collect();
+            let some = some.ok_or_else(|| self.garbled())?;
+            if some.is_empty() {
+                return Ok(all);
+            }
+            all.extend(some);
+        }
+    }
+
+    fn garbled(&self) -> Error {
+        Error::Garbled { path: self.socket.clone() }
+    }
+
+    fn ask(&self, request: &Request) -> Result<(String, Vec<OwnedFd>)> {
+        let none = |source: Errno| Error::NoBroker { path: self.socket.clone(), source: source.into() };
+        let address = SocketAddrUnix::new(&self.socket).map_err(none)?;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let socket = socket.map_err(none)?;
+        net::connect(&socket, &address).map_err(none)?;
+        net::send(&socket, request.text().as_bytes(), SendFlags::NOSIGNAL).map_err(none)?;
+        let mut message = vec![0; MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut message)];
+        let received = net::recvmsg(&socket, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC).map_err(none)?;
+        let mut files = Vec::new();
+        for part in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(passed) = part {
+                files.extend(passed);
+            }
+        }
+        match wire::parse_answer(&message[..received.bytes]) {
+            Some(Ok(lines)) => Ok((lines, files)),
+            Some(Err(No { errno, said })) => Err(Error::Refused { errno, said }),
+            None => Err(self.garbled()),
+        }
+    }
+}
+
+impl Domain {
+    /// The descriptor, for programs that map it themselves.
+    pub fn file(&self) -> Option<&File> {
+        self.files.first()
+    }
+
+    /// Opens the domain's store: shared with others who may write, or for looking at while nobody writes.
+    ///
+    /// # Errors
+    /// As [`Store::open_shared`] and [`Store::open_read_only`].
+    pub fn open(self, options: &everbyte_media::Options) -> Result<Store> {
+        let path = PathBuf::from(format!("domain {}", self.about.name));
+        let mut files = self.files.into_iter();
+        match (self.want, files.next(), files.next()) {
+            (Want::Write, Some(bytes), Some(locks)) => Ok(Store::open_shared_files(bytes, locks, &path, options)?),
+            (Want::Read, Some(bytes), None) => Ok(Store::open_read_only_file(bytes, &path, options)?),
+            _ => Err(Error::Garbled { path }),
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! [`Domains`]: the domains of one broker: a directory with a store of names and a file for each domain.
+//!
+//! To make one: its file is made, as a bound store of its own; then its entry, in one step. To remove one: its entry in one step,
+//! then its file. A crash in between leaves a file without an entry, which the next opening removes.
+//!
+//! Invariants
+//!   DOM-1  Every entry has its file; the addresses of no two domains overlap.
+//!   DOM-2  After opening every file has an entry.
+//!
+//! Threads: one at a time; the server has a lock around it.
+
+use crate::access::{Caller, Rights, Want};
+use crate::error::No;
+use crate::layout::{ENTRIES, Entry, MAGIC};
+use crate::{Error, Result};
+use everbyte_media::{Media, seeded};
+use everbyte_store::{CreateOptions, HEADER_LEN, Object, ObjectOptions, Store};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The least that a domain may grow to: what a store takes by itself, and something to live on.
+const MAX_LEAST: u64 = 1 << 20;
+/// The most.
+const MAX_MOST: u64 = 1 << 40;
+/// The log of a domain that lies on a disk may grow to this.
+const LOG: u64 = 1 << 20;
+const EXTENSION: &str = "domain";
+
+/// The domains of a directory.
+pub struct Domains {
+    dir: PathBuf,
+    names: Store,
+    known: BTreeMap<String, Entry>,
+    /// Bytes that the domains of one user may grow to together.
+    quota: u64,
+}
+
+/// What is known of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Who may do what.
+    pub rights: Rights,
+    /// The address that its store is bound to.
+    pub base: u64,
+    /// Bytes that it may grow to.
+    pub max: u64,
+}
+
+impl Domains {
+    /// Opens the domains of `dir`, which is made if it is not there; nobody else may enter it. Files without an entry go.
+    ///
+    /// # Errors
+    /// Another broker has them open; damage; I/O.
+    pub fn open(dir: &Path, quota: u64) -> Result<Domains> {
+        let io = |action| move |source| Error::Io { action, path: dir.into(), source };
+        if !dir.exists() {
+            std::fs::DirBuilder::new().mode(0o700).create(dir).map_err(io("make the directory"))?;
+        }
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700)).map_err(io("close the directory to others"))?;
+        let path = dir.join("names.store");
+        let options = CreateOptions { max: 1 << 40, ..CreateOptions::default() };
+        let names = if path.exists() { Store::open(&path, &options.media)? } else { Store::create(&path, &options)? };
+        let mut domains = Domains { dir: dir.into(), names, known: BTreeMap::new(), quota };
+        for object in domains.names.objects()? {
+            let entry = read(&domains.names.object(&object.name)?)?;
+            domains.known.insert(object.name, entry);
+        }
+        domains.names.media().barrier()?; // what was read is settled before anybody is answered by it
+        domains.sweep().map_err(io("remove what a crash left in"))?;
+        Ok(domains)
+    }
+
+    /// DOM-2.
+    fn sweep(&self) -> std::io::Result<()> {
+        for file in std::fs::read_dir(&self.dir)? {
+            let path = file?.path();
+            let number = path.file_stem().and_then(|stem| u64::from_str_radix(stem.to_str()?, 16).ok());
+            let ours = path.extension().is_some_and(|extension| extension == EXTENSION);
+            let known = number.is_some_and(|number| self.known.values().any(|entry| entry.number == number));
+            if ours && !known {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, entry: &Entry) -> PathBuf {
+        self.dir.join(format!("{:016x}.{EXTENSION}", entry.number))
+    }
+
+    /// Makes a domain that may grow to `max` bytes. Settled on return; a crash leaves it whole or absent.
+    pub(crate) fn create(&mut self, caller: Caller, name: &str, mode: u32, max: u64) -> Result<(), No> {
+        self.names.require_free(name)?;
+        check_mode(mode)?;
+        if !(MAX_LEAST..=MAX_MOST).contains(&max) {
+            return Err(No::new(
+                Errno::INVAL,
+                format!("a domain may grow to 1 MiB at least and 1 TiB at most, not to {max} bytes"),
+            ));
+        }
+        let taken = self.known.values().filter(|entry| entry.uid == caller.uid).map(|entry| entry.max);
+        let taken: u64 = taken.sum();
+        if caller.uid != 0 && taken.saturating_add(max) > self.quota {
+            let quota = self.quota;
+            let said =
+                format!("user {} has domains of {taken} bytes; {max} more are beyond the quota of {quota}", caller.uid);
+            return Err(No::new(Errno::DQUOT, said));
+        }
+        let number = self.known.values().map(|entry| entry.number).max().unwrap_or(0) + 1;
+        let draft = Entry {
+            magic: MAGIC,
+            checksum: 0,
+            mode,
+            uid: caller.uid,
+            gid: caller.gid,
+            turn: 1,
+            number,
+            base: 0,
+            max,
+            reserved: 0,
+        };
+        let base = self.make_file(&self.path(&draft), max)?;
+        let entry = Entry { base, ..draft }.sealed();
+        let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
+        let made = self.names.create_object(name, options, |object| -> everbyte_store::Result<()> {
+            write(object, &entry);
+            Ok(())
+        });
+        if let Err(error) = made {
+            let _ = std::fs::remove_file(self.path(&entry)); // else the next opening does it
+            return Err(error.into());
+        }
+        self.known.insert(name.into(), entry);
+        Ok(())
+    }
+
+    /// Makes the file of a domain, at an address of its own (DOM-1).
+    fn make_file(&self, path: &Path, max: u64) -> Result<u64, No> {
+        let media = everbyte_media::Options { log_bytes: LOG.min(max / 4), ..Default::default() };
+        for _ in 0..64 {
+            let store = Store::create(path, &CreateOptions { max, bound: true, media: media.clone() })?;
+            let base = store.info().binding.expect("made bound");
+            store.close()?;
+            drop(store);
+            let set = std::fs::set_permissions(path, PermissionsExt::from_mode(0o600));
+            let overlaps = |entry: &Entry| base < entry.base + entry.max && entry.base < base + max;
+            if set.is_ok() && !self.known.values().any(overlaps) {
+                return Ok(base);
+            }
+            let _ = std::fs::remove_file(path); // another address, then
+        }
+        Err(No::new(Errno::NOSPC, "no addresses are left for a domain of this size; ask for a smaller one"))
+    }
+
+    /// Opens the file of a domain for what `caller` may and wants: for a writer two descriptions, of the bytes and for locks.
+    pub(crate) fn attach(&self, caller: Caller, name: &str, want: Want) -> Result<Vec<File>, No> {
+        let entry = self.find(name)?;
+        if !rights(entry).allow(caller, want) {
+            let what = if want == Want::Write { "write" } else { "read" };
+            let said = format!("domain `{name}`: user {} of group {} may not {what} it", caller.uid, caller.gid);
+            return Err(No::new(Errno::ACCESS, said));
+        }
+        let path = self.path(entry);
+        let open = || File::options().read(true).write(want == Want::Write).open(&path);
+        let files = (0..if want == Want::Write { 2 } else { 1 }).map(|_| open());
+        files.collect::<std::io::Result<_>>().map_err(|error| {
+            No::new(Errno::IO, format!("domain `{name}`: its file {} cannot be opened: {error}", path.display()))
+        })
+    }
+
+    /// Removes a domain. Those who have it attached keep what they have mapped, and nobody finds it any more.
+    pub(crate) fn remove(&mut self, caller: Caller, name: &str) -> Result<(), No> {
+        let entry = *self.owned(caller, name)?;
+        self.names.remove_object(name)?;
+        self.known.remove(name);
+        let _ = std::fs::remove_file(self.path(&entry)); // else the next opening does it
+        Ok(())
+    }
+
+    /// Changes the mode. Descriptors that were passed before keep their rights.
+    pub(crate) fn chmod(&mut self, caller: Caller, name: &str, mode: u32) -> Result<(), No> {
+        check_mode(mode)?;
+        let entry = *self.owned(caller, name)?;
+        self.change(name, Entry { mode, ..entry })
+    }
+
+    /// Gives a domain to another user and group; for root alone, as with files.
+    pub(crate) fn chown(&mut self, caller: Caller, name: &str, uid: u32, gid: u32) -> Result<(), No> {
+        let entry = *self.find(name)?;
+        if caller.uid != 0 {
+            return Err(No::new(Errno::PERM, format!("domain `{name}`: only root gives domains away")));
+        }
+        self.change(name, Entry { uid, gid, ..entry })
+    }
+
+    fn change(&mut self, name: &str, entry: Entry) -> Result<(), No> {
+        let entry = Entry { turn: entry.turn + 1, ..entry }.sealed();
+        let object = self.names.object(name)?;
+        write(&object, &entry);
+        object.media().barrier()?;
+        self.known.insert(name.into(), entry);
+        Ok(())
+    }
+
+    /// What is known of a domain.
+    pub(crate) fn about(&self, name: &str) -> Result<About, No> {
+        self.find(name).map(|entry| about(name, entry))
+    }
+
+    /// The domains whose names begin with `prefix` and come after `after`, in order.
+    pub(crate) fn list<'d>(&'d self, prefix: &'d str, after: &str) -> impl Iterator<Item = About> + 'd {
+        let from = if after >= prefix { std::ops::Bound::Excluded(after) } else { std::ops::Bound::Included(prefix) };
+        let names = self.known.range::<str, _>((from, std::ops::Bound::Unbounded));
+        names.take_while(move |(name, _)| name.starts_with(prefix)).map(|(name, entry)| about(name, entry))
+    }
+
+    fn find(&self, name: &str) -> Result<&Entry, No> {
+        self.known.get(name).ok_or_else(|| No::new(Errno::NOENT, format!("there is no domain `{name}`")))
+    }
+
+    fn owned(&self, caller: Caller, name: &str) -> Result<&Entry, No> {
+        let entry = self.find(name)?;
+        if rights(entry).is_owner(caller) {
+            return Ok(entry);
+        }
+        Err(No::new(Errno::PERM, format!("domain `{name}` belongs to user {}, not to {}", entry.uid, caller.uid)))
+    }
+}
+
+fn check_mode(mode: u32) -> Result<(), No> {
+    if mode & !Rights::MODE == 0 {
+        return Ok(());
+    }
+    Err(No::new(
+        Errno::INVAL,
+        format!("{mode:o} is no mode: a digit each for owner, group and others, of 4 (read) and 2 (write)"),
+    ))
+}
+
+fn rights(entry: &Entry) -> Rights {
+    Rights { uid: entry.uid, gid: entry.gid, mode: entry.mode }
+}
+
+fn about(name: &str, entry: &Entry) -> About {
+    About { name: name.into(), rights: rights(entry), base: entry.base, max: entry.max }
+}
+
+fn at(object: &Object, turn: u64) -> u64 {
+    let turn = if seeded("broker-entry-in-place") { 0 } else { turn };
+    object.prime() + HEADER_LEN + turn % 2 * (ENTRIES / 2)
+}
+
+/// Writes the record whose turn it is, and flushes it; no fence.
+fn write(object: &Object, entry: &Entry) {
+    let (media, at): (&Media, u64) = (object.media(), at(object, entry.turn));
+    let _section = media.section();
+    media.put(at, entry);
+    media.flush(at, size_of::<Entry>() as u64);
+}
+
+/// The record that counts; flushed, no fence.
+fn read(object: &Object) -> Result<Entry> {
+    object.media().adopt(at(object, 0), ENTRIES);
+    let both = [0, 1].map(|turn| object.media().get::<Entry>(at(object, turn)));
+    let newest = both.into_iter().filter(Entry::is_whole).max_by_key(|entry| entry.turn);
+    newest.ok_or_else(|| {
+        Error::Store(everbyte_store::Error::Damaged {
+            path: object.media().path().into(),
+            what: "a domain's entry",
+            at: at(object, 0),
+            detail: format!("the entry of domain `{}` is not whole, in neither of its two records", object.name()),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_sim::{Explorer, Failure, Image, Report};
+    use everbyte_store::FormatOptions;
+
+    fn entry(turn: u64) -> Entry {
+        let mode = (turn % 8) as u32;
+        Entry {
+            magic: MAGIC,
+            checksum: 0,
+            mode,
+            uid: turn as u32,
+            gid: 0,
+            turn,
+            number: 1,
+            base: 0,
+            max: 0,
+            reserved: 0,
+        }
+        .sealed()
+    }
+
+    /// Changes rights again and again; each is whole or absent, and what was acknowledged is not lost.
+    fn explore() -> Result<Report, Box<Failure>> {
+        let image = Image::zeroed(512 << 10).with_max(1 << 20).then(|media| {
+            let store = Store::format(media, &FormatOptions::default()).unwrap();
+            let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
+            let made = store.create_object("d", options, |object| -> everbyte_store::Result<()> {
+                write(object, &entry(1));
+                Ok(())
+            });
+            made.unwrap();
+            store.close().unwrap();
+        });
+        Explorer::new("broker-entry").total(2000).explore(
+            &image,
+            |media, oracle| {
+                let object = Store::attach(media).unwrap().object("d").unwrap();
+                for turn in 2..5 {
+                    oracle.step(format!("turn {turn}"), || {
+                        write(&object, &entry(turn));
+                        object.media().barrier().unwrap();
+                    });
+                }
+            },
+            |media, seen| {
+                let object = Store::attach(media).unwrap().object("d").unwrap();
+                let found = read(&object).map_err(|error| error.to_string())?;
+                object.media().barrier().unwrap();
+                seen.recovered();
+                let turn = found.turn as usize;
+                let promised = turn > seen.acked_count() && turn <= seen.begun_count() + 1;
+                if promised && found == entry(found.turn) { Ok(()) } else { Err(format!("{found:?}, {seen:?}")) }
+            },
+        )
+    }
+
+    #[test]
+    fn the_page_shows_what_is_written() {
+        let media = Image::zeroed(512 << 10).with_max(1 << 20).media();
+        let store = Store::format(media, &FormatOptions { identity: Some([7; 16]), ..Default::default() }).unwrap();
+        let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
+        let made = Entry { mode: 0o640, uid: 1000, gid: 100, base: 0x2000_4000_0000, max: 64 << 20, ..entry(1) };
+        let object = store.create_object("d", options, |object| -> everbyte_store::Result<()> {
+            write(object, &made.sealed());
+            Ok(())
+        });
+        let object = object.unwrap();
+        write(&object, &Entry { mode: 0o600, turn: 2, ..made }.sealed());
+        let at = at(&object, 0);
+        let text = everbyte_sim::dump(object.media(), &[("the records", at, ENTRIES)]);
+        everbyte_sim::assert_page("../../docs/formats/broker.md", &text);
+    }
+
+    #[test]
+    fn a_change_of_rights_is_whole_or_absent() {
+        println!("{}", explore().unwrap_or_else(|failure| panic!("{failure}")));
+    }
+
+    #[cfg(feature = "museum")]
+    #[test]
+    fn a_change_in_place_is_found() {
+        let found = everbyte_media::museum::with("broker-entry-in-place", explore);
+        assert!(found.unwrap_err().to_string().contains("in neither of its two records"));
+    }
+}

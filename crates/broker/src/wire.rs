@@ -1,0 +1,166 @@
+//! What goes over the socket: one request and one answer for a connection, each a message of text, whole or not at all
+//! (SOCK_SEQPACKET).
+//!
+//! A request is words with spaces between them; the name of a domain, or a prefix, comes last and may hold spaces. An answer is
+//! `ok` and lines, with descriptors beside it where a domain is attached, or `no`, a number of `errno`, and a sentence.
+
+use crate::domains::About;
+use crate::error::No;
+use crate::{Rights, Want};
+
+/// Bytes of the longest message.
+pub const MESSAGE: usize = 32 << 10;
+/// Bytes of lines in one answer to `list`; who wants more asks again.
+pub const LINES: usize = MESSAGE - 1024;
+
+/// What a program asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    Create {
+        mode: u32,
+        max: u64,
+        name: String,
+    },
+    Attach {
+        want: Want,
+        name: String,
+    },
+    Remove {
+        name: String,
+    },
+    Chmod {
+        mode: u32,
+        name: String,
+    },
+    Chown {
+        uid: u32,
+        gid: u32,
+        name: String,
+    },
+    About {
+        name: String,
+    },
+    /// The first so many names behind `after` are known already.
+    List {
+        prefix: String,
+        after: String,
+    },
+}
+
+impl Request {
+    pub fn text(&self) -> String {
+        match self {
+            Request::Create { mode, max, name } => format!("create {mode:o} {max} {name}"),
+            Request::Attach { want: Want::Read, name } => format!("attach r {name}"),
+            Request::Attach { want: Want::Write, name } => format!("attach rw {name}"),
+            Request::Remove { name } => format!("remove {name}"),
+            Request::Chmod { mode, name } => format!("chmod {mode:o} {name}"),
+            Request::Chown { uid, gid, name } => format!("chown {uid} {gid} {name}"),
+            Request::About { name } => format!("about {name}"),
+            Request::List { prefix, after } => format!("list {prefix}\n{after}"), // names hold no line ends
+        }
+    }
+
+    /// The request of a message; hostile ones are none.
+    pub fn parse(message: &[u8]) -> Option<Request> {
+        let text = std::str::from_utf8(message).ok()?;
+        let (verb, rest) = text.split_once(' ')?;
+        let one = || rest.split_once(' ');
+        let two = || {
+            let (first, rest) = rest.split_once(' ')?;
+            let (second, name) = rest.split_once(' ')?;
+            Some((first, second, name.to_owned()))
+        };
+        let octal = |text: &str| u32::from_str_radix(text, 8).ok();
+        Some(match verb {
+            "create" => two().and_then(|(mode, max, name)| {
+                Some(Request::Create { mode: octal(mode)?, max: max.parse().ok()?, name })
+            })?,
+            "attach" => one().and_then(|(want, name)| {
+                let want = match want {
+                    "r" => Want::Read,
+                    "rw" => Want::Write,
+                    _ => return None,
+                };
+                Some(Request::Attach { want, name: name.into() })
+            })?,
+            "remove" => Request::Remove { name: rest.into() },
+            "chmod" => one().and_then(|(mode, name)| Some(Request::Chmod { mode: octal(mode)?, name: name.into() }))?,
+            "chown" => two().and_then(|(uid, gid, name)| {
+                Some(Request::Chown { uid: uid.parse().ok()?, gid: gid.parse().ok()?, name })
+            })?,
+            "about" => Request::About { name: rest.into() },
+            "list" => {
+                let (prefix, after) = rest.split_once('\n')?;
+                Request::List { prefix: prefix.into(), after: after.into() }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The answer to a request, but for descriptors.
+pub fn answer(result: &Result<String, No>) -> String {
+    match result {
+        Ok(lines) => format!("ok\n{lines}"),
+        Err(No { errno, said }) => format!("no {errno} {said}"),
+    }
+}
+
+/// What an answer says; `None`: it is none.
+pub fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
+    let text = std::str::from_utf8(message).ok()?;
+    if let Some(lines) = text.strip_prefix("ok\n") {
+        return Some(Ok(lines.into()));
+    }
+    let (errno, said) = text.strip_prefix("no ")?.split_once(' ')?;
+    Some(Err(No { errno: errno.parse().ok()?, said: said.into() }))
+}
+
+/// What is known of a domain, as a line.
+pub fn line(about: &About) -> String {
+    let About { name, rights: Rights { uid, gid, mode }, base, max } = about;
+    format!("{uid} {gid} {mode:o} {base:x} {max} {name}\n")
+}
+
+/// What a line says.
+pub fn parse_line(line: &str) -> Option<About> {
+    let mut words = line.splitn(6, ' ');
+    let mut word = || words.next();
+    let (uid, gid) = (word()?.parse().ok()?, word()?.parse().ok()?);
+    let mode = u32::from_str_radix(word()?, 8).ok()?;
+    let base = u64::from_str_radix(word()?, 16).ok()?;
+    let max = word()?.parse().ok()?;
+    Some(About { name: word()?.into(), rights: Rights { uid, gid, mode }, base, max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_heard_and_nothing_else() {
+        let name = || String::from("a name/of two");
+        for request in [
+            Request::Create { mode: 0o640, max: 1 << 30, name: name() },
+            Request::Attach { want: Want::Read, name: name() },
+            Request::Attach { want: Want::Write, name: name() },
+            Request::Remove { name: name() },
+            Request::Chmod { mode: 0, name: name() },
+            Request::Chown { uid: 7, gid: 8, name: name() },
+            Request::About { name: name() },
+            Request::List { prefix: String::new(), after: name() },
+        ] {
+            assert_eq!(Request::parse(request.text().as_bytes()), Some(request));
+        }
+        for bad in [&b""[..], b"create", b"create 9 1 x", b"attach x y", b"list x", b"\xff\xff \xff", b"chown 1 -1 x"] {
+            assert_eq!(Request::parse(bad), None, "{bad:?}");
+        }
+        let no = Err(No { errno: 13, said: "not you, not now".into() });
+        assert_eq!(parse_answer(answer(&no).as_bytes()), Some(no));
+        assert_eq!(parse_answer(b"ok\nline\n"), Some(Ok("line\n".into())));
+        assert_eq!(parse_answer(b"okay"), None);
+        let about = About { name: name(), rights: Rights { uid: 1, gid: 2, mode: 0o640 }, base: 4096, max: 5 };
+        assert_eq!(parse_line(line(&about).trim_end()), Some(about));
+    }
+}

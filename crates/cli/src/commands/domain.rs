@@ -1,0 +1,66 @@
+//! `everbyte broker` and `everbyte domain`: stores whose rights the kernel enforces.
+
+use crate::args::{BrokerArgs, DomainCommand, DomainCommands};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text;
+use everbyte_broker::{About, Broker, Client, Error, Options};
+use serde_json::json;
+
+/// Serves until it is stopped.
+pub fn serve(args: &BrokerArgs, output: &Output) -> Result<(), Failure> {
+    let socket = args.socket.clone().unwrap_or_else(|| args.dir.with_extension("socket"));
+    let broker = Broker::start(&args.dir, &socket, Options { quota: args.quota })?;
+    let (dir, at) = (args.dir.display().to_string(), socket.display().to_string());
+    output.say(
+        format!("serving the domains of {dir} at {at}; try `everbyte domain ls --socket {at}`"),
+        json!({ "dir": dir, "socket": at, "quota": args.quota }),
+    )?;
+    output.finish()?;
+    broker.wait();
+    Err(Failure::System(format!("{at}: the socket does not answer any more; start the broker again")))
+}
+
+pub fn run(args: &DomainCommands, output: &Output) -> Result<(), Failure> {
+    let client = Client::new(&args.socket);
+    let done = |what: &str, name: &str| output.say(format!("{what} {name}"), json!({ "done": what, "domain": name }));
+    match &args.command {
+        DomainCommand::Ls { prefix } => client.list(prefix)?.iter().try_for_each(|about| list(about, output)),
+        DomainCommand::Create { name, mode, max } => {
+            client.create(name, *mode, *max)?;
+            done("created", name)
+        }
+        DomainCommand::Rm { name } => {
+            client.remove(name)?;
+            done("removed", name)
+        }
+        DomainCommand::Chmod { mode, name } => {
+            client.chmod(name, *mode)?;
+            done("changed", name)
+        }
+        DomainCommand::Chown { owner: (uid, gid), name } => {
+            client.chown(name, *uid, *gid)?;
+            done("changed", name)
+        }
+    }
+}
+
+fn list(about: &About, output: &Output) -> Result<(), Failure> {
+    let About { name, rights, base, max } = about;
+    let mode = format!("{:03o}", rights.mode);
+    output.say(
+        format!("{mode} {:>6} {:>6} {:>10} {base:#x} {name}", rights.uid, rights.gid, text::bytes(*max)),
+        json!({ "domain": name, "mode": mode, "uid": rights.uid, "gid": rights.gid, "max": max, "base": base }),
+    )
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Store(error) => Failure::from(error),
+            Error::Media(error) => Failure::from(error),
+            Error::Refused { .. } => Failure::No(error.to_string()),
+            other => Failure::System(other.to_string()),
+        }
+    }
+}
