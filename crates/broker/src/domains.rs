@@ -127,7 +127,7 @@ impl Domains {
         let base = self.make_file(&self.path(&draft), max)?;
         let entry = Entry { base, ..draft }.sealed();
         let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
-        let made = self.names.create_object(name, options, |object| -> everbyte_store::Result<()> {
+        let made = self.names.create_small_object(name, options, |object| -> everbyte_store::Result<()> {
             write(object, &entry);
             Ok(())
         });

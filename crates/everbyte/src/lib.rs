@@ -5,6 +5,8 @@
 //! * [`object`]: Rust types that live in a pool and are changed in transactions; what would break them does not compile;
 //! * [`kv`]: an ordered map of bytes, for any number of threads.
 //!
+//! and [`broker`], where programs of several users are to have exactly the rights that they are given.
+//!
 //! ```
 //! use everbyte::{PSafe, PCell, MemPool, Pool, Store, pool};
 //! pool!(Visits);
@@ -33,6 +35,7 @@ mod merge;
 
 pub use merge::{Merge, MergeError, MergeOptions, MergeStep};
 
+pub use everbyte_broker as broker;
 pub use everbyte_kv as kv;
 pub use everbyte_media as media;
 pub use everbyte_object as object;
