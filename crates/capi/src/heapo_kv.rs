@@ -6,7 +6,7 @@
 use crate::fault::{Fault, Result, answer};
 use crate::heapo::name;
 use crate::process::Process;
-use everbyte_hkv::{Direction, Kind, Kv, Tree};
+use everbyte_hkv::{Direction, Kind, Kv, SharedKv, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Bound;
 use std::ptr::null_mut;
@@ -19,7 +19,7 @@ const SPAN_MIN: u64 = 1 << 20;
 /// What `each` of a scan is.
 type Each = unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, *mut c_void) -> c_int;
 
-fn handle(kv: Result<Kv>) -> *mut Kv {
+fn handle(kv: Result<SharedKv>) -> *mut SharedKv {
     answer(kv, null_mut(), |kv| Box::into_raw(Box::new(kv)))
 }
 
@@ -27,7 +27,7 @@ fn handle(kv: Result<Kv>) -> *mut Kv {
 ///
 /// # Safety
 /// As said at the top of the file.
-unsafe fn store<'h>(kv: *mut Kv) -> Result<&'h Kv> {
+unsafe fn store<'h>(kv: *mut SharedKv) -> Result<&'h SharedKv> {
     // SAFETY: the caller's promise: made by `Box::into_raw`, and shared until it is closed.
     unsafe { kv.as_ref() }.ok_or_else(|| Fault::invalid("a null pointer is no key-value store"))
 }
@@ -49,7 +49,7 @@ unsafe fn bytes<'b>(start: *const c_void, len: usize) -> Result<&'b [u8]> {
 ///
 /// # Safety
 /// As said at the top of the file.
-unsafe fn keyed<'b>(kv: *mut Kv, key: *const c_void, key_len: usize) -> Result<(&'b Kv, &'b [u8])> {
+unsafe fn keyed<'b>(kv: *mut SharedKv, key: *const c_void, key_len: usize) -> Result<(&'b SharedKv, &'b [u8])> {
     // SAFETY: the caller's promise.
     let kv = unsafe { store(kv) }?;
     // SAFETY: as above.
@@ -65,7 +65,7 @@ fn done(changed: Result<bool>, otherwise: i32, why: &str) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_max: usize) -> *mut Kv {
+pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_max: usize) -> *mut SharedKv {
     // SAFETY: the caller's promise.
     handle(unsafe { name(object) }.and_then(|name| {
         let span = if size_max == 0 { Some(SPAN) } else { (size_max as u64).max(SPAN_MIN).checked_next_power_of_two() };
@@ -75,22 +75,22 @@ pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_
             1 => Kind::Tree,
             _ => return Err(Fault::invalid("a key-value store is a hash table or a tree")),
         };
-        Ok(Kv::create(Process::get()?.store(), name, kind, Some(span))?)
+        Ok(SharedKv::create(Process::get()?.store(), name, kind, Some(span))?)
     }))
 }
 
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut Kv {
+pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
     // SAFETY: the caller's promise.
-    handle(unsafe { name(object) }.and_then(|name| Ok(Kv::open(Process::get()?.store().object(name)?)?)))
+    handle(unsafe { name(object) }.and_then(|name| Ok(SharedKv::open(Process::get()?.store(), name)?)))
 }
 
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_close(kv: *mut Kv) {
+pub unsafe extern "C" fn heapo_kv_close(kv: *mut SharedKv) {
     if !kv.is_null() {
         // SAFETY: the caller's promise: it came from `Box::into_raw`, and nobody uses it any more.
         drop(unsafe { Box::from_raw(kv) });
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn heapo_kv_close(kv: *mut Kv) {
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_insert(
-    kv: *mut Kv,
+    kv: *mut SharedKv,
     key: *const c_void,
     key_len: usize,
     value: *const c_void,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn heapo_kv_insert(
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_update(
-    kv: *mut Kv,
+    kv: *mut SharedKv,
     key: *const c_void,
     key_len: usize,
     value: *const c_void,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn heapo_kv_update(
 /// # Safety
 /// As said at the top of the file.
 unsafe fn change(
-    kv: *mut Kv,
+    kv: *mut SharedKv,
     (key, key_len): (*const c_void, usize),
     (value, value_len): (*const c_void, usize),
     how: impl FnOnce(&Kv, &[u8], &[u8]) -> everbyte_hkv::Result<bool>,
@@ -141,23 +141,23 @@ unsafe fn change(
     let (kv, key) = unsafe { keyed(kv, key, key_len) }?;
     // SAFETY: as above.
     let value = unsafe { bytes(value, value_len) }?;
-    Ok(how(kv, key, value)?)
+    Ok(kv.change(|kv| how(kv, key, value))?)
 }
 
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_delete(kv: *mut Kv, key: *const c_void, key_len: usize) -> c_int {
+pub unsafe extern "C" fn heapo_kv_delete(kv: *mut SharedKv, key: *const c_void, key_len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let keyed = unsafe { keyed(kv, key, key_len) };
-    done(keyed.and_then(|(kv, key)| Ok(kv.delete(key)?)), libc::ENOENT, "the key is not there")
+    done(keyed.and_then(|(kv, key)| Ok(kv.change(|kv| kv.delete(key))?)), libc::ENOENT, "the key is not there")
 }
 
 /// # Safety
 /// As said at the top of the file; `value` is good for `room` bytes to be written, `value_len` for one length, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_lookup(
-    kv: *mut Kv,
+    kv: *mut SharedKv,
     key: *const c_void,
     key_len: usize,
     value: *mut c_void,
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn heapo_kv_lookup(
     // SAFETY: the caller's promise.
     let keyed = unsafe { keyed(kv, key, key_len) };
     let found = keyed.and_then(|(kv, key)| {
-        let found = kv.get(key)?.ok_or_else(|| Fault::new(libc::ENOENT, "the key is not there"))?;
+        let found = kv.look(|kv| kv.get(key))?.ok_or_else(|| Fault::new(libc::ENOENT, "the key is not there"))?;
         match value.is_null() && room > 0 {
             true => Err(Fault::invalid("a null pointer to room for a value")),
             false => Ok(found),
@@ -190,18 +190,19 @@ pub unsafe extern "C" fn heapo_kv_lookup(
 /// # Safety
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_scan(kv: *mut Kv, each: Option<Each>, context: *mut c_void) -> c_int {
+pub unsafe extern "C" fn heapo_kv_scan(kv: *mut SharedKv, each: Option<Each>, context: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     let kv = unsafe { store(kv) };
     // SAFETY: as above.
-    answer(kv.and_then(|kv| Ok(kv.scan(unsafe { hand_out(each, context) }?)?)), 0, |()| 1)
+    let each = unsafe { hand_out(each, context) };
+    answer(kv.and_then(|kv| each.and_then(|each| Ok(kv.look(|kv| kv.scan(each))?))), 0, |()| 1)
 }
 
 /// # Safety
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_scan_range(
-    kv: *mut Kv,
+    kv: *mut SharedKv,
     from: *const c_void,
     from_len: usize,
     to: *const c_void,
@@ -221,7 +222,8 @@ pub unsafe extern "C" fn heapo_kv_scan_range(
     });
     let scanned = bounds.and_then(|(kv, bounds)| {
         // SAFETY: as above.
-        Ok(tree(kv)?.range(bounds, direction(way)?, unsafe { hand_out(each, context) }?)?)
+        let (way, each) = (direction(way)?, unsafe { hand_out(each, context) }?);
+        kv.look(|kv| Ok(tree(kv)?.range(bounds, way, each)?))
     });
     answer(scanned, 0, |()| 1)
 }
@@ -230,7 +232,7 @@ pub unsafe extern "C" fn heapo_kv_scan_range(
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_scan_prefix(
-    kv: *mut Kv,
+    kv: *mut SharedKv,
     prefix: *const c_void,
     prefix_len: usize,
     way: c_int,
@@ -240,7 +242,8 @@ pub unsafe extern "C" fn heapo_kv_scan_prefix(
     // SAFETY: the caller's promise.
     let scanned = unsafe { keyed(kv, prefix, prefix_len) }.and_then(|(kv, prefix)| {
         // SAFETY: as above.
-        Ok(tree(kv)?.prefix(prefix, direction(way)?, unsafe { hand_out(each, context) }?)?)
+        let (way, each) = (direction(way)?, unsafe { hand_out(each, context) }?);
+        kv.look(|kv| Ok(tree(kv)?.prefix(prefix, way, each)?))
     });
     answer(scanned, 0, |()| 1)
 }

@@ -28,9 +28,11 @@ mod kind;
 pub mod layout;
 mod note;
 mod record;
+mod shared;
 mod tree;
 
 pub use error::{Error, Result};
 pub use hash::Hash;
 pub use kind::{Kind, Kv};
+pub use shared::SharedKv;
 pub use tree::{Direction, Tree};

@@ -82,12 +82,11 @@ impl Turnstile {
         self.media.store(self.at + CHANGES, 1);
     }
 
-    /// Waits for the turn. A thread that has it is told of no news.
+    /// Waits for the turn. A thread that has it is told what it has not yet caught up with.
     pub(crate) fn enter(self: &Arc<Turnstile>) -> Result<Turn> {
         let held = ReentrantMutex::lock_arc(&self.held);
-        let mut news = News::Nothing;
         if held.depth.get() == 0 {
-            news = match self.lock.acquire()? {
+            let news = match self.lock.acquire()? {
                 Left::HalfDone => News::HalfDone,
                 // Nobody has had a turn in this opening: the last user of an earlier one may have died.
                 Left::InOrder if self.media.load(self.at + CHANGES) == 0 => News::HalfDone,
@@ -98,6 +97,7 @@ impl Turnstile {
             held.changed.set(false);
         }
         held.depth.set(held.depth.get() + 1);
+        let news = held.news.get();
         Ok(Turn { stile: Arc::clone(self), held, news })
     }
 

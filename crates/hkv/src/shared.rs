@@ -1,0 +1,82 @@
+//! [`SharedKv`]: a store that several processes use, in turns.
+//!
+//! A process that finds in its turn that others have changed the store opens it again, which finishes or undoes what a dead
+//! one left; one that comes back undisturbed goes on with what it remembers.
+//!
+//! Threads: any. Of a shared store one thread has the turn; of one that is this process's alone, as [`Kv`].
+
+use crate::base::fingerprint;
+use crate::layout::{HASH_MAGIC, TREE_MAGIC};
+use crate::{Error, Kind, Kv, Result};
+use everbyte_store::{Engine, Error as StoreError, News, Object, Store, Turn};
+use parking_lot::RwLock;
+
+/// A store of either kind that other processes may have open, too.
+pub struct SharedKv {
+    object: Object,
+    /// `None` after it could not be opened again.
+    kv: RwLock<Option<Kv>>,
+}
+
+impl SharedKv {
+    /// [`Kv::create`], shared from then on where the [`Store`] is.
+    ///
+    /// # Errors
+    /// As [`Kv::create`].
+    pub fn create(store: &Store, name: &str, kind: Kind, span: Option<u64>) -> Result<SharedKv> {
+        let kv = Kv::create(store, name, kind, span)?;
+        let object = kv.object().clone();
+        object.share()?;
+        Ok(SharedKv { object, kv: RwLock::new(Some(kv)) })
+    }
+
+    /// Opens the store of that name, which other processes may have opened in the same way.
+    ///
+    /// # Errors
+    /// As [`Kv::open`]; [`everbyte_store::Error::Attached`] if another process has it alone.
+    pub fn open(store: &Store, name: &str) -> Result<SharedKv> {
+        let shared = |magic| store.object_shared(name, Engine::Hkv, fingerprint(magic));
+        let object = match shared(HASH_MAGIC) {
+            Err(StoreError::WrongFingerprint { .. }) => shared(TREE_MAGIC),
+            other => other,
+        }?;
+        let kv = RwLock::new(Some(Kv::open(object.clone())?));
+        Ok(SharedKv { object, kv })
+    }
+
+    /// Looks at the store in a turn.
+    ///
+    /// # Errors
+    /// As [`Kv::open`]; what `look` returns.
+    pub fn look<T, E: From<Error>>(&self, look: impl FnOnce(&Kv) -> Result<T, E>) -> Result<T, E> {
+        let _turn = self.enter()?;
+        look(self.kv.read().as_ref().expect("open, once entered"))
+    }
+
+    /// Changes the store in a turn.
+    ///
+    /// # Errors
+    /// As [`Kv::open`]; what `change` returns.
+    pub fn change<T, E: From<Error>>(&self, change: impl FnOnce(&Kv) -> Result<T, E>) -> Result<T, E> {
+        let turn = self.enter()?;
+        turn.iter().for_each(Turn::changed);
+        change(self.kv.read().as_ref().expect("open, once entered"))
+    }
+
+    fn enter(&self) -> Result<Option<Turn>> {
+        let turn = self.object.turn().map_err(Error::from)?;
+        let news = turn.as_ref().is_some_and(|turn| turn.news() != News::Nothing);
+        if news || self.kv.read().is_none() {
+            let mut kv = self.kv.write();
+            *kv = None; // it is opened once at a time
+            *kv = Some(Kv::open(self.object.clone())?);
+        }
+        Ok(turn)
+    }
+}
+
+impl std::fmt::Debug for SharedKv {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SharedKv({})", self.object.name())
+    }
+}
