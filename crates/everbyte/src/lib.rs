@@ -36,6 +36,7 @@ mod merge;
 pub use merge::{Merge, MergeError, MergeOptions, MergeStep};
 
 pub use everbyte_broker as broker;
+pub use everbyte_hkv as hkv;
 pub use everbyte_kv as kv;
 pub use everbyte_media as media;
 pub use everbyte_object as object;

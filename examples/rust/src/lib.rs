@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod persistent;
 pub mod volatile;
 
@@ -26,6 +27,14 @@ pub type Outcome = Result<(), Box<dyn Error>>;
 /// # Errors
 /// If it can neither be opened nor made.
 pub fn store(path: impl AsRef<Path>) -> Result<Store, Box<dyn Error>> {
+    open_with(path, &Options::default())
+}
+
+/// [`store`], opened as `options` say.
+///
+/// # Errors
+/// As [`store`].
+pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Store, Box<dyn Error>> {
     let path = path.as_ref();
     if !path.exists() {
         // Made beside its place and put there whole: a program that is killed meanwhile makes it the next time.
@@ -36,7 +45,7 @@ pub fn store(path: impl AsRef<Path>) -> Result<Store, Box<dyn Error>> {
         Store::create(&new, &CreateOptions::default())?.close()?;
         fs::rename(new, path)?;
     }
-    Ok(Store::open(path, &Options::default())?)
+    Ok(Store::open(path, options)?)
 }
 
 /// The arguments: the store's path, and what follows it.
