@@ -27,6 +27,13 @@
 #include "pstatic.h"
 #include <stdint.h>
 
+/* A function that blocks of patomic.h may call: their flags make it so. */
+#if defined EVERBYTE_PATOMIC_FLAGS && !defined __CHECKER__
+#define EVERBYTE_SAFE __attribute__((transaction_safe))
+#else
+#define EVERBYTE_SAFE
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -34,15 +41,15 @@ extern "C" {
 /* Allocates at least `size` bytes, aligned to 16, and stores their address to the pointer at `destination`, which lies in
  * persistent memory: a pstatic variable, a block, an object of heapo.h. Both happen, or neither; settled on return. What
  * the block holds is unspecified; pmalloc_set fills it with the byte `value`, which appears together with it.
- * REQUIRES: no transaction is changing the pointer.
+ * REQUIRES: no transaction is changing the pointer. Inside a block of patomic.h it is part of that instead.
  * Returns the block. Fails with EINVAL, ENOMEM for more than there can be, ENOSPC if the disk or the heap (8 GiB) is full. */
-void *pmalloc(size_t size, void *destination);
-void *pmalloc_set(size_t size, void *destination, int value);
+EVERBYTE_SAFE void *pmalloc(size_t size, void *destination);
+EVERBYTE_SAFE void *pmalloc_set(size_t size, void *destination, int value);
 
 /* Frees the block whose address the pointer at `pointer` holds, and stores NULL there. Both happen, or neither; settled on
  * return. Where it holds NULL there is nothing to do.
  * Fails with EINVAL for what is no block, or is free already. */
-int pfree(void *pointer);
+EVERBYTE_SAFE int pfree(void *pointer);
 
 /* Maps a new region of `size` bytes, rounded up to pages, that reads as zeros, and stores its address to the pointer at
  * `address`, which is a variable of the program or lies in a block or region of it. Both happen, or neither; settled on return.

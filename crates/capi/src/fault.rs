@@ -159,6 +159,7 @@ impl From<everbyte_mnemosyne::Error> for Fault {
         use everbyte_mnemosyne::Error;
         let message = error.to_string();
         let errno = match error {
+            Error::Tx(error) => return Fault::from(error),
             Error::Heap(error) => return Fault::from(error),
             Error::Store(error) => return Fault::from(error),
             Error::Media(error) => return Fault::from(error),

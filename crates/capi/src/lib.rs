@@ -7,6 +7,7 @@
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses (Hwang et al., ACM TOS 11(1), 2014).
 //! * `heapo_kv`: its key-value stores.
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
+//! * `itm`: what compilers call in a `patomic` block.
 //! * `recorded`: a program before the crash explorer.
 //!
 //! Threads: any, unless a header says otherwise.
@@ -15,6 +16,8 @@ mod fault;
 mod heapo;
 mod heapo_kv;
 mod held;
+#[cfg(target_arch = "x86_64")]
+mod itm;
 mod mnemosyne;
 mod process;
 mod recorded;

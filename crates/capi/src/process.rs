@@ -17,6 +17,7 @@ use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store,
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -207,6 +208,16 @@ impl Process {
         holds() || self.media().refresh().is_ok() && holds()
     }
 
+    /// The addresses that the store may ever have.
+    pub fn window(&self) -> Range<usize> {
+        self.base as usize..(self.base + self.media().max()) as usize
+    }
+
+    /// The store, if it is open.
+    pub fn opened() -> Option<Arc<Process>> {
+        PROCESS.read().clone()
+    }
+
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -280,6 +291,8 @@ extern "C" fn close() {
     if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
         let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);
         if !busy {
+            #[cfg(target_arch = "x86_64")]
+            crate::itm::truncate(); // what is stored from now on must not be stored over by the next recovery
             mnemosyne::write_back();
             let _ = process.store.close(); // nobody is left to be told; opening recovers
         }

@@ -37,13 +37,13 @@ fn the_list_outlives_its_process() {
 
 #[test]
 fn a_killed_program_loses_nothing_it_was_told() {
-    killed_again_and_again("crates/capi/tests/c/heapo.c", &[]);
+    killed_again_and_again(|into| compile("crates/capi/tests/c/heapo.c", into), &[]);
 }
 
 #[test]
 fn a_killed_program_finds_every_pair_it_was_told_of() {
     for kind in ["hash", "tree"] {
-        killed_again_and_again("crates/capi/tests/c/heapo_kv.c", &[kind]);
+        killed_again_and_again(|into| compile("crates/capi/tests/c/heapo_kv.c", into), &[kind]);
     }
 }
 

@@ -175,7 +175,7 @@ fn logs_give_back_what_was_flushed_whole_and_in_order() {
 
 #[test]
 fn a_killed_program_finds_every_record_it_was_told_of() {
-    kills::killed_again_and_again("crates/capi/tests/c/log.c", &[]);
+    kills::killed_again_and_again(|into| compile("crates/capi/tests/c/log.c", into), &[]);
 }
 
 #[test]

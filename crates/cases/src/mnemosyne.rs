@@ -118,7 +118,7 @@ fn observe(media: &Media, seen: &Seen) -> Result<Kept, String> {
         *kept = Some(bytes[0]);
         reachable.insert(at);
     }
-    let mut findings = heap.check(Some(&reachable));
+    let mut findings = program.redo().check(Some(&reachable));
     findings.extend(store.check());
     findings.retain(|finding| finding.kind != FindingKind::Note);
     if findings.is_empty() { Ok(Some(kept)) } else { Err(format!("check: {findings:?}")) }

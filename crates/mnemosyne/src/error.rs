@@ -10,6 +10,9 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
+    /// The transactions refused, or their logs are damaged.
+    #[error(transparent)]
+    Tx(#[from] everbyte_tx::Error),
     /// The log refused, or is damaged.
     #[error(transparent)]
     Log(#[from] everbyte_log::Error),

@@ -14,6 +14,7 @@ use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::{Media, seeded};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
+use everbyte_tx::Redo;
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -39,6 +40,7 @@ impl Variables<'_> {
 
 /// What an executable keeps.
 pub struct Program {
+    redo: Redo,
     heap: Heap,
     /// Where the header lies.
     header: u64,
@@ -62,7 +64,7 @@ impl Program {
         match store.object(name) {
             Ok(object) => Program::attach(object, variables),
             Err(everbyte_store::Error::NotFound { .. }) => {
-                let options = ObjectOptions { engine: Engine::Heap, fingerprint: fingerprint(), span: Some(span) };
+                let options = ObjectOptions { engine: Engine::Redo, fingerprint: fingerprint(), span: Some(span) };
                 store.create_object(name, options, |object| make(object, variables))?;
                 Program::attach(store.object(name)?, variables)
             }
@@ -71,10 +73,11 @@ impl Program {
     }
 
     fn attach(object: Object, variables: &Variables<'_>) -> Result<Program> {
-        object.require_engine(Engine::Heap)?;
+        object.require_engine(Engine::Redo)?;
         object.require_fingerprint(fingerprint())?;
         let claim = object.claim()?;
-        let heap = Heap::open(object)?;
+        let redo = Redo::open(object)?;
+        let heap = redo.heap().clone();
         let (media, object) = (heap.media(), heap.object());
         let (at, header) = header_of(object)?;
         let (start, len) = (header.variables, header.variables_len);
@@ -84,7 +87,7 @@ impl Program {
         }
         header.require(object, variables)?;
         let base = media.binding().unwrap_or(0);
-        Ok(Program { heap: heap.based_at(base), header: at, variables: start..start + len, _claim: claim })
+        Ok(Program { heap: heap.based_at(base), redo, header: at, variables: start..start + len, _claim: claim })
     }
 
     /// Where its variables lie.
@@ -119,6 +122,11 @@ impl Program {
             media.write(block.at + 8, path);
         })?;
         Ok(())
+    }
+
+    /// Its transactions.
+    pub fn redo(&self) -> &Redo {
+        &self.redo
     }
 
     /// The media it lies on.
@@ -180,7 +188,7 @@ fn header_of(object: &Object) -> Result<(u64, Header)> {
 }
 
 fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
-    Heap::format(object)?;
+    Redo::format(object)?;
     let heap = Heap::open(object.clone())?;
     let build = &variables.build[..variables.build.len().min(BUILD_MAX)];
     let len = variables.initial.len() as u64;

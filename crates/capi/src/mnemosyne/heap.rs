@@ -34,6 +34,9 @@ impl Word {
 
     /// Runs `change` on the word where the store has it, and shows the program what it holds then.
     fn change<T>(&self, change: impl FnOnce(&Heap, u64) -> everbyte_heap::Result<T>) -> Result<T> {
+        if let Some(owner) = &self.home.owner {
+            owner.program.redo().truncate(); // what a transaction stored there is not to be stored again
+        }
         self.home.push(self.address, 8);
         let changed = change(&self.heap, self.home.at)?;
         self.home.pull(self.address);

@@ -20,4 +20,5 @@ mod regions;
 mod restart;
 mod sections;
 
-pub use sections::write_back;
+pub use restart::mnemosyne_restart as restart;
+pub use sections::{Transactional, transactional, write_back};

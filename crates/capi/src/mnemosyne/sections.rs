@@ -10,6 +10,7 @@ use crate::fault::Result;
 use crate::process::Process;
 use everbyte_media::{LINE, Media};
 use everbyte_mnemosyne::{Program, Regions};
+use everbyte_tx::Redo;
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +28,25 @@ static SECTIONS: RwLock<Vec<Section>> = RwLock::new(Vec::new());
 pub struct Owner {
     pub program: Program,
     pub regions: Regions,
+}
+
+/// The variables that transactions of this process change, and their engine.
+pub struct Transactional {
+    pub redo: Redo,
+    pub addresses: Range<usize>,
+    /// Where they lie in the store.
+    pub at: u64,
+    /// What is stored in the store is to be stored at the address, too.
+    pub copied: bool,
+}
+
+/// The pstatic ones of the executable, which is loaded last, or of the last library that has some; or else others.
+pub fn transactional() -> Option<Transactional> {
+    let sections = SECTIONS.read();
+    let is_pstatic = |section: &&Section| section.owner.program.heap().object().name().starts_with("pstatic/");
+    let Section { addresses, owner, copied } = sections.iter().rev().find(is_pstatic).or(sections.last())?;
+    let (redo, at) = (owner.program.redo().clone(), owner.program.variables().start);
+    Some(Transactional { redo, addresses: addresses.clone(), at, copied: *copied })
 }
 
 /// Where persistent memory of this process lies in the store.

@@ -1,14 +1,15 @@
 //! Programs that are killed while they write, and looked at afterwards.
 
-use crate::programs::{compile, succeed};
+use crate::programs::succeed;
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Killed at moments that the output decides, so each kill comes at another point of a transaction.
-pub fn killed_again_and_again(source: &str, words: &[&str]) {
+pub fn killed_again_and_again(compile: impl Fn(&Path) -> PathBuf, words: &[&str]) {
     for backend in ["file", "shm"] {
         let dir = tempfile::tempdir().unwrap();
-        let (program, store) = (compile(source, dir.path()), dir.path().join("store"));
+        let (program, store) = (compile(dir.path()), dir.path().join("store"));
         let mut told = 0;
         for round in 0..20 {
             let mut filler = Command::new(&program);

@@ -25,8 +25,12 @@ pub fn prefix() -> &'static Path {
 
 /// The words that pkg-config gives programs.
 pub fn pkg_config(words: &[&str]) -> Vec<String> {
+    pkg_config_of("everbyte", words)
+}
+
+pub fn pkg_config_of(package: &str, words: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
-    command.args(words).arg("everbyte").env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
+    command.args(words).arg(package).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
     let output = command.output().expect("pkg-config");
     assert!(output.status.success(), "{}", text(&output));
     String::from_utf8(output.stdout).unwrap().split_whitespace().map(String::from).collect()

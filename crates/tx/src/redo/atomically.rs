@@ -50,12 +50,14 @@ impl Worker {
                 _ if self.met_conflict => self.abort_to_retry(),
                 Ok(value) => match self.commit() {
                     Ok(()) => return Ok(value),
-                    Err(Error::Conflict) => {}
-                    Err(error) => return Err(TxError::Engine(error)),
+                    Err(Error::Conflict) => self.abort_to_retry(),
+                    Err(error) => {
+                        self.give_up();
+                        return Err(TxError::Engine(error));
+                    }
                 },
                 Err(error) => {
-                    self.abort();
-                    self.calm_down();
+                    self.give_up();
                     return Err(TxError::Aborted(error));
                 }
             }

@@ -25,19 +25,31 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Worker {
-    /// Commits; settled on return.
+    /// Commits; settled on return. After an error the transaction still runs and has done nothing: it is to be aborted.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: aborted, and to be begun again. [`Error::Heap`]: aborted, there is no room for a transaction of
-    /// this size. [`Error::Media`]: unknown until the store is opened again.
+    /// [`Error::Conflict`]: it is to be begun again. [`Error::Heap`]: there is no room for a transaction of this size.
+    /// [`Error::Media`]: unknown until the store is opened again.
     ///
     /// # Panics
     /// If no transaction runs.
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
+        self.commit_by(|_, _, _| {})
+    }
+
+    /// [`Worker::commit`] that calls `stored` with the place, mask and value of each word that it stores in place, before the
+    /// locks are given back: for rooms that have a copy of it.
+    ///
+    /// # Errors
+    /// As [`Worker::commit`].
+    ///
+    /// # Panics
+    /// As [`Worker::commit`].
+    #[inline]
+    pub fn commit_by(&mut self, stored: impl FnMut(u64, u8, u64)) -> Result<()> {
         assert!(self.running, "a transaction that was begun is committed");
         if self.met_conflict {
-            self.abort_to_retry();
             return Err(Error::Conflict);
         }
         if self.stripes.is_empty() && self.blocks.is_empty() && self.frees.is_empty() {
@@ -45,18 +57,18 @@ impl Worker {
             self.calm_down();
             return Ok(());
         }
-        self.commit_changes()
+        self.commit_changes(stored)
     }
 
-    fn commit_changes(&mut self) -> Result<()> {
+    fn commit_changes(&mut self, mut stored: impl FnMut(u64, u8, u64)) -> Result<()> {
         let engine = Arc::clone(&self.engine);
         let stores = self.stripes.iter().flat_map(|stripe| stripe.masks).filter(|&mask| mask != 0).count();
         let persistent = stores > 0 || !self.blocks.is_empty() || !self.frees.is_empty();
         let committed = if persistent { self.commit_persistent(stores) } else { self.take_timestamp() };
-        let timestamp = committed.inspect_err(|error| match error {
-            Error::Conflict => self.abort_to_retry(),
-            _ => self.abort(),
-        })?;
+        let timestamp = committed?;
+        for stripe in &self.stripes {
+            stripe.each(&mut stored);
+        }
         self.blocks.clear();
         self.frees.clear();
         self.unlock(Some(timestamp)); // 5
@@ -154,9 +166,7 @@ impl Worker {
         words.extend(record::head(timestamp, ops.len(), stores));
         words.extend(ops.iter().map(|&op| u64::from(op)));
         for stripe in &self.stripes {
-            for (word, &mask) in stripe.masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
-                words.extend([layout::pack_place(stripe.base + word as u64 * 8, mask), stripe.values[word]]);
-            }
+            stripe.each(|at, mask, value| words.extend([layout::pack_place(at, mask), value]));
         }
         loop {
             let again = match producer.append(words) {
@@ -179,9 +189,7 @@ impl Worker {
         let media = &self.engine.media;
         for stripe in self.stripes.iter().filter(|stripe| stripe.masks != [0; 4]) {
             self.lines.push(stripe.base & !(LINE - 1));
-            for (word, &mask) in stripe.masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
-                store_masked(media, stripe.base + word as u64 * 8, mask, stripe.values[word]);
-            }
+            stripe.each(|at, mask, value| store_masked(media, at, mask, value));
         }
     }
 }

@@ -88,6 +88,9 @@ impl Truncator {
 impl Inner {
     /// Truncates everything up to the settled clock.
     pub(super) fn truncate(&self) {
+        if self.truncator.waiting.load(Ordering::Acquire) == 0 {
+            return self.finish_ripe();
+        }
         let _turn = self.truncator.turn.lock();
         let clock = self.settled_clock();
         let (mut records, mut ends) = (Vec::new(), Vec::new());

@@ -76,6 +76,16 @@ pub(super) struct Stripe {
 
 const NONE: u32 = u32::MAX;
 
+impl Stripe {
+    /// Each store that waits: where, which bytes, value.
+    #[inline]
+    pub(super) fn each(&self, mut visit: impl FnMut(u64, u8, u64)) {
+        for (word, &mask) in self.masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+            visit(self.base + word as u64 * 8, mask, self.values[word]);
+        }
+    }
+}
+
 enum Replaced {
     /// A store that waited.
     Waiting { stripe: u32, word: u8, mask: u8, value: u64 },
@@ -437,7 +447,13 @@ impl Worker {
         self.attempts += 1;
     }
 
-    /// The transaction that was begun again and again has ended, or is given up.
+    /// [`Worker::abort`] for good: the next transaction is another one.
+    pub fn give_up(&mut self) {
+        self.abort();
+        self.calm_down();
+    }
+
+    /// The transaction that was begun again and again has ended.
     pub(super) fn calm_down(&mut self) {
         if self.attempts >= PATIENCE {
             self.engine.active.let_others_in(self.number);

@@ -1,0 +1,97 @@
+//! Loads and stores of a transaction, of any length.
+
+use super::place;
+use super::tx::{Tx, step};
+use super::undo::each_word;
+use everbyte_tx::redo::Stop;
+
+impl Tx {
+    /// The word at `address`, a multiple of 8.
+    #[inline(always)]
+    pub fn word(&mut self, address: usize) -> Result<u64, Stop> {
+        match self.ground.key(address) {
+            Some(key) => self.worker.load_by(key, |_| place::load(address)),
+            None if self.is_own_stack(address) => Ok(place::load(address)),
+            None => self.worker.load_foreign(address as u64, |_| place::load(address)),
+        }
+    }
+
+    /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has.
+    #[inline(always)]
+    pub fn set_word(&mut self, address: usize, mask: u8, value: u64) -> Result<(), Stop> {
+        if let Some(key) = self.ground.key(address) {
+            return self.worker.store_masked(key, mask, value);
+        }
+        if !self.is_own_stack(address) {
+            self.worker.lock_foreign(address as u64)?;
+            self.undo.note(address, mask);
+        } else if self.outlives_a_point(address) {
+            self.undo.note(address, mask);
+        }
+        place::store(address, mask, value);
+        Ok(())
+    }
+
+    pub fn load_bytes(&mut self, address: usize, into: &mut [u8]) -> Result<(), Stop> {
+        let mut done = 0;
+        let mut outcome = Ok(());
+        each_word(address, into.len(), |word, mask| {
+            let (first, count) = (mask.trailing_zeros() as usize, mask.count_ones() as usize);
+            match outcome.and_then(|()| self.word(word)) {
+                Ok(value) => into[done..done + count].copy_from_slice(&value.to_le_bytes()[first..first + count]),
+                Err(stop) => outcome = Err(stop),
+            }
+            done += count;
+        });
+        outcome
+    }
+
+    pub fn store_bytes(&mut self, address: usize, bytes: &[u8]) -> Result<(), Stop> {
+        let mut done = 0;
+        let mut outcome = Ok(());
+        each_word(address, bytes.len(), |word, mask| {
+            let (first, count) = (mask.trailing_zeros() as usize, mask.count_ones() as usize);
+            let mut value = [0; 8];
+            value[first..first + count].copy_from_slice(&bytes[done..done + count]);
+            outcome = outcome.and_then(|()| self.set_word(word, mask, u64::from_le_bytes(value)));
+            done += count;
+        });
+        outcome
+    }
+}
+
+/// Loads up to eight bytes; for the names by type.
+#[inline(always)]
+pub fn load<const SIZE: usize>(address: usize) -> u64 {
+    step(|tx| {
+        let skip = address % 8;
+        if skip + SIZE <= 8 {
+            return Ok(tx.word(address - skip)? >> (skip * 8));
+        }
+        let mut bytes = [0; 8];
+        tx.load_bytes(address, &mut bytes[..SIZE])?;
+        Ok(u64::from_le_bytes(bytes))
+    })
+}
+
+/// Stores up to eight bytes.
+#[inline(always)]
+pub fn store<const SIZE: usize>(address: usize, value: u64) {
+    step(|tx| {
+        let skip = address % 8;
+        if skip + SIZE <= 8 {
+            let mask = ((1u32 << SIZE) - 1) << skip;
+            return tx.set_word(address - skip, mask as u8, value << (skip * 8));
+        }
+        tx.store_bytes(address, &value.to_le_bytes()[..SIZE])
+    });
+}
+
+/// Notes what bytes hold that the program is about to store to directly.
+#[inline]
+pub fn log(address: usize, len: usize) {
+    step(|tx| {
+        tx.undo.note_bytes(address, len);
+        Ok(())
+    });
+}

@@ -1,0 +1,78 @@
+//! Where a transaction begins, and how control comes back there.
+//!
+//! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps for its caller are saved, and a
+//! jump restores them, the stack pointer and the return address.
+
+use super::tx;
+use std::arch::naked_asm;
+
+/// What a function keeps for its caller, at the return of `_ITM_beginTransaction`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Jump {
+    /// The stack pointer after the return: what lies below it is dead when control comes back.
+    pub stack: usize,
+    rbx: usize,
+    rbp: usize,
+    r12: usize,
+    r13: usize,
+    r14: usize,
+    r15: usize,
+    address: usize,
+}
+
+/// # Safety
+/// For compiled code alone.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ITM_beginTransaction(_properties: u32) -> u32 {
+    naked_asm!(
+        ".cfi_startproc",
+        "endbr64",
+        "lea rax, [rsp + 8]",
+        "mov rcx, [rsp]",
+        "sub rsp, 72",
+        ".cfi_adjust_cfa_offset 72",
+        "mov [rsp], rax",
+        "mov [rsp + 8], rbx",
+        "mov [rsp + 16], rbp",
+        "mov [rsp + 24], r12",
+        "mov [rsp + 32], r13",
+        "mov [rsp + 40], r14",
+        "mov [rsp + 48], r15",
+        "mov [rsp + 56], rcx",
+        "mov rsi, rsp",
+        "call {begin}",
+        "add rsp, 72",
+        ".cfi_adjust_cfa_offset -72",
+        "ret",
+        ".cfi_endproc",
+        begin = sym begin,
+    )
+}
+
+unsafe extern "C" fn begin(properties: u32, jump: *const Jump) -> u32 {
+    // SAFETY: `_ITM_beginTransaction` has just filled it, on the stack of this thread.
+    let jump = unsafe { *jump };
+    tx::begin(properties, jump)
+}
+
+/// Returns once more from the `_ITM_beginTransaction` that saved `jump`, with `action`.
+///
+/// # Safety
+/// The function that called it has not returned. Frames between it and this one have nothing to drop (ITM-2).
+#[unsafe(naked)]
+pub unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
+    naked_asm!(
+        "mov eax, edi",
+        "mov rbx, [rsi + 8]",
+        "mov rbp, [rsi + 16]",
+        "mov r12, [rsi + 24]",
+        "mov r13, [rsi + 32]",
+        "mov r14, [rsi + 40]",
+        "mov r15, [rsi + 48]",
+        "mov rdx, [rsi + 56]",
+        "mov rsp, [rsi]",
+        "jmp rdx",
+    )
+}

@@ -1,0 +1,100 @@
+//! Which addresses are persistent, and the engine of this process' transactions.
+//!
+//! Two ranges: the addresses of the bound store, and the section of persistent variables. A key is an offset in the store.
+//! A program without persistent variables has transactions too; its engine lies in memory and has no words that it could
+//! change, so that a store to the bound store's addresses is refused.
+
+use super::die;
+use crate::mnemosyne::{self, Transactional};
+use crate::process::Process;
+use everbyte_media::{Media, Options};
+use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+use everbyte_tx::Redo;
+use everbyte_tx::redo::Truncation;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+pub struct Ground {
+    pub redo: Redo,
+    /// Addresses of the bound store.
+    store: Range<usize>,
+    /// The key of the first of them.
+    store_key: u64,
+    /// Addresses of the persistent variables.
+    section: Range<usize>,
+    section_key: u64,
+    /// What is stored to a persistent variable's place in the store is to be stored at its address, too.
+    copied: bool,
+}
+
+/// Added to keys of a store that these transactions may not change: no engine has such places.
+const NOBODYS: u64 = 1 << 62;
+
+static GROUND: OnceLock<Ground> = OnceLock::new();
+
+impl Ground {
+    /// Found at the first transaction, when all sections have been opened.
+    pub fn get() -> &'static Ground {
+        GROUND.get_or_init(Ground::find)
+    }
+
+    /// If there has been a transaction.
+    pub fn known() -> Option<&'static Ground> {
+        GROUND.get()
+    }
+
+    fn find() -> Ground {
+        let process = Process::opened();
+        let store = process.as_ref().map_or(0..0, |process| process.window());
+        let ground = match mnemosyne::transactional() {
+            Some(Transactional { redo, addresses, at, copied }) => {
+                Ground { redo, store, store_key: 0, section: addresses, section_key: at, copied }
+            }
+            None => {
+                let redo = volatile().unwrap_or_else(|error| die(format_args!("no room for transactions: {error}")));
+                Ground { redo, store, store_key: NOBODYS, section: 0..0, section_key: 0, copied: false }
+            }
+        };
+        ground.redo.set_truncation(match std::env::var("EVERBYTE_TRUNCATION").as_deref() {
+            Err(_) | Ok("sync") => Truncation::Synchronous,
+            Ok("async") => Truncation::Asynchronous,
+            Ok(other) => die(format_args!("EVERBYTE_TRUNCATION is `{other}`: it can be `sync` or `async`")),
+        });
+        ground
+    }
+
+    /// The key of an address that is persistent.
+    #[inline(always)]
+    pub fn key(&self, address: usize) -> Option<u64> {
+        let at = address.wrapping_sub(self.store.start);
+        if at < self.store.end - self.store.start {
+            return Some(self.store_key + at as u64);
+        }
+        let at = address.wrapping_sub(self.section.start);
+        (at < self.section.end - self.section.start).then(|| self.section_key + at as u64)
+    }
+
+    /// The address that has a copy of what was stored under a key, if there is one.
+    #[inline]
+    pub fn copy_of(&self, key: u64) -> Option<usize> {
+        let at = key.wrapping_sub(self.section_key);
+        (self.copied && at < (self.section.end - self.section.start) as u64).then(|| self.section.start + at as usize)
+    }
+
+    /// The address of a block.
+    pub fn address(&self, at: u64) -> usize {
+        self.store.start + at as usize
+    }
+
+    /// The block that an address may be of.
+    pub fn offset(&self, address: usize) -> u64 {
+        (address as u64).wrapping_sub(self.store.start as u64)
+    }
+}
+
+/// An engine in memory.
+fn volatile() -> Result<Redo, Box<dyn std::error::Error>> {
+    let store = Store::format(Media::anonymous(4 << 20, &Options::default())?, &FormatOptions::default())?;
+    let options = ObjectOptions { engine: Engine::Redo, fingerprint: 0, span: Some(1 << 20) };
+    Ok(Redo::open(store.create_object("volatile", options, Redo::format)?)?)
+}

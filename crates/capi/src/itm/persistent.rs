@@ -1,0 +1,82 @@
+//! `pmalloc` and its kin inside a transaction, under the names that compiled code calls there; and what else `patomic.h`
+//! declares.
+
+use super::ground::Ground;
+use super::tx::{Tx, step};
+use super::{bulk, die};
+use everbyte_tx::Error;
+use everbyte_tx::redo::{Stop, Truncation};
+use std::ffi::{c_int, c_void};
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+
+impl Tx {
+    /// Allocates a block and stores its address to the word at `destination`. 0: there is no room.
+    fn allocate(&mut self, size: usize, destination: usize) -> Result<usize, Stop> {
+        let block = match self.worker.allocate(size.max(1) as u64) {
+            Ok(block) => block,
+            Err(Error::Heap(_)) => return Ok(0),
+            Err(error) => die(error),
+        };
+        let address = self.ground.address(block.at);
+        self.store_bytes(destination, &address.to_le_bytes())?;
+        Ok(address)
+    }
+
+    /// Frees the block whose address the word at `pointer` holds. `false`: there is none.
+    fn free(&mut self, pointer: usize) -> Result<bool, Stop> {
+        let mut address = [0; 8];
+        self.load_bytes(pointer, &mut address)?;
+        let address = usize::from_le_bytes(address);
+        if address == 0 {
+            return Ok(true);
+        }
+        self.store_bytes(pointer, &[0; 8])?; // first: two threads that free one block are in each other's way
+        let freed = self.worker.free(self.ground.offset(address)).is_ok();
+        if !freed {
+            self.store_bytes(pointer, &address.to_le_bytes())?;
+        }
+        Ok(freed)
+    }
+}
+
+#[unsafe(export_name = "_ZGTt7pmalloc")]
+extern "C" fn pmalloc(size: usize, destination: *mut c_void) -> *mut c_void {
+    let address = step(|tx| tx.allocate(size, destination.expose_provenance()));
+    if address == 0 { null_mut() } else { with_exposed_provenance_mut(address) }
+}
+
+#[unsafe(export_name = "_ZGTt11pmalloc_set")]
+extern "C" fn pmalloc_set(size: usize, destination: *mut c_void, value: c_int) -> *mut c_void {
+    let block = pmalloc(size, destination);
+    if !block.is_null() {
+        bulk::set(block.expose_provenance(), value as u8, size);
+    }
+    block
+}
+
+#[unsafe(export_name = "_ZGTt5pfree")]
+extern "C" fn pfree(pointer: *mut c_void) -> c_int {
+    step(|tx| tx.free(pointer.expose_provenance())).into()
+}
+
+/// What `patomic.h` refers to, so that a program is not linked to another library's transactions.
+#[unsafe(no_mangle)]
+static everbyte_patomic: c_int = 1;
+
+#[unsafe(no_mangle)]
+extern "C" fn everbyte_patomic_asynchronous(asynchronous: c_int) {
+    let truncation = if asynchronous == 0 { Truncation::Synchronous } else { Truncation::Asynchronous };
+    Ground::get().redo.set_truncation(truncation);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn everbyte_patomic_truncate() {
+    truncate();
+}
+
+/// What transactions have stored is flushed, and no log has anything to store again.
+pub fn truncate() {
+    if let Some(ground) = Ground::known() {
+        ground.redo.truncate();
+    }
+}

@@ -1,0 +1,71 @@
+//! Memory of the program, by address: the one place of this module with raw pointers to it.
+//!
+//! The program says that its addresses are good, by running code that loads and stores there. Words are looked at whole
+//! and atomically: other threads may be changing them, under locks that are looked at afterwards.
+
+use std::arch::asm;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// The word at `address`, a multiple of 8.
+#[inline(always)]
+pub fn load(address: usize) -> u64 {
+    let word = with_exposed_provenance::<AtomicU64>(address);
+    // SAFETY: the program loads or stores some byte of this aligned word, so its page is there; any bits are a `u64`.
+    unsafe { &*word }.load(Ordering::Acquire)
+}
+
+/// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has, and no others: their neighbours may be
+/// changed by other threads at this moment.
+#[inline(always)]
+pub fn store(address: usize, mask: u8, value: u64) {
+    match mask {
+        0xff => {
+            let word = with_exposed_provenance::<AtomicU64>(address);
+            // SAFETY: the program stores to all bytes of this aligned word.
+            unsafe { &*word }.store(value, Ordering::Release);
+        }
+        0x0f | 0xf0 => {
+            let half = with_exposed_provenance::<AtomicU32>(address + (mask.trailing_zeros() as usize));
+            // SAFETY: the program stores to these four bytes, which are aligned.
+            unsafe { &*half }.store((value >> (mask.trailing_zeros() * 8)) as u32, Ordering::Release);
+        }
+        0x03 | 0x0c | 0x30 | 0xc0 => {
+            let pair = with_exposed_provenance::<AtomicU16>(address + (mask.trailing_zeros() as usize));
+            // SAFETY: the program stores to these two bytes, which are aligned.
+            unsafe { &*pair }.store((value >> (mask.trailing_zeros() * 8)) as u16, Ordering::Release);
+        }
+        _ => {
+            for byte in (0..8).filter(|byte| mask & 1 << byte != 0) {
+                let place = with_exposed_provenance::<AtomicU8>(address + byte);
+                // SAFETY: the program stores to this byte.
+                unsafe { &*place }.store((value >> (byte * 8)) as u8, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// Copies out what no other thread changes.
+#[inline]
+pub fn copy_from(address: usize, into: &mut [u8]) {
+    let from = with_exposed_provenance::<u8>(address);
+    // SAFETY: the program says that this many bytes may be loaded there, and that they are its own; `into` is ours.
+    unsafe { from.copy_to(into.as_mut_ptr(), into.len()) };
+}
+
+/// Copies in where no other thread looks.
+#[inline]
+pub fn copy_to(address: usize, bytes: &[u8]) {
+    let to = with_exposed_provenance_mut::<u8>(address);
+    // SAFETY: the program says that this many bytes may be stored there, and that they are its own; `bytes` is ours.
+    unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+}
+
+/// The stack pointer of this thread, here.
+#[inline(always)]
+pub fn stack_pointer() -> usize {
+    let pointer;
+    // SAFETY: it reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}

@@ -1,0 +1,108 @@
+/* Blocks inside blocks, cancelled ones, memory that comes and goes with them, and one that changes much. */
+#include "everbyte/patomic.h"
+#include "require.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+pstatic long one, two;
+pstatic char text[40];
+pstatic void *block, *large;
+static long plain;
+
+static void cancelled(void) {
+    long local = 1;
+    patomic {
+        one = 5;
+        plain = 5;
+        local = 5;
+        block = NULL;
+        pmalloc(100, &block);
+        patomic_cancel;
+    }
+    MUST(one == 0 && plain == 0 && local == 1 && block == NULL);
+}
+
+static void cancelled_inside(void) {
+    long local = 1, cancel = 1;
+    patomic {
+        one = 1;
+        plain = 1;
+        local = 2;
+        patomic {
+            one = 2;
+            two = 2;
+            plain = 2;
+            local = 3;
+            memcpy(text, "taken back", 11);
+            free(malloc(10));
+            if (cancel)
+                patomic_cancel;
+        }
+        two += 10;
+    }
+    MUST(one == 1 && two == 10 && plain == 1 && local == 2 && text[0] == 0);
+}
+
+static void bytes(void) {
+    patomic {
+        memcpy(text + 3, "between words", 14);
+        text[0] = 'x';
+        memmove(text + 5, text + 3, 14);
+    }
+    MUST(memcmp(text, "x\0\0bebetween words", 19) == 0);
+}
+
+static int leaves(int how) {
+    patomic {
+        one += 1;
+        if (how)
+            return 7;
+    }
+    return 0;
+}
+
+static void memory(void) {
+    patomic { pmalloc_set(100, &block, 'b'); }
+    MUST(block && ((char *)block)[99] == 'b');
+    int freed;
+    patomic { freed = pfree(&block); }
+    MUST(freed && block == NULL);
+    patomic { freed = pfree(&block); }
+    MUST(freed);
+    block = text;
+    patomic { freed = pfree(&block); }
+    MUST(!freed && block == text);
+    block = NULL;
+}
+
+#define MANY (1 << 17)
+
+static void much(void) {
+    patomic { pmalloc_set(MANY * 8, &large, 0); }
+    long *words = large;
+    MUST(words);
+    patomic {
+        for (long word = 0; word < MANY; word++)
+            words[word] = word;
+    }
+    for (long word = 0; word < MANY; word++)
+        MUST(words[word] == word);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "elsewhere") == 0) {
+        MUST(heapo_create("other"));
+        long *words = heapo_malloc("other", 64);
+        MUST(words);
+        patomic { words[0] = 1; } /* ends the process */
+        return 0;
+    }
+    cancelled();
+    cancelled_inside();
+    bytes();
+    MUST(leaves(1) == 7 && leaves(0) == 0 && one == 3);
+    memory();
+    much();
+    return 0;
+}

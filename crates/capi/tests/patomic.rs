@@ -1,0 +1,156 @@
+//! Programs with patomic blocks: compiled in every way, in each other's way, killed, and refused.
+#![cfg(target_arch = "x86_64")]
+
+#[path = "programs/kills.rs"]
+mod kills;
+#[path = "programs/object_code.rs"]
+mod object_code;
+mod programs;
+
+use programs::{pkg_config_of, prefix, root, run, succeed, text};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
+
+/// Compiles a program of C, or C++, with these words too.
+fn compile(source: &str, into: &Path, words: &[&str]) -> Result<PathBuf, Output> {
+    let program = into.join("program");
+    let (compiler, standard) = if source.ends_with(".cc") { ("g++", "-std=c++20") } else { ("gcc", "-std=c11") };
+    let mut command = Command::new(compiler);
+    command.args([standard, "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    command.arg(root().join("crates/capi/tests/c").join(source)).args(words);
+    command.arg(format!("-Wl,-rpath,{}", prefix().join("lib").display())).arg("-o").arg(&program);
+    let output = command.output().expect("gcc");
+    if output.status.success() { Ok(program) } else { Err(output) }
+}
+
+fn words() -> Vec<String> {
+    pkg_config_of("everbyte-patomic", &["--cflags", "--libs"])
+}
+
+/// The same as its users do.
+fn build(source: &str, into: &Path, words: &[&str]) -> PathBuf {
+    let all = self::words();
+    let all: Vec<&str> = words.iter().copied().chain(all.iter().map(String::as_str)).collect();
+    compile(source, into, &all).unwrap_or_else(|output| panic!("{source} {words:?}: {}", text(&output)))
+}
+
+fn succeeds_at_every_level(source: &str, words: &[&str]) {
+    for level in LEVELS {
+        let dir = tempfile::tempdir().unwrap();
+        let program = build(source, dir.path(), &[level]);
+        for backend in if level == "-O2" { &["shm", "file"][..] } else { &["shm"] } {
+            let store = dir.path().join(format!("{backend}.store"));
+            succeed(&program, &store, backend, words);
+        }
+    }
+}
+
+/// Two threads over the same words, persistent and not, with one conflict that is certain: a block that is run again begins
+/// with the registers, locals and memory of its first run, and what it sees fits together.
+#[test]
+fn threads_in_each_others_way_lose_nothing_and_keep_their_locals() {
+    succeeds_at_every_level("patomic_threads.c", &["300", "2"]);
+}
+
+/// Blocks inside blocks, cancelled or left early; memory that comes and goes with them; one that changes a megabyte.
+#[test]
+fn blocks_nest_and_are_cancelled() {
+    succeeds_at_every_level("patomic_blocks.c", &[]);
+}
+
+/// An exception that leaves a block commits it; caught inside, cancelled or run again, it leaves nothing.
+#[test]
+fn exceptions_commit_what_they_leave() {
+    succeeds_at_every_level("patomic_exceptions.cc", &[]);
+}
+
+/// A hash table, killed at moments that its output decides: it is whole, and has what it said.
+#[test]
+fn a_table_is_whole_whenever_its_program_is_killed() {
+    for mode in ["sync", "async"] {
+        kills::killed_again_and_again(|into| build("patomic_table.c", into, &["-O2"]), &[mode]);
+    }
+}
+
+/// Without the flags, or with GCC's own library of transactions, there is no program.
+#[test]
+fn programs_without_the_flags_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let include = pkg_config_of("everbyte", &["--cflags"]);
+    let plain: Vec<&str> = include.iter().map(String::as_str).collect();
+    let refused =
+        text(&compile("patomic.c", dir.path(), &[&plain[..], &["-fgnu-tm", "-leverbyte"]].concat()).unwrap_err());
+    assert!(refused.contains("pkg-config --cflags everbyte-patomic"), "{refused}");
+    let libitm = [&plain[..], &["-fgnu-tm", "-DEVERBYTE_PATOMIC_FLAGS=12", "-litm", "-Wno-clobbered"]].concat();
+    let refused = text(&compile("patomic.c", dir.path(), &libitm).unwrap_err());
+    assert!(refused.contains("everbyte_patomic"), "{refused}");
+}
+
+/// A block that stores to an object that is not its program's ends the process, and the object stays as it was.
+#[test]
+fn a_block_that_stores_elsewhere_ends_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build("patomic_blocks.c", dir.path(), &["-O2"]), dir.path().join("store"));
+    let ended = run(&program, &store, "shm", &["elsewhere"]);
+    assert!(!ended.status.success() && text(&ended).contains("not its program's"), "{}", text(&ended));
+    succeed(&program, &store, "shm", &[]);
+}
+
+/// The counter of the header's example goes on from run to run, on every backend and in both modes.
+#[test]
+fn a_counter_goes_on_from_run_to_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic.c", dir.path(), &["-O2"]);
+    for backend in ["shm", "file"] {
+        let store = dir.path().join(format!("{backend}.store"));
+        for (run, mode) in ["sync", "async", "async", "sync"].iter().enumerate() {
+            let mut counter = Command::new(&program);
+            counter.arg("50").env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
+            let output = counter.env("EVERBYTE_TRUNCATION", mode).output().unwrap();
+            assert_eq!(text(&output), format!("{}\n", (run + 1) * 50));
+        }
+    }
+}
+
+/// Every name of GCC's library of transactions is there.
+#[test]
+fn every_name_of_libitm_is_there() {
+    let names = |library: &Path| -> BTreeSet<String> {
+        let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().expect("nm");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let names =
+            text.lines().filter_map(|line| line.split_whitespace().nth(2)).filter_map(|name| name.split('@').next());
+        names.filter(|name| !name.starts_with("LIBITM")).map(String::from).collect()
+    };
+    let place = Command::new("gcc").arg("-print-file-name=libitm.so").output().unwrap();
+    let theirs = names(Path::new(text(&place).trim()));
+    let ours = names(&prefix().join("lib/libeverbyte.so"));
+    assert_eq!(theirs.len(), 173);
+    assert_eq!(theirs.difference(&ours).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// No store hides from the transaction in instrumented code; without one of the flags the check finds those that would.
+#[test]
+fn no_store_hides_in_instrumented_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let object = dir.path().join("object.o");
+    let flags = pkg_config_of("everbyte-patomic", &["--cflags"]);
+    let compile = |source: &str, words: &[&str]| {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-std=c11", "-c"]).args(words).arg("-o").arg(&object);
+        let output = gcc.arg(root().join("crates/capi/tests/c").join(source)).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        object_code::hidden(&object)
+    };
+    let all: Vec<&str> = flags.iter().map(String::as_str).collect();
+    for level in ["-O1", "-O2", "-O3", "-Os"] {
+        assert_eq!(compile("patomic_loops.c", &[&all[..], &[level]].concat()), [""; 0], "{level}");
+    }
+    let without: Vec<&str> = all.iter().copied().filter(|flag| *flag != "-fno-tree-loop-distribute-patterns").collect();
+    let found = compile("patomic_loops.c", &[&without[..], &["-O2"]].concat());
+    assert!(found.iter().any(|line| line.contains("memset")), "{found:?}");
+    assert!(found.iter().any(|line| line.contains("memcpy")), "{found:?}");
+}
