@@ -34,6 +34,15 @@
 #define EVERBYTE_SAFE
 #endif
 
+/* What a pointer leads to lies in persistent memory: `struct node persistent *first`. sparse tells such pointers from others, and so
+ * does clang with -DEVERBYTE_CHECK: both object where one becomes the other. Elsewhere the word says nothing. */
+#if defined(__CHECKER__) || (defined(EVERBYTE_CHECK) && defined(__clang__))
+#define EVERBYTE_CHECKED 1
+#define persistent __attribute__((address_space(1)))
+#else
+#define persistent
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -43,8 +52,8 @@ extern "C" {
  * the block holds is unspecified; pmalloc_set fills it with the byte `value`, which appears together with it.
  * REQUIRES: no transaction is changing the pointer. Inside a block of patomic.h it is part of that instead.
  * Returns the block. Fails with EINVAL, ENOMEM for more than there can be, ENOSPC if the disk or the heap (8 GiB) is full. */
-EVERBYTE_SAFE void *pmalloc(size_t size, void *destination);
-EVERBYTE_SAFE void *pmalloc_set(size_t size, void *destination, int value);
+EVERBYTE_SAFE void persistent *pmalloc(size_t size, void *destination);
+EVERBYTE_SAFE void persistent *pmalloc_set(size_t size, void *destination, int value);
 
 /* Frees the block whose address the pointer at `pointer` holds, and stores NULL there. Both happen, or neither; settled on
  * return. Where it holds NULL there is nothing to do.
@@ -56,7 +65,7 @@ EVERBYTE_SAFE int pfree(void *pointer);
  * The region stays there, at that address, until it is unmapped. `prot` is PROT_READ, PROT_WRITE, both, or 0, as for mmap, in
  * later runs too; `flags` is 0.
  * Returns the region. Fails with EINVAL, ENOSPC. */
-void *pmap(void *address, size_t size, int prot, int flags);
+void persistent *pmap(void *address, size_t size, int prot, int flags);
 
 /* Unmaps what regions have in `start .. start + size`, which is whole pages: all of a region or a part of it. Settled on
  * return. What is unmapped must not be touched. Set the pointers to it to NULL first.
@@ -109,6 +118,19 @@ void log_close(mnemosyne_log *log);
  * mnemosyne_restart is called, or before the first transaction. */
 int mnemosyne_at_restart(void (*run)(void *context), void *context);
 void mnemosyne_restart(void);
+
+/* For checkers: these take pointers of both kinds. */
+#ifdef EVERBYTE_CHECKED
+#define everbyte_any(pointer) ((void *)(uintptr_t)(pointer))
+#define pmalloc(size, destination) pmalloc(size, everbyte_any(destination))
+#define pmalloc_set(size, destination, value) pmalloc_set(size, everbyte_any(destination), value)
+#define pfree(pointer) pfree(everbyte_any(pointer))
+#define pmap(address, size, prot, flags) pmap(everbyte_any(address), size, prot, flags)
+#define punmap(start, size) punmap(everbyte_any(start), size)
+#define mnemosyne_flush(start, size) mnemosyne_flush(everbyte_any(start), size)
+#define mnemosyne_wtstore(address, value) mnemosyne_wtstore((uint64_t *)everbyte_any(address), value)
+#define mnemosyne_wtcopy(target, source, size) mnemosyne_wtcopy(everbyte_any(target), everbyte_any(source), size)
+#endif
 
 /* The paper's own names, for those who want them. */
 #ifdef MNEMOSYNE_NAMES

@@ -12,7 +12,7 @@ use crate::fault::{Fault, Result};
 use crate::mnemosyne;
 use crate::recorded;
 use everbyte_heap::Heap;
-use everbyte_media::{Media, Options};
+use everbyte_media::{FlushKind, Media, Options};
 use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store, Turn};
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
@@ -52,14 +52,20 @@ pub struct Mapped {
     _claim: Claim,
 }
 
-/// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for the command line.
+/// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for the command line, and
+/// `EVERBYTE_FLUSH`, the instruction: for tools that do not know the CPU's best.
 fn options() -> Result<Options> {
     let word = |variable: &str| std::env::var(variable).ok();
     let (default, bad) =
         (Options::default(), |variable: &'static str| move |why| Fault::invalid(format!("{variable}: {why}")));
     let backend = word("EVERBYTE_BACKEND").map_or(Ok(default.backend), |text| text.parse());
     let durability = word("EVERBYTE_DURABILITY").map_or(Ok(default.durability), |text| text.parse());
+    let flush = word("EVERBYTE_FLUSH").map(|name| {
+        FlushKind::of_name(&name)
+            .ok_or_else(|| Fault::invalid(format!("EVERBYTE_FLUSH: `{name}` is no such instruction")))
+    });
     Ok(Options {
+        flush: flush.transpose()?,
         backend: backend.map_err(bad("EVERBYTE_BACKEND"))?,
         durability: durability.map_err(bad("EVERBYTE_DURABILITY"))?,
         ..default

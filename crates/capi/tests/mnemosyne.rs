@@ -111,6 +111,18 @@ fn variables_that_begin_as_addresses_need_a_program_at_a_fixed_place() {
     assert_eq!(succeed(&path, &store, "shm", &["count"]), "41\n", "nothing was left behind");
 }
 
+/// Runs an example on `words`, kills it after it has told of `count` of them, and returns of how many it has told.
+fn killed_after(count: usize, program: &Path, store: &Path, backend: &str, words: &[String]) -> usize {
+    let mut command = Command::new(program);
+    command.args(words).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let told = lines.by_ref().take(count).count();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    told + lines.map_while(Result::ok).filter(|line| line.contains(' ')).count()
+}
+
 /// Each run is killed after another number of insertions.
 #[test]
 fn the_tree_survives_kills() {
@@ -118,17 +130,10 @@ fn the_tree_survives_kills() {
         let dir = tempfile::tempdir().unwrap();
         let (program, store) = (compile("examples/c/bst.c", dir.path()), dir.path().join("store"));
         let numbers: Vec<u64> = (1..=400).map(|n: u64| n * 7919 % 1009).collect();
+        let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let mut added = 0;
         for round in 0..12 {
-            let mut adder = Command::new(&program);
-            adder.args(numbers[added..].iter().map(u64::to_string));
-            adder.env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
-            let mut adder = adder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-            let mut lines = BufReader::new(adder.stderr.take().unwrap()).lines();
-            let told = lines.by_ref().take(1 + round * 7 % 19).count();
-            adder.kill().unwrap();
-            adder.wait().unwrap();
-            let told = added + told + lines.count();
+            let told = added + killed_after(1 + round * 7 % 19, &program, &store, backend, &words[added..]);
             let found = succeed(&program, &store, backend, &[]);
             let found: Vec<u64> = found.lines().map(|line| line.parse().unwrap()).collect();
             let mut expected = numbers[..found.len()].to_vec();
@@ -136,6 +141,32 @@ fn the_tree_survives_kills() {
             assert_eq!(found, expected, "round {round} on {backend}");
             assert!((told.saturating_sub(1)..=told + 1).contains(&found.len()), "told {told}, found {}", found.len());
             added = found.len();
+        }
+    }
+}
+
+#[test]
+fn the_hash_table_survives_kills() {
+    for backend in ["file", "shm"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (program, store) = (compile("examples/c/hash.c", dir.path()), dir.path().join("store"));
+        let words: Vec<String> = (0..600).map(|n: u64| format!("word-{}", n * n % 89)).collect();
+        let mut counted = 0;
+        for round in 0..12 {
+            let told = counted + killed_after(1 + round * 7 % 19, &program, &store, backend, &words[counted..]);
+            let found = succeed(&program, &store, backend, &[]);
+            let mut found: Vec<(u64, &str)> = found
+                .lines()
+                .map(|line| line.split_once(' ').map(|(count, word)| (count.parse().unwrap(), word)).unwrap())
+                .collect();
+            counted = found.iter().map(|(count, _)| *count as usize).sum();
+            assert!((told.saturating_sub(1)..=told + 1).contains(&counted), "told {told}, found {counted}");
+            let mut expected = std::collections::BTreeMap::<&str, u64>::new();
+            words[..counted].iter().for_each(|word| *expected.entry(word).or_default() += 1);
+            let mut expected: Vec<_> = expected.into_iter().map(|(word, count)| (count, word)).collect();
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "round {round} on {backend}");
         }
     }
 }
@@ -247,4 +278,76 @@ fn regions_are_mapped_cut_and_unmapped_and_lie_where_they_did() {
             succeed(&program, &store, backend, &[part]);
         }
     }
+}
+
+/// Both objections are the checker's alone: the compiler of the program does not know the word.
+#[test]
+fn checkers_tell_persistent_pointers_from_others() {
+    let source = root().join("crates/capi/tests/c/annotated.c");
+    for (checker, words) in
+        [("sparse", &["-Wsparse-error", "-Wall"][..]), ("clang", &["-fsyntax-only", "-DEVERBYTE_CHECK", "-std=c11"])]
+    {
+        for (mix, good) in [("-DNO_MIX", true), ("-DMIX=1", false), ("-DMIX=2", false)] {
+            let mut command = Command::new(checker);
+            command.args(words).arg(mix).arg(format!("-I{}", root().join("include").display())).arg(&source);
+            let output =
+                command.output().unwrap_or_else(|error| panic!("{checker}: {error}; ci/setup test installs it"));
+            assert_eq!(output.status.success(), good, "{checker} {mix}: {}", text(&output));
+            assert!(good || text(&output).contains("address space"), "{checker} {mix}: {}", text(&output));
+        }
+    }
+    for mix in ["-DNO_MIX", "-DMIX=1", "-DMIX=2"] {
+        let dir = tempfile::tempdir().unwrap();
+        build(&["crates/capi/tests/c/annotated.c"], &["-O0", mix], &dir.path().join("program"));
+    }
+}
+
+/// A store that is small enough for tools which keep a shadow of all memory.
+fn small_store(path: &Path, backend: everbyte_media::BackendChoice) {
+    let media = everbyte_media::Options { backend, log_bytes: 1 << 20, log_room: 1 << 20, ..Default::default() };
+    let options = everbyte_store::CreateOptions { max: 64 << 20, bound: true, media };
+    everbyte_store::Store::create(path, &options).unwrap().close().unwrap();
+}
+
+#[test]
+fn memcheck_and_the_address_sanitizer_have_nothing_to_say() {
+    use everbyte_media::BackendChoice::{File, Shm};
+    let dir = tempfile::tempdir().unwrap();
+    let plain = compile("examples/c/bst.c", dir.path());
+    let sanitized = dir.path().join("sanitized");
+    build(&[PROGRAM, MORE], &["-O1", "-fsanitize=address"], &sanitized);
+    for (backend, choice) in [("file", File), ("shm", Shm)] {
+        let store = dir.path().join(backend);
+        small_store(&store, choice);
+        for words in [&["5", "2", "8", "1"][..], &["3"]] {
+            let mut memcheck = Command::new("valgrind");
+            memcheck.args(["-q", "--error-exitcode=9", "--leak-check=no"]).arg(&plain).args(words);
+            memcheck.env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend).env("EVERBYTE_FLUSH", "clflush");
+            let output = memcheck.output().expect("valgrind");
+            assert!(output.status.success() && text(&output).contains("added"), "{backend}: {}", text(&output));
+        }
+        let store = dir.path().join(format!("{backend}-large"));
+        for part in ["heap", "count", "again"] {
+            succeed(&sanitized, &store, backend, &[part]);
+        }
+    }
+}
+
+#[test]
+fn cmake_finds_the_library() {
+    let dir = tempfile::tempdir().unwrap();
+    let example = root().join("examples/c/bst.c");
+    let project = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(tree C)\nfind_package(Everbyte 0.1 REQUIRED)\nadd_executable(program {})\ntarget_link_libraries(program everbyte::everbyte)\n",
+        example.display()
+    );
+    std::fs::write(dir.path().join("CMakeLists.txt"), project).unwrap();
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(dir.path()).arg("-B").arg(dir.path()).env("CMAKE_PREFIX_PATH", prefix());
+    done(configure);
+    let mut make = Command::new("cmake");
+    make.arg("--build").arg(dir.path());
+    done(make);
+    let store = dir.path().join("store");
+    assert_eq!(succeed(&dir.path().join("program"), &store, "shm", &["2", "1"]), "1\n2\n");
 }

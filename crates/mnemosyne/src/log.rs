@@ -68,7 +68,9 @@ impl Log {
     /// # Errors
     /// The media's: the outcome is unknown until the store is opened again.
     pub fn flush(&self) -> Result<()> {
-        *self.flushed.lock() = self.producer.lock().barrier()?;
+        let mut producer = self.producer.lock(); // held, so that the position only grows
+        let position = producer.barrier()?;
+        *self.flushed.lock() = position;
         Ok(())
     }
 
@@ -77,8 +79,10 @@ impl Log {
     /// # Errors
     /// The media's.
     pub fn truncate(&self) -> Result<()> {
+        let mut consumer = self.consumer.lock(); // before the position is read: another may have gone further meanwhile
         let flushed = *self.flushed.lock();
-        self.consumer.lock().truncate(flushed);
+        consumer.truncate(flushed);
+        drop(consumer);
         Ok(self.media.barrier()?)
     }
 }

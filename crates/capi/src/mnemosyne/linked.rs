@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// What the heap of a program's variables can ever hold: addresses, which cost nothing.
+/// What the heap of a program's variables can ever hold, in a store that has room for several: addresses, which cost nothing.
 const SPAN: u64 = 8 << 30;
 
 /// Which variables.
@@ -82,7 +82,9 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
     let initial = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), addresses.len()) };
     let variables = Variables { initial, build, layout: &|| layout(&path, section) };
     let process = Process::get()?;
-    let program = Program::open(process.store(), &name, SPAN, &variables)?;
+    let room = process.media().max() / 8;
+    let span = SPAN.min(1 << room.max(1 << 20).ilog2());
+    let program = Program::open(process.store(), &name, span, &variables)?;
     let at = program.variables().start;
     let place = NonNull::new(start.cast()).expect("checked not to be empty");
     // SAFETY: the section is the caller's to give, and `initial` is not used any more.

@@ -45,6 +45,11 @@ impl FlushKind {
         FlushKind::None,
     ];
 
+    /// The one of that name.
+    pub fn of_name(name: &str) -> Option<FlushKind> {
+        FlushKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Whether this CPU can execute it.
     pub fn is_supported(self) -> bool {
         supported(self)
