@@ -10,6 +10,7 @@
 mod bdb;
 mod kv;
 mod lmdb;
+mod mapped;
 #[cfg_attr(not(has_pmemobj), path = "no_pmemobj.rs")]
 mod pmemobj;
 #[cfg(has_pmemobj)]
@@ -21,6 +22,7 @@ mod work;
 
 pub use bdb::Bdb;
 pub use kv::{Failure, KvRival, Opened, Values};
+pub use mapped::MappedFile;
 pub use pmemobj::Pmemobj;
 pub use work::{Access, Kind, Row, Structure, WORD};
 

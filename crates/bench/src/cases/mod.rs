@@ -1,5 +1,6 @@
 //! The cases, each a file: what is measured, on what, against whom.
 
+mod heap;
 mod hkv;
 mod kv;
 mod log;
@@ -39,6 +40,7 @@ pub const ALL: &[Case] = &[
         about: "tree, hash table, B+tree and word count against the same in C on libpmemobj",
         run: workloads::run,
     },
+    Case { name: "heap", about: "objects made, opened, grown and shrunk, against files and mmap", run: heap::run },
     Case {
         name: "hkv",
         about: "HEAPO's tree and hash table against Berkeley DB, with the bytes logged",

@@ -1,0 +1,100 @@
+//! A file that is mapped whole: how programs without a persistent heap keep an object, through the file system alone.
+
+use crate::Failure;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap, munmap};
+use std::ffi::c_void;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::ptr::null_mut;
+
+/// A mapped file.
+pub struct MappedFile {
+    file: File,
+    start: *mut c_void,
+    len: u64,
+}
+
+fn said(error: impl std::fmt::Display) -> Failure {
+    Failure(format!("file and mmap: {error}"))
+}
+
+impl MappedFile {
+    /// Makes a file of `len` bytes, backs it, maps it, and touches its first byte.
+    ///
+    /// # Errors
+    /// The kernel's own words.
+    pub fn create(path: &Path, len: u64) -> Result<MappedFile, Failure> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(said)?;
+        fallocate(&file, FallocateFlags::empty(), 0, len).map_err(said)?;
+        let mapped = MappedFile::map(file, len)?;
+        mapped.touch(0);
+        Ok(mapped)
+    }
+
+    /// Opens a file, maps it, and answers with its first byte.
+    ///
+    /// # Errors
+    /// The kernel's own words.
+    pub fn open(path: &Path) -> Result<(MappedFile, u8), Failure> {
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(said)?;
+        let len = file.metadata().map_err(said)?.len();
+        let mapped = MappedFile::map(file, len)?;
+        let first = mapped.touch(0);
+        Ok((mapped, first))
+    }
+
+    fn map(file: File, len: u64) -> Result<MappedFile, Failure> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice, which nobody knows but the value made here.
+        let start = unsafe { mmap(null_mut(), len as usize, protection, MapFlags::SHARED, &file, 0) };
+        Ok(MappedFile { start: start.map_err(said)?, file, len })
+    }
+
+    /// Makes the byte at `at` one more; what it was.
+    fn touch(&self, at: u64) -> u8 {
+        assert!(at < self.len, "inside the file");
+        let byte = self.start.cast::<u8>().wrapping_add(at as usize);
+        // SAFETY: in bounds by the assertion, backed by `fallocate`, mapped until `self` is dropped.
+        let value = unsafe { byte.read_volatile() };
+        // SAFETY: as above; nobody else has this mapping.
+        unsafe { byte.write_volatile(value.wrapping_add(1)) };
+        value
+    }
+
+    /// Adds `bytes` at the end, and touches the first of them. The mapping may move.
+    ///
+    /// # Errors
+    /// The kernel's own words.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), Failure> {
+        let old = self.len;
+        fallocate(&self.file, FallocateFlags::empty(), old, bytes).map_err(said)?;
+        self.remap(old + bytes)?;
+        self.touch(old);
+        Ok(())
+    }
+
+    /// Takes `bytes` away from the end.
+    ///
+    /// # Errors
+    /// The kernel's own words.
+    pub fn shrink(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.remap(self.len - bytes)?;
+        ftruncate(&self.file, self.len).map_err(said)
+    }
+
+    fn remap(&mut self, len: u64) -> Result<(), Failure> {
+        // SAFETY: the mapping of `self`, of which no pointer is kept anywhere else.
+        let start = unsafe { mremap(self.start, self.len as usize, len as usize, MremapFlags::MAYMOVE) };
+        (self.start, self.len) = (start.map_err(said)?, len);
+        Ok(())
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `self`, and used by nobody any more.
+        let unmapped = unsafe { munmap(self.start, self.len as usize) };
+        unmapped.expect("what was mapped can be unmapped");
+    }
+}

@@ -1,0 +1,162 @@
+//! `heap`: objects of a store against files that are mapped, on tmpfs and on a disk: made and touched, opened and touched, a cluster
+//! more, a cluster less. The files are not synced; objects are whole or absent after a crash, on shared memory.
+
+use super::Result;
+use crate::harness::{Bench, Runner, Unit};
+use crate::ours::NAME;
+use everbyte_bench_rivals::MappedFile;
+use everbyte_media::Options;
+use everbyte_store::{CLUSTER, CreateOptions, Error, Object, ObjectOptions, Store};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Clusters that an object grows by, one after the other, before it is made anew.
+const GROWTH: u64 = 256;
+
+/// Where a word is that is touched: behind the header, in the first page.
+const TOUCHED: u64 = 2048;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Metric {
+    Create,
+    Attach,
+    Expand,
+    Shrink,
+}
+
+const METRICS: [(Metric, &str); 4] =
+    [(Metric::Create, "create"), (Metric::Attach, "attach"), (Metric::Expand, "expand"), (Metric::Shrink, "shrink")];
+
+fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let done = work();
+    *sum += start.elapsed();
+    done
+}
+
+struct Objects(Store);
+
+impl Objects {
+    fn create(&self, name: &str) -> Result<Object> {
+        let options =
+            ObjectOptions { span: Some((GROWTH + 1).next_power_of_two() * CLUSTER), ..ObjectOptions::default() };
+        let object = self.0.create_object(name, options, |_| Ok::<(), Error>(()))?;
+        touch(&self.0, object.prime() + TOUCHED);
+        Ok(object)
+    }
+
+    fn run(&self, metric: Metric, count: u64) -> Result<Duration> {
+        let mut sum = Duration::ZERO;
+        match metric {
+            Metric::Create => {
+                for number in 0..count {
+                    timed(&mut sum, || self.create(&format!("new/{number}")).map(drop))?;
+                }
+                (0..count).try_for_each(|number| self.0.remove_object(&format!("new/{number}")))?;
+            }
+            Metric::Attach => {
+                for number in 0..count {
+                    let name = format!("old/{}", number % KEPT);
+                    let object = timed(&mut sum, || {
+                        let object = self.0.object(&name)?;
+                        touch(&self.0, object.prime() + TOUCHED);
+                        Ok::<_, Error>(object)
+                    })?;
+                    drop(object);
+                }
+            }
+            Metric::Expand | Metric::Shrink => {
+                for first in (0..count).step_by(GROWTH as usize) {
+                    let (object, steps) = (self.create("grown")?, GROWTH.min(count - first));
+                    let mut grown = Vec::new();
+                    let (mut growing, mut shrinking) = (Duration::ZERO, Duration::ZERO);
+                    timed(&mut growing, || -> Result {
+                        for _ in 0..steps {
+                            let range = object.grow(CLUSTER)?;
+                            touch(&self.0, range.start);
+                            grown.push(range);
+                        }
+                        Ok(())
+                    })?;
+                    timed(&mut shrinking, || grown.into_iter().rev().try_for_each(|range| object.release(range)))?;
+                    sum += if metric == Metric::Expand { growing } else { shrinking };
+                    drop(object);
+                    self.0.remove_object("grown")?;
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn touch(store: &Store, at: u64) {
+    store.media().store(at, store.media().load(at) + 1);
+}
+
+/// Objects, and files, that are there to be opened.
+const KEPT: u64 = 64;
+
+struct Files(PathBuf);
+
+impl Files {
+    fn run(&self, metric: Metric, count: u64) -> Result<Duration> {
+        let (mut sum, path) = (Duration::ZERO, |name: &str, number: u64| self.0.join(format!("{name}{number}")));
+        match metric {
+            Metric::Create => {
+                for number in 0..count {
+                    let path = path("new", number);
+                    timed(&mut sum, || MappedFile::create(&path, CLUSTER).map(drop))?;
+                }
+                (0..count).try_for_each(|number| std::fs::remove_file(path("new", number)))?;
+            }
+            Metric::Attach => {
+                for number in 0..count {
+                    let path = path("old", number % KEPT);
+                    timed(&mut sum, || MappedFile::open(&path).map(drop))?;
+                }
+            }
+            Metric::Expand | Metric::Shrink => {
+                for first in (0..count).step_by(GROWTH as usize) {
+                    let (path, steps) = (path("grown", 0), GROWTH.min(count - first));
+                    let mut file = MappedFile::create(&path, CLUSTER)?;
+                    let (mut growing, mut shrinking) = (Duration::ZERO, Duration::ZERO);
+                    timed(&mut growing, || (0..steps).try_for_each(|_| file.grow(CLUSTER)))?;
+                    timed(&mut shrinking, || (0..steps).try_for_each(|_| file.shrink(CLUSTER)))?;
+                    sum += if metric == Metric::Expand { growing } else { shrinking };
+                    drop(file);
+                    std::fs::remove_file(path)?;
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn files(folder: &Path) -> Result<Files> {
+    let files = Files(folder.into());
+    for number in 0..KEPT {
+        MappedFile::create(&folder.join(format!("old{number}")), CLUSTER)?;
+    }
+    Ok(files)
+}
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result {
+    let memory = tempfile::tempdir_in(&bench.plan.memory)?;
+    let disk = tempfile::tempdir_in(&bench.plan.disk)?;
+    let create = CreateOptions { media: Options::default(), max: 64 << 30, ..CreateOptions::default() };
+    let objects = Objects(Store::create(&memory.path().join("store"), &create)?);
+    (0..KEPT).try_for_each(|number| objects.create(&format!("old/{number}")).map(drop))?;
+    let (on_memory, on_disk) = (files(memory.path())?, files(disk.path())?);
+    bench.on(objects.0.media());
+    let most = bench.plan.pick(2000, 500, 4);
+    for (metric, name) in METRICS {
+        let failed = "an object, or a file, that can be had";
+        let runners = vec![
+            Runner::timed(NAME, |count| objects.run(metric, count).expect(failed)).counting(objects.0.media()),
+            Runner::timed("mmap-tmpfs", |count| on_memory.run(metric, count).expect(failed)),
+            Runner::timed("mmap-disk", |count| on_disk.run(metric, count).expect(failed)),
+        ];
+        bench.metric(name, Unit::Microseconds, most, runners);
+    }
+    Ok(())
+}
