@@ -54,7 +54,7 @@ int heapo_open(const char *path);
 int heapo_create(const char *name);
 
 /* Maps an object that exists; one that is mapped stays so. What a crash left half done is rolled back first.
- * Fails with ENOENT, EPERM if it is not an object of this kind, EUCLEAN if it is damaged. */
+ * Fails with ENOENT, EACCES if its rights do not allow it, EPERM if it is not an object of this kind, EUCLEAN if it is damaged. */
 int heapo_map(const char *name);
 
 /* Unmaps an object. Pointers into it must not be used until it is mapped again. Other processes keep it.
@@ -70,6 +70,13 @@ int heapo_delete(const char *name);
 
 /* Calls `each` with the names of all objects that begin with `prefix` (NULL: all), in order, until it returns 0. */
 int heapo_list(const char *prefix, int (*each)(const char *name, void *context), void *context);
+
+/* Who may map an object: `mode` is read 4 and write 2, in octal digits for owner, group and others; 0660 in a new one, which
+ * belongs to its maker's user and group. chown gives it another owner or group; (unsigned)-1 keeps the one there is. Both count
+ * from the next heapo_map on and are settled on return. Within one store rights stop accidents, not adversaries.
+ * Fails with ENOENT, EACCES if it is not yours, EINVAL for other bits in `mode`. */
+int heapo_chmod(const char *name, unsigned mode);
+int heapo_chown(const char *name, unsigned owner, unsigned group);
 
 /* The pointer that everything in the object is found from; NULL in a new one. */
 void *heapo_get_prime_node(const char *name);

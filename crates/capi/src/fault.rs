@@ -66,9 +66,12 @@ impl From<store::Error> for Fault {
             Error::Exists { .. } | Error::Occupied { .. } => libc::EEXIST,
             Error::NotFound { .. } => libc::ENOENT,
             Error::BadName { .. } | Error::BadOption { .. } | Error::BadRange { .. } => libc::EINVAL,
-            Error::Open { .. } | Error::Claimed { .. } | Error::Attached { .. } | Error::SameIdentity { .. } => {
-                libc::EBUSY
-            }
+            Error::Open { .. }
+            | Error::Attached { .. }
+            | Error::Claimed { .. }
+            | Error::SameIdentity { .. }
+            | Error::Busy => libc::EBUSY,
+            Error::Denied { .. } => libc::EACCES,
             Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
                 libc::ENOSPC
             }

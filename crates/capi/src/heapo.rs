@@ -10,7 +10,7 @@ use crate::running::{self, End};
 use everbyte_heap::Heap;
 use everbyte_store::{NAME_MAX, Turn};
 use everbyte_tx::Tx;
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
@@ -139,6 +139,24 @@ pub unsafe extern "C" fn heapo_list(
         }
         1
     })
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_chmod(object: *const c_char, mode: c_uint) -> c_int {
+    let mode = u16::try_from(mode).unwrap_or(u16::MAX);
+    // SAFETY: the caller's promise.
+    done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().chmod(name, mode)?)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_chown(object: *const c_char, owner: c_uint, group: c_uint) -> c_int {
+    let [owner, group] = [owner, group].map(|id| Some(id).filter(|&id| id != c_uint::MAX));
+    // SAFETY: the caller's promise.
+    done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().chown(name, owner, group)?)))
 }
 
 /// # Safety

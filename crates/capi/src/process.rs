@@ -191,8 +191,7 @@ impl Process {
 
     /// The names of all objects that begin with `prefix`, in order.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
-        let objects = self.store.objects()?;
-        Ok(objects.into_iter().map(|object| object.name).filter(|name| name.starts_with(prefix)).collect())
+        Ok(self.store.names(prefix)?)
     }
 
     /// The heap of the mapped object in which `at`, which may be anything, lies, and the turn to change it. Words that it

@@ -179,6 +179,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "the word that leads to a new node is stored before the node is ordered: all names below are gone",
     ),
     exhibit(
+        "store-rename-unsettled",
+        "store",
+        "store-names-rename",
+        "a rename returns without a barrier: on `file` the acknowledged name may vanish",
+    ),
+    exhibit(
+        "store-access-unordered",
+        "store",
+        "store-names-rename",
+        "the word that says which rights count is stored before they are ordered: nobody can read the record",
+    ),
+    exhibit(
         "names-doubt-unordered",
         "store",
         "store-names-burst",

@@ -5,6 +5,7 @@ use crate::store::{Names, image, make, observe};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report};
 use everbyte_store::Store;
 use everbyte_store::layout::{SUPERBLOCKS, Superblock};
+use std::collections::BTreeMap;
 
 pub(crate) const CASES: &[Case] = &[
     Case {
@@ -20,6 +21,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "the table is full and a trie takes over, objects get records outside of it: each name whole or absent",
         total: 4000,
         program: begin,
+    },
+    Case {
+        name: "store-names-rename",
+        room: "store",
+        about: "objects are renamed and get other rights, in the table and outside of it: one name, old rights or new ones",
+        total: 4000,
+        program: rename,
     },
 ];
 
@@ -49,6 +57,43 @@ fn burst(explorer: Explorer) -> Result<Report, Box<Failure>> {
             twin.step("make shop/a again", added("shop/a"), || make(&store, "shop/a", 99));
         },
         observe,
+    )
+}
+
+/// The model: names, and the word and the mode of each.
+type Moded = BTreeMap<String, (u64, u16)>;
+
+fn rename(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &small_table(),
+        &Moded::new(),
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            let made =
+                |name: &'static str, word: u64| move |names: &mut Moded| _ = names.insert(name.into(), (word, 0o660));
+            let moved = |from: &'static str, to: &'static str| {
+                move |names: &mut Moded| {
+                    let object = names.remove(from).expect("it was made");
+                    names.insert(to.into(), object);
+                }
+            };
+            twin.step("make a", made("a", 1), || make(&store, "a", 1));
+            twin.step("move a to b", moved("a", "b"), || store.rename_object("a", "b").expect("b is free"));
+            twin.step("make c: the trie begins", made("c", 2), || make(&store, "c", 2));
+            twin.step("move b to d/d", moved("b", "d/d"), || store.rename_object("b", "d/d").expect("d/d is free"));
+            twin.step("move d/d to a", moved("d/d", "a"), || store.rename_object("d/d", "a").expect("a is free"));
+            for mode in [0o640, 0o600] {
+                let changed = move |names: &mut Moded| names.get_mut("a").expect("it was made").1 = mode;
+                twin.step(format!("chmod {mode:o} a"), changed, || store.chmod("a", mode).expect("a mode"));
+            }
+        },
+        |media, seen| {
+            let words = observe(media.clone(), seen)?;
+            let store = Store::attach(media).map_err(|error| error.to_string())?;
+            let objects = store.objects().map_err(|error| error.to_string())?;
+            Ok(objects.into_iter().map(|info| (info.name.clone(), (words[&info.name], info.access.mode))).collect())
+        },
     )
 }
 

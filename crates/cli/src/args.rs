@@ -1,9 +1,11 @@
 //! The words of the command line. `everbyte --help` is the map of what users can do; it is made from this file.
 
 mod domain;
+mod names;
 mod store;
 
 pub use domain::{BrokerArgs, DomainCommand, DomainCommands};
+pub use names::{ChmodArgs, ChownArgs, InStore, LsArgs, MvArgs, NamesArgs};
 pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
@@ -39,6 +41,18 @@ pub enum Command {
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
+    /// Lists the names of objects, in order
+    Ls(LsArgs),
+    /// Tells what objects are
+    Stat(NamesArgs),
+    /// Removes objects with all they hold
+    Rm(NamesArgs),
+    /// Changes what owner, group and others may do with objects
+    Chmod(ChmodArgs),
+    /// Gives objects another owner or group
+    Chown(ChownArgs),
+    /// Gives an object another name
+    Mv(MvArgs),
     /// Copies whole stores, and tells copies apart
     Store(StoreCommands),
     /// Reads and writes the ordered key-value store inside a store

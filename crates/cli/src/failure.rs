@@ -84,10 +84,14 @@ impl From<everbyte_store::Error> for Failure {
                 Failure::Words(text)
             }
             Error::NotFound { .. } => Failure::No(text),
-            Error::Open { .. } | Error::SameIdentity { .. } => Failure::InUse(text),
-            Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
-                Failure::System(text)
+            Error::Open { .. } | Error::Attached { .. } | Error::SameIdentity { .. } | Error::Busy => {
+                Failure::InUse(text)
             }
+            Error::OutOfSpace { .. }
+            | Error::Full { .. }
+            | Error::NoSpan { .. }
+            | Error::SpanFull { .. }
+            | Error::Denied { .. } => Failure::System(text),
             _ => Failure::Store(text), // not a store, newer, damaged, truncated, of another engine or type
         }
     }

@@ -10,9 +10,9 @@ use serde_json::Value;
 #[test]
 fn help_is_the_map() {
     let help = Place::new().good(&["--help"]);
-    for command in
-        ["create", "info", "check", "grow", "store", "kv", "serve", "broker", "domain", "media", "crash", "completion"]
-    {
+    let commands =
+        "create info check grow ls stat rm chmod chown mv store kv serve broker domain media crash completion";
+    for command in commands.split(' ') {
         assert!(help.contains(command), "{help}");
     }
     assert!(help.contains("Exit codes"), "{help}");
@@ -53,6 +53,41 @@ fn the_environment_names_the_store() {
     let out = place.command(&["create", "--max", "1GiB"]).env("EVERBYTE_STORE", "env.store").output().unwrap();
     assert!(out.status.success());
     assert!(place.path("env.store").exists());
+}
+
+#[test]
+fn names_are_listed_changed_moved_and_removed() {
+    let place = Place::new();
+    place.good(&["create", "everbyte.store", "--max", "64GiB", "--log", "1MiB"]);
+    assert_eq!(place.good(&["ls"]), "");
+    for table in ["shop/orders", "shop/users", "log"] {
+        place.good(&["kv", "put", "--table", table, "key", "value"]);
+    }
+    assert_eq!(place.good(&["ls"]), "log\nshop/orders\nshop/users\n");
+    assert_eq!(place.good(&["ls", "shop/"]), "shop/orders\nshop/users\n");
+    let named: Value = serde_json::from_str(&place.good(&["ls", "log", "--json"])).unwrap();
+    assert_eq!(named["name"], "log");
+    let long = place.good(&["ls", "--long", "log"]);
+    assert!(long.contains("rwrw--") && long.contains("cdds"), "{long}");
+
+    place.good(&["mv", "log", "shop/log"]);
+    assert_eq!(place.good(&["kv", "get", "--table", "shop/log", "key"]), "value\n");
+    assert!(place.good(&["chmod", "640", "shop/log", "shop/users"]).contains("rwr---"));
+    let stat: Value = serde_json::from_str(&place.good(&["stat", "shop/log", "--json"])).unwrap();
+    assert_eq!((&stat["mode"], &stat["engine"]), (&"640".into(), &"cdds".into()));
+    let owner = stat["owner"].to_string();
+    assert!(place.good(&["chown", &owner, "shop/log"]).contains(&format!("{owner}:")));
+    assert!(place.good(&["stat", "shop/log"]).contains("rwr---"));
+
+    assert_eq!(place.good(&["rm", "shop/log", "shop/users"]), "removed shop/log\nremoved shop/users\n");
+    assert_eq!(place.good(&["ls"]), "shop/orders\n");
+    place.bad(&["rm", "shop/log"], 1, &["shop/log"]);
+    place.bad(&["stat", "shop/log"], 1, &["shop/log"]);
+    place.bad(&["mv", "shop/orders", "shop/orders"], 3, &["exists already"]);
+    place.bad(&["mv", "shop/orders", "a//b"], 2, &["between slashes"]);
+    place.bad(&["chmod", "777", "shop/orders"], 2, &["such as 640"]);
+    place.bad(&["chown", "somebody", "shop/orders"], 2, &["not the number"]);
+    assert!(place.good(&["check"]).contains("no damage"));
 }
 
 #[test]

@@ -5,12 +5,16 @@
 //! the state word says what it is. States change like this:
 //!   free -> creating (`claim`) -> live (`publish`) -> removing (`retire`) -> free (`free`)
 //!   creating -> free (`free`): the creation failed, or recovery found it interrupted
+//!   creating -> replacing -> live: the object has another name (`rename`)
 //!
 //! Invariants
 //!   STORE-3  A record's body is fenced before its state word makes it count, and is not touched while it does.
 //!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones differ in name.
 
-use crate::layout::{FLAG_SMALL, Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
+use crate::access::{self, Access};
+use crate::layout::{
+    FLAG_SMALL, Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, STATE_REPLACING, Superblock,
+};
 use crate::names::rules;
 use crate::{Engine, Origin};
 use everbyte_media::{Media, seeded};
@@ -32,6 +36,9 @@ pub(crate) struct Entry {
     pub span: Span,
     pub origin: Option<Origin>,
     pub small: bool,
+    pub access: Access,
+    /// Where the record lies that this one was made to replace; 0: none. Means nothing once it is live.
+    pub replaces: u64,
 }
 
 /// One record as found.
@@ -40,6 +47,8 @@ pub(crate) enum Slot {
     Free,
     Creating(Entry),
     Live(Entry),
+    /// Of the same object as another record, whose place it takes.
+    Replacing(Entry),
     Removing(Entry),
     /// Not to be trusted, and why. Its span is unknown, so no span is given out while there is one.
     Damaged(String),
@@ -48,7 +57,7 @@ pub(crate) enum Slot {
 impl Slot {
     pub(crate) fn entry(&self) -> Option<&Entry> {
         match self {
-            Slot::Creating(entry) | Slot::Live(entry) | Slot::Removing(entry) => Some(entry),
+            Slot::Creating(entry) | Slot::Live(entry) | Slot::Replacing(entry) | Slot::Removing(entry) => Some(entry),
             Slot::Free | Slot::Damaged(_) => None,
         }
     }
@@ -76,7 +85,10 @@ pub(crate) fn read_all(media: &Media, superblock: &Superblock, places: impl Iter
     let (mut spans, mut names) = (Spans::default(), HashMap::new());
     for at in places {
         let slot = read(media, superblock, at);
-        let Some(entry) = slot.entry() else {
+        // What replaces another record, or was to, has that one's span: recovery sees to it.
+        let alone =
+            |slot: &Slot| matches!(slot, Slot::Live(_)) || slot.entry().is_some_and(|entry| entry.replaces == 0);
+        let Some(entry) = slot.entry().filter(|_| alone(&slot)) else {
             if slot != Slot::Free {
                 found.push((at, slot));
             }
@@ -99,6 +111,15 @@ pub(crate) fn read_all(media: &Media, superblock: &Superblock, places: impl Iter
     found
 }
 
+/// What the record at `at` stands for, whatever its state; `None` if it is damaged or lies nowhere.
+pub(crate) fn entry_of(media: &Media, superblock: &Superblock, at: u64) -> Option<Entry> {
+    if !at.is_multiple_of(size_of::<Record>() as u64) || !media.holds(at, size_of::<Record>() as u64) {
+        return None;
+    }
+    let record = Record { state: STATE_LIVE, ..media.get(at) };
+    parse(at, &record, superblock).ok()?.entry().cloned()
+}
+
 /// Whether the record at `at` has this name. Looks at nothing else.
 pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
     let found = media.load(at + offset_of!(Record, name_len) as u64) & u64::from(u32::MAX);
@@ -117,6 +138,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         STATE_FREE => return Ok(Slot::Free),
         STATE_CREATING => Slot::Creating,
         STATE_LIVE => Slot::Live,
+        STATE_REPLACING => Slot::Replacing,
         STATE_REMOVING => Slot::Removing,
         other => return Err(format!("its state word {other:#018x} is none that exists")),
     };
@@ -140,6 +162,8 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         return Err(format!("its flags {:#x} are unknown to this program", record.flags));
     }
     let small = record.flags & FLAG_SMALL != 0;
+    let access = access::of_record(record).ok_or("its access words are damaged")?;
+    let replaces = record.replaces;
     Ok(make(Entry {
         at,
         id: record.id,
@@ -149,6 +173,8 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         span,
         origin,
         small,
+        access,
+        replaces,
     }))
 }
 
@@ -161,6 +187,7 @@ fn record_of(entry: &Entry) -> Record {
         span_at: entry.span.at(),
         span_len: entry.span.len(),
         fingerprint: entry.fingerprint,
+        replaces: entry.replaces,
         name_len: entry.name.len() as u32,
         flags: if entry.small { FLAG_SMALL } else { 0 },
         origin_store: origin.store,
@@ -168,6 +195,7 @@ fn record_of(entry: &Entry) -> Record {
         ..Record::new_zeroed()
     };
     record.name[..entry.name.len()].copy_from_slice(entry.name.as_bytes());
+    access::put_new(&mut record, entry.access);
     record.sealed()
 }
 

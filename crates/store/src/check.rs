@@ -2,7 +2,7 @@
 //! opened for reading alone it also says what opening had to put right, for that is still to be done.
 
 use crate::catalogue::{Entry, Slot};
-use crate::layout::{Record, SUPERBLOCKS};
+use crate::layout::SUPERBLOCKS;
 use crate::superblock::{self, Copy, Words};
 use crate::{Result, Store, object};
 use everbyte_space::CLUSTER;
@@ -149,11 +149,11 @@ impl Store {
                     let detail = "is being created or removed; opening the store finishes that";
                     findings.add(FindingKind::Note, *at, Some(&entry.name), detail.into());
                 }
+                Slot::Replacing(entry) => {
+                    let detail = "is being renamed; opening the store finishes that";
+                    findings.add(FindingKind::Note, *at, Some(&entry.name), detail.into());
+                }
                 Slot::Live(_) | Slot::Free => {}
-            }
-            let record: Record = self.media().get(*at);
-            if record.reserved.iter().any(|&byte| byte != 0) {
-                findings.add(FindingKind::Note, *at, None, "a record uses reserved bytes".into());
             }
         }
         for (kind, at, detail) in table.trie.iter().flat_map(|trie| trie.check(&slots)) {

@@ -13,11 +13,11 @@
 //!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of its clusters is.
 
 use crate::catalogue::{self, Entry};
-use crate::layout::{FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
+use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
 use crate::names::rules;
 use crate::store::Inner;
 use crate::table::Table;
-use crate::{Engine, Error, Object, Origin, Result, Store, object};
+use crate::{Access, Caller, Engine, Error, Object, Origin, Result, Store, object};
 use everbyte_media::seeded;
 use everbyte_space::{CLUSTER, Span};
 use std::ops::RangeInclusive;
@@ -86,7 +86,6 @@ impl Store {
         options: ObjectOptions,
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
-        self.inner.require_feature(FEATURE_SMALL)?;
         self.make(name, Wish { small: true, ..Wish::of(options) }, init)
     }
 
@@ -97,6 +96,7 @@ impl Store {
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
         let _turn = self.renaming()?;
+        self.inner.require_feature(if wish.small { FEATURE_ACCESS | FEATURE_SMALL } else { FEATURE_ACCESS })?;
         let entry = self.claim(name, wish)?;
         let mut undo = Undo { store: &self.inner, entry: Some(&entry) };
         object::make(&self.inner, &entry)?;
@@ -139,7 +139,9 @@ impl Store {
         let at = inner.free_record(&mut table)?;
         let chosen = inner.choose(&mut table, span);
         let span = chosen.inspect_err(|_| table.give_record(&inner.superblock(), at))?;
-        let entry = Entry { at, id: inner.next_id(), name: name.into(), engine, fingerprint, span, origin, small };
+        let (id, access) = (inner.next_id(), Access::of_new(&Caller::current()));
+        let name = name.into();
+        let entry = Entry { at, id, name, engine, fingerprint, span, origin, small, access, replaces: 0 };
         let claimed = inner.claim_record(&mut table, &entry);
         claimed.inspect_err(|_| drop(inner.release_record(&mut table, &entry)))?;
         Ok(entry)
@@ -154,10 +156,7 @@ impl Store {
         let inner = &*self.inner;
         let _turn = self.renaming()?;
         let mut table = inner.table.lock();
-        let entry = inner.live(&mut table, name)?;
-        if table.open.get(&entry.at).is_some_and(|object| object.strong_count() > 0) {
-            return Err(Error::Open { object: name.into() });
-        }
+        let entry = inner.removable(&mut table, name)?;
         // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
         inner.extent(&entry)?;
         self.attach_object(entry.id, name, true)?;

@@ -1,6 +1,6 @@
 //! What can go wrong with a store. Each error says what happened, where, and what to do next.
 
-use crate::Engine;
+use crate::{Access, Engine};
 use everbyte_media as media;
 use everbyte_space as space;
 use std::path::PathBuf;
@@ -142,6 +142,18 @@ pub enum Error {
     Full {
         /// Records of the table.
         slots: u64,
+    },
+    /// The object's rights do not allow it.
+    #[error(
+        "object `{object}` ({access}): {why}; its owner or root can change that with `everbyte chmod` and `everbyte chown`"
+    )]
+    Denied {
+        /// The object.
+        object: String,
+        /// Its rights.
+        access: Access,
+        /// What is not allowed.
+        why: &'static str,
     },
     /// As many objects as can be are being made or grown at once.
     #[error("64 objects are being made, removed or grown at once in this store; try again when one of them is done")]

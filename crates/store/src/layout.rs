@@ -18,8 +18,10 @@ pub const FORMAT: u32 = 1;
 pub const FEATURE_NAMES: u64 = 1;
 /// The store has small objects.
 pub const FEATURE_SMALL: u64 = 2;
+/// Records have access words, and may be renamed.
+pub const FEATURE_ACCESS: u64 = 4;
 /// The features that this program knows.
-pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL;
+pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL | FEATURE_ACCESS;
 
 /// One copy of the superblock. Section 2 of the format page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -132,12 +134,32 @@ pub struct Record {
     pub origin_store: [u8; 16],
     /// Its id there; 0: it was made here.
     pub origin_object: u64,
-    /// Zeros.
-    pub reserved: [u8; 48],
+    /// Two copies of who may do what; not under the checksum, each has its own.
+    pub access: [AccessWords; 2],
+    /// Which of them counts: 1 or 2, shifted up by 16, sealed. 0 with zeros there: made before there were rights. Not under the
+    /// checksum.
+    pub choice: u64,
+    /// Where the record lies that this one was made to replace; 0: none.
+    pub replaces: u64,
     /// UTF-8; zeros after `name_len`.
     pub name: [u8; 128],
 }
 const _: () = assert!(size_of::<Record>() == 256);
+
+/// Owner, group and mode. Section 3 of the format page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct AccessWords {
+    /// The user.
+    pub owner: u32,
+    /// The group.
+    pub group: u32,
+    /// Read 4, write 2, for owner, group and others, as octal digits.
+    pub mode: u32,
+    /// CRC-32C of the twelve bytes before.
+    pub checksum: u32,
+}
+const _: () = assert!(size_of::<AccessWords>() == 16);
 
 /// A small object: of its first cluster only the prime page has room, until it grows.
 pub const FLAG_SMALL: u32 = 1;
@@ -147,6 +169,8 @@ pub const STATE_FREE: u64 = 0;
 pub const STATE_CREATING: u64 = u64::from_le_bytes(*b"creating");
 /// An object.
 pub const STATE_LIVE: u64 = u64::from_le_bytes(*b"live obj");
+/// An object whose record takes the place of another, which has its former name. Recovery frees that one.
+pub const STATE_REPLACING: u64 = u64::from_le_bytes(*b"replaces");
 /// An object whose name is gone and whose clusters are being released. Recovery finishes that.
 pub const STATE_REMOVING: u64 = u64::from_le_bytes(*b"removing");
 
@@ -243,12 +267,21 @@ impl Default for Superblock {
 impl Record {
     /// The checksum its fields ask for.
     pub fn sum(&self) -> u32 {
-        crc32c::crc32c(Record { state: 0, checksum: 0, ..*self }.as_bytes())
+        let fixed = Record { state: 0, checksum: 0, access: [AccessWords::default(); 2], choice: 0, ..*self };
+        crc32c::crc32c(fixed.as_bytes())
     }
 
     /// With its checksum set.
     pub fn sealed(self) -> Record {
         Record { checksum: self.sum(), ..self }
+    }
+}
+
+impl AccessWords {
+    /// With their checksum.
+    pub fn new(owner: u32, group: u32, mode: u32) -> AccessWords {
+        let words = AccessWords { owner, group, mode, checksum: 0 };
+        AccessWords { checksum: crc32c::crc32c(&words.as_bytes()[..12]), ..words }
     }
 }
 

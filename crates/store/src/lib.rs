@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod catalogue;
 mod check;
 mod clone;
@@ -40,12 +41,14 @@ pub mod names;
 mod object;
 mod plan;
 mod recover;
+mod rename;
 mod shared;
 mod store;
 mod superblock;
 mod table;
 mod turn;
 
+pub use access::{Access, Caller, Want};
 pub use check::{Finding, FindingKind};
 pub use copy::Origin;
 pub use create::ObjectOptions;

@@ -5,7 +5,8 @@
 //!   2. write a torn or stale superblock copy again
 //!   3. count the opening: the generation of volatile areas and of object ids
 //!   4. settle the change of the trie that was in flight (`names`)
-//!   5. release what is `creating` or `removing`, in the table and among records in flight
+//!   5. release what is `creating` or `removing`, and finish or take back what `replaces`, in the table and among records in
+//!      flight
 //!   6. take growths back that were in flight
 //!
 //! Invariants
@@ -201,11 +202,14 @@ impl Inner {
     }
 
     fn settle_slot(&self, table: &mut Table, slot: &Slot, recovery: &mut Recovery) {
+        if self.settle_rename(table, slot) {
+            return;
+        }
         let (entry, list) = match slot {
             Slot::Creating(entry) => (entry, &mut recovery.creations),
             Slot::Removing(entry) => (entry, &mut recovery.removals),
             Slot::Live(entry) => return self.settle_growth(entry, recovery),
-            Slot::Free | Slot::Damaged(_) => return,
+            Slot::Free | Slot::Replacing(_) | Slot::Damaged(_) => return,
         };
         list.push(entry.name.clone());
         let _ = self.release_record(table, entry); // a damaged name space is for `check` to report

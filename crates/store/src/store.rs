@@ -2,12 +2,12 @@
 
 use crate::catalogue::Entry;
 use crate::identity::{self, Held};
-use crate::layout::{FORMAT, SUPERBLOCKS, Superblock};
+use crate::layout::{FEATURE_ACCESS, FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
 use crate::shared::Shared;
 use crate::superblock::{self, Copy, Words};
 use crate::table::Table;
-use crate::{Engine, Error, Object, Origin, Recovery, Result, object};
+use crate::{Access, Engine, Error, Object, Origin, Recovery, Result, Want, object};
 use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -124,6 +124,8 @@ pub struct ObjectInfo {
     pub backed: Option<u64>,
     /// What it is a copy of, if it is one.
     pub origin: Option<Origin>,
+    /// Who may do what with it.
+    pub access: Access,
 }
 
 impl Store {
@@ -194,7 +196,8 @@ impl Store {
         let accounted = media.len().next_multiple_of(CLUSTER);
         Words { accounted, ..Words::default() }.write(&media);
         media.barrier()?; // the words are there before a superblock says that this is a store
-        let superblock = Superblock { binding: media.binding().unwrap_or(0), ..plan.superblock(identity()?) };
+        let (binding, features) = (media.binding().unwrap_or(0), FEATURE_ACCESS);
+        let superblock = Superblock { binding, features, ..plan.superblock(identity()?) };
         superblock::write(&media, superblock, &SUPERBLOCKS)?;
         Store::attach(media)
     }
@@ -264,6 +267,7 @@ impl Store {
         if let Some(open) = table.open.get(&entry.at).and_then(Weak::upgrade) {
             return Ok(Object { inner: open });
         }
+        self.require_access(&entry, if self.media().opened().read_only { Want::Read } else { Want::Write })?;
         let extent = inner.extent(&entry)?;
         self.attach_object(entry.id, name, alone)?;
         if !inner.recovery.clean {
@@ -293,16 +297,17 @@ impl Store {
         let inner = &*self.inner;
         let _turn = self.turn()?;
         let live = inner.list(&mut inner.table.lock(), prefix)?;
-        let info = |entry: Entry| ObjectInfo {
-            id: entry.id,
-            engine: entry.engine,
-            fingerprint: entry.fingerprint,
-            span: entry.span.range(),
-            backed: object::read_header(&inner.media, &entry).ok().map(|extent| extent.backed),
-            origin: entry.origin,
-            name: entry.name,
-        };
-        Ok(live.into_iter().map(info).collect())
+        Ok(live.into_iter().map(|entry| inner.describe(entry)).collect())
+    }
+
+    /// What the object of this name is. Opens nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Damaged`].
+    pub fn stat(&self, name: &str) -> Result<ObjectInfo> {
+        let _turn = self.turn()?;
+        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
+        Ok(self.inner.describe(entry))
     }
 
     /// The names that begin with `prefix`, in order. Looks at no object.
@@ -457,6 +462,19 @@ impl Drop for Flight<'_> {
 }
 
 impl Inner {
+    fn describe(&self, entry: Entry) -> ObjectInfo {
+        ObjectInfo {
+            id: entry.id,
+            engine: entry.engine,
+            fingerprint: entry.fingerprint,
+            span: entry.span.range(),
+            backed: object::read_header(&self.media, &entry).ok().map(|extent| extent.backed),
+            origin: entry.origin,
+            access: entry.access,
+            name: entry.name,
+        }
+    }
+
     /// The superblock in use.
     pub(crate) fn superblock(&self) -> Superblock {
         *self.current.read()

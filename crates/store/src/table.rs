@@ -84,11 +84,16 @@ impl Table {
 
     /// Gives the record of an object back that is gone, with its name and span.
     pub(crate) fn forget(&mut self, superblock: &Superblock, entry: &Entry) {
-        self.cache.remove(&entry.name);
-        self.open.remove(&entry.at);
         if let Some(index) = &mut self.index {
             index.spans.remove(entry.span);
         }
+        self.forget_name(superblock, entry);
+    }
+
+    /// Gives a record and a name back whose object has others.
+    pub(crate) fn forget_name(&mut self, superblock: &Superblock, entry: &Entry) {
+        self.cache.remove(&entry.name);
+        self.open.remove(&entry.at);
         self.give_record(superblock, entry.at);
     }
 
@@ -151,7 +156,7 @@ impl Inner {
         match catalogue::read(&self.media, &self.superblock(), at) {
             Slot::Live(entry) => Ok(entry),
             Slot::Damaged(detail) => Err(self.damaged_record(at, detail)),
-            Slot::Free | Slot::Creating(_) | Slot::Removing(_) => Err(not_found()),
+            Slot::Free | Slot::Creating(_) | Slot::Replacing(_) | Slot::Removing(_) => Err(not_found()),
         }
     }
 

@@ -38,6 +38,11 @@ static void objects(void) {
     MUST(heapo_list("dir/", count, &names) && names == 1);
     MUST(heapo_list(NULL, remember, first) && !strcmp(first, "dir/two"));
     FAILS(heapo_list(NULL, NULL, NULL), EINVAL);
+    MUST(heapo_chmod("dir/two", 0640) && heapo_chmod("dir/two", 0600));
+    MUST(heapo_chown("dir/two", (unsigned)-1, (unsigned)-1));
+    FAILS(heapo_chmod("dir/two", 0777), EINVAL);
+    FAILS(heapo_chmod("none", 0600), ENOENT);
+    FAILS(heapo_chown("none", 0, 0), ENOENT);
     MUST(heapo_is_mapped("one") && heapo_unmap("one") && !heapo_is_mapped("one"));
     FAILS(heapo_unmap("one"), ENOENT);
     FAILS(heapo_malloc("one", 8), ENOENT);

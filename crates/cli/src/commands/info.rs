@@ -47,10 +47,11 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn object(object: &everbyte_store::ObjectInfo) -> Value {
+pub fn object(object: &everbyte_store::ObjectInfo) -> Value {
     json!({
         "name": object.name, "id": object.id, "engine": object.engine.name(), "fingerprint": object.fingerprint,
         "start": object.span.start, "end": object.span.end, "backed": object.backed,
+        "owner": object.access.owner, "group": object.access.group, "mode": format!("{:03o}", object.access.mode),
     })
 }
 

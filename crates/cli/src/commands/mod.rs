@@ -8,5 +8,6 @@ pub mod domain;
 pub mod grow;
 pub mod info;
 pub mod media;
+pub mod names;
 pub mod serve;
 pub mod store;

@@ -12,7 +12,7 @@ use crate::catalogue::{self, Entry};
 use crate::layout::{FEATURE_NAMES, STATE_LIVE, SUPERBLOCKS, Superblock};
 use crate::store::Inner;
 use crate::table::Table;
-use crate::{CLUSTER, Engine, Error, Result, object, superblock};
+use crate::{Access, CLUSTER, Engine, Error, Result, object, superblock};
 
 /// The largest span of a name space: room for some 50 million names. Addresses cost nothing.
 const SPAN_MAX: u64 = 16 << 30;
@@ -36,7 +36,8 @@ impl Inner {
         self.require_feature(FEATURE_NAMES)?; // 1
         let id = self.next_id();
         let (name, engine) = (String::new(), Engine::Names);
-        let entry = Entry { at, id, name, engine, fingerprint: 0, span, origin: None, small: false };
+        let (origin, access) = (None, Access::EVERYBODY);
+        let entry = Entry { at, id, name, engine, fingerprint: 0, span, origin, small: false, access, replaces: 0 };
         let named = catalogue::read_all(&self.media, &self.superblock(), catalogue::places(&self.superblock()));
 
         self.index(table)?.take_last();
@@ -69,7 +70,7 @@ impl Inner {
     /// Makes the superblock say that readers must know of `feature`. Settled.
     pub(crate) fn require_feature(&self, feature: u64) -> Result<()> {
         let mut current = self.current.write();
-        if current.features & feature != 0 {
+        if current.features & feature == feature {
             return Ok(());
         }
         let next = Superblock { features: current.features | feature, sequence: current.sequence + 1, ..*current };

@@ -1,0 +1,115 @@
+//! The words for names of objects: `ls`, `stat`, `rm`, `chmod`, `chown`, `mv`.
+
+use super::OpenArgs;
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+/// The store that the names are in.
+#[derive(ClapArgs)]
+pub struct InStore {
+    /// The store file
+    #[arg(long, env = "EVERBYTE_STORE", default_value = "./everbyte.store")]
+    pub store: PathBuf,
+    #[command(flatten)]
+    pub open: OpenArgs,
+}
+
+/// `everbyte ls`.
+#[derive(ClapArgs)]
+pub struct LsArgs {
+    /// Only names that begin with this
+    #[arg(default_value = "")]
+    pub prefix: String,
+    /// Also rights, engine and size of each
+    #[arg(long, short)]
+    pub long: bool,
+    #[command(flatten)]
+    pub store: InStore,
+}
+
+/// `everbyte stat` and `everbyte rm`.
+#[derive(ClapArgs)]
+pub struct NamesArgs {
+    /// The objects
+    #[arg(required = true)]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub store: InStore,
+}
+
+/// `everbyte chmod`.
+#[derive(ClapArgs)]
+pub struct ChmodArgs {
+    /// Three octal digits, for owner, group and others: read 4, write 2; such as 640
+    #[arg(value_parser = mode)]
+    pub mode: u16,
+    /// The objects
+    #[arg(required = true)]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub store: InStore,
+}
+
+/// `everbyte chown`.
+#[derive(ClapArgs)]
+pub struct ChownArgs {
+    /// Numbers of user and group: USER, USER:GROUP or :GROUP
+    #[arg(value_parser = owner)]
+    pub owner: Owner,
+    /// The objects
+    #[arg(required = true)]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub store: InStore,
+}
+
+/// `everbyte mv`.
+#[derive(ClapArgs)]
+pub struct MvArgs {
+    /// The object
+    pub from: String,
+    /// Its new name, which is free
+    pub to: String,
+    #[command(flatten)]
+    pub store: InStore,
+}
+
+/// What `everbyte chown` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+}
+
+fn mode(text: &str) -> Result<u16, String> {
+    let digits =
+        Some(text).filter(|text| (1..=4).contains(&text.len())).and_then(|text| u16::from_str_radix(text, 8).ok());
+    digits
+        .filter(|mode| mode & !0o666 == 0)
+        .ok_or_else(|| "such as 640: read 4 and write 2, in each of three digits".into())
+}
+
+fn owner(text: &str) -> Result<Owner, String> {
+    let (user, group) = text.split_once(':').unwrap_or((text, ""));
+    let number = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| format!("`{text}` is not the number of a user or group")),
+    };
+    let owner = Owner { user: number(user)?, group: number(group)? };
+    if owner == (Owner { user: None, group: None }) { Err("USER, USER:GROUP or :GROUP".into()) } else { Ok(owner) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_and_owners_are_read_or_refused() {
+        assert_eq!((mode("640"), mode("0660"), mode("0")), (Ok(0o640), Ok(0o660), Ok(0)));
+        ["", "777", "8", "-1", "66666", "rw"].iter().for_each(|text| assert!(mode(text).is_err(), "{text}"));
+        assert_eq!(owner("1000"), Ok(Owner { user: Some(1000), group: None }));
+        assert_eq!(owner("1000:100"), Ok(Owner { user: Some(1000), group: Some(100) }));
+        assert_eq!(owner(":100"), Ok(Owner { user: None, group: Some(100) }));
+        ["", ":", "me", "1:2:3", "-1", "4294967296"].iter().for_each(|text| assert!(owner(text).is_err(), "{text}"));
+    }
+}

@@ -1,0 +1,96 @@
+//! `everbyte ls`, `stat`, `rm`, `chmod`, `chown`, `mv`: the names of objects. The first two open the store for reading alone.
+
+use super::info::object;
+use crate::args::{ChmodArgs, ChownArgs, InStore, LsArgs, MvArgs, NamesArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{open, text};
+use everbyte_store::{ObjectInfo, Store};
+use serde_json::json;
+
+pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
+    let store = open::to_read(&args.store.store, &args.store.open)?;
+    if !args.long {
+        let names = store.names(&args.prefix)?;
+        return names.iter().try_for_each(|name| output.say(name, json!({ "name": name })));
+    }
+    for info in store.objects_below(&args.prefix)? {
+        output.say(
+            format!("{}  {:>12}  {:8}  {}", info.access, used(&info), info.engine.name(), info.name),
+            object(&info),
+        )?;
+    }
+    Ok(())
+}
+
+pub fn stat(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
+    let store = open::to_read(&args.store.store, &args.store.open)?;
+    for name in &args.names {
+        let info = store.stat(name)?;
+        if output.is_json() {
+            output.say("", object(&info))?;
+            continue;
+        }
+        output.table(&json!({
+            "name": info.name,
+            "id": info.id,
+            "rights": info.access.to_string(),
+            "engine": info.engine.name(),
+            "fingerprint": format!("{:#018x}", info.fingerprint),
+            "span": format!("{:#x}..{:#x}", info.span.start, info.span.end),
+            "used": used(&info),
+        }))?;
+    }
+    Ok(())
+}
+
+pub fn rm(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
+    each(&args.store, &args.names, |store, name| {
+        store.remove_object(name)?;
+        output.say(format!("removed {name}"), json!({ "removed": name }))
+    })
+}
+
+pub fn chmod(args: &ChmodArgs, output: &Output) -> Result<(), Failure> {
+    each(&args.store, &args.names, |store, name| {
+        store.chmod(name, args.mode)?;
+        told(store, name, output)
+    })
+}
+
+pub fn chown(args: &ChownArgs, output: &Output) -> Result<(), Failure> {
+    each(&args.store, &args.names, |store, name| {
+        store.chown(name, args.owner.user, args.owner.group)?;
+        told(store, name, output)
+    })
+}
+
+pub fn mv(args: &MvArgs, output: &Output) -> Result<(), Failure> {
+    let (from, to) = (&args.from, &args.to);
+    each(&args.store, std::slice::from_ref(from), |store, from| {
+        store.rename_object(from, to)?;
+        output.say(format!("{from} is now {to}"), json!({ "from": from, "to": to }))
+    })
+}
+
+/// Does something to one object after another, until one fails; what was done before stays done.
+fn each(
+    args: &InStore,
+    names: &[String],
+    mut change: impl FnMut(&Store, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let store = open::store(&args.store, &args.open)?;
+    let changed = names.iter().try_for_each(|name| change(&store, name));
+    store.close()?;
+    changed
+}
+
+/// The rights of an object, once they are changed.
+fn told(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
+    let info = store.stat(name)?;
+    output.say(format!("{}  {name}", info.access), object(&info))
+}
+
+fn used(info: &ObjectInfo) -> String {
+    info.backed.map_or("damaged".into(), |end| text::bytes(end - info.span.start))
+}

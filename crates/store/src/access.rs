@@ -1,0 +1,224 @@
+//! Who may do what with an object: owner, group, and what these and others may.
+//!
+//! The check at attach is [`Access::allows`], and nothing else decides. Within one file it stops accidents: whoever holds a
+//! writable descriptor of the store can reach all of it (docs/semantics/store.md).
+//!
+//! A record has two copies of its access words and a word that says which of them counts. A change writes the other copy,
+//! fences, and then stores that word.
+//!
+//! Invariants
+//!   STORE-12  Of the two copies of an object's access words the one that counts is never written.
+
+use crate::layout::{AccessWords, Record, STATE_LIVE};
+use crate::{Error, Result, Store, catalogue};
+use everbyte_media::{Media, seeded};
+use everbyte_space::{seal, unseal};
+use std::mem::offset_of;
+
+/// Owner, group and mode of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// The user who may change the rights.
+    pub owner: u32,
+    /// The group that the middle digit of the mode is for.
+    pub group: u32,
+    /// Read 4 and write 2, for owner, group and others: 0o660 lets owner and group read and write.
+    pub mode: u16,
+}
+
+/// What is to be done with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Reading it.
+    Read,
+    /// Reading and changing it.
+    Write,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The user; 0 may everything.
+    pub user: u32,
+    /// The groups the user is in.
+    pub groups: Vec<u32>,
+}
+
+/// All bits that a mode can have.
+const MODES: u16 = 0o666;
+
+impl Access {
+    /// Of objects that were made before there were rights: everybody may everything.
+    pub const EVERYBODY: Access = Access { owner: 0, group: 0, mode: MODES };
+
+    /// Of a new object: its maker and the maker's group may read and write it.
+    pub fn of_new(caller: &Caller) -> Access {
+        Access { owner: caller.user, group: caller.groups.first().copied().unwrap_or(0), mode: 0o660 }
+    }
+
+    /// Whether `caller` may do what it wants. The first that fits decides: owner, group, others.
+    pub fn allows(&self, caller: &Caller, want: Want) -> bool {
+        let digit = match caller {
+            Caller { user: 0, .. } => return true,
+            Caller { user, .. } if *user == self.owner => self.mode >> 6,
+            Caller { groups, .. } if groups.contains(&self.group) => self.mode >> 3,
+            _ => self.mode,
+        };
+        let needed = if want == Want::Write { 6 } else { 4 };
+        digit & needed == needed
+    }
+
+    /// Why `caller` may not make `self` into `new`, if it may not: modes are the owner's to change, owners the system's, and
+    /// groups the owner's who is in them.
+    fn refuses(&self, caller: &Caller, new: &Access) -> Option<&'static str> {
+        match caller.user {
+            0 => None,
+            user if user != self.owner => Some("it belongs to another user"),
+            _ if new.owner != self.owner => Some("only root gives objects away"),
+            _ if new.group != self.group && !caller.groups.contains(&new.group) => Some("you are not in that group"),
+            _ => None,
+        }
+    }
+}
+
+impl Caller {
+    /// This process, by its effective user and groups.
+    pub fn current() -> Caller {
+        let mut groups = vec![rustix::process::getegid().as_raw()];
+        groups.extend(rustix::process::getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw()));
+        Caller { user: rustix::process::geteuid().as_raw(), groups }
+    }
+}
+
+impl std::fmt::Display for Access {
+    /// Two letters each for owner, group and others: `rwr--- 1000:100`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for digit in [self.mode >> 6, self.mode >> 3, self.mode] {
+            write!(f, "{}{}", if digit & 4 != 0 { 'r' } else { '-' }, if digit & 2 != 0 { 'w' } else { '-' })?;
+        }
+        write!(f, " {}:{}", self.owner, self.group)
+    }
+}
+
+/// The access words of a new record: the first copy counts.
+pub(crate) fn put_new(record: &mut Record, access: Access) {
+    record.access[0] = AccessWords::new(access.owner, access.group, access.mode.into());
+    record.choice = seal(1 << 16);
+}
+
+/// What a record says; `None` if it is damaged.
+pub(crate) fn of_record(record: &Record) -> Option<Access> {
+    if record.choice == 0 && record.access == [AccessWords::default(); 2] {
+        return Some(Access::EVERYBODY);
+    }
+    let copy = record.access.get((unseal(record.choice)? >> 16).checked_sub(1)? as usize)?;
+    let whole = *copy == AccessWords::new(copy.owner, copy.group, copy.mode);
+    let mode = u16::try_from(copy.mode).ok().filter(|mode| mode & !MODES == 0)?;
+    whole.then_some(Access { owner: copy.owner, group: copy.group, mode })
+}
+
+/// Changes the access words of the record at `at`; settled on return.
+fn change(media: &Media, at: u64, access: Access) -> Result<()> {
+    let record: Record = media.get(at);
+    let other = if unseal(record.choice) == Some(1 << 16) { 2 } else { 1 }; // STORE-12
+    let copy = at + offset_of!(Record, access) as u64 + (other - 1) * size_of::<AccessWords>() as u64;
+    {
+        let _section = media.section();
+        media.put(copy, &AccessWords::new(access.owner, access.group, access.mode.into()));
+        media.flush(copy, size_of::<AccessWords>() as u64);
+    }
+    if !seeded("store-access-unordered") {
+        media.fence();
+    }
+    {
+        let _section = media.section();
+        let choice = at + offset_of!(Record, choice) as u64;
+        media.store(choice, seal(other << 16));
+        media.flush(choice, 8);
+    }
+    Ok(media.barrier()?)
+}
+
+impl Store {
+    /// Changes what owner, group and others may do with an object, from the next attach on. Settled on return; a crash leaves
+    /// the old rights or the new ones.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::BadOption`] for what is no mode, [`Error::Damaged`],
+    /// [`Error::Media`].
+    pub fn chmod(&self, name: &str, mode: u16) -> Result<()> {
+        self.change_access(&Caller::current(), name, |access| Access { mode, ..access })
+    }
+
+    /// Gives an object another owner, another group, or both. Settled on return; a crash leaves the old ones or the new ones.
+    ///
+    /// # Errors
+    /// As [`Store::chmod`].
+    pub fn chown(&self, name: &str, owner: Option<u32>, group: Option<u32>) -> Result<()> {
+        self.change_access(&Caller::current(), name, |access| Access {
+            owner: owner.unwrap_or(access.owner),
+            group: group.unwrap_or(access.group),
+            ..access
+        })
+    }
+
+    /// Changes the rights of an object on behalf of `caller`: for services that know who asks.
+    ///
+    /// # Errors
+    /// As [`Store::chmod`].
+    pub fn change_access(&self, caller: &Caller, name: &str, new: impl FnOnce(Access) -> Access) -> Result<()> {
+        let _turn = self.renaming()?;
+        self.inner.require_feature(crate::layout::FEATURE_ACCESS)?;
+        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
+        let new = new(entry.access);
+        if new.mode & !MODES != 0 {
+            let detail =
+                format!("mode {:o} is not 4 for reading and 2 for writing in three digits, such as 640", new.mode);
+            return Err(Error::BadOption { detail });
+        }
+        if let Some(why) = entry.access.refuses(caller, &new) {
+            return Err(Error::Denied { object: name.into(), access: entry.access, why });
+        }
+        debug_assert_eq!(self.media().load(entry.at), STATE_LIVE);
+        change(self.media(), entry.at, new)
+    }
+
+    /// Refuses an object whose rights do not let this process do what it wants.
+    pub(crate) fn require_access(&self, entry: &catalogue::Entry, want: Want) -> Result<()> {
+        if entry.access == Access::EVERYBODY || entry.access.allows(&Caller::current(), want) {
+            return Ok(());
+        }
+        let why = if want == Want::Write { "this process may not change it" } else { "this process may not read it" };
+        Err(Error::Denied { object: entry.name.clone(), access: entry.access, why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_fits_decides() {
+        let access = Access { owner: 10, group: 20, mode: 0o640 };
+        let may = |user: u32, groups: &[u32], want| access.allows(&Caller { user, groups: groups.into() }, want);
+        assert!(may(10, &[], Want::Write) && may(0, &[], Want::Write));
+        assert!(may(11, &[5, 20], Want::Read) && !may(11, &[20], Want::Write));
+        assert!(!may(11, &[5], Want::Read));
+        // An owner whom the mode shuts out is not let in as one of the group.
+        let shut = Access { mode: 0o060, ..access };
+        assert!(!shut.allows(&Caller { user: 10, groups: vec![20] }, Want::Read));
+        assert_eq!(access.to_string(), "rwr--- 10:20");
+    }
+
+    #[test]
+    fn rights_are_changed_by_those_who_may() {
+        let access = Access { owner: 10, group: 20, mode: 0o660 };
+        let caller = |user, groups: &[u32]| Caller { user, groups: groups.into() };
+        let refused = |user, groups: &[u32], new: Access| access.refuses(&caller(user, groups), &new).is_some();
+        assert!(!refused(10, &[20], Access { mode: 0o600, ..access }));
+        assert!(refused(11, &[20], Access { mode: 0o600, ..access }));
+        assert!(refused(10, &[20], Access { owner: 11, ..access }) && !refused(0, &[], Access { owner: 11, ..access }));
+        assert!(refused(10, &[20], Access { group: 21, ..access }));
+        assert!(!refused(10, &[20, 21], Access { group: 21, ..access }));
+    }
+}

@@ -1,0 +1,119 @@
+//! Rights of objects, and names that change.
+
+use everbyte_media::{Media, Options};
+use everbyte_store::{Access, CLUSTER, Caller, Error, FormatOptions, ObjectOptions, Store, layout};
+
+fn store() -> (Media, Store) {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    (media.clone(), Store::format(media, &FormatOptions::default()).unwrap())
+}
+
+fn make(store: &Store, name: &str) {
+    let options = ObjectOptions { span: Some(CLUSTER), ..ObjectOptions::default() };
+    drop(
+        store
+            .create_object(name, options, |object| {
+                object.set_root(name.len() as u64);
+                Ok::<(), Error>(())
+            })
+            .unwrap(),
+    );
+}
+
+fn mode(store: &Store, name: &str) -> u16 {
+    store.stat(name).unwrap().access.mode
+}
+
+#[test]
+fn rights_belong_to_the_maker_and_outlive_the_process() {
+    let (media, store) = store();
+    make(&store, "mine");
+    let access = store.stat("mine").unwrap().access;
+    assert_eq!(access, Access::of_new(&Caller::current()));
+    assert_eq!(access.mode, 0o660);
+    store.chmod("mine", 0o640).unwrap();
+    store.chmod("mine", 0o600).unwrap();
+    let root = Caller { user: 0, groups: vec![] };
+    store.change_access(&root, "mine", |access| Access { owner: 4_000_000_000, group: 7, ..access }).unwrap();
+    drop(store);
+    let store = Store::attach(media).unwrap();
+    let access = store.stat("mine").unwrap().access;
+    assert_eq!(access, Access { owner: 4_000_000_000, group: 7, mode: 0o600 });
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn who_may_not_change_rights_is_told_so_and_changes_nothing() {
+    let (_, store) = store();
+    make(&store, "theirs");
+    let (root, other) = (Caller { user: 0, groups: vec![] }, Caller { user: 31, groups: vec![32] });
+    store.change_access(&root, "theirs", |_| Access { owner: 30, group: 32, mode: 0o664 }).unwrap();
+    for new in [0o666, 0o664] {
+        let refused = store.change_access(&other, "theirs", |access| Access { mode: new, ..access });
+        assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
+    }
+    assert!(matches!(store.chmod("theirs", 0o777), Err(Error::BadOption { .. })));
+    assert!(matches!(store.chmod("nobody's", 0o600), Err(Error::NotFound { .. })));
+    assert_eq!(mode(&store, "theirs"), 0o664);
+}
+
+/// A record of before there were rights is everybody's, until its rights are changed.
+#[test]
+fn objects_of_before_there_were_rights_are_everybodys() {
+    let (media, store) = store();
+    make(&store, "old");
+    let superblock: layout::Superblock = media.get(0);
+    let record: layout::Record = media.get(superblock.table_at);
+    let old = layout::Record { access: Default::default(), choice: 0, ..record };
+    media.put(superblock.table_at, &old);
+    assert_eq!(store.stat("old").unwrap().access, Access::EVERYBODY);
+    assert_eq!(store.check(), []);
+    store.object("old").unwrap();
+    let root = Caller { user: 0, groups: vec![] };
+    store.change_access(&root, "old", |access| Access { mode: 0o600, ..access }).unwrap();
+    assert_eq!(mode(&store, "old"), 0o600);
+}
+
+#[test]
+fn damaged_rights_are_an_error_and_a_finding() {
+    let (media, store) = store();
+    make(&store, "x");
+    let superblock: layout::Superblock = media.get(0);
+    let at = superblock.table_at + std::mem::offset_of!(layout::Record, access) as u64;
+    for bit in 0..128 {
+        let word = at + bit / 64 * 8;
+        media.store(word, media.load(word) ^ 1 << (bit % 64));
+        assert!(matches!(store.stat("x"), Err(Error::Damaged { .. })), "bit {bit}");
+        assert_eq!(store.check().len(), 2, "the record, and a cluster that nobody has");
+        media.store(word, media.load(word) ^ 1 << (bit % 64));
+    }
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn a_renamed_object_is_the_same_with_another_name() {
+    let (media, store) = store();
+    ["a", "b"].iter().for_each(|name| make(&store, name));
+    let before = store.stat("a").unwrap();
+    for (from, to) in [("a", "c/long/er"), ("c/long/er", "a"), ("a", "z")] {
+        store.rename_object(from, to).unwrap();
+        assert!(matches!(store.object(from), Err(Error::NotFound { .. })));
+        let after = store.stat(to).unwrap();
+        assert_eq!((after.id, after.span, after.access), (before.id, before.span.clone(), before.access));
+        assert_eq!(store.object(to).unwrap().root(), 1);
+    }
+    assert!(matches!(store.rename_object("z", "b"), Err(Error::Exists { .. })));
+    assert!(matches!(store.rename_object("z", "z"), Err(Error::Exists { .. })));
+    assert!(matches!(store.rename_object("no", "c"), Err(Error::NotFound { .. })));
+    assert!(matches!(store.rename_object("z", "/"), Err(Error::BadName { .. })));
+    let open = store.object("z").unwrap();
+    assert!(matches!(store.rename_object("z", "y"), Err(Error::Open { .. })));
+    drop(open);
+    assert_eq!((store.names("").unwrap(), store.check()), (vec!["b".to_string(), "z".into()], vec![]));
+    store.index_names().unwrap();
+    store.rename_object("z", "zz").unwrap();
+    store.remove_object("b").unwrap();
+    drop(store);
+    let store = Store::attach(media).unwrap();
+    assert_eq!((store.names("").unwrap(), store.check()), (vec!["zz".to_string()], vec![]));
+}
