@@ -126,6 +126,11 @@ pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
     found == name.len() as u64 && media.compare(at + offset_of!(Record, name) as u64, found, name).is_eq()
 }
 
+/// The id of the object whose record lies at `at`, if it is live. Looks at nothing else.
+pub(crate) fn live_id(media: &Media, at: u64) -> Option<u64> {
+    (media.load(at) == STATE_LIVE).then(|| media.load(at + offset_of!(Record, id) as u64))
+}
+
 /// The name of the record at `at`, whatever its state; `None` if it is damaged.
 pub(crate) fn name_of(media: &Media, at: u64) -> Option<Vec<u8>> {
     let record: Record = media.get(at);

@@ -157,6 +157,9 @@ impl Store {
         let _turn = self.renaming()?;
         let mut table = inner.table.lock();
         let entry = inner.removable(&mut table, name)?;
+        if let Some(trie) = &mut table.trie {
+            trie.burst_due(inner)?;
+        }
         // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
         inner.extent(&entry)?;
         self.attach_object(entry.id, name, true)?;

@@ -1,6 +1,6 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
-use crate::catalogue::Entry;
+use crate::catalogue::{self, Entry};
 use crate::identity::{self, Held};
 use crate::layout::{FEATURE_ACCESS, FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
@@ -298,6 +298,30 @@ impl Store {
         let _turn = self.turn()?;
         let live = inner.list(&mut inner.table.lock(), prefix)?;
         Ok(live.into_iter().map(|entry| inner.describe(entry)).collect())
+    }
+
+    /// The id of the object of this name, if there is one: a name that was looked up before is found without the trie.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn find(&self, name: &str) -> Result<Option<u64>> {
+        let _turn = self.turn()?;
+        let found = self.inner.find(&mut self.inner.table.lock(), name)?;
+        Ok(found.and_then(|at| catalogue::live_id(self.media(), at)))
+    }
+
+    /// [`Store::find`] by the trie alone, as if nothing was remembered: for measurements. In a store without one it is that.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn find_on_media(&self, name: &str) -> Result<Option<u64>> {
+        let _turn = self.turn()?;
+        let mut table = self.inner.table.lock();
+        let found = match table.trie {
+            Some(_) => self.inner.find_on_media(&mut table, name),
+            None => self.inner.find(&mut table, name),
+        };
+        Ok(found?.and_then(|at| catalogue::live_id(self.media(), at)))
     }
 
     /// What the object of this name is. Opens nothing.

@@ -10,13 +10,31 @@ use crate::store::Inner;
 use crate::{Error, Result, object};
 use everbyte_space::Spans;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Weak;
+
+/// Names that the cache of a store with a trie holds at most; then it begins anew.
+const CACHE_MAX: usize = 1 << 18;
+
+/// A checksum that processors have an instruction for, spread over all bits.
+#[derive(Default)]
+pub(crate) struct NameHasher(u32);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = crc32c::crc32c_append(self.0, bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Table {
     pub trie: Option<Trie>,
     /// The records of names.
-    cache: HashMap<String, u64>,
+    cache: HashMap<String, u64, BuildHasherDefault<NameHasher>>,
     /// Objects that are open, by record.
     pub open: HashMap<u64, Weak<object::Inner>>,
     index: Option<Index>,
@@ -138,12 +156,19 @@ impl Inner {
         if let Some(&at) = table.cache.get(name) {
             return Ok(Some(at));
         }
-        let Some(trie) = &table.trie else { return Ok(None) };
-        let found = trie.find(name.as_bytes())?;
-        if let Some(at) = found {
+        let found = self.find_on_media(table, name)?;
+        if let Some(at) = found.filter(|_| table.trie.is_some()) {
+            if table.cache.len() >= CACHE_MAX {
+                table.cache.clear();
+            }
             table.cache.insert(name.into(), at);
         }
         Ok(found)
+    }
+
+    /// The record of this name by the trie; `None` also where there is none, and the cache knows all.
+    pub(crate) fn find_on_media(&self, table: &mut Table, name: &str) -> Result<Option<u64>> {
+        table.trie.as_mut().map_or(Ok(None), |trie| trie.find(name.as_bytes()))
     }
 
     /// The object of this name.
@@ -239,7 +264,11 @@ impl Inner {
         self.media.fence();
         table.add(entry);
         match &mut table.trie {
-            Some(trie) => trie.prepare(self).and_then(|()| trie.insert(entry.at, entry.name.as_bytes())),
+            Some(trie) => {
+                trie.burst_due(self)?;
+                trie.prepare(self)?;
+                trie.insert(entry.at, entry.name.as_bytes())
+            }
             None => Ok(()),
         }
     }

@@ -140,3 +140,31 @@ fn opening_looks_at_no_name() {
     };
     assert_eq!(opened(260), opened(600));
 }
+
+/// Two users of a shared store, of which the one begins the trie, makes, moves and removes names, and the other has looked
+/// them up before.
+#[test]
+fn names_of_a_trie_that_others_change_are_seen_in_the_next_turn() {
+    let media = Media::anonymous(256 << 20, &Options::default()).unwrap();
+    Store::format(media.clone(), &FormatOptions::default()).unwrap().close().unwrap();
+    let [one, other] = [media.clone(), media].map(|media| Store::attach_shared(media).unwrap());
+    make(&one, "first");
+    assert!(other.find("first").unwrap().is_some());
+    one.index_names().unwrap();
+    let names: Vec<String> = names(400).into_iter().collect();
+    for (index, name) in names.iter().enumerate() {
+        make(if index % 3 == 0 { &one } else { &other }, name);
+    }
+    let found = |store: &Store, name: &str| store.find(name).unwrap().is_some();
+    assert!(names.iter().all(|name| found(&one, name) && found(&other, name)));
+    other.rename_object("first", "last").unwrap();
+    assert!(!found(&one, "first") && found(&one, "last"));
+    for (index, name) in names.iter().enumerate().filter(|(index, _)| index % 2 == 0) {
+        let (mine, theirs) = if index % 4 == 0 { (&one, &other) } else { (&other, &one) };
+        mine.remove_object(name).unwrap();
+        assert!(!found(theirs, name), "{name}");
+    }
+    assert_eq!(one.names("").unwrap(), other.names("").unwrap());
+    assert_eq!(one.names("").unwrap().len(), 201);
+    assert_eq!((one.check(), other.check()), (vec![], vec![]));
+}

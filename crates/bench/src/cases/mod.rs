@@ -4,6 +4,7 @@ mod heap;
 mod hkv;
 mod kv;
 mod log;
+mod names;
 mod objects;
 mod reopen;
 mod serve;
@@ -29,6 +30,11 @@ pub struct Case {
 /// All of them, in the order `all` runs them.
 pub const ALL: &[Case] = &[
     Case { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run },
+    Case {
+        name: "names",
+        about: "finding names against stat and open of files, on memory and on a disk",
+        run: names::run,
+    },
     Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
     Case {
         name: "objects",

@@ -24,7 +24,11 @@ impl Trie {
         self.check_blocks(&mut met);
         for (at, slot) in slots {
             let Slot::Live(entry) = slot else { continue };
-            if entry.name.is_empty() || self.find(entry.name.as_bytes()).is_ok_and(|found| found == Some(*at)) {
+            if entry.name.is_empty()
+                || self
+                    .find_entry(entry.name.as_bytes())
+                    .is_ok_and(|found| found.is_some_and(|(_, record)| record == *at))
+            {
                 continue;
             }
             met.fault(*at, format!("the trie does not lead to `{}`, whose record is here", entry.name));

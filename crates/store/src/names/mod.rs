@@ -5,12 +5,13 @@
 //! records. From then on opening reads the table and what was in flight, whatever the number of names.
 //!
 //! `rules` says what a name is; `trie` finds, `change` inserts and removes, `doubt` knows what a crash interrupts, `slab`
-//! has the blocks, `list` walks in order.
+//! has the blocks, `heat` bursts what is slow, `list` walks in order.
 
 mod begin;
 mod change;
 mod check;
 mod doubt;
+mod heat;
 pub mod layout;
 mod list;
 pub(crate) mod rules;

@@ -11,11 +11,13 @@
 //!
 //! Threads: under the lock of the object table.
 
+use super::heat::Heats;
 use super::layout::{Block, CONTAINER, Head, Kind, NODE_HEAD, NodeHead, head, of_entry_word, tag};
 use super::slab::Slabs;
 use crate::catalogue::{self, Entry};
 use crate::{CLUSTER, Error, Result, object};
 use everbyte_media::Media;
+use std::mem::offset_of;
 use std::ops::Range;
 
 /// The name space on media, as this process knows it.
@@ -29,6 +31,8 @@ pub(crate) struct Trie {
     pub(super) table: Range<u64>,
     /// Free blocks, once they are asked for.
     pub(super) slabs: Option<Slabs>,
+    /// How containers are found.
+    pub(super) heats: Heats,
     /// Flight words in use, as a mask.
     pub(super) flights: u64,
     /// Whether an earlier process died: what is read is flushed before anything is built on it (STORE-8).
@@ -61,7 +65,7 @@ pub(super) fn byte(name: &[u8], depth: usize) -> u8 {
 
 impl Trie {
     pub(crate) fn new(media: Media, entry: Entry, backed: u64, table: Range<u64>, adopting: bool) -> Trie {
-        Trie { media, entry, backed, table, slabs: None, flights: 0, adopting }
+        Trie { media, entry, backed, table, slabs: None, heats: Heats::default(), flights: 0, adopting }
     }
 
     /// The name space that the object `entry` holds.
@@ -94,8 +98,35 @@ impl Trie {
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub(crate) fn find(&self, name: &[u8]) -> Result<Option<u64>> {
-        Ok(self.find_entry(name)?.map(|(_, record)| record))
+    pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<u64>> {
+        // What the quick way finds is proved by the name in the record; what it does not find may be damage.
+        let found = match self.find_quickly(name).filter(|_| !self.adopting) {
+            Some(found) => Some(found),
+            None => self.find_entry(name)?,
+        };
+        if let Some((place, _)) = found {
+            self.heats.note(place, name);
+        }
+        Ok(found.map(|(_, record)| record))
+    }
+
+    /// [`Trie::find_entry`] without a look at checksums of nodes.
+    fn find_quickly(&self, name: &[u8]) -> Option<(u64, u64)> {
+        let (mut word, mut depth) = (self.root_word(), 0);
+        loop {
+            let node = match self.child(word).ok()?? {
+                Block { kind: Kind::Node, at } => at,
+                Block { at, .. } => return self.find_in(at, name).ok()?,
+            };
+            let skip = (self.media.load(node) >> 32) as usize;
+            let rest = name.get(depth..depth + skip)?;
+            if skip > 0 && !self.media.compare(node + offset_of!(NodeHead, skip) as u64, skip as u64, rest).is_eq() {
+                return None;
+            }
+            depth += skip;
+            word = child_at(node, byte(name, depth));
+            depth += 1;
+        }
     }
 
     /// The place of the entry of this name, and its record.
