@@ -6,6 +6,7 @@ mod kv;
 mod log;
 mod names;
 mod objects;
+mod patomic;
 mod reopen;
 mod serve;
 mod space;
@@ -36,6 +37,7 @@ pub const ALL: &[Case] = &[
         run: names::run,
     },
     Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
+    Case { name: "patomic", about: "isolated redo transactions against libpmemobj", run: patomic::run },
     Case {
         name: "objects",
         about: "operations of typed objects against libpmemobj and volatile Rust",
