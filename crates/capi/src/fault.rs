@@ -4,7 +4,7 @@ use everbyte_media as media;
 use everbyte_store as store;
 use everbyte_tx as tx;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_int};
 
 /// A failed call.
 #[derive(Debug)]
@@ -49,6 +49,11 @@ pub fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
             bad
         }
     }
+}
+
+/// The result of a call that has no value, as C sees it: 1, or 0.
+pub fn done(result: Result<()>) -> c_int {
+    answer(result, 0, |()| 1)
 }
 
 /// The sentence of this thread's last failed call; empty before the first. Good until its next failed call.

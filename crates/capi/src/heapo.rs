@@ -3,7 +3,7 @@
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128 bytes, or null; other
 //! pointers are only compared with where objects lie, unless the header says that they are read or written.
 
-use crate::fault::{Fault, Result, answer};
+use crate::fault::{Fault, Result, answer, done};
 use crate::held;
 use crate::process::{Mapped, Process};
 use crate::running::{self, End};
@@ -58,10 +58,6 @@ fn resize(object: &Arc<Mapped>, change: impl FnOnce(&Heap) -> everbyte_heap::Res
 
 fn pointer(address: usize) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address)
-}
-
-fn done(result: Result<()>) -> c_int {
-    answer(result, 0, |()| 1)
 }
 
 /// # Safety

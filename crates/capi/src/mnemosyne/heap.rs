@@ -3,7 +3,7 @@
 //! The heap is that of the object in which the word lies.
 
 use super::sections::{Home, home};
-use crate::fault::{Fault, Result, answer};
+use crate::fault::{Fault, Result, answer, done};
 use crate::process::Process;
 use everbyte_heap::Heap;
 use everbyte_store::Turn;
@@ -74,5 +74,5 @@ pub extern "C" fn pfree(pointer: *mut c_void) -> c_int {
             _ => heap.free_from(at),
         })
     });
-    answer(freed, 0, |()| 1)
+    done(freed)
 }

@@ -2,7 +2,7 @@
 //!
 //! Safety, for all of them: a log is one that `log_create` returned and that was not closed, or null.
 
-use crate::fault::{Fault, Result, answer};
+use crate::fault::{Fault, Result, answer, done};
 use crate::heapo::name;
 use crate::process::Process;
 use everbyte_log::{Form, Full};
@@ -23,10 +23,6 @@ type Each = unsafe extern "C" fn(*const u64, usize, *mut c_void);
 unsafe fn handle<'l>(log: *mut Log) -> Result<&'l Log> {
     // SAFETY: the caller's promise: made by `Box::into_raw`, and shared until it is closed.
     unsafe { log.as_ref() }.ok_or_else(|| Fault::invalid("a null pointer is no log"))
-}
-
-fn done(result: Result<()>) -> c_int {
-    answer(result, 0, |()| 1)
 }
 
 /// # Safety

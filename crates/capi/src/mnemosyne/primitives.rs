@@ -1,13 +1,9 @@
 //! The primitives: stores past the cache, flush, and the fence, which completes as the paper's does: a barrier.
 
 use super::sections::home;
-use crate::fault::{Result, answer};
+use crate::fault::{Result, done};
 use crate::process::Process;
 use std::ffi::{c_int, c_void};
-
-fn done(result: Result<()>) -> c_int {
-    answer(result, 0, |()| 1)
-}
 
 fn flush(start: usize, size: usize) -> Result<()> {
     let home = home(start, size)?;

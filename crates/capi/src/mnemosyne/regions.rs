@@ -1,7 +1,7 @@
 //! `pmap` and `punmap`: regions of persistent memory. The header says what they promise.
 
 use super::sections::{Owner, home, owners};
-use crate::fault::{Fault, Result, answer};
+use crate::fault::{Fault, Result, answer, done};
 use crate::process::Process;
 use everbyte_media::Media;
 use everbyte_mnemosyne::{Region, Regions};
@@ -47,7 +47,7 @@ fn map(word: usize, size: usize, access: c_int, flags: c_int) -> Result<usize> {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn punmap(start: *mut c_void, size: usize) -> c_int {
-    answer(unmap(start.addr(), size), 0, |()| 1)
+    done(unmap(start.addr(), size))
 }
 
 fn unmap(start: usize, size: usize) -> Result<()> {
