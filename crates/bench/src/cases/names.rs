@@ -18,6 +18,9 @@ const STRIDE: usize = 7919;
 /// Declared maximum of the store: addresses for the objects.
 const MAX: u64 = 64 << 30;
 
+/// Whether a store has a name.
+type Find = fn(&Store, &str) -> bool;
+
 pub fn run(bench: &mut Bench<'_>) -> Result {
     let many = bench.plan.pick(100_000, 100_000, 600);
     for (metric, count) in [("lookup_1k", 1000.min(many)), ("lookup_100k", many)] {
@@ -35,7 +38,7 @@ fn lookups(bench: &mut Bench<'_>, metric: &str, count: usize, trie: bool) -> Res
     bench.on(store.media());
     let order: Vec<usize> = (0..count).map(|index| index * STRIDE % count).collect();
 
-    let wanted: [(&str, fn(&Store, &str) -> bool); 2] = [
+    let wanted: [(&str, Find); 2] = [
         (metric, |store, name| store.find(name).is_ok_and(|found| found.is_some())),
         ("lookup_trie", |store, name| store.find_on_media(name).is_ok_and(|found| found.is_some())),
     ];
