@@ -2,8 +2,8 @@
 
 use crate::error::No;
 use crate::wire::{self, MESSAGE, Request};
-use crate::{About, Error, Result, Want};
-use everbyte_store::Store;
+use crate::{About, Error, Result};
+use everbyte_store::{Store, Want};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags,
@@ -41,7 +41,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NoBroker`]; [`Error::Refused`]: the name is taken, or none; a quota; no space.
-    pub fn create(&self, name: &str, mode: u32, max: u64) -> Result<()> {
+    pub fn create(&self, name: &str, mode: u16, max: u64) -> Result<()> {
         self.ask(&Request::Create { mode, max, name: name.into() }).map(drop)
     }
 
@@ -67,7 +67,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NoBroker`], [`Error::Refused`].
-    pub fn chmod(&self, name: &str, mode: u32) -> Result<()> {
+    pub fn chmod(&self, name: &str, mode: u16) -> Result<()> {
         self.ask(&Request::Chmod { mode, name: name.into() }).map(drop)
     }
 

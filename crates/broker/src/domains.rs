@@ -9,12 +9,11 @@
 //!
 //! Threads: one at a time; the server has a lock around it.
 
-use crate::access::{Caller, Rights, Want};
 use crate::error::No;
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
 use everbyte_media::{Media, seeded};
-use everbyte_store::{CreateOptions, HEADER_LEN, Object, ObjectOptions, Store};
+use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOptions, Store, Want};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,7 +43,7 @@ pub struct About {
     /// Its name.
     pub name: String,
     /// Who may do what.
-    pub rights: Rights,
+    pub access: Access,
     /// The address that its store is bound to.
     pub base: u64,
     /// Bytes that it may grow to.
@@ -94,7 +93,7 @@ impl Domains {
     }
 
     /// Makes a domain that may grow to `max` bytes. Settled on return; a crash leaves it whole or absent.
-    pub(crate) fn create(&mut self, caller: Caller, name: &str, mode: u32, max: u64) -> Result<(), No> {
+    pub(crate) fn create(&mut self, caller: &Caller, name: &str, mode: u16, max: u64) -> Result<(), No> {
         self.names.require_free(name)?;
         check_mode(mode)?;
         if !(MAX_LEAST..=MAX_MOST).contains(&max) {
@@ -103,21 +102,23 @@ impl Domains {
                 format!("a domain may grow to 1 MiB at least and 1 TiB at most, not to {max} bytes"),
             ));
         }
-        let taken = self.known.values().filter(|entry| entry.uid == caller.uid).map(|entry| entry.max);
+        let taken = self.known.values().filter(|entry| entry.uid == caller.user).map(|entry| entry.max);
         let taken: u64 = taken.sum();
-        if caller.uid != 0 && taken.saturating_add(max) > self.quota {
+        if caller.user != 0 && taken.saturating_add(max) > self.quota {
             let quota = self.quota;
-            let said =
-                format!("user {} has domains of {taken} bytes; {max} more are beyond the quota of {quota}", caller.uid);
+            let said = format!(
+                "user {} has domains of {taken} bytes; {max} more are beyond the quota of {quota}",
+                caller.user
+            );
             return Err(No::new(Errno::DQUOT, said));
         }
         let number = self.known.values().map(|entry| entry.number).max().unwrap_or(0) + 1;
         let draft = Entry {
             magic: MAGIC,
             checksum: 0,
-            mode,
-            uid: caller.uid,
-            gid: caller.gid,
+            mode: mode.into(),
+            uid: caller.user,
+            gid: caller.groups.first().copied().unwrap_or(0),
             turn: 1,
             number,
             base: 0,
@@ -158,11 +159,11 @@ impl Domains {
     }
 
     /// Opens the file of a domain for what `caller` may and wants: for a writer two descriptions, of the bytes and for locks.
-    pub(crate) fn attach(&self, caller: Caller, name: &str, want: Want) -> Result<Vec<File>, No> {
+    pub(crate) fn attach(&self, caller: &Caller, name: &str, want: Want) -> Result<Vec<File>, No> {
         let entry = self.find(name)?;
-        if !rights(entry).allow(caller, want) {
+        if !access(entry).allows(caller, want) {
             let what = if want == Want::Write { "write" } else { "read" };
-            let said = format!("domain `{name}`: user {} of group {} may not {what} it", caller.uid, caller.gid);
+            let said = format!("domain `{name}` ({}): user {} may not {what} it", access(entry), caller.user);
             return Err(No::new(Errno::ACCESS, said));
         }
         let path = self.path(entry);
@@ -174,8 +175,9 @@ impl Domains {
     }
 
     /// Removes a domain. Those who have it attached keep what they have mapped, and nobody finds it any more.
-    pub(crate) fn remove(&mut self, caller: Caller, name: &str) -> Result<(), No> {
-        let entry = *self.owned(caller, name)?;
+    pub(crate) fn remove(&mut self, caller: &Caller, name: &str) -> Result<(), No> {
+        let entry = *self.find(name)?;
+        require(caller, name, &entry, &access(&entry))?;
         self.names.remove_object(name)?;
         self.known.remove(name);
         let _ = std::fs::remove_file(self.path(&entry)); // else the next opening does it
@@ -183,23 +185,22 @@ impl Domains {
     }
 
     /// Changes the mode. Descriptors that were passed before keep their rights.
-    pub(crate) fn chmod(&mut self, caller: Caller, name: &str, mode: u32) -> Result<(), No> {
+    pub(crate) fn chmod(&mut self, caller: &Caller, name: &str, mode: u16) -> Result<(), No> {
         check_mode(mode)?;
-        let entry = *self.owned(caller, name)?;
-        self.change(name, Entry { mode, ..entry })
+        self.change(caller, name, |access| Access { mode, ..access })
     }
 
-    /// Gives a domain to another user and group; for root alone, as with files.
-    pub(crate) fn chown(&mut self, caller: Caller, name: &str, uid: u32, gid: u32) -> Result<(), No> {
+    /// Gives a domain to another user and group.
+    pub(crate) fn chown(&mut self, caller: &Caller, name: &str, owner: u32, group: u32) -> Result<(), No> {
+        self.change(caller, name, |access| Access { owner, group, ..access })
+    }
+
+    fn change(&mut self, caller: &Caller, name: &str, new: impl FnOnce(Access) -> Access) -> Result<(), No> {
         let entry = *self.find(name)?;
-        if caller.uid != 0 {
-            return Err(No::new(Errno::PERM, format!("domain `{name}`: only root gives domains away")));
-        }
-        self.change(name, Entry { uid, gid, ..entry })
-    }
-
-    fn change(&mut self, name: &str, entry: Entry) -> Result<(), No> {
-        let entry = Entry { turn: entry.turn + 1, ..entry }.sealed();
+        let new = new(access(&entry));
+        require(caller, name, &entry, &new)?;
+        let (mode, uid, gid) = (new.mode.into(), new.owner, new.group);
+        let entry = Entry { mode, uid, gid, turn: entry.turn + 1, ..entry }.sealed();
         let object = self.names.object(name)?;
         write(&object, &entry);
         object.media().barrier()?;
@@ -222,18 +223,18 @@ impl Domains {
     fn find(&self, name: &str) -> Result<&Entry, No> {
         self.known.get(name).ok_or_else(|| No::new(Errno::NOENT, format!("there is no domain `{name}`")))
     }
+}
 
-    fn owned(&self, caller: Caller, name: &str) -> Result<&Entry, No> {
-        let entry = self.find(name)?;
-        if rights(entry).is_owner(caller) {
-            return Ok(entry);
-        }
-        Err(No::new(Errno::PERM, format!("domain `{name}` belongs to user {}, not to {}", entry.uid, caller.uid)))
+/// Refuses a caller who may not give a domain these rights; its present ones: who may not remove it.
+fn require(caller: &Caller, name: &str, entry: &Entry, new: &Access) -> Result<(), No> {
+    match access(entry).refuses(caller, new) {
+        None => Ok(()),
+        Some(why) => Err(No::new(Errno::PERM, format!("domain `{name}` of user {}: {why}", entry.uid))),
     }
 }
 
-fn check_mode(mode: u32) -> Result<(), No> {
-    if mode & !Rights::MODE == 0 {
+fn check_mode(mode: u16) -> Result<(), No> {
+    if mode & !Access::MODES == 0 {
         return Ok(());
     }
     Err(No::new(
@@ -242,12 +243,12 @@ fn check_mode(mode: u32) -> Result<(), No> {
     ))
 }
 
-fn rights(entry: &Entry) -> Rights {
-    Rights { uid: entry.uid, gid: entry.gid, mode: entry.mode }
+fn access(entry: &Entry) -> Access {
+    Access { owner: entry.uid, group: entry.gid, mode: entry.mode as u16 }
 }
 
 fn about(name: &str, entry: &Entry) -> About {
-    About { name: name.into(), rights: rights(entry), base: entry.base, max: entry.max }
+    About { name: name.into(), access: access(entry), base: entry.base, max: entry.max }
 }
 
 fn at(object: &Object, turn: u64) -> u64 {

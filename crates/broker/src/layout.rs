@@ -13,11 +13,11 @@ pub struct Entry {
     pub magic: [u8; 8],
     /// CRC-32C of these 64 bytes with this field zero.
     pub checksum: u32,
-    /// As in `Rights`.
+    /// As in the store's `Access`.
     pub mode: u32,
-    /// As in `Rights`.
+    /// Its owner.
     pub uid: u32,
-    /// As in `Rights`.
+    /// Its group.
     pub gid: u32,
     /// Raised by every change.
     pub turn: u64,

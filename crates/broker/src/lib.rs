@@ -22,14 +22,12 @@
 //! After Volos, Nalli, Panneerselvam, Varadarajan, Saxena, Swift: "Aerie: Flexible File-System Interfaces to Storage-Class
 //! Memory" (EuroSys 2014), whose trusted service passes memory in the same way, and HEAPO's rights on objects.
 //!
-//! * `domains`: what there is, in a store of the broker's own
-//! * `access`: who may do what
+//! * `domains`: what there is, in a store of the broker's own; who may do what with it is decided by the store's [`Access`]
 //! * `wire`: what goes over the socket
 //! * `server`, `client`: its two ends
 
 #![forbid(unsafe_code)]
 
-mod access;
 mod client;
 mod domains;
 mod error;
@@ -37,8 +35,8 @@ mod layout;
 mod server;
 mod wire;
 
-pub use access::{Caller, Rights, Want};
 pub use client::{Client, Domain};
 pub use domains::{About, Domains};
 pub use error::{Error, Result};
+pub use everbyte_store::{Access, Want};
 pub use server::{Broker, Options};

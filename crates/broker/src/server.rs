@@ -6,11 +6,11 @@
 //!
 //! Threads: one accepts; one for each connection; one lock around the domains.
 
-use crate::access::Caller;
 use crate::domains::Domains;
 use crate::error::No;
 use crate::wire::{self, LINES, MESSAGE, Request};
 use crate::{Error, Result};
+use everbyte_store::Caller;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{
@@ -139,12 +139,12 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
         sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
     }
     let peer = sockopt::socket_peercred(connection)?;
-    let caller = Caller { uid: peer.uid.as_raw(), gid: peer.gid.as_raw() };
+    let caller = Caller { user: peer.uid.as_raw(), groups: vec![peer.gid.as_raw()] };
     let mut message = vec![0; MESSAGE];
     let (len, whole) = net::recv(connection, message.as_mut_slice(), net::RecvFlags::TRUNC)?;
     let request = if whole <= MESSAGE { Request::parse(&message[..len]) } else { None };
     let result = match request {
-        Some(request) => fulfil(&mut shared.domains.lock(), caller, request),
+        Some(request) => fulfil(&mut shared.domains.lock(), &caller, request),
         None => Err(No::new(Errno::PROTO, "this is no request that the broker knows; use a client of its own version")),
     };
     let (result, files) = match result {
@@ -162,7 +162,7 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn fulfil(domains: &mut Domains, caller: Caller, request: Request) -> Result<(String, Vec<File>), No> {
+fn fulfil(domains: &mut Domains, caller: &Caller, request: Request) -> Result<(String, Vec<File>), No> {
     let done = |()| (String::new(), Vec::new());
     match request {
         Request::Create { mode, max, name } => domains.create(caller, &name, mode, max).map(done),

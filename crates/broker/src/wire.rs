@@ -6,7 +6,7 @@
 
 use crate::domains::About;
 use crate::error::No;
-use crate::{Rights, Want};
+use everbyte_store::{Access, Want};
 
 /// Bytes of the longest message.
 pub const MESSAGE: usize = 32 << 10;
@@ -17,7 +17,7 @@ pub const LINES: usize = MESSAGE - 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Create {
-        mode: u32,
+        mode: u16,
         max: u64,
         name: String,
     },
@@ -29,7 +29,7 @@ pub enum Request {
         name: String,
     },
     Chmod {
-        mode: u32,
+        mode: u16,
         name: String,
     },
     Chown {
@@ -71,7 +71,7 @@ impl Request {
             let (second, name) = rest.split_once(' ')?;
             Some((first, second, name.to_owned()))
         };
-        let octal = |text: &str| u32::from_str_radix(text, 8).ok();
+        let octal = |text: &str| u16::from_str_radix(text, 8).ok();
         Some(match verb {
             "create" => two().and_then(|(mode, max, name)| {
                 Some(Request::Create { mode: octal(mode)?, max: max.parse().ok()?, name })
@@ -119,19 +119,19 @@ pub fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
 
 /// What is known of a domain, as a line.
 pub fn line(about: &About) -> String {
-    let About { name, rights: Rights { uid, gid, mode }, base, max } = about;
-    format!("{uid} {gid} {mode:o} {base:x} {max} {name}\n")
+    let About { name, access: Access { owner, group, mode }, base, max } = about;
+    format!("{owner} {group} {mode:o} {base:x} {max} {name}\n")
 }
 
 /// What a line says.
 pub fn parse_line(line: &str) -> Option<About> {
     let mut words = line.splitn(6, ' ');
     let mut word = || words.next();
-    let (uid, gid) = (word()?.parse().ok()?, word()?.parse().ok()?);
-    let mode = u32::from_str_radix(word()?, 8).ok()?;
+    let (owner, group) = (word()?.parse().ok()?, word()?.parse().ok()?);
+    let mode = u16::from_str_radix(word()?, 8).ok()?;
     let base = u64::from_str_radix(word()?, 16).ok()?;
     let max = word()?.parse().ok()?;
-    Some(About { name: word()?.into(), rights: Rights { uid, gid, mode }, base, max })
+    Some(About { name: word()?.into(), access: Access { owner, group, mode }, base, max })
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(parse_answer(answer(&no).as_bytes()), Some(no));
         assert_eq!(parse_answer(b"ok\nline\n"), Some(Ok("line\n".into())));
         assert_eq!(parse_answer(b"okay"), None);
-        let about = About { name: name(), rights: Rights { uid: 1, gid: 2, mode: 0o640 }, base: 4096, max: 5 };
+        let about = About { name: name(), access: Access { owner: 1, group: 2, mode: 0o640 }, base: 4096, max: 5 };
         assert_eq!(parse_line(line(&about).trim_end()), Some(about));
     }
 }

@@ -1,5 +1,5 @@
 //! A broker and the programs of several users, some of them hostile. As root the kernel is asked for other users' rights; else
-//! the caller is one user, and what concerns others is left to the tests of `access`.
+//! the caller is one user, and what concerns others is left to the tests of the store's `access`.
 
 use everbyte_broker::{Broker, Client, Error, Options, Want};
 use rustix::io::Errno;
@@ -96,7 +96,7 @@ fn a_domain_is_made_shared_and_found_again_by_the_next_broker() {
     client.chmod("shop/orders", 0o600).unwrap();
     place.start(1 << 30);
     let about = client.about("shop/orders").unwrap();
-    assert_eq!((about.rights.mode, about.rights.uid, about.max), (0o600, getuid().as_raw(), 64 << 20));
+    assert_eq!((about.access.mode, about.access.owner, about.max), (0o600, getuid().as_raw(), 64 << 20));
     let store = client.attach("shop/orders", Want::Read).unwrap().open(&Default::default()).unwrap();
     assert!(store.object("o").is_ok());
     drop(store);

@@ -5,7 +5,7 @@ mod names;
 mod store;
 
 pub use domain::{BrokerArgs, DomainCommand, DomainCommands};
-pub use names::{ChmodArgs, ChownArgs, InStore, LsArgs, MvArgs, NamesArgs};
+pub use names::{ChmodArgs, ChownArgs, InStore, LsArgs, MvArgs, NamesArgs, Owner};
 pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};

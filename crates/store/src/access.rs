@@ -44,12 +44,11 @@ pub struct Caller {
     pub groups: Vec<u32>,
 }
 
-/// All bits that a mode can have.
-const MODES: u16 = 0o666;
-
 impl Access {
+    /// All bits that a mode can have.
+    pub const MODES: u16 = 0o666;
     /// Of objects that were made before there were rights: everybody may everything.
-    pub const EVERYBODY: Access = Access { owner: 0, group: 0, mode: MODES };
+    pub const EVERYBODY: Access = Access { owner: 0, group: 0, mode: Access::MODES };
 
     /// Of a new object: its maker and the maker's group may read and write it.
     pub fn of_new(caller: &Caller) -> Access {
@@ -70,7 +69,7 @@ impl Access {
 
     /// Why `caller` may not make `self` into `new`, if it may not: modes are the owner's to change, owners the system's, and
     /// groups the owner's who is in them.
-    fn refuses(&self, caller: &Caller, new: &Access) -> Option<&'static str> {
+    pub fn refuses(&self, caller: &Caller, new: &Access) -> Option<&'static str> {
         match caller.user {
             0 => None,
             user if user != self.owner => Some("it belongs to another user"),
@@ -113,7 +112,7 @@ pub(crate) fn of_record(record: &Record) -> Option<Access> {
     }
     let copy = record.access.get((unseal(record.choice)? >> 16).checked_sub(1)? as usize)?;
     let whole = *copy == AccessWords::new(copy.owner, copy.group, copy.mode);
-    let mode = u16::try_from(copy.mode).ok().filter(|mode| mode & !MODES == 0)?;
+    let mode = u16::try_from(copy.mode).ok().filter(|mode| mode & !Access::MODES == 0)?;
     whole.then_some(Access { owner: copy.owner, group: copy.group, mode })
 }
 
@@ -171,7 +170,7 @@ impl Store {
         self.inner.require_feature(crate::layout::FEATURE_ACCESS)?;
         let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
         let new = new(entry.access);
-        if new.mode & !MODES != 0 {
+        if new.mode & !Access::MODES != 0 {
             let detail =
                 format!("mode {:o} is not 4 for reading and 2 for writing in three digits, such as 640", new.mode);
             return Err(Error::BadOption { detail });

@@ -1,5 +1,6 @@
 //! The words of `everbyte broker` and `everbyte domain`.
 
+use super::names::{Owner, mode, owner};
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 
@@ -42,7 +43,7 @@ pub enum DomainCommand {
         name: String,
         /// Who may read (4) and write (2): a digit each for owner, group and others
         #[arg(long, value_parser = mode, default_value = "660")]
-        mode: u32,
+        mode: u16,
         /// What it may grow to
         #[arg(long, value_parser = crate::text::size, value_name = "SIZE", default_value = "1GiB")]
         max: u64,
@@ -56,25 +57,16 @@ pub enum DomainCommand {
     Chmod {
         /// The mode, such as 640
         #[arg(value_parser = mode)]
-        mode: u32,
+        mode: u16,
         /// Its name
         name: String,
     },
-    /// Gives a domain to a user and a group, by their numbers; for root
+    /// Gives a domain to a user, a group or both, by their numbers; users for root alone
     Chown {
-        /// The owner's number and the group's, such as 1000:1000
+        /// The owner's number, the group's, or both, such as 1000:1000
         #[arg(value_parser = owner)]
-        owner: (u32, u32),
+        owner: Owner,
         /// Its name
         name: String,
     },
-}
-
-fn mode(text: &str) -> Result<u32, String> {
-    u32::from_str_radix(text, 8).map_err(|_| format!("`{text}` is no mode such as 640"))
-}
-
-fn owner(text: &str) -> Result<(u32, u32), String> {
-    let parsed = text.split_once(':').and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
-    parsed.ok_or_else(|| format!("`{text}` is not two numbers such as 1000:1000"))
 }

@@ -81,7 +81,7 @@ pub struct Owner {
     pub group: Option<u32>,
 }
 
-fn mode(text: &str) -> Result<u16, String> {
+pub(super) fn mode(text: &str) -> Result<u16, String> {
     let digits =
         Some(text).filter(|text| (1..=4).contains(&text.len())).and_then(|text| u16::from_str_radix(text, 8).ok());
     digits
@@ -89,7 +89,7 @@ fn mode(text: &str) -> Result<u16, String> {
         .ok_or_else(|| "such as 640: read 4 and write 2, in each of three digits".into())
 }
 
-fn owner(text: &str) -> Result<Owner, String> {
+pub(super) fn owner(text: &str) -> Result<Owner, String> {
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
     let number = |text: &str| match text {
         "" => Ok(None),

@@ -1,6 +1,6 @@
 //! `everbyte broker` and `everbyte domain`: stores whose rights the kernel enforces.
 
-use crate::args::{BrokerArgs, DomainCommand, DomainCommands};
+use crate::args::{BrokerArgs, DomainCommand, DomainCommands, Owner};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text;
@@ -38,19 +38,20 @@ pub fn run(args: &DomainCommands, output: &Output) -> Result<(), Failure> {
             client.chmod(name, *mode)?;
             done("changed", name)
         }
-        DomainCommand::Chown { owner: (uid, gid), name } => {
-            client.chown(name, *uid, *gid)?;
+        DomainCommand::Chown { owner: Owner { user, group }, name } => {
+            let access = client.about(name)?.access;
+            client.chown(name, user.unwrap_or(access.owner), group.unwrap_or(access.group))?;
             done("changed", name)
         }
     }
 }
 
 fn list(about: &About, output: &Output) -> Result<(), Failure> {
-    let About { name, rights, base, max } = about;
-    let mode = format!("{:03o}", rights.mode);
+    let About { name, access, base, max } = about;
+    let mode = format!("{:03o}", access.mode);
     output.say(
-        format!("{mode} {:>6} {:>6} {:>10} {base:#x} {name}", rights.uid, rights.gid, text::bytes(*max)),
-        json!({ "domain": name, "mode": mode, "uid": rights.uid, "gid": rights.gid, "max": max, "base": base }),
+        format!("{mode} {:>6} {:>6} {:>10} {base:#x} {name}", access.owner, access.group, text::bytes(*max)),
+        json!({ "domain": name, "mode": mode, "owner": access.owner, "group": access.group, "max": max, "base": base }),
     )
 }
 
