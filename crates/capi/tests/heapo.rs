@@ -5,7 +5,7 @@ mod kills;
 mod programs;
 
 use kills::killed_again_and_again;
-use programs::{compile, link, pkg_config, prefix, root, succeed, text};
+use programs::{compile, link, pkg_config, pkg_config_of, prefix, root, succeed, text};
 use std::path::Path;
 use std::process::Command;
 
@@ -95,7 +95,11 @@ fn the_headers_are_c_and_cpp() {
                 "-fsyntax-only",
                 "-x",
             ]);
-            let output = check.arg(language).arg(&header).output().expect("a compiler");
+            check.arg(language).arg(&header);
+            if header.ends_with("patomic.h") {
+                check.args(pkg_config_of("everbyte-patomic", &["--cflags"])); // it is refused without
+            }
+            let output = check.output().expect("a compiler");
             assert!(output.status.success(), "{standard}: {}", text(&output));
         }
     }
