@@ -80,14 +80,17 @@ mod tests {
     fn berkeley_db_does_what_a_map_does() {
         for access in [Access::Btree, Access::Hash] {
             let folder = tempfile::tempdir().unwrap();
-            let Some(db) = Bdb::open(folder.path(), access).unwrap() else { return };
             let mut value = vec![0; 20];
-            assert!(db.insert(b"Oslo", b"Norway").unwrap() && !db.insert(b"Oslo", b"Denmark").unwrap());
-            assert!(db.insert(b"Bergen", b"Norway").unwrap() && db.delete(b"Bergen").unwrap());
-            assert!(!db.delete(b"Bergen").unwrap() && !db.get(b"Bergen", &mut value).unwrap());
-            db.put(b"Oslo", b"Noreg").unwrap();
-            assert!(db.log_bytes() > 0);
-            drop(db);
+            match Bdb::open(folder.path(), access).unwrap() {
+                None => return,
+                Some(db) => {
+                    assert!(db.insert(b"Oslo", b"Norway").unwrap() && !db.insert(b"Oslo", b"Denmark").unwrap());
+                    assert!(db.insert(b"Bergen", b"Norway").unwrap() && db.delete(b"Bergen").unwrap());
+                    assert!(!db.delete(b"Bergen").unwrap() && !db.get(b"Bergen", &mut value).unwrap());
+                    db.put(b"Oslo", b"Noreg").unwrap();
+                    assert!(db.log_bytes() > 0);
+                }
+            }
             let db = Bdb::open(folder.path(), access).unwrap().expect("it was there before");
             value.resize(20, 0);
             assert!(db.get(b"Oslo", &mut value).unwrap() && value == b"Noreg");
