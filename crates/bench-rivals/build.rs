@@ -1,13 +1,14 @@
 //! Looks for the rivals that come as system packages. Absent ones are left out of the benches, and said to be. What
-//! libpmemobj and Berkeley DB are to do is written in C, as their manuals have it.
+//! libpmemobj and Berkeley DB are to do is written in C, and Boost's part in C++, as their manuals have it.
 
 use std::path::Path;
 
 /// Name of the library, its header, and what of ours is compiled with it.
-const RIVALS: [(&str, &str, &[&str]); 3] = [
+const RIVALS: [(&str, &str, &[&str]); 4] = [
     ("pmemobj", "libpmemobj.h", &["c/rows.c", "c/workloads.c"]),
     ("rocksdb", "rocksdb/c.h", &[]),
     ("db", "db.h", &["c/bdb.c"]),
+    ("boost_serialization", "boost/archive/binary_oarchive.hpp", &["c/boost.cc"]),
 ];
 
 fn main() {
@@ -25,7 +26,8 @@ fn main() {
             if !sources.is_empty() {
                 // Optimised in every build: a slow rival is no rival.
                 let mut build = cc::Build::new();
-                build.files(sources).opt_level(2).warnings(true).extra_warnings(true).compile(&format!("ours_{name}"));
+                build.files(sources).cpp(sources[0].ends_with(".cc")).opt_level(2).warnings(true).extra_warnings(true);
+                build.compile(&format!("ours_{name}"));
             }
             println!("cargo::rustc-cfg=has_{name}");
             println!("cargo::rustc-link-lib=dylib={name}");

@@ -10,6 +10,7 @@ const RIVALS: &[&str] = &[
     "libpmemobj-dev",
     "librocksdb-dev",
     "libdb5.3-dev",
+    "libboost-serialization-dev",
     "libclang-dev",
     "liblmdb-dev",
     "gcc",

@@ -1,13 +1,15 @@
 //! # everbyte-bench-rivals: who we are measured against
 //!
-//! LMDB and redb come as crates, RocksDB, libpmemobj and Berkeley DB as Debian packages (`cargo xtask rivals`) that are declared here
-//! and linked if they are installed. Each is used as its own documentation recommends for durable single writes; nothing
+//! LMDB and redb come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as Debian packages (`cargo xtask rivals`)
+//! that are declared here and linked if they are installed. Each is used as its own documentation recommends for durable single writes; nothing
 //! is tuned against it.
 //!
 //! Threads: as each says. Nothing depends on this crate but `everbyte-bench`.
 
 #[cfg_attr(not(has_db), path = "no_bdb.rs")]
 mod bdb;
+#[cfg_attr(not(has_boost_serialization), path = "no_boost.rs")]
+mod boost;
 mod kv;
 mod lmdb;
 mod mapped;
@@ -21,10 +23,11 @@ mod rocks;
 mod work;
 
 pub use bdb::Bdb;
+pub use boost::BoostTree;
 pub use kv::{Failure, KvRival, Opened, Values};
 pub use mapped::MappedFile;
 pub use pmemobj::Pmemobj;
-pub use work::{Access, Kind, Row, Structure, WORD};
+pub use work::{Access, Kind, Payload, Row, Structure, WORD};
 
 use std::path::Path;
 
@@ -73,6 +76,21 @@ mod tests {
             let kv = open_kv(name, folder.path()).unwrap();
             assert!(kv.get(&key(499), &mut value).unwrap() && value == [243; 100], "{name}");
         }
+    }
+
+    /// A tree that Boost wrote is the same tree when it is read again.
+    #[test]
+    fn boost_reads_the_tree_that_it_wrote() {
+        let Some(mut tree) = BoostTree::new() else { return };
+        let payload = |key: u64| std::array::from_fn(|word| key * 11 + word as u64);
+        (0..1000).rev().for_each(|key| tree.insert(key, &payload(key)));
+        let path = tempfile::tempdir().unwrap().path().join("tree");
+        assert!(tree.save(&path).unwrap_err().0.contains("No such file"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        tree.save(file.path()).unwrap();
+        let found = BoostTree::load(file.path()).unwrap().expect("there was one before");
+        assert!(found.len() == 1000 && found.get(1000).is_none());
+        assert!((0..1000).all(|key| found.get(key) == Some(payload(key))));
     }
 
     /// Berkeley DB keeps what it is told, of either kind, and has it after reopening.

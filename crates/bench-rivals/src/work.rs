@@ -1,7 +1,10 @@
-//! What libpmemobj and Berkeley DB can be asked to do, under names.
+//! What libpmemobj, Berkeley DB and Boost can be asked to do, under names.
 
 /// Bytes of a word of the word count, padded with zeros.
 pub const WORD: usize = 24;
+
+/// What a node of a red-black tree holds beside its key and what makes the tree: 128 bytes in all.
+pub type Payload = [u64; 11];
 
 /// A single operation. Where it says "in batches", a hundred are one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

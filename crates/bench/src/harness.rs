@@ -54,6 +54,8 @@ pub enum Unit {
     Bytes,
     /// Milliseconds; less is better.
     Milliseconds,
+    /// So many inserts; more is better.
+    Inserts,
 }
 
 impl Unit {
@@ -65,12 +67,13 @@ impl Unit {
             Unit::PerSecond => "op/s",
             Unit::Bytes => "bytes",
             Unit::Milliseconds => "ms",
+            Unit::Inserts => "inserts",
         }
     }
 
     /// Whether more is better.
     pub fn more_is_better(self) -> bool {
-        self == Unit::PerSecond
+        matches!(self, Unit::PerSecond | Unit::Inserts)
     }
 
     fn of(self, elapsed: Duration, operations: u64) -> f64 {
@@ -80,7 +83,7 @@ impl Unit {
             Unit::Microseconds => seconds * 1e6,
             Unit::Milliseconds => seconds * 1e3,
             Unit::PerSecond => 1.0 / seconds,
-            Unit::Bytes => operations as f64,
+            Unit::Bytes | Unit::Inserts => operations as f64,
         }
     }
 }

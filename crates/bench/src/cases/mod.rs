@@ -7,6 +7,7 @@ mod log;
 mod names;
 mod objects;
 mod patomic;
+mod rbtree;
 mod reopen;
 mod serve;
 mod space;
@@ -38,6 +39,11 @@ pub const ALL: &[Case] = &[
     },
     Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
     Case { name: "patomic", about: "isolated redo transactions against libpmemobj", run: patomic::run },
+    Case {
+        name: "rbtree",
+        about: "inserts into a red-black tree against writing all of it with Boost.Serialization",
+        run: rbtree::run,
+    },
     Case {
         name: "objects",
         about: "operations of typed objects against libpmemobj and volatile Rust",

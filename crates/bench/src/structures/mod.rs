@@ -1,9 +1,10 @@
 //! The persistent structures of the `workloads` case, written as a program would write them: the same algorithms as in
-//! crates/bench-rivals/c/workloads.c, a transaction for each operation.
+//! crates/bench-rivals/c/workloads.c, a transaction for each operation; and the tree of `rbtree`.
 
 pub mod bst;
 pub mod btree8;
 pub mod kvstore;
+pub mod rbtree;
 pub mod words;
 
 use everbyte_bench_rivals::{Kind, Structure};
