@@ -1,6 +1,7 @@
 //! What programs with plain pointers ask of a mapping: pages mapped a second time, over variables that the program was linked
 //! with, and pages that it may only read, or not touch.
 
+use crate::direct::Direct;
 use crate::media::{Backend, Media};
 use crate::{BackendKind, Error, Result};
 use std::ptr::NonNull;
@@ -19,27 +20,37 @@ impl Media {
     /// `place..place+len` is mapped, readable and writable, and its owner, the caller, wants it replaced: nobody holds a
     /// Rust reference into it.
     pub unsafe fn map_over(&self, at: u64, len: u64, place: NonNull<u8>) -> Result<bool> {
-        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap_fixed};
         self.inner.mapping.check_len(at, len);
         assert!([at, len, place.addr().get() as u64].iter().all(|size| size % 4096 == 0), "pages are mapped whole");
-        let Backend::Direct(direct) = &self.inner.backend else { return Ok(false) };
-        let Some(backing) = direct.file.as_deref() else { return Ok(false) };
-        let flags = match direct.kind {
-            BackendKind::Pmem => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
-            _ => MapFlags::SHARED,
+        let (from, place) = (self.address().as_ptr().wrapping_add(at as usize).cast(), place.as_ptr().cast());
+        let mapped = match &self.inner.backend {
+            Backend::Direct(Direct { file: Some(backing), kind, .. }) => {
+                let flags = match kind {
+                    BackendKind::Pmem => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+                    _ => MapFlags::SHARED,
+                };
+                let access = ProtFlags::READ | ProtFlags::WRITE;
+                // SAFETY: the caller gives these pages away; the file backs them, as checked above, and shrinks for nobody.
+                unsafe { mmap(place, len as usize, access, flags | MapFlags::FIXED, &backing.file, at) }
+            }
+            // Nothing is moved: so many bytes of shared pages, from here on, are mapped there too, with the same protection.
+            Backend::Sim(_) => {
+                // SAFETY: the caller gives these pages away; our own mapping, which stays as it is, lies at `from`.
+                match unsafe { mremap_fixed(from, 0, len as usize, MremapFlags::MAYMOVE, place) } {
+                    Err(rustix::io::Errno::INVAL) => return Ok(false), // pages that are not shared
+                    mapped => mapped,
+                }
+            }
+            _ => return Ok(false),
         };
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let place = place.as_ptr().cast();
-        // SAFETY: the caller gives these pages away; the file backs them, as checked above, and shrinks for nobody.
-        let mapped = unsafe { mmap(place, len as usize, access, flags | MapFlags::FIXED, &backing.file, at) };
-        let io =
-            |errno: rustix::io::Errno| Error::Io { action: "map", path: direct.path.clone(), source: errno.into() };
+        let io = |errno: rustix::io::Errno| Error::Io { action: "map", path: self.path().into(), source: errno.into() };
         mapped.map(|_| true).map_err(io)
     }
 
     /// Says what this process may do with the pages `at..at+len`: read them, store to them. Whoever does otherwise is killed
     /// by the system, ourselves included: nobody else has use for these pages. Where this store's mapping is the process's own
-    /// they stay readable.
+    /// they stay readable; where a recorder watches all pages it goes on to.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses.
@@ -50,6 +61,9 @@ impl Media {
         use rustix::mm::{MprotectFlags, mprotect};
         self.inner.mapping.check_len(at, len);
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are protected whole");
+        if matches!(self.inner.backend, Backend::Sim(_)) {
+            return Ok(());
+        }
         // A checkpoint reads what was flushed.
         let read = read || !matches!(self.inner.backend, Backend::Direct(_));
         let mut access = MprotectFlags::empty();

@@ -92,6 +92,18 @@ fn copy(
     Disk::sync(file)
 }
 
+/// A file in memory with the same bytes, and zeros from there to `len`, which take no room.
+pub(crate) fn in_memory(from: &File, len: u64) -> io::Result<File> {
+    let file = File::from(rustix::fs::memfd_create("everbyte", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.set_len(len)?;
+    for range in data(from, 0..Disk::len(from)?.min(len))? {
+        for at in range.clone().step_by(STEP as usize) {
+            copy_bytes(from, &file, at..range.end.min(at + STEP))?;
+        }
+    }
+    Ok(file)
+}
+
 /// As the system does it best: by sharing blocks where the file system can.
 fn copy_sharing(mut from: &File, mut file: &File, range: Range<u64>) -> io::Result<()> {
     from.seek(io::SeekFrom::Start(range.start))?;

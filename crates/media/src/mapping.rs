@@ -84,16 +84,11 @@ impl Mapping {
     }
 
     /// Maps the first `len` bytes of `file` privately, and private zeros from there to `reserve`: whatever is stored
-    /// stays in this process, and all of it may be touched. At `place`, if one is given, where as many bytes are reserved.
-    pub(crate) fn copy_of_file(
-        file: BorrowedFd<'_>,
-        place: Option<NonNull<u8>>,
-        reserve: u64,
-        len: u64,
-    ) -> io::Result<Mapping> {
+    /// stays in this process, and all of it may be touched.
+    pub(crate) fn copy_of_file(file: BorrowedFd<'_>, reserve: u64, len: u64) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
         assert!(len.is_multiple_of(4096) && len <= reserve, "files are mapped by whole pages");
-        let mapping = Mapping::private_zeros(place, reserve, len)?;
+        let mapping = Mapping::anonymous(reserve, len)?;
         if len > 0 {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
             let (base, protection) = (mapping.base.as_ptr().cast(), ProtFlags::READ | ProtFlags::WRITE);
@@ -144,18 +139,10 @@ impl Mapping {
 
     /// Zeroed private memory of `reserve` bytes.
     pub(crate) fn anonymous(reserve: u64, limit: u64) -> io::Result<Mapping> {
-        Mapping::private_zeros(None, reserve, limit)
-    }
-
-    fn private_zeros(place: Option<NonNull<u8>>, reserve: u64, limit: u64) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
-        let fixed = if place.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | fixed;
-        let place = place.map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        // SAFETY: a fresh mapping at an address of the kernel's choice, or over a range that is reserved for it.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(place.cast(), reserve as usize, ProtFlags::READ | ProtFlags::WRITE, flags)
-        }?;
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), reserve as usize, access, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         // A hint: where the system refuses it, pages are small.
         // SAFETY: advice on our own fresh mapping changes no content.

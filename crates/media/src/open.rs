@@ -7,11 +7,10 @@ use crate::head::{COPIES, HEAD_END, Head};
 use crate::lock::{self, Hold};
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Inner, Media, Opened};
-use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Recorder, Result, binding, isa};
+use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Recorder, Result, binding, copy, isa};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 /// The sizes of new media. Everything below `start` belongs to the superblock, the heads and the log.
@@ -122,7 +121,7 @@ impl Media {
         lock::lock(&file, path, Hold::Readers)?;
         let (head, torn) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;
-        let (mapping, len, opened) = private_copy(&file, path, &head, None)?;
+        let (mapping, len, opened) = private_copy(&file, path, &head)?;
         let opened = Opened { read_only: true, torn_heads: torn, log_room: head.log_room, ..opened };
         // No file: there is nothing that room could be asked of, or that could be synced.
         let direct = Direct {
@@ -141,7 +140,7 @@ impl Media {
 
     /// Opens a copy of a store in memory of this process alone, at the address that it is bound to, and tells `recorder` of
     /// every store, flush, fence and barrier: how the crash explorer watches a program that it did not start with. Nobody
-    /// may change the file meanwhile.
+    /// may change the file meanwhile. The copy is shared memory, so that [`Media::map_over`] works.
     ///
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
@@ -149,9 +148,13 @@ impl Media {
         let file = open_to_read(path)?;
         lock::lock(&file, path, Hold::Readers)?;
         let (head, torn_heads) = examine(&file, path)?;
-        let place = head.bound_to().map(|address| binding::reserve(path, address, head.max)).transpose()?;
-        let (mapping, len, opened) = private_copy(&file, path, &head, place)?;
-        let opened = Opened { torn_heads, log_room: head.log_room, ..opened };
+        let pending = file::pending(&file, path, head)?;
+        let io = |action| move |source| Error::Io { action, path: path.into(), source };
+        let len = Disk::len(&file).map_err(io("measure"))?;
+        let copy = copy::in_memory(&file, head.max).map_err(io("copy"))?;
+        let mapping = map_file(copy.as_fd(), path, Mode::Shared, &head, len)?;
+        pending.put(&mapping);
+        let opened = Opened { torn_heads, log_room: head.log_room, ..pending.opened() };
         Ok(Media::assemble(mapping, Backend::Sim(recorder.into()), path.into(), (len, head.bound_to()), opened))
     }
 
@@ -311,10 +314,10 @@ fn map_file(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64
 }
 
 /// Private memory with what a store's file and its log hold; also the file's length and what was found.
-fn private_copy(file: &File, path: &Path, head: &Head, place: Option<NonNull<u8>>) -> Result<(Mapping, u64, Opened)> {
+fn private_copy(file: &File, path: &Path, head: &Head) -> Result<(Mapping, u64, Opened)> {
     let pending = file::pending(file, path, *head)?;
     let len = Disk::len(file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-    let mapping = Mapping::copy_of_file(file.as_fd(), place, head.max, len.min(head.max) & !4095);
+    let mapping = Mapping::copy_of_file(file.as_fd(), head.max, len.min(head.max) & !4095);
     let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
     pending.put(&mapping);
     Ok((mapping, len, pending.opened()))

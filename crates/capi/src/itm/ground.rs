@@ -7,6 +7,7 @@
 use super::die;
 use crate::mnemosyne::{self, Transactional};
 use crate::process::Process;
+use crate::recorded;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::Redo;
@@ -56,6 +57,7 @@ impl Ground {
             }
         };
         ground.redo.set_truncation(match std::env::var("EVERBYTE_TRUNCATION").as_deref() {
+            Ok("async") if recorded::is_recording() => Truncation::Synchronous, // which takes no second thread
             Err(_) | Ok("sync") => Truncation::Synchronous,
             Ok("async") => Truncation::Asynchronous,
             Ok(other) => die(format_args!("EVERBYTE_TRUNCATION is `{other}`: it can be `sync` or `async`")),

@@ -9,6 +9,7 @@ use super::sections::{self, Owner};
 use super::{elf, pdata, regions};
 use crate::fault::{Fault, Result};
 use crate::process::Process;
+use crate::recorded;
 use everbyte_mnemosyne::{Program, Regions, Variables};
 use std::ffi::c_void;
 use std::fs::File;
@@ -89,7 +90,9 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
     let place = NonNull::new(start.cast()).expect("checked not to be empty");
     // SAFETY: the section is the caller's to give, and `initial` is not used any more.
     let mapped = unsafe { program.media().map_over(at, addresses.len() as u64, place) }?;
-    if !mapped {
+    if mapped {
+        recorded::also(addresses.clone(), at)?;
+    } else {
         let kept = program.media().read_vec(at, addresses.len());
         // SAFETY: `start..end` is writable, and nobody else stores there: the caller's promise.
         unsafe { place.copy_from_nonoverlapping(NonNull::from(&kept[..]).cast(), kept.len()) };

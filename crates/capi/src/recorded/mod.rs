@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use watch::Precision;
+pub use watch::also;
 
 /// The tape of this process, once something is written to it.
 static TAPE: Mutex<Option<Tape>> = Mutex::new(None);
@@ -60,6 +61,11 @@ fn note(heard: &Heard) {
 /// The file that the explorer wants a tape in.
 fn requested() -> Option<OsString> {
     std::env::var_os("EVERBYTE_RECORD")
+}
+
+/// Whether the explorer watches this process.
+pub fn is_recording() -> bool {
+    requested().is_some()
 }
 
 /// A tape that cannot be written is no tape.

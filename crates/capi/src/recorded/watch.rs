@@ -1,6 +1,6 @@
 //! Finds out what a program stores to a store's memory, without being told.
 //!
-//! All of it is made read-only. The first store to a page faults; then
+//! All of it, and what of it is mapped a second time ([`also`]), is made read-only. The first store to a page faults; then
 //!   pages   what the page holds is put aside and the page made writable. When [`stored`] is called the two are compared:
 //!           values of one word between two calls, and the order of words, are not seen
 //!   stores  the one instruction runs with the processor's trap flag set; in the trap behind it the page is compared and made
@@ -17,6 +17,7 @@ use everbyte_media::Media;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::io::Error;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -26,6 +27,8 @@ const WORDS: usize = PAGE / 8;
 const PAGES_MAX: usize = 8192;
 /// Words that may be stored between two calls.
 const WORDS_MAX: usize = 1 << 20;
+/// Mappings of the store's memory.
+const VIEWS_MAX: usize = 1 + 64;
 
 /// What is to be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +46,6 @@ struct Aside {
 }
 
 struct Watch {
-    base: usize,
-    reserve: usize,
     precision: Precision,
     thread: i32,
     /// What the handlers had before us.
@@ -52,11 +53,21 @@ struct Watch {
     found: UnsafeCell<Found>,
 }
 
-/// What was found since the last call of [`stored`]. Room for all of it is mapped beforehand (WATCH-2).
+/// What was found since the last call of [`stored`], and where to look. Room for all of it is mapped beforehand (WATCH-2).
 struct Found {
     aside: Vec<Aside>,
     /// Address and value, in order.
     words: Vec<(usize, u64)>,
+    /// Addresses that are watched, and where in the store they lie.
+    views: Vec<(Range<usize>, u64)>,
+}
+
+impl Found {
+    /// Where an address lies in the store.
+    fn offset(&self, address: usize) -> Option<u64> {
+        let (view, at) = self.views.iter().find(|(view, _)| view.contains(&address))?;
+        Some(at + (address - view.start) as u64)
+    }
 }
 
 // SAFETY: `found` is used by one thread alone: handlers refuse others, and `stored` runs under the tape's lock in it.
@@ -76,23 +87,38 @@ pub fn start(media: &Media, precision: Precision) -> Result<()> {
         Precision::Stores => (2, WORDS_MAX),
     };
     let handlers = [(libc::SIGSEGV, on_fault as *const () as usize), (libc::SIGTRAP, on_trap as *const () as usize)];
+    let (base, reserve) = (media.address().as_ptr().expose_provenance(), media.max() as usize);
+    let mut views = Vec::with_capacity(VIEWS_MAX);
+    views.push((base..base + reserve, 0));
     let watch = Watch {
-        base: media.address().as_ptr().expose_provenance(),
-        reserve: media.max() as usize,
         precision,
         thread: thread(),
         before: handlers.map(|(signal, _)| replace(signal, None)),
-        found: UnsafeCell::new(Found { aside: Vec::with_capacity(aside), words: Vec::with_capacity(words) }),
+        found: UnsafeCell::new(Found { aside: Vec::with_capacity(aside), words: Vec::with_capacity(words), views }),
     };
-    let (base, reserve) = (watch.base, watch.reserve);
     if WATCH.set(watch).is_err() {
         return Err(Fault::new(libc::EBUSY, "this program is being watched already"));
     }
     for (signal, handler) in handlers {
         replace(signal, Some(handler));
     }
-    protect(base, reserve, libc::PROT_READ)
-        .map_err(|error| Fault::new(libc::EIO, format!("the store's memory cannot be watched: {error}")))
+    protect(base, reserve, libc::PROT_READ).map_err(unwatchable)
+}
+
+/// Watches memory at `place`, too, which is that of the store from `at` on. Nothing if none is watched.
+pub fn also(place: Range<usize>, at: u64) -> Result<()> {
+    let Some(watch) = WATCH.get() else { return Ok(()) };
+    // SAFETY: as in `stored`.
+    let found = unsafe { &mut *watch.found.get() };
+    if found.views.len() == found.views.capacity() {
+        return Err(Fault::invalid("a program before the explorer has at most 64 sections of persistent variables"));
+    }
+    found.views.push((place.clone(), at));
+    protect(place.start, place.len(), libc::PROT_READ).map_err(unwatchable)
+}
+
+fn unwatchable(error: Error) -> Fault {
+    Fault::new(libc::EIO, format!("the store's memory cannot be watched: {error}"))
 }
 
 /// Hands over what was stored since the last call: offsets and bytes.
@@ -100,12 +126,14 @@ pub fn stored(each: &mut dyn FnMut(u64, &[u8])) {
     let Some(watch) = WATCH.get() else { return };
     // SAFETY: this thread's alone (see `Sync` above); no store to watched memory, so no handler, comes before the end.
     let found = unsafe { &mut *watch.found.get() };
-    for (address, value) in found.words.drain(..) {
-        each((address - watch.base) as u64, &value.to_le_bytes());
+    let mut each = |address, value: u64| each(found.offset(address).expect("watched"), &value.to_le_bytes());
+    for &(address, value) in &found.words {
+        each(address, value);
     }
     for aside in &found.aside {
-        changed(aside, |address, value| each((address - watch.base) as u64, &value.to_le_bytes()));
+        changed(aside, &mut each);
     }
+    found.words.clear();
     for aside in found.aside.drain(..) {
         protect(aside.page, PAGE, libc::PROT_READ).expect("a page of our own mapping");
     }
@@ -196,7 +224,9 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let info_of_fault = unsafe { &*info };
     // SAFETY: the signal is a fault's, so the address is there.
     let address = unsafe { info_of_fault.si_addr() }.addr();
-    if !(watch.base..watch.base + watch.reserve).contains(&address) {
+    // SAFETY: nobody changes `views` but `also`, which runs before another thread could.
+    let views = unsafe { &(*watch.found.get()).views };
+    if !views.iter().any(|(view, _)| view.contains(&address)) {
         // SAFETY: our own arguments.
         return unsafe { pass_on(watch, signal, info, context) };
     }
