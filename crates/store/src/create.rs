@@ -12,6 +12,7 @@
 //! Invariants
 //!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of its clusters is.
 
+use crate::cache::Known;
 use crate::catalogue::{self, Entry};
 use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
 use crate::names::rules;
@@ -167,6 +168,7 @@ impl Store {
         if table.depart(&inner.superblock(), entry.at)? {
             inner.media.fence(); // NAMES-5
         }
+        table.remember(name, Known { at: entry.at, id: 0 }); // CACHE-1
         catalogue::set_state(&inner.media, entry.at, STATE_REMOVING);
         inner.media.barrier()?; // STORE-7
         inner.release_record(&mut table, &entry)?;

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod cache;
 mod catalogue;
 mod check;
 mod clone;

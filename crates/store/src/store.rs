@@ -306,8 +306,7 @@ impl Store {
     /// [`Error::Damaged`].
     pub fn find(&self, name: &str) -> Result<Option<u64>> {
         let _turn = self.turn()?;
-        let found = self.inner.find(&mut self.inner.table.lock(), name)?;
-        Ok(found.and_then(|at| catalogue::live_id(self.media(), at)))
+        self.inner.find_id(&mut self.inner.table.lock(), name)
     }
 
     /// [`Store::find`] by the trie alone, as if nothing was remembered: for measurements. In a store without one it is that.
@@ -317,11 +316,11 @@ impl Store {
     pub fn find_on_media(&self, name: &str) -> Result<Option<u64>> {
         let _turn = self.turn()?;
         let mut table = self.inner.table.lock();
-        let found = match table.trie {
-            Some(_) => self.inner.find_on_media(&mut table, name),
-            None => self.inner.find(&mut table, name),
-        };
-        Ok(found?.and_then(|at| catalogue::live_id(self.media(), at)))
+        if table.trie.is_none() {
+            return self.inner.find_id(&mut table, name);
+        }
+        let found = self.inner.find_on_media(&mut table, name)?;
+        Ok(found.and_then(|at| catalogue::live_id(self.media(), at)))
     }
 
     /// What the object of this name is. Opens nothing.

@@ -3,6 +3,7 @@
 //!
 //! All of it can be had from media again. Without a trie the cache knows every name; with one, those looked up.
 
+use crate::cache::{Cache, Known};
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::Superblock;
 use crate::names::Trie;
@@ -10,31 +11,16 @@ use crate::store::Inner;
 use crate::{Error, Result, object};
 use everbyte_space::Spans;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Weak;
 
 /// Names that the cache of a store with a trie holds at most; then it begins anew.
 const CACHE_MAX: usize = 1 << 18;
 
-/// A checksum that processors have an instruction for, spread over all bits.
-#[derive(Default)]
-pub(crate) struct NameHasher(u32);
-
-impl Hasher for NameHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = crc32c::crc32c_append(self.0, bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
 #[derive(Default)]
 pub(crate) struct Table {
     pub trie: Option<Trie>,
     /// The records of names.
-    cache: HashMap<String, u64, BuildHasherDefault<NameHasher>>,
+    cache: Cache,
     /// Objects that are open, by record.
     pub open: HashMap<u64, Weak<object::Inner>>,
     index: Option<Index>,
@@ -82,8 +68,11 @@ impl Table {
     /// The table of a store whose first records are `slots`.
     pub(crate) fn new(superblock: &Superblock, slots: &[(u64, Slot)], trie: Option<Trie>) -> Table {
         let index = trie.is_none().then(|| Index::new(superblock, slots));
-        let named = slots.iter().filter_map(|(at, slot)| Some((slot.entry()?.name.clone(), *at)));
-        Table { cache: named.filter(|(name, _)| !name.is_empty()).collect(), index, trie, ..Table::default() }
+        let mut cache = Cache::default();
+        for entry in slots.iter().filter_map(|(_, slot)| slot.entry()).filter(|entry| !entry.name.is_empty()) {
+            cache.insert(&entry.name, Known { at: entry.at, id: 0 });
+        }
+        Table { cache, index, trie, ..Table::default() }
     }
 
     /// Becomes `read`, but for what is open.
@@ -92,9 +81,17 @@ impl Table {
         *self = Table { open, ..read };
     }
 
+    /// Remembers where a name leads.
+    pub(crate) fn remember(&mut self, name: &str, known: Known) {
+        if self.trie.is_some() && self.cache.len() >= CACHE_MAX {
+            self.cache.clear();
+        }
+        self.cache.insert(name, known);
+    }
+
     /// Takes up a new object's name and span.
     fn add(&mut self, entry: &Entry) {
-        self.cache.insert(entry.name.clone(), entry.at);
+        self.remember(&entry.name, Known { at: entry.at, id: 0 });
         if let Some(index) = &mut self.index {
             let _ = index.spans.insert(entry.span); // chosen among the free ones
         }
@@ -153,17 +150,23 @@ impl Table {
 impl Inner {
     /// The record of this name, in whatever state it is.
     pub(crate) fn find(&self, table: &mut Table, name: &str) -> Result<Option<u64>> {
-        if let Some(&at) = table.cache.get(name) {
-            return Ok(Some(at));
+        if let Some(known) = table.cache.get(name) {
+            return Ok(Some(known.at));
         }
         let found = self.find_on_media(table, name)?;
-        if let Some(at) = found.filter(|_| table.trie.is_some()) {
-            if table.cache.len() >= CACHE_MAX {
-                table.cache.clear();
-            }
-            table.cache.insert(name.into(), at);
-        }
+        found.into_iter().for_each(|at| table.remember(name, Known { at, id: 0 }));
         Ok(found)
+    }
+
+    /// The id of the live object of this name.
+    pub(crate) fn find_id(&self, table: &mut Table, name: &str) -> Result<Option<u64>> {
+        if let Some(known) = table.cache.get(name).filter(|known| known.id != 0) {
+            return Ok(Some(known.id));
+        }
+        let Some(at) = self.find(table, name)? else { return Ok(None) };
+        let id = catalogue::live_id(&self.media, at);
+        id.into_iter().for_each(|id| table.remember(name, Known { at, id }));
+        Ok(id)
     }
 
     /// The record of this name by the trie; `None` also where there is none, and the cache knows all.

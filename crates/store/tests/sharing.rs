@@ -29,9 +29,13 @@ fn what_one_makes_and_removes_the_other_sees_at_once() {
     assert_ne!(made.span(), second.span());
     assert_eq!(one.objects().unwrap(), other.objects().unwrap());
     assert_eq!(one.objects().unwrap().len(), 2);
+    assert_eq!(one.find("a").unwrap(), Some(made.id())); // and remembered
     drop(made);
     other.remove_object("a").unwrap();
+    assert_eq!(one.find("a").unwrap(), None);
     assert!(matches!(one.object("a"), Err(Error::NotFound { .. })));
+    let again = create(&other, "a").unwrap().id();
+    assert_eq!((one.find("a").unwrap(), one.find("b").unwrap()), (Some(again), Some(second.id())));
     assert!(one.check().is_empty() && other.check().is_empty());
 }
 

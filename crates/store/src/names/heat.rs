@@ -10,43 +10,57 @@ use super::layout::{CONTAINER, Kind};
 use super::trie::{End, Trie};
 use crate::Result;
 use crate::store::Inner;
-use std::collections::HashMap;
 
 /// Lookups before the ratio counts, and what it must be in a hundred.
 const RATIO: (u32, u32) = (100, 65);
 /// What a container begins with, what a direct lookup adds, and what another costs.
 const CAPITAL: (i32, i32, i32) = (5000, 4, 32);
-/// Containers that are counted at once.
-const COUNTED: usize = 4096;
+/// Containers that are counted at once, as a power of two: those whose places differ in so many bits of their hash.
+const COUNTED_BITS: u32 = 12;
 
 /// How the containers that this process looks into are found.
 #[derive(Default)]
 pub(super) struct Heats {
-    of: HashMap<u64, Heat>,
+    /// Empty before the first lookup.
+    of: Box<[Heat]>,
     /// A name in each container that is due.
     due: Vec<Vec<u8>>,
 }
 
+#[derive(Clone, Copy)]
 struct Heat {
+    container: u64,
     lookups: u32,
     direct: u32,
     capital: i32,
 }
 
+impl Heat {
+    fn of(container: u64) -> Heat {
+        Heat { container, lookups: 0, direct: 0, capital: CAPITAL.0 }
+    }
+}
+
 impl Heats {
     /// Counts a lookup that ended at `place`.
     pub(super) fn note(&mut self, place: u64, name: &[u8]) {
-        let container = place & !(Kind::Container.size() - 1);
-        if self.of.len() >= COUNTED && !self.of.contains_key(&container) {
-            self.of.clear();
+        if self.of.is_empty() {
+            self.of = vec![Heat::of(0); 1 << COUNTED_BITS].into();
         }
-        let heat = self.of.entry(container).or_insert(Heat { lookups: 0, direct: 0, capital: CAPITAL.0 });
+        let container = place & !(Kind::Container.size() - 1);
+        let hash = container.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let heat = &mut self.of[(hash >> (u64::BITS - COUNTED_BITS)) as usize];
+        if heat.container != container {
+            *heat = Heat::of(container);
+        }
         let direct = place - container < Kind::Container.size() / 2;
-        heat.lookups += 1;
-        heat.direct += u32::from(direct);
+        heat.lookups = heat.lookups.saturating_add(1);
+        heat.direct += u32::from(direct && heat.direct < heat.lookups);
         heat.capital = (heat.capital + if direct { CAPITAL.1 } else { -CAPITAL.2 }).min(CAPITAL.0);
-        if heat.lookups >= RATIO.0 && heat.direct * 100 < heat.lookups * RATIO.1 || heat.capital <= 0 {
-            self.of.remove(&container);
+        let of_hundred = |count: u32, share: u32| u64::from(count) * u64::from(share);
+        let slow = of_hundred(heat.direct, 100) < of_hundred(heat.lookups, RATIO.1);
+        if heat.lookups >= RATIO.0 && slow || heat.capital <= 0 {
+            *heat = Heat::of(container);
             self.due.push(name.to_vec());
         }
     }

@@ -190,6 +190,11 @@ pub fn of_entry_word(word: u64) -> Option<(u64, u64)> {
     Some((value >> TAG_BITS << 8, value & ((1 << TAG_BITS) - 1)))
 }
 
+/// Whether an entry's word, if it is undamaged, has this tag.
+pub fn may_have_tag(word: u64, tag: u64) -> bool {
+    word >> 16 & ((1 << TAG_BITS) - 1) == tag
+}
+
 /// The word that names a record.
 pub fn record_word(record: u64) -> u64 {
     seal(record >> 8 << 16)

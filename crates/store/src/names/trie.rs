@@ -12,7 +12,7 @@
 //! Threads: under the lock of the object table.
 
 use super::heat::Heats;
-use super::layout::{Block, CONTAINER, Head, Kind, NODE_HEAD, NodeHead, head, of_entry_word, tag};
+use super::layout::{Block, CONTAINER, Head, Kind, NODE_HEAD, NodeHead, head, may_have_tag, of_entry_word, tag};
 use super::slab::Slabs;
 use crate::catalogue::{self, Entry};
 use crate::{CLUSTER, Error, Result, object};
@@ -110,14 +110,17 @@ impl Trie {
         Ok(found.map(|(_, record)| record))
     }
 
-    /// [`Trie::find_entry`] without a look at checksums of nodes.
+    /// [`Trie::find_entry`] without a look at checksums of nodes, or at entries that cannot be it. Lines that the next steps
+    /// need are asked for before it is known that they do: what a lookup costs is waiting for memory.
     fn find_quickly(&self, name: &[u8]) -> Option<(u64, u64)> {
         let (mut word, mut depth) = (self.root_word(), 0);
+        let wanted = tag(name);
         loop {
             let node = match self.child(word).ok()?? {
                 Block { kind: Kind::Node, at } => at,
-                Block { at, .. } => return self.find_in(at, name).ok()?,
+                Block { at, .. } => return self.find_tagged(at, name, wanted),
             };
+            self.media.prefetch(child_at(node, byte(name, depth))); // where no skip is in between
             let skip = (self.media.load(node) >> 32) as usize;
             let rest = name.get(depth..depth + skip)?;
             if skip > 0 && !self.media.compare(node + offset_of!(NodeHead, skip) as u64, skip as u64, rest).is_eq() {
@@ -127,6 +130,16 @@ impl Trie {
             word = child_at(node, byte(name, depth));
             depth += 1;
         }
+    }
+
+    fn find_tagged(&self, container: u64, name: &[u8], wanted: u64) -> Option<(u64, u64)> {
+        let named = |place: u64| {
+            let word = Some(self.media.load(place)).filter(|&word| may_have_tag(word, wanted))?;
+            let (record, _) = of_entry_word(word).filter(|&(record, _)| self.is_record(record))?;
+            catalogue::has_name(&self.media, record, name).then_some((place, record))
+        };
+        self.media.prefetch(container + Kind::Container.size() / 2);
+        places(container).find_map(named)
     }
 
     /// The place of the entry of this name, and its record.
