@@ -1,12 +1,15 @@
-//! `log`: what the two logs cost over the bare instructions, and where the base form of the word log overtakes torn bits.
+//! `log`: what the two logs cost over the bare instructions, and where the base form of the word log overtakes torn bits; that
+//! also under the profile `pcm`, for the sizes of Mnemosyne's table.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use everbyte_log::{Form, Full, Journal, WordLog};
-use everbyte_media::{BackendChoice, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Geometry, Media, Options, Profile};
 use std::path::Path;
 
 const SIZES: [u64; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
+/// Those of Mnemosyne's table.
+const SIZES_PCM: [u64; 6] = [8, 64, 256, 1024, 2048, 4096];
 
 /// Where things lie, in units: the rings (4 units each), a lane, lines to change, lines to write.
 const TORN: u64 = 4;
@@ -17,11 +20,11 @@ const BARE: u64 = 48;
 const END: u64 = 64;
 
 /// A media of [`END`] units without a store on it, every page touched.
-fn media(folder: &Path, unit: u64) -> Result<Media> {
+fn media(folder: &Path, unit: u64, profile: Profile) -> Result<Media> {
     let len = END * unit;
     let geometry = Geometry { max: len, len, log_at: 64 << 10, log_len: 64 << 10 };
-    let options = Options { backend: BackendChoice::Shm, ..Options::default() };
-    let media = Media::create(&folder.join("log"), geometry, &options)?;
+    let options = Options { backend: BackendChoice::Shm, profile, ..Options::default() };
+    let media = Media::create(&folder.join(profile.name), geometry, &options)?;
     media.zero(TORN * unit, (END - TORN) * unit);
     Ok(media)
 }
@@ -51,23 +54,32 @@ fn appender(mut log: WordLog, unit: u64, words: Vec<u64>) -> impl FnMut(u64) {
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let folder = tempfile::tempdir_in(&bench.plan.memory)?;
     let unit = bench.plan.pick(1 << 20, 1 << 20, 1 << 16);
-    let media = media(folder.path(), unit)?;
-    bench.on(&media);
+    let memory = media(folder.path(), unit, Profile::DRAM)?;
+    bench.on(&memory);
+    forms(bench, &memory, unit, &SIZES, "")?;
+    journal(bench, &memory, unit)?;
+    let slower = media(folder.path(), unit, Profile::PCM)?;
+    bench.profile = Profile::PCM.name.into();
+    forms(bench, &slower, unit, &SIZES_PCM, "_pcm")
+}
+
+/// One form of the word log against the other.
+fn forms(bench: &mut Bench<'_>, media: &Media, unit: u64, sizes: &[u64], suffix: &str) -> Result {
     let mut crossover = None;
-    for size in SIZES {
+    for &size in sizes {
         let words: Vec<u64> = (0..size / 8).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        let torn = appender(ring(&media, TORN, unit, Form::Torn)?, unit, words.clone());
-        let base = appender(ring(&media, BASE, unit, Form::Base)?, unit, words);
-        let runners = vec![Runner::new("torn-bit", torn).counting(&media), Runner::new("base form", base)];
-        let outcome = bench.metric(&format!("append_{size}"), Unit::Nanoseconds, 0, runners);
+        let torn = appender(ring(media, TORN, unit, Form::Torn)?, unit, words.clone());
+        let base = appender(ring(media, BASE, unit, Form::Base)?, unit, words);
+        let runners = vec![Runner::new("torn-bit", torn).counting(media), Runner::new("base form", base)];
+        let outcome = bench.metric(&format!("append_{size}{suffix}"), Unit::Nanoseconds, 0, runners);
         if outcome.ratio().is_some_and(|ratio| ratio < 1.0) && crossover.is_none() {
             crossover = Some(size);
         }
     }
     // The size from which the base form is ahead; the largest size measured if it never is.
-    let at = crossover.unwrap_or(SIZES[SIZES.len() - 1]) as f64;
-    bench.report("crossover", Unit::Bytes, vec![("torn-bit".into(), vec![at])], None);
-    journal(bench, &media, unit)
+    let at = crossover.unwrap_or(sizes[sizes.len() - 1]) as f64;
+    bench.report(&format!("crossover{suffix}"), Unit::Bytes, vec![("torn-bit".into(), vec![at])], None);
+    Ok(())
 }
 
 /// The journal against the instructions it cannot do without.

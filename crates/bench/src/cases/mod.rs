@@ -9,6 +9,7 @@ mod objects;
 mod patomic;
 mod rbtree;
 mod reopen;
+mod restart;
 mod serve;
 mod space;
 mod tx;
@@ -65,6 +66,11 @@ pub const ALL: &[Case] = &[
         name: "reopen",
         about: "from opening to the first value, after a clean close and after kill -9",
         run: reopen::run,
+    },
+    Case {
+        name: "restart",
+        about: "what a program waits for when it starts again: regions, transactions, heap, records",
+        run: restart::run,
     },
     Case { name: "serve", about: "the server against Redis, synced and without a file", run: serve::run },
     Case { name: "space", about: "bytes on the file system, loaded and after replacing every value", run: space::run },
