@@ -32,6 +32,8 @@ use std::sync::atomic::Ordering;
 const EXAMINE: u64 = 16;
 /// The most that is backed ahead of need, in clusters.
 const AHEAD_MAX: u64 = 128;
+/// Clusters of a large page of memory.
+const LARGE: u64 = (2 << 20) / CLUSTER;
 
 pub(crate) struct Pool {
     pub extents: Extents,
@@ -287,7 +289,7 @@ impl Inner {
         let tail = u64::from(pool.extents.tail(end as u32 * 16));
         // A cluster must be whole; runs of pages may use what is free at the end, unless a new table comes between.
         let needed = if pages == 16 { 1 } else { pages.div_ceil(16) };
-        let ahead = (end / 4).clamp(1, AHEAD_MAX);
+        let ahead = self.ahead(end);
         if needed < ahead {
             match self.take_over(pool, ahead) {
                 Err(error) if error.is_full() => {}
@@ -305,6 +307,16 @@ impl Inner {
             }
             other => other,
         }
+    }
+
+    /// Clusters to back ahead of need. Many end with a large page of memory: one that growth cuts is made twice, small first.
+    fn ahead(&self, end: u64) -> u64 {
+        let ahead = (end / 4).clamp(1, AHEAD_MAX);
+        if ahead < LARGE {
+            return ahead;
+        }
+        let goal = (end + ahead).next_multiple_of(LARGE);
+        goal - end - (self.tables_before(goal) - self.tables_before(end))
     }
 
     /// Tables and directories that a heap of `end` clusters has.

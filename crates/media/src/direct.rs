@@ -2,12 +2,13 @@
 
 use crate::file::Disk;
 use crate::head::Head;
-use crate::mapping::Mapping;
+use crate::mapping::{LARGE, Mapping};
 use crate::profile::{Profile, spin_until};
 use crate::{BackendKind, Error, FlushKind, Result, isa};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -46,6 +47,16 @@ fn note_sent(lines: u64, start: u64) {
     SENT.set((sent + lines, if sent == 0 { start } else { since }));
 }
 
+/// Lets each whole large page of a range that holds nothing begin as such, around one small page that is made first: many small
+/// ones would be made, cleared, and copied. What fails here, the allocation of all of it finds, too.
+fn begin_large(mapping: &Mapping, file: &File, range: Range<u64>) {
+    let mut at = range.start.next_multiple_of(LARGE);
+    while at + LARGE <= range.end && Disk::allocate(file, at + LARGE - 4096, 4096).is_ok() {
+        mapping.gather(at);
+        at += LARGE;
+    }
+}
+
 impl Direct {
     #[inline]
     pub(crate) fn flush(&self, mapping: &Mapping, at: u64, len: u64) -> u64 {
@@ -77,10 +88,13 @@ impl Direct {
         }
     }
 
-    pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<()> {
+    pub(crate) fn allocate(&self, mapping: &Mapping, at: u64, len: u64) -> Result<()> {
         let Some(Backing { file, head }) = self.file.as_deref() else { return Ok(()) };
         let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
         let mut head = head.lock();
+        if self.kind == BackendKind::Shm {
+            begin_large(mapping, file, at.max(head.file_len)..at + len);
+        }
         Disk::allocate(file, at, len).map_err(io("allocate space"))?;
         if at + len > head.file_len {
             // The growth first: a head must never promise bytes that a power loss can take back.

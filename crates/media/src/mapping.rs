@@ -123,9 +123,15 @@ impl Mapping {
     pub(crate) fn collapse(&self, at: u64, len: u64) {
         self.check(at, len);
         for end in ((at + 1).next_multiple_of(LARGE)..=at + len).step_by(LARGE as usize) {
-            // SAFETY: advice on backed bytes of our own mapping; it changes where they lie, not what they are.
-            unsafe { libc::madvise(self.pointer(end - LARGE).cast(), LARGE as usize, COLLAPSE) };
+            self.gather(end - LARGE);
         }
+    }
+
+    /// Gathers the large page at `at` from its small ones, and from what is not backed yet.
+    pub(crate) fn gather(&self, at: u64) {
+        assert!(at.is_multiple_of(LARGE) && at + LARGE <= self.reserve, "a large page of the mapping: {at:#x}");
+        // SAFETY: advice on our own mapping, in bounds as asserted; it changes where bytes lie, not what they are.
+        unsafe { libc::madvise(self.pointer(at).cast(), LARGE as usize, COLLAPSE) };
     }
 
     /// Leaves children of fork without this mapping.

@@ -379,7 +379,7 @@ impl Media {
         let len = end - at;
         let io = |source| Error::Io { action: "allocate space", path: self.inner.path.clone(), source };
         match &self.inner.backend {
-            Backend::Direct(direct) => direct.allocate(at, len)?,
+            Backend::Direct(direct) => direct.allocate(&self.inner.mapping, at, len)?,
             Backend::File(file) => file.allocate(at, len)?,
             Backend::Sim(recorder) => recorder.lock().allocate(at, len).map_err(io)?,
         }

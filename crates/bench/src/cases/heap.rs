@@ -143,7 +143,7 @@ fn files(folder: &Path) -> Result<Files> {
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let memory = tempfile::tempdir_in(&bench.plan.memory)?;
     let disk = tempfile::tempdir_in(&bench.plan.disk)?;
-    let create = CreateOptions { media: Options::default(), max: 64 << 30, ..CreateOptions::default() };
+    let create = CreateOptions { media: Options::default(), max: 1 << 40, ..CreateOptions::default() };
     let objects = Objects(Store::create(&memory.path().join("store"), &create)?);
     (0..KEPT).try_for_each(|number| objects.create(&format!("old/{number}")).map(drop))?;
     let (on_memory, on_disk) = (files(memory.path())?, files(disk.path())?);
