@@ -39,6 +39,11 @@ pub fn bench(words: &[&str]) -> Result {
     release("everbyte-bench", words)
 }
 
+/// Draws figures of files of results into docs/plots.
+pub fn plots(words: &[&str]) -> Result {
+    release("everbyte-bench", &[&["--plot", "docs/plots"], words].concat())
+}
+
 /// Each bench case in miniature: it runs, and prints what it should.
 pub fn bench_smoke() -> Result {
     release("everbyte-bench", &["all", "--smoke"])

@@ -19,6 +19,7 @@ cargo xtask WORD
   tidy [--bless]                 the rules of the house; --bless records the present byte layouts
   museum [--json]                seeded bugs, each of which the crash explorer must find
   bench CASE [--quick] [--json]  ours and rivals, interleaved and pinned; `bench --list` names the cases
+  plots RESULTS..                figures of what `bench --json` wrote, in docs/plots
   rivals                         install what the rivals of the benches need
   dax                            boot an emulated persistent-memory machine, test there, kill it, check on the host
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         ["ci", rest @ ..] => ci::run(rest),
         ["museum", rest @ ..] => chores::museum(rest),
         ["bench", rest @ ..] => chores::bench(rest),
+        ["plots", rest @ ..] => chores::plots(rest),
         ["rivals", rest @ ..] => chores::rivals(rest),
         ["dax", rest @ ..] => dax::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),

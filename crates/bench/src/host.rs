@@ -1,4 +1,4 @@
-//! The machine a number came from: name, kernel, cores, commit; and the pinning of threads.
+//! Where and when a number came from: machine, kernel, cores, commit, day; and the pinning of threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::process::Command;
@@ -15,6 +15,8 @@ pub struct Host {
     pub cores: usize,
     /// The commit of the sources, `+` behind it if they were changed since; `unknown` outside a repository.
     pub commit: String,
+    /// The day, in UTC.
+    pub date: String,
 }
 
 /// This machine.
@@ -24,10 +26,11 @@ pub fn host() -> &'static Host {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split(':').nth(1));
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let git = |words: &[&str]| {
-            let output = Command::new("git").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+        let said = |command: &mut Command| {
+            let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
             output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
         };
+        let git = |words: &[&str]| said(Command::new("git").args(words));
         let changed = git(&["status", "--porcelain"]).is_some_and(|text| !text.is_empty());
         let commit = git(&["rev-parse", "--short=12", "HEAD"]);
         Host {
@@ -35,6 +38,7 @@ pub fn host() -> &'static Host {
             kernel: kernel.trim().to_string(),
             cores: cpus().len(),
             commit: commit.map_or("unknown".into(), |commit| commit + if changed { "+" } else { "" }),
+            date: said(Command::new("date").args(["-u", "+%F"])).unwrap_or_else(|| "unknown".into()),
         }
     })
 }

@@ -14,5 +14,6 @@ pub mod harness;
 pub mod host;
 pub mod ours;
 pub mod pairs;
+pub mod plot;
 pub mod report;
 pub mod structures;

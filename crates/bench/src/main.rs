@@ -4,14 +4,16 @@
 
 use everbyte_bench::cases::{self, ALL, Case};
 use everbyte_bench::harness::{Bench, Plan};
+use everbyte_bench::plot;
 use everbyte_bench::report::Reporter;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 const HELP: &str = "\
 everbyte-bench CASE.. [--quick] [--json] [--smoke] [--only TEXT] [--memory DIR] [--disk DIR]
+everbyte-bench --plot DIR RESULTS..
 
   CASE      a case of --list, or `all`
   --quick   fewer keys and rounds: minutes become seconds
@@ -21,6 +23,7 @@ everbyte-bench CASE.. [--quick] [--json] [--smoke] [--only TEXT] [--memory DIR] 
   --memory  a folder on tmpfs, /dev/shm unless given
   --disk    a folder on a disk, the build folder unless given
   --list    the cases
+  --plot    draws figures into a folder, of files that --json wrote
 ";
 
 struct Words {
@@ -83,6 +86,11 @@ fn run() -> Result<(), String> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     if let Some(result) = cases::hidden(&given) {
         return result.map_err(|error| error.to_string());
+    }
+    if let [flag, folder, results @ ..] = &given[..]
+        && flag == "--plot"
+    {
+        return plot::run(Path::new(folder), results);
     }
     let Some(words) = parse()? else { return Ok(()) };
     force_pmem()?;

@@ -104,6 +104,7 @@ impl Outcome {
             "kernel": host.kernel,
             "cores": host.cores,
             "commit": host.commit,
+            "date": host.date,
         })
     }
 }
