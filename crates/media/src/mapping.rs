@@ -228,6 +228,11 @@ impl Mapping {
     }
 
     #[inline(always)]
+    pub(crate) fn get_word(&self, at: u64) -> Option<u64> {
+        (at.is_multiple_of(WORD) && self.holds(at, WORD)).then(|| self.word(at).load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
     pub(crate) fn load(&self, at: u64) -> u64 {
         self.check(at, WORD);
         assert!(at.is_multiple_of(WORD), "a word load must be aligned: {at:#x}");

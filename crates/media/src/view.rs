@@ -34,6 +34,12 @@ impl Media {
         self.inner.mapping.load(at)
     }
 
+    /// [`Media::load`] of an offset that may be any number: `None` if there is no word.
+    #[inline(always)]
+    pub fn get_word(&self, at: u64) -> Option<u64> {
+        self.inner.mapping.get_word(at)
+    }
+
     /// Stores one word, whole, with release order; not durable before flush and barrier.
     ///
     /// # Panics

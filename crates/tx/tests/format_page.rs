@@ -61,7 +61,7 @@ fn redo_page() {
     let ranges = [
         ("lane table", 0x10_0800, 64),
         ("floor", 0x10_0000 + layout::FLOOR, 8),
-        ("log 1: head word, and its ring", logs_at + 512 + 64, 256),
+        ("log 1: head word, and its ring", logs_at + 512 + 64, 320),
     ];
     assert_page("../../docs/formats/redo.md", &dump(&media, &ranges));
 }

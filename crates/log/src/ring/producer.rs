@@ -63,6 +63,8 @@ impl Producer {
                 _ => block[start..].copy_from_slice(now),
             }
             match place {
+                // A line alone is sooner there through the cache.
+                Some((offset, _)) if block.len() <= 8 => ring.media.rewrite(offset, block.as_bytes()),
                 Some((offset, _)) => ring.media.copy_nt(offset, block.as_bytes()),
                 None => write_around(ring, tail, block),
             }
@@ -130,6 +132,17 @@ impl Producer {
     /// Payload words of the longest record this log takes.
     pub fn payload_max(&self) -> u64 {
         self.ring.payload_max()
+    }
+
+    /// Payload words, `words` at the least, of a next record that ends with its line: whole lines go past the cache at once, and
+    /// no later record stores to them. `words` itself if the log takes no such record.
+    #[inline]
+    pub fn whole_lines(&self, words: u64) -> u64 {
+        let end = self.tail + self.ring.record_len(words);
+        let short = end.next_multiple_of(8) - end;
+        let over = self.tail + self.ring.record_len(words + short) - end - short; // a word that carries the torn bits
+        let whole = words + short - over.min(short);
+        if whole <= self.ring.payload_max() { whole } else { words }
     }
 
     /// The form the log was created with.

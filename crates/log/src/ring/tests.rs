@@ -50,6 +50,23 @@ fn records_of_every_length_come_back() {
     }
 }
 
+/// Records of whole lines end where a line does, whatever their length; one that would be too long stays as it is.
+#[test]
+fn records_of_whole_lines_share_none() {
+    for form in [Form::Torn, Form::Base] {
+        let media = media();
+        let mut log = fresh(&media, 40_000, form);
+        for len in 0..200 {
+            let whole = log.producer.whole_lines(len);
+            assert!((len..len + 8).contains(&whole), "{len} -> {whole}");
+            log.producer.append(&payload(len, whole)).unwrap();
+            assert_eq!(log.producer.tail % 8, 0, "{form:?} {len}");
+        }
+        let most = log.producer.payload_max();
+        assert_eq!(log.producer.whole_lines(most), most);
+    }
+}
+
 /// One fence a flush with torn bits, two in the base form, and none for nothing.
 #[test]
 fn a_flush_costs_one_fence_with_torn_bits_and_two_without() {

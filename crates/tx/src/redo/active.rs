@@ -22,6 +22,8 @@ pub(super) type Since = Arc<CachePadded<AtomicU64>>;
 #[derive(Default)]
 pub(super) struct Active {
     all: RwLock<Vec<Since>>,
+    /// How many there are, and perhaps more that are coming.
+    count: AtomicU32,
     /// The worker that runs alone; 0: none.
     alone: AtomicU32,
 }
@@ -29,12 +31,14 @@ pub(super) struct Active {
 impl Active {
     pub(super) fn enter(&self) -> Since {
         let since = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
+        self.count.fetch_add(1, Ordering::SeqCst);
         self.all.write().push(Arc::clone(&since));
         since
     }
 
     pub(super) fn leave(&self, since: &Since) {
         self.all.write().retain(|other| !Arc::ptr_eq(other, since));
+        self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// A transaction of `owner` begins; waits while another runs alone.
@@ -59,6 +63,12 @@ impl Active {
     /// Waits until no transaction runs that began before `timestamp`. The caller runs none.
     #[inline]
     pub(super) fn quiesce(&self, timestamp: u64) {
+        if self.count.load(Ordering::SeqCst) > 1 {
+            self.wait_for_others(timestamp);
+        }
+    }
+
+    fn wait_for_others(&self, timestamp: u64) {
         for since in self.all.read().iter() {
             if since.load(Ordering::SeqCst) < timestamp {
                 wait_until(|| since.load(Ordering::Acquire) >= timestamp);

@@ -13,15 +13,17 @@
 //!           cannot be told anything that a crash takes back.
 
 use super::Worker;
+use super::engine::Inner;
+use super::record;
 use super::recover::store_masked;
-use super::{layout, record};
+use super::stripe::Stripe;
+use super::truncate::Committed;
 use crate::{Error, Result};
 use everbyte_heap::{Block, Op};
 use everbyte_log as log;
 use everbyte_log::Producer;
 use everbyte_log::ring::Position;
 use everbyte_media::{Flusher, LINE, seeded};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Worker {
@@ -61,11 +63,9 @@ impl Worker {
     }
 
     fn commit_changes(&mut self, mut stored: impl FnMut(u64, u8, u64)) -> Result<()> {
-        let engine = Arc::clone(&self.engine);
-        let stores = self.stripes.iter().flat_map(|stripe| stripe.masks).filter(|&mask| mask != 0).count();
-        let persistent = stores > 0 || !self.blocks.is_empty() || !self.frees.is_empty();
-        let committed = if persistent { self.commit_persistent(stores) } else { self.take_timestamp() };
-        let timestamp = committed?;
+        let waits = self.stripes.iter().any(Stripe::is_waiting);
+        let persistent = waits || !self.blocks.is_empty() || !self.frees.is_empty();
+        let timestamp = if persistent { self.commit_persistent()? } else { self.take_timestamp()? };
         for stripe in &self.stripes {
             stripe.each(&mut stored);
         }
@@ -74,9 +74,9 @@ impl Worker {
         self.unlock(Some(timestamp)); // 5
         self.end();
         self.calm_down();
-        engine.active.quiesce(timestamp); // 6
+        self.engine.active.quiesce(timestamp); // 6
         if persistent {
-            engine.finish_ripe();
+            self.engine.finish_ripe();
         }
         Ok(())
     }
@@ -93,18 +93,20 @@ impl Worker {
     }
 
     /// Steps 1 to 4.
-    fn commit_persistent(&mut self, stores: usize) -> Result<u64> {
-        let engine = Arc::clone(&self.engine);
-        let ops: Vec<Op> =
-            self.blocks.iter().map(|block| engine.heap.op_allocate(block)).chain(self.frees.iter().copied()).collect();
+    fn commit_persistent(&mut self) -> Result<u64> {
+        let ops = self.ops();
+        record::encode(&ops, &self.stripes, &mut self.words);
         self.flush_blocks();
+        let engine = &self.engine;
         let (log, mut producer) = engine.take_log(self.number);
-        log.committing.store(engine.clock.load(Ordering::SeqCst), Ordering::SeqCst);
+        // Whoever sees the timestamp, which is taken next, sees this.
+        log.committing.store(engine.clock.load(Ordering::Acquire), Ordering::Release);
         let recorded = self.take_timestamp().and_then(|timestamp| {
             if seeded("redo-stored-early") {
-                self.store_all();
+                engine.store_all(&self.stripes);
             }
-            let (end, extents) = self.record(&mut producer, timestamp, &ops, stores)?;
+            self.words[0] |= timestamp;
+            let (end, extents) = engine.append(&mut producer, &mut self.words)?;
             if let Err(error) = engine.media.settle(engine.media.mark()) {
                 engine.poisoned.store(true, Ordering::Release);
                 return Err(error.into());
@@ -112,18 +114,20 @@ impl Worker {
             Ok((timestamp, end, extents))
         });
         let (timestamp, end, extents) = recorded.inspect_err(|_| log.committing.store(u64::MAX, Ordering::Release))?;
-        self.lines.clear();
         {
             let _section = engine.media.section();
-            self.store_all(); // 3
-            engine.heap.apply(&ops);
+            engine.store_all(&self.stripes); // 3
+            if !ops.is_empty() {
+                engine.heap.apply(&ops);
+            }
             if !engine.media.capabilities().fence_settles {
-                engine.flush_lines(&mut self.lines); // a private page may be given back when the section ends
+                self.flush_stores(); // a private page may be given back when the section ends
             }
         }
         let truncator = &engine.truncator;
         if truncator.is_asynchronous() || truncator.waiting.load(Ordering::Acquire) > 0 {
             truncator.waiting.fetch_add(1, Ordering::AcqRel);
+            log.left.lock().push(Committed { timestamp, end, ops, extents }, lines(&self.stripes));
             log.committing.store(u64::MAX, Ordering::Release);
             if producer.is_half_full() {
                 match truncator.is_asynchronous() {
@@ -133,11 +137,35 @@ impl Worker {
             }
             return Ok(timestamp);
         }
-        engine.truncate_own(log, end, &mut self.lines); // 4
+        {
+            let _section = engine.media.section();
+            self.flush_stores();
+        }
+        engine.media.fence();
+        log.consumer.lock().truncate(end); // 4
         log.committing.store(u64::MAX, Ordering::Release);
         engine.give_back(&extents);
         truncator.ripen(timestamp, &ops);
         Ok(timestamp)
+    }
+
+    /// What the commit changes in the heap.
+    fn ops(&self) -> Vec<Op> {
+        if self.blocks.is_empty() && self.frees.is_empty() {
+            return Vec::new();
+        }
+        let allocated = self.blocks.iter().map(|block| self.engine.heap.op_allocate(block));
+        allocated.chain(self.frees.iter().copied()).collect()
+    }
+
+    /// Flushes the lines that this transaction stored to.
+    fn flush_stores(&self) {
+        if seeded("redo-not-flushed") {
+            return;
+        }
+        for line in lines(&self.stripes) {
+            self.engine.media.flush(line, LINE);
+        }
     }
 
     /// Flushes and fences what this transaction's own blocks hold.
@@ -151,45 +179,42 @@ impl Worker {
         drop(flusher);
         media.fence();
     }
+}
 
-    /// Appends the record and flushes it; waits for room.
-    fn record(
-        &mut self,
-        producer: &mut Producer,
-        timestamp: u64,
-        ops: &[Op],
-        stores: usize,
-    ) -> Result<(Position, Vec<Block>)> {
-        let engine = Arc::clone(&self.engine);
-        let (words, mut extents) = (&mut self.words, Vec::new());
-        words.clear();
-        words.extend(record::head(timestamp, ops.len(), stores));
-        words.extend(ops.iter().map(|&op| u64::from(op)));
-        for stripe in &self.stripes {
-            stripe.each(|at, mask, value| words.extend([layout::pack_place(at, mask), value]));
-        }
+/// The lines of stripes that wait, in their order; the same line twice only if another lies between.
+fn lines(stripes: &[Stripe]) -> impl Iterator<Item = u64> {
+    let mut last = u64::MAX;
+    let waiting = stripes.iter().filter(|stripe| stripe.is_waiting()).map(|stripe| stripe.base & !(LINE - 1));
+    waiting.filter(move |&line| std::mem::replace(&mut last, line) != line)
+}
+
+impl Inner {
+    /// Appends a record and flushes it; waits for room.
+    fn append(&self, producer: &mut Producer, words: &mut Vec<u64>) -> Result<(Position, Vec<Block>)> {
+        let mut extents = Vec::new();
         loop {
+            let count = words.len();
+            words.resize(producer.whole_lines(count as u64) as usize, 0);
             let again = match producer.append(words) {
                 Ok(()) => return Ok((producer.flush(), extents)),
                 Err(log::Error::TooLarge { .. }) if extents.is_empty() => {
-                    record::spill(&engine.heap, words).map(|new| extents = new)
+                    words.truncate(count);
+                    record::spill(&self.heap, words).map(|new| extents = new)
                 }
                 Err(log::Error::Full { .. }) => {
-                    engine.truncate(); // what fills it is older than this
-                    engine.require_sound()
+                    self.truncate(); // what fills it is older than this
+                    self.require_sound()
                 }
                 Err(error) => Err(error.into()),
             };
-            again.inspect_err(|_| engine.give_back(&extents))?;
+            again.inspect_err(|_| self.give_back(&extents))?;
         }
     }
 
-    /// Stores what waits, and notes the lines.
-    fn store_all(&mut self) {
-        let media = &self.engine.media;
-        for stripe in self.stripes.iter().filter(|stripe| stripe.masks != [0; 4]) {
-            self.lines.push(stripe.base & !(LINE - 1));
-            stripe.each(|at, mask, value| store_masked(media, at, mask, value));
+    /// Stores what waits.
+    fn store_all(&self, stripes: &[Stripe]) {
+        for stripe in stripes {
+            stripe.each(|at, mask, value| store_masked(&self.media, at, mask, value));
         }
     }
 }

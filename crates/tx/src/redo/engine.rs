@@ -3,12 +3,12 @@
 use super::active::Active;
 use super::layout::{ENGINE_END, FLOOR, MAGIC, seal_floor};
 use super::locks::Locks;
-use super::truncate::{Reader, Truncation, Truncator};
+use super::truncate::{Left, Truncation, Truncator};
 use super::{Worker, recover};
 use crate::{Error, Result, table};
 use crossbeam_utils::CachePadded;
 use everbyte_heap::Heap;
-use everbyte_log::{Form, Producer, WordLog};
+use everbyte_log::{Consumer, Form, Producer, WordLog};
 use everbyte_media::Media;
 use everbyte_store::{Engine, Object};
 use parking_lot::{Mutex, MutexGuard};
@@ -54,7 +54,9 @@ pub(super) struct Inner {
 pub(super) struct Log {
     /// Held by the transaction that commits.
     pub producer: Mutex<Producer>,
-    pub reader: Mutex<Reader>,
+    pub consumer: Mutex<Consumer>,
+    /// What was committed through it and is not truncated.
+    pub left: Mutex<Left>,
     /// What the clock said before the transaction that commits took its timestamp; [`u64::MAX`]: none commits.
     pub committing: AtomicU64,
 }
@@ -104,8 +106,9 @@ impl Redo {
         let found = recover::recover(&heap)?;
         let log = |log: WordLog| {
             let (producer, consumer) = log.split();
-            let (producer, reader) = (Mutex::new(producer), Mutex::new(Reader::new(consumer)));
-            CachePadded::new(Log { producer, reader, committing: AtomicU64::new(u64::MAX) })
+            let (producer, consumer) = (Mutex::new(producer), Mutex::new(consumer));
+            let (left, committing) = (Mutex::default(), AtomicU64::new(u64::MAX));
+            CachePadded::new(Log { producer, consumer, left, committing })
         };
         let inner = Inner {
             media: heap.media().clone(),
@@ -201,8 +204,8 @@ impl Inner {
 
     /// The clock, where no transaction has a timestamp that is not newer and a record that is not flushed.
     pub(super) fn settled_clock(&self) -> u64 {
-        let clock = self.clock.load(Ordering::SeqCst);
-        let committing = self.logs.iter().map(|log| log.committing.load(Ordering::SeqCst));
+        let clock = self.clock.load(Ordering::Acquire);
+        let committing = self.logs.iter().map(|log| log.committing.load(Ordering::Acquire));
         committing.fold(clock, u64::min)
     }
 }

@@ -30,6 +30,8 @@ pub const WHOLE: u64 = 1 << 48;
 pub const SPILLED: u64 = 2 << 48;
 /// Words before them: timestamp and form; operations in bits 0..32, stores in 32..64.
 pub const HEAD: usize = 2;
+/// Zeros that may follow a record, so that the next one begins on a line.
+pub const PADDING_MAX: usize = 7;
 /// Words by which a record names an extent: place, words in it, CRC-32C of them.
 pub const EXTENT: usize = 3;
 

@@ -15,49 +15,51 @@ pub(super) const FOREIGN: u64 = 1 << 63;
 /// Locks: 4 MiB of data without two stripes under one. A megabyte of addresses, of which what is used is backed.
 const COUNT: usize = 1 << 17;
 
-pub(super) struct Locks(Box<[AtomicU64]>);
+pub(super) struct Locks(Box<[AtomicU64; COUNT]>);
 
-/// What a lock's word says.
+/// What a lock's word says. A held one is newer than any time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(pub u64);
+
+const HELD: u64 = 1 << 63;
 
 impl Word {
     #[inline(always)]
     pub(super) fn free(version: u64) -> Word {
-        Word(version << 1)
+        Word(version)
     }
 
     #[inline(always)]
     pub(super) fn held(owner: u32, index: usize) -> Word {
-        Word(u64::from(owner) << 33 | (index as u64) << 1 | 1)
+        Word(HELD | u64::from(owner) << 32 | index as u64)
     }
 
     #[inline(always)]
     pub(super) fn is_held(self) -> bool {
-        self.0 & 1 == 1
+        self.0 >= HELD
     }
 
     #[inline(always)]
     pub(super) fn is_held_by(self, owner: u32) -> bool {
-        self.is_held() && self.0 >> 33 == u64::from(owner)
+        self.0 >> 32 == HELD >> 32 | u64::from(owner)
     }
 
-    /// Of a free lock: when what it stands for was changed last.
+    /// Whether nobody holds it, and what it stands for was changed last at `time` or before.
     #[inline(always)]
-    pub(super) fn version(self) -> u64 {
-        self.0 >> 1
+    pub(super) fn is_unchanged_since(self, time: u64) -> bool {
+        self.0 <= time
     }
 
     /// Of a held lock: where its holder keeps the first stripe under it.
     #[inline(always)]
     pub(super) fn index(self) -> u32 {
-        (self.0 >> 1) as u32
+        self.0 as u32
     }
 }
 
 impl Locks {
     pub(super) fn new() -> Locks {
-        Locks(<[AtomicU64]>::new_box_zeroed_with_elems(COUNT).expect("a megabyte of addresses"))
+        Locks(FromZeros::new_box_zeroed().expect("a megabyte of addresses"))
     }
 
     /// Which lock stands for a key.

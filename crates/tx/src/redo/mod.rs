@@ -37,6 +37,7 @@ pub mod layout;
 mod locks;
 mod record;
 mod recover;
+mod stripe;
 mod truncate;
 mod worker;
 

@@ -4,10 +4,10 @@
 //! of each. They are flushed and fenced before the log names them, and given back when the record is truncated; a crash gives
 //! them back too, for nothing on media says that they are taken.
 
-use super::layout::{self, EXTENT, HEAD, SPILLED, TIMESTAMPS, WHOLE};
+use super::layout::{self, EXTENT, HEAD, PADDING_MAX, SPILLED, TIMESTAMPS, WHOLE};
+use super::stripe::Stripe;
 use crate::Result;
 use everbyte_heap as heap;
-use everbyte_heap::classes::{PAGE, SMALL_MAX};
 use everbyte_heap::{Block, Heap, Op};
 use everbyte_media::Media;
 use zerocopy::IntoBytes;
@@ -24,8 +24,6 @@ pub(super) struct Record {
     pub ops: Vec<Op>,
     /// Place and value, one after the other.
     pub stores: Vec<u64>,
-    /// What it lies in, if not in the log.
-    pub extents: Vec<Block>,
 }
 
 impl Record {
@@ -34,18 +32,15 @@ impl Record {
         let (&[first, counts], rest) = words.split_first_chunk::<HEAD>()?;
         let (timestamp, form) = (first & (TIMESTAMPS - 1), first & !(TIMESTAMPS - 1));
         let (ops, stores) = ((counts & 0xffff_ffff) as usize, (counts >> 32) as usize);
-        let mut extents = Vec::new();
+        let count = ops + 2 * stores;
         let spilled = match form {
             WHOLE => Vec::new(),
-            SPILLED => read_extents(media, rest, ops + 2 * stores, &mut extents)?,
+            SPILLED => read_extents(media, rest, count)?,
             _ => return None,
         };
-        let body = if form == WHOLE { rest } else { &spilled };
-        if body.len() != ops + 2 * stores {
-            return None;
-        }
+        let body = if form == WHOLE { without_padding(rest, count)? } else { &spilled };
         let (ops, stores) = body.split_at(ops);
-        Some(Record { timestamp, ops: ops.iter().map(|&op| Op::from(op)).collect(), stores: stores.to_vec(), extents })
+        Some(Record { timestamp, ops: ops.iter().map(|&op| Op::from(op)).collect(), stores: stores.to_vec() })
     }
 
     /// Each store: where, which bytes, value.
@@ -57,12 +52,18 @@ impl Record {
     }
 }
 
-fn read_extents(media: &Media, names: &[u64], expected: usize, extents: &mut Vec<Block>) -> Option<Vec<u64>> {
-    let mut body = Vec::new();
-    for name in names.chunks(EXTENT) {
-        let &[at, words, sum] = name else { return None };
-        let size = words.checked_mul(8).filter(|&size| at.is_multiple_of(8) && media.holds(at, size))?;
-        if body.len() as u64 + words > expected as u64 {
+/// The first `count` of words behind which nothing but padding may follow.
+fn without_padding(words: &[u64], count: usize) -> Option<&[u64]> {
+    let (body, padding) = words.split_at_checked(count)?;
+    (padding.len() <= PADDING_MAX && padding.iter().all(|&word| word == 0)).then_some(body)
+}
+
+fn read_extents(media: &Media, names: &[u64], count: usize) -> Option<Vec<u64>> {
+    let (mut body, mut rest) = (Vec::new(), names);
+    while body.len() < count {
+        let (&[at, words, sum], later) = rest.split_first_chunk::<EXTENT>()?;
+        words.checked_mul(8).filter(|&size| at.is_multiple_of(8) && media.holds(at, size))?;
+        if words == 0 || body.len() as u64 + words > count as u64 {
             return None;
         }
         let start = body.len();
@@ -70,14 +71,22 @@ fn read_extents(media: &Media, names: &[u64], expected: usize, extents: &mut Vec
         if u64::from(crc32c::crc32c(body[start..].as_bytes())) != sum {
             return None;
         }
-        extents.push(Block { at, size: if size > SMALL_MAX { size.next_multiple_of(PAGE) } else { size } });
+        rest = later;
     }
+    without_padding(rest, 0)?;
     Some(body)
 }
 
-/// The first words of a record whose body follows.
-pub(super) fn head(timestamp: u64, ops: usize, stores: usize) -> [u64; HEAD] {
-    [timestamp | WHOLE, ops as u64 | (stores as u64) << 32]
+/// Puts a record together, but for its timestamp.
+pub(super) fn encode(ops: &[Op], stripes: &[Stripe], words: &mut Vec<u64>) {
+    words.clear();
+    words.extend([WHOLE, 0]);
+    words.extend(ops.iter().map(|&op| u64::from(op)));
+    for stripe in stripes {
+        stripe.each(|at, mask, value| words.extend([layout::pack_place(at, mask), value]));
+    }
+    let stores = (words.len() - HEAD - ops.len()) / 2;
+    words[1] = ops.len() as u64 | (stores as u64) << 32;
 }
 
 /// Moves the body of a record into extents; `words` becomes the record that names them. Fenced on return. The extents stay

@@ -93,11 +93,15 @@ pub(super) fn raise_floor(media: &Media, floor_at: u64, timestamp: u64) {
 }
 
 /// Stores those bytes of a word that the mask names, and no others: their neighbours may be somebody else's.
-#[inline]
+#[inline(always)]
 pub(super) fn store_masked(media: &Media, at: u64, mask: u8, value: u64) {
-    if mask == 0xff {
-        return media.store(at, value);
+    match mask {
+        0xff => media.store(at, value),
+        _ => store_bytes(media, at, mask, value),
     }
+}
+
+fn store_bytes(media: &Media, at: u64, mask: u8, value: u64) {
     let bytes = value.to_le_bytes();
     for byte in (0..8).filter(|byte| mask & 1 << byte != 0) {
         media.write(at + byte as u64, &bytes[byte..=byte]);

@@ -1,7 +1,7 @@
 //! Truncation: what committed transactions stored is flushed, and their logs forget them.
 //!
 //! One pass, a fence between the lines:
-//!   1. records up to the settled clock are read, from every log; each line they stored to is flushed once
+//!   1. of every log, what was committed up to the settled clock; each line that was stored to is flushed once
 //!   2. the floor is raised to that clock: those records are nothing any more, in whatever log a crash leaves them
 //!   3. the heads of the logs move; blocks that were freed become allocatable once nobody can look at them
 //!
@@ -14,13 +14,10 @@
 //!   REDO-6  A block is allocatable again only after the record that freed it is truncated, and when no transaction runs
 //!           that began before that commit.
 
-use super::engine::{Inner, Log};
+use super::engine::Inner;
 use super::layout::FLOOR;
-use super::record::Record;
 use super::recover::raise_floor;
-use crate::Result;
 use everbyte_heap::{Block, Op};
-use everbyte_log::Consumer;
 use everbyte_log::ring::Position;
 use everbyte_media::{LINE, seeded};
 use parking_lot::Mutex;
@@ -39,17 +36,43 @@ pub enum Truncation {
     Asynchronous,
 }
 
-/// The consuming end of a log.
-pub(super) struct Reader {
-    pub consumer: Consumer,
-    /// A record that was read and is to be truncated later.
-    ahead: Option<(Record, Position)>,
-    words: Vec<u64>,
+/// A commit whose record is left for a pass.
+pub(super) struct Committed {
+    pub timestamp: u64,
+    /// Where its record ends.
+    pub end: Position,
+    pub ops: Vec<Op>,
+    /// What the record lies in, if not in the log.
+    pub extents: Vec<Block>,
 }
 
-impl Reader {
-    pub(super) fn new(consumer: Consumer) -> Reader {
-        Reader { consumer, ahead: None, words: Vec::new() }
+/// What a log holds that is left for a pass, oldest first. The log itself is read by recovery alone.
+#[derive(Default)]
+pub(super) struct Left {
+    /// With each how many of the lines belong to it and to those before it.
+    commits: Vec<(Committed, usize)>,
+    /// What they stored to.
+    lines: Vec<u64>,
+}
+
+impl Left {
+    #[inline]
+    pub(super) fn push(&mut self, commit: Committed, lines: impl Iterator<Item = u64>) {
+        self.lines.extend(lines);
+        self.commits.push((commit, self.lines.len()));
+    }
+
+    /// Takes the commits up to a timestamp out, and their lines.
+    fn take(&mut self, clock: u64) -> Left {
+        let count = self.commits.partition_point(|(commit, _)| commit.timestamp <= clock);
+        if count == self.commits.len() {
+            // What is left later needs as much room again.
+            let empty = Left { commits: Vec::with_capacity(count), lines: Vec::with_capacity(self.lines.len()) };
+            return std::mem::replace(self, empty);
+        }
+        let lines = count.checked_sub(1).map_or(0, |last| self.commits[last].1);
+        self.commits[count..].iter_mut().for_each(|(_, end)| *end -= lines);
+        Left { commits: self.commits.drain(..count).collect(), lines: self.lines.drain(..lines).collect() }
     }
 }
 
@@ -62,6 +85,8 @@ pub(super) struct Truncator {
     turn: Mutex<()>,
     /// Frees whose records are truncated, by timestamp (REDO-6).
     ripening: Mutex<VecDeque<(u64, Vec<Op>)>>,
+    /// Whether there are any: seen by whoever noted them at the least, and nobody has to hurry.
+    is_ripening: AtomicBool,
     thread: OnceLock<Thread>,
     called: AtomicBool,
 }
@@ -80,7 +105,9 @@ impl Truncator {
     pub(super) fn ripen(&self, timestamp: u64, ops: &[Op]) {
         let frees: Vec<Op> = ops.iter().copied().filter(|op| op.frees()).collect();
         if !frees.is_empty() {
-            self.ripening.lock().push_back((timestamp, frees));
+            let mut ripening = self.ripening.lock();
+            ripening.push_back((timestamp, frees));
+            self.is_ripening.store(true, Ordering::Release);
         }
     }
 }
@@ -93,50 +120,49 @@ impl Inner {
         }
         let _turn = self.truncator.turn.lock();
         let clock = self.settled_clock();
-        let (mut records, mut ends) = (Vec::new(), Vec::new());
-        for log in &self.logs {
-            let mut reader = log.reader.lock();
-            match read_up_to(self, &mut reader, clock, &mut records) {
-                Ok(Some(end)) => ends.push((log, end)),
-                Ok(None) => {}
-                // Somebody wrote over the log: what is in it stays, and nobody commits any more.
-                Err(_) => return self.poisoned.store(true, Ordering::Release),
-            }
-        }
-        if ends.is_empty() {
+        let left = self.logs.iter().map(|log| (log, log.left.lock().take(clock)));
+        let left: Vec<_> = left.filter(|(_, left)| !left.commits.is_empty()).collect();
+        if left.is_empty() {
             return self.finish_ripe();
         }
+        let commits = || left.iter().flat_map(|(_, left)| &left.commits).map(|(commit, _)| commit);
         {
             let _section = self.media.section();
             if !seeded("redo-not-flushed") {
-                let mut lines: Vec<u64> =
-                    records.iter().flat_map(Record::stores).map(|(at, ..)| at & !(LINE - 1)).collect();
-                self.flush_lines(&mut lines); // 1
+                let mut lines: Vec<u64> = left.iter().flat_map(|(_, left)| &left.lines).copied().collect();
+                lines.sort_unstable();
+                lines.dedup();
+                lines.iter().for_each(|&line| self.media.flush(line, LINE)); // 1
             }
-            records.iter().for_each(|record| self.heap.flush(&record.ops));
+            commits().for_each(|commit| self.heap.flush(&commit.ops));
         }
         self.media.fence();
         if !seeded("redo-floor-forgotten") {
             raise_floor(&self.media, self.heap.object().prime() + FLOOR, clock); // 2
             self.media.fence();
         }
-        for (log, end) in ends {
-            log.reader.lock().consumer.truncate(end); // 3
+        for (log, left) in &left {
+            let last = left.commits.last().map(|(commit, _)| commit.end);
+            last.into_iter().for_each(|end| log.consumer.lock().truncate(end)); // 3
         }
-        self.truncator.waiting.fetch_sub(records.len() as u64, Ordering::AcqRel);
-        for record in &records {
-            self.give_back(&record.extents);
-            self.truncator.ripen(record.timestamp, &record.ops);
+        self.truncator.waiting.fetch_sub(commits().count() as u64, Ordering::AcqRel);
+        for commit in commits() {
+            self.give_back(&commit.extents);
+            self.truncator.ripen(commit.timestamp, &commit.ops);
         }
         self.finish_ripe();
     }
 
     /// Makes blocks allocatable that were freed, and that nobody can look at any more (REDO-6).
+    #[inline]
     pub(super) fn finish_ripe(&self) {
-        let mut ripening = self.truncator.ripening.lock();
-        if ripening.is_empty() {
-            return;
+        if self.truncator.is_ripening.load(Ordering::Acquire) {
+            self.finish_frees();
         }
+    }
+
+    fn finish_frees(&self) {
+        let mut ripening = self.truncator.ripening.lock();
         let oldest = self.active.oldest();
         ripening.retain(|(timestamp, frees)| {
             let ripe = *timestamp <= oldest;
@@ -145,13 +171,7 @@ impl Inner {
             }
             !ripe
         });
-    }
-
-    /// Flushes lines, each once.
-    pub(super) fn flush_lines(&self, lines: &mut Vec<u64>) {
-        lines.sort_unstable();
-        lines.dedup();
-        lines.iter().for_each(|&line| self.media.flush(line, LINE));
+        self.truncator.is_ripening.store(!ripening.is_empty(), Ordering::Release);
     }
 
     pub(super) fn give_back(&self, extents: &[Block]) {
@@ -190,48 +210,5 @@ fn serve(engine: &Weak<Inner>) {
         }
         drop(engine);
         std::thread::park();
-    }
-}
-
-/// Reads what a log has up to a timestamp; where that ends.
-fn read_up_to(engine: &Inner, reader: &mut Reader, clock: u64, into: &mut Vec<Record>) -> Result<Option<Position>> {
-    let mut end = None;
-    loop {
-        let (record, at) = match reader.ahead.take() {
-            Some(ahead) => ahead,
-            None => match reader.consumer.next(&mut reader.words)? {
-                Some(at) => (engine.understand(&reader.words)?, at),
-                None => return Ok(end),
-            },
-        };
-        if record.timestamp > clock {
-            reader.ahead = Some((record, at));
-            return Ok(end);
-        }
-        end = Some(at);
-        into.push(record);
-    }
-}
-
-impl Inner {
-    fn understand(&self, words: &[u64]) -> Result<Record> {
-        let damaged = || crate::Error::Damaged {
-            object: self.name(),
-            at: self.log_bytes.start,
-            detail: "a record of this process's own contradicts itself".into(),
-        };
-        Record::read(&self.media, words).ok_or_else(damaged)
-    }
-
-    /// A transaction's own record, while it holds its locks (REDO-4): `lines` are where it stored.
-    pub(super) fn truncate_own(&self, log: &Log, end: Position, lines: &mut Vec<u64>) {
-        {
-            let _section = self.media.section();
-            if !seeded("redo-not-flushed") {
-                self.flush_lines(lines);
-            }
-        }
-        self.media.fence();
-        log.reader.lock().consumer.truncate(end);
     }
 }

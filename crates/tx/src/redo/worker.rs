@@ -14,6 +14,7 @@ use super::active::Since;
 use super::engine::Inner;
 use super::locks::{FOREIGN, Locks, STRIPE, Word};
 use super::recover::store_masked;
+use super::stripe::{NONE, Stripe};
 use crate::owned::Owned;
 use crate::{Error, Result};
 use crossbeam_utils::Backoff;
@@ -35,6 +36,8 @@ pub enum Stop {
 /// [`super::Redo::atomically`].
 pub struct Worker {
     pub(super) engine: Arc<Inner>,
+    /// The engine's, one step nearer.
+    media: Media,
     pub(super) since: Since,
     pub(super) number: u32,
     pub(super) running: bool,
@@ -58,32 +61,6 @@ pub struct Worker {
     /// Times that this transaction was aborted by conflicts.
     pub(super) attempts: u32,
     pub(super) words: Vec<u64>,
-    pub(super) lines: Vec<u64>,
-}
-
-/// A stripe under a lock of this transaction's, and the stores that wait for the commit.
-pub(super) struct Stripe {
-    pub base: u64,
-    pub values: [u64; 4],
-    /// The lock as it was; a held word if another stripe of this transaction's came first.
-    pub before: Word,
-    lock: u32,
-    /// The next stripe under the same lock.
-    next: u32,
-    /// Which bytes of the values wait.
-    pub masks: [u8; 4],
-}
-
-const NONE: u32 = u32::MAX;
-
-impl Stripe {
-    /// Each store that waits: where, which bytes, value.
-    #[inline]
-    pub(super) fn each(&self, mut visit: impl FnMut(u64, u8, u64)) {
-        for (word, &mask) in self.masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
-            visit(self.base + word as u64 * 8, mask, self.values[word]);
-        }
-    }
 }
 
 enum Replaced {
@@ -109,6 +86,7 @@ impl Worker {
     pub(super) fn new(engine: Arc<Inner>, number: u32) -> Worker {
         let since = engine.active.enter();
         Worker {
+            media: engine.media.clone(),
             engine,
             since,
             number,
@@ -125,7 +103,6 @@ impl Worker {
             met_conflict: false,
             attempts: 0,
             words: Vec::new(),
-            lines: Vec::new(),
         }
     }
 
@@ -175,10 +152,18 @@ impl Worker {
     /// [`Error::Conflict`]; [`Error::BadRange`].
     #[inline]
     pub fn load(&mut self, at: u64) -> Result<u64> {
-        if !at.is_multiple_of(8) || !self.engine.media.holds(at, 8) {
-            return Err(self.error(Stop::Outside, at, 8));
+        let mut is_there = true;
+        let loaded = self.load_by(at, |media| {
+            media.get_word(at).unwrap_or_else(|| {
+                is_there = false;
+                0
+            })
+        });
+        match loaded {
+            Ok(value) if is_there => Ok(value),
+            Ok(_) => Err(self.error(Stop::Outside, at, 8)),
+            Err(stop) => Err(self.error(stop, at, 8)),
         }
-        self.load_by(at, |media| media.load(at)).map_err(|stop| self.error(stop, at, 8))
     }
 
     /// The word with this key, a multiple of 8, as `value` finds it in memory, by one load with acquire order: for rooms that
@@ -190,16 +175,16 @@ impl Worker {
     pub fn load_by(&mut self, key: u64, mut value: impl FnMut(&Media) -> u64) -> Result<u64, Stop> {
         let lock = Locks::index(key);
         loop {
-            let before = self.engine.locks.word(lock).load(Ordering::Acquire);
-            if Word(before).is_held() {
-                return self.load_held(key, Word(before), value);
-            }
-            let found = value(&self.engine.media);
-            if self.engine.locks.word(lock).load(Ordering::Acquire) != before {
+            let before = Word(self.engine.locks.word(lock).load(Ordering::Acquire));
+            if !before.is_unchanged_since(self.valid_at) {
+                if before.is_held() {
+                    return self.load_held(key, before, value);
+                }
+                self.move_on()?;
                 continue;
             }
-            if Word(before).version() > self.valid_at {
-                self.move_on()?;
+            let found = value(&self.media);
+            if self.engine.locks.word(lock).load(Ordering::Acquire) != before.0 {
                 continue;
             }
             if self.reads.last() != Some(&lock) {
@@ -214,11 +199,9 @@ impl Worker {
         if !word.is_held_by(self.number) {
             return Err(Stop::Conflict);
         }
-        let found = value(&self.engine.media);
+        let found = value(&self.media);
         let Some(stripe) = self.find(key & !(STRIPE - 1), word.index()) else { return Ok(found) };
-        let (stripe, word) = (&self.stripes[stripe], (key / 8 % 4) as usize);
-        let bits = BITS[stripe.masks[word] as usize];
-        Ok(found & !bits | stripe.values[word] & bits)
+        Ok(self.stripes[stripe].over(Stripe::word(key), found))
     }
 
     /// The same for memory that is no store's, at `address`; the caller has not changed it, or by leave of
@@ -265,16 +248,12 @@ impl Worker {
         if at >= FOREIGN {
             return Err(Stop::Outside);
         }
-        let index = self.own(at)?;
-        let word = (at / 8 % 4) as usize;
+        let (index, word) = (self.own(at)?, Stripe::word(at));
         if self.checkpoints > 0 {
-            let (stripe, mask, value) =
-                (index as u32, self.stripes[index].masks[word], self.stripes[index].values[word]);
-            self.replaced.push(Replaced::Waiting { stripe, word: word as u8, mask, value });
+            let (mask, value) = self.stripes[index].waiting(word);
+            self.replaced.push(Replaced::Waiting { stripe: index as u32, word: word as u8, mask, value });
         }
-        let (stripe, bits) = (&mut self.stripes[index], BITS[mask as usize]);
-        stripe.values[word] = stripe.values[word] & !bits | value & bits;
-        stripe.masks[word] |= mask;
+        self.stripes[index].put(word, mask, value);
         Ok(())
     }
 
@@ -379,8 +358,7 @@ impl Worker {
         for replaced in self.replaced.drain(checkpoint.replaced..).rev() {
             match replaced {
                 Replaced::Waiting { stripe, word, mask, value } => {
-                    let stripe = &mut self.stripes[stripe as usize];
-                    (stripe.values[word as usize], stripe.masks[word as usize]) = (value, mask);
+                    self.stripes[stripe as usize].put_back(word as usize, (mask, value));
                 }
                 Replaced::Own { at, value } => store_through(&self.engine.media, at, 0xff, value),
             }
@@ -462,6 +440,7 @@ impl Worker {
     }
 
     /// A [`Stop`] as an error.
+    #[cold]
     fn error(&mut self, stop: Stop, at: u64, len: u64) -> Error {
         match stop {
             Stop::Conflict => {
@@ -476,6 +455,9 @@ impl Worker {
     #[inline]
     fn own(&mut self, key: u64) -> Result<usize, Stop> {
         let (base, lock) = (key & !(STRIPE - 1), Locks::index(key));
+        if self.stripes.last().is_some_and(|newest| newest.base == base) {
+            return Ok(self.stripes.len() - 1);
+        }
         let backoff = Backoff::new();
         loop {
             let seen = Word(self.engine.locks.word(lock).load(Ordering::Acquire));
@@ -492,7 +474,7 @@ impl Worker {
                 backoff.spin(); // its holder may be about to commit
                 continue;
             }
-            if seen.version() > self.valid_at {
+            if !seen.is_unchanged_since(self.valid_at) {
                 self.move_on()?;
                 continue;
             }
@@ -500,7 +482,7 @@ impl Worker {
             let held = Word::held(self.number, self.stripes.len());
             let word = self.engine.locks.word(lock);
             if word.compare_exchange(seen.0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                self.stripes.push(Stripe { base, values: [0; 4], before: seen, lock, next: NONE, masks: [0; 4] });
+                self.stripes.push(Stripe::new(base, lock, seen));
                 return Ok(self.stripes.len() - 1);
             }
         }
@@ -511,9 +493,9 @@ impl Worker {
     fn own_another(&mut self, key: u64, lock: u32, first: u32) -> Result<usize, Stop> {
         self.require_changeable(key)?;
         let (base, index) = (key & !(STRIPE - 1), self.stripes.len());
-        let (next, before) = (self.stripes[first as usize].next, Word::held(self.number, first as usize));
-        self.stripes[first as usize].next = index as u32;
-        self.stripes.push(Stripe { base, values: [0; 4], before, lock, next, masks: [0; 4] });
+        let mut stripe = Stripe::new(base, lock, Word::held(self.number, first as usize));
+        stripe.next = std::mem::replace(&mut self.stripes[first as usize].next, index as u32);
+        self.stripes.push(stripe);
         Ok(index)
     }
 
@@ -554,7 +536,7 @@ impl Worker {
     pub(super) fn is_valid(&self) -> bool {
         self.reads.iter().all(|&lock| {
             let word = Word(self.engine.locks.word(lock).load(Ordering::Acquire));
-            if word.is_held() { word.is_held_by(self.number) } else { word.version() <= self.valid_at }
+            word.is_unchanged_since(self.valid_at) || word.is_held_by(self.number)
         })
     }
 }
@@ -584,19 +566,3 @@ fn store_through(media: &Media, at: u64, mask: u8, value: u64) {
         media.flush(at, 8);
     }
 }
-
-/// The bits of the bytes that a mask has.
-const BITS: [u64; 256] = {
-    let (mut table, mut mask) = ([0; 256], 0);
-    while mask < 256 {
-        let mut byte = 0;
-        while byte < 8 {
-            if mask >> byte & 1 == 1 {
-                table[mask] |= 0xff << (byte * 8);
-            }
-            byte += 1;
-        }
-        mask += 1;
-    }
-    table
-};

@@ -1,0 +1,91 @@
+//! [`Stripe`]: 32 bytes under a lock of a transaction's, and the stores to them that wait for its commit.
+
+use super::locks::{STRIPE, Word};
+
+pub(super) struct Stripe {
+    pub base: u64,
+    values: [u64; 4],
+    /// The lock as it was; a held word if another stripe of this transaction's came first.
+    pub before: Word,
+    pub lock: u32,
+    /// The next stripe under the same lock.
+    pub next: u32,
+    /// Which bytes of the values wait, a bit for each. One number: it is looked at whole soon after it was changed.
+    masks: u32,
+}
+
+/// No stripe is the next.
+pub(super) const NONE: u32 = u32::MAX;
+
+impl Stripe {
+    #[inline]
+    pub(super) fn new(base: u64, lock: u32, before: Word) -> Stripe {
+        Stripe { base, values: [0; 4], before, lock, next: NONE, masks: 0 }
+    }
+
+    /// Where in its stripe a word lies.
+    #[inline(always)]
+    pub(super) fn word(key: u64) -> usize {
+        (key % STRIPE / 8) as usize
+    }
+
+    /// Which bytes of a word wait, and the value that has them.
+    #[inline]
+    pub(super) fn waiting(&self, word: usize) -> (u8, u64) {
+        ((self.masks >> (word * 8)) as u8, self.values[word])
+    }
+
+    /// Makes those bytes of a word wait, and what they replace no longer.
+    #[inline]
+    pub(super) fn put(&mut self, word: usize, mask: u8, value: u64) {
+        let bits = BITS[mask as usize];
+        self.values[word] = self.values[word] & !bits | value & bits;
+        self.masks |= u32::from(mask) << (word * 8);
+    }
+
+    /// As it was when `waiting` said this.
+    pub(super) fn put_back(&mut self, word: usize, (mask, value): (u8, u64)) {
+        self.values[word] = value;
+        self.masks = self.masks & !(0xff << (word * 8)) | u32::from(mask) << (word * 8);
+    }
+
+    /// What a load of a word finds that finds `memory` in memory.
+    #[inline]
+    pub(super) fn over(&self, word: usize, memory: u64) -> u64 {
+        let (mask, value) = self.waiting(word);
+        let bits = BITS[mask as usize];
+        memory & !bits | value & bits
+    }
+
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.masks != 0
+    }
+
+    /// Each store that waits: where, which bytes, value.
+    #[inline]
+    pub(super) fn each(&self, mut visit: impl FnMut(u64, u8, u64)) {
+        for (word, &value) in self.values.iter().enumerate() {
+            let mask = (self.masks >> (word * 8)) as u8;
+            if mask != 0 {
+                visit(self.base + word as u64 * 8, mask, value);
+            }
+        }
+    }
+}
+
+/// The bits of the bytes that a mask has.
+const BITS: [u64; 256] = {
+    let (mut table, mut mask) = ([0; 256], 0);
+    while mask < 256 {
+        let mut byte = 0;
+        while byte < 8 {
+            if mask >> byte & 1 == 1 {
+                table[mask] |= 0xff << (byte * 8);
+            }
+            byte += 1;
+        }
+        mask += 1;
+    }
+    table
+};
