@@ -78,6 +78,17 @@ int heapo_list(const char *prefix, int (*each)(const char *name, void *context),
 int heapo_chmod(const char *name, unsigned mode);
 int heapo_chown(const char *name, unsigned owner, unsigned group);
 
+/* Lets at most so many clusters (64 KiB each) of an object be in memory at once, on backends pmem and shm; the others lie in a
+ * backing file beside the store, and come back when they are loaded or stored to. 0: all of them may be in memory.
+ * Of such an object one process has the use. A system call that is given a pointer to what is not in memory fails with
+ * EFAULT: touch it first. A program with its own handler for SIGSEGV installs it before it maps the object, or calls from it
+ * the handler that it found. Settled on return.
+ * Fails with ENOENT, EBUSY while anybody has the object mapped, EACCES, EINVAL for fewer clusters than it needs or on backend
+ * file, ENOSPC.
+ * set_quota says how many clusters the object may have at all: chunks beyond it are refused with EDQUOT. 0: as many as fit. */
+int heapo_set_resident(const char *name, size_t clusters);
+int heapo_set_quota(const char *name, size_t clusters);
+
 /* The pointer that everything in the object is found from; NULL in a new one. */
 void *heapo_get_prime_node(const char *name);
 

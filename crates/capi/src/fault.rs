@@ -80,6 +80,8 @@ impl From<store::Error> for Fault {
             Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
                 libc::ENOSPC
             }
+            Error::QuotaExceeded { .. } => libc::EDQUOT,
+            Error::Unshared { .. } => libc::EBUSY,
             Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::OutOfTurn { .. } => libc::EPERM,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::NotAStore { .. } | Error::Unfinished { .. } | Error::NotEmpty { .. } => libc::EMEDIUMTYPE,

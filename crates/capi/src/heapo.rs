@@ -158,6 +158,24 @@ pub unsafe extern "C" fn heapo_chown(object: *const c_char, owner: c_uint, group
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_set_resident(object: *const c_char, clusters: usize) -> c_int {
+    let limit = Some(clusters as u64).filter(|&clusters| clusters > 0);
+    // SAFETY: the caller's promise.
+    done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().set_resident(name, limit, None)?)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_set_quota(object: *const c_char, clusters: usize) -> c_int {
+    let quota = Some(clusters as u64).filter(|&clusters| clusters > 0);
+    // SAFETY: the caller's promise.
+    done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().set_quota(name, quota)?)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_get_prime_node(object: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     let object = unsafe { self::object(object) };

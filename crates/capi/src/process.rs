@@ -149,7 +149,16 @@ impl Process {
     }
 
     fn object(&self, name: &str) -> Result<Object> {
-        Ok(self.store.object_shared(name, Engine::Undo, 0)?) // not the pool of a Rust program
+        let (engine, fingerprint) = (Engine::Undo, 0); // not the pool of a Rust program
+        match self.store.object_shared(name, engine, fingerprint) {
+            Err(everbyte_store::Error::Unshared { .. }) => {
+                let object = self.store.object(name)?;
+                object.require_engine(engine)?;
+                object.require_fingerprint(fingerprint)?;
+                Ok(object)
+            }
+            opened => Ok(opened?),
+        }
     }
 
     fn mapping(&self, object: Object) -> Result<Arc<Mapped>> {

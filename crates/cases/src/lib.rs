@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cold;
 mod disk;
 mod heap;
 mod hkv;
@@ -69,6 +70,7 @@ pub fn cases() -> Vec<Case> {
         disk::CASES,
         log::CASES,
         store::CASES,
+        cold::CASES,
         names::CASES,
         heap::CASES,
         tx::CASES,

@@ -185,6 +185,24 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a rename returns without a barrier: on `file` the acknowledged name may vanish",
     ),
     exhibit(
+        "store-cold-unsynced",
+        "store",
+        "store-cold",
+        "the table says that a cluster is cold before the backing file is synced: its bytes are nowhere",
+    ),
+    exhibit(
+        "store-cold-frame-early",
+        "store",
+        "store-cold",
+        "the memory of a cluster becomes a hole before the table says that it is cold: it reads as zeros",
+    ),
+    exhibit(
+        "store-slot-early",
+        "store",
+        "store-cold",
+        "a slot is given out again before the table says that its cluster is back: the old word leads to other bytes",
+    ),
+    exhibit(
         "store-access-unordered",
         "store",
         "store-names-rename",

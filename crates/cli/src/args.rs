@@ -5,7 +5,7 @@ mod names;
 mod store;
 
 pub use domain::{BrokerArgs, DomainCommand, DomainCommands};
-pub use names::{ChmodArgs, ChownArgs, InStore, LsArgs, MvArgs, NamesArgs, Owner};
+pub use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
 pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
@@ -51,6 +51,8 @@ pub enum Command {
     Chmod(ChmodArgs),
     /// Gives objects another owner or group
     Chown(ChownArgs),
+    /// Says how many clusters of an object may be in memory at once, and how many it may have
+    Limit(LimitArgs),
     /// Gives an object another name
     Mv(MvArgs),
     /// Copies whole stores, and tells copies apart

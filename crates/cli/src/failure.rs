@@ -84,13 +84,17 @@ impl From<everbyte_store::Error> for Failure {
                 Failure::Words(text)
             }
             Error::NotFound { .. } => Failure::No(text),
-            Error::Open { .. } | Error::Attached { .. } | Error::SameIdentity { .. } | Error::Busy => {
-                Failure::InUse(text)
-            }
+            Error::Open { .. }
+            | Error::Attached { .. }
+            | Error::Unshared { .. }
+            | Error::SameIdentity { .. }
+            | Error::Busy => Failure::InUse(text),
             Error::OutOfSpace { .. }
             | Error::Full { .. }
             | Error::NoSpan { .. }
             | Error::SpanFull { .. }
+            | Error::QuotaExceeded { .. }
+            | Error::Backing { .. }
             | Error::Denied { .. } => Failure::System(text),
             _ => Failure::Store(text), // not a store, newer, damaged, truncated, of another engine or type
         }

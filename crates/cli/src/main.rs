@@ -45,6 +45,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Stat(args) => commands::names::stat(&args, output),
         Command::Rm(args) => commands::names::rm(&args, output),
         Command::Chmod(args) => commands::names::chmod(&args, output),
+        Command::Limit(args) => commands::names::limit(&args, output),
         Command::Chown(args) => commands::names::chown(&args, output),
         Command::Mv(args) => commands::names::mv(&args, output),
         Command::Store(args) => commands::store::run(&args, output),

@@ -110,9 +110,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there is no room: in the span, or on the disk.
+    /// Whether there is no room: in the span, on the disk, or in the quota.
     pub fn is_full(&self) -> bool {
-        matches!(self, Error::Store(store::Error::SpanFull { .. } | store::Error::OutOfSpace { .. }))
+        use store::Error::{OutOfSpace, QuotaExceeded, SpanFull};
+        matches!(self, Error::Store(SpanFull { .. } | OutOfSpace { .. } | QuotaExceeded { .. }))
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Media {
 
 pub(crate) struct Inner {
     pub mapping: Arc<Mapping>,
+    /// The file mapped a second time, once pages are hidden in the first.
+    pub beneath: OnceLock<Mapping>,
     pub backend: Backend,
     pub counters: Arc<Counters>,
     pub path: PathBuf,
@@ -104,7 +106,18 @@ impl Media {
         opened: Opened,
     ) -> Media {
         let (mapping, counters) = (Arc::new(mapping), Arc::new(Counters::new()));
-        Media::new(Inner { mapping, backend, counters, path, found_len, binding, opened, users: OnceLock::new() })
+        let beneath = OnceLock::new();
+        Media::new(Inner {
+            mapping,
+            beneath,
+            backend,
+            counters,
+            path,
+            found_len,
+            binding,
+            opened,
+            users: OnceLock::new(),
+        })
     }
 
     pub(crate) fn new(inner: Inner) -> Media {

@@ -261,7 +261,8 @@ impl Media {
         let backend =
             FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, resumed, options)?;
         let (backend, path, users) = (Backend::File(backend), path.into(), OnceLock::new());
-        Ok(Media::new(Inner { mapping, backend, counters, path, found_len, binding, opened, users }))
+        let beneath = OnceLock::new();
+        Ok(Media::new(Inner { mapping, beneath, backend, counters, path, found_len, binding, opened, users }))
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.

@@ -122,6 +122,9 @@ impl Space {
 
     fn extend(&self, part: &Range<u64>) -> Result<()> {
         let len = part.end - part.start;
+        if len == 0 {
+            return Ok(());
+        }
         self.media.extend(part.start, len).map_err(|source| Error::of_extend(part.start, len, source))
     }
 
@@ -158,6 +161,13 @@ impl Space {
                 self.zero(foreign.start..foreign.end.next_multiple_of(CLUSTER).min(run.end));
             }
         }
+        let _section = self.media.section();
+        let _state = self.state.lock();
+        self.used.change(&self.media, range, true);
+    }
+
+    /// Notes a reserved range as used, which nobody will read before he has stored to all of it: stored and flushed.
+    pub fn note_used(&self, range: &Range<u64>) {
         let _section = self.media.section();
         let _state = self.state.lock();
         self.used.change(&self.media, range, true);

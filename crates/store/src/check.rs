@@ -187,6 +187,12 @@ impl Store {
                         findings.add(FindingKind::Damage, entry.span.at(), Some(&entry.name), detail);
                     }
                     owned.push((entry.clone(), Some(entry.span.at()..extent.backed)));
+                    if extent.tail > 0 {
+                        owned.push((entry.clone(), Some(entry.span.end() - extent.tail..entry.span.end())));
+                    }
+                    for (kind, at, detail) in self.inner.check_cold(entry, &extent) {
+                        findings.add(kind, at, Some(&entry.name), detail);
+                    }
                 }
             }
         }

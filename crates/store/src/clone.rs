@@ -37,6 +37,7 @@ impl Store {
         }
         let original = Store::open_read_only(source, options)?; // 1; its lock is kept
         original.require_sound()?;
+        original.require_whole()?;
         let identity = identity::random()?;
         let media = Media::create_copy(source, &part, options, progress)?; // 2
         let named = Store::finish_clone(media, identity, || Ok(publish(&part, target)?));

@@ -102,7 +102,7 @@ impl Store {
         let mut undo = Undo { store: &self.inner, entry: Some(&entry) };
         object::make(&self.inner, &entry)?;
         self.attach_object(entry.id, name, true)?;
-        let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER);
+        let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, None);
         let media = self.media();
         if seeded("store-publish-early") {
             catalogue::set_state(media, entry.at, STATE_LIVE);
@@ -162,7 +162,7 @@ impl Store {
             trie.burst_due(inner)?;
         }
         // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
-        inner.extent(&entry)?;
+        let backing = inner.backing_of(&entry, &inner.extent(&entry)?);
         self.attach_object(entry.id, name, true)?;
         self.detach_object(entry.id); // nobody attaches it in this turn
         if table.depart(&inner.superblock(), entry.at)? {
@@ -174,6 +174,7 @@ impl Store {
         inner.release_record(&mut table, &entry)?;
         inner.media.barrier()?;
         inner.space.punch();
+        backing.iter().for_each(|path| inner.files().remove(path));
         Ok(())
     }
 }
@@ -214,7 +215,12 @@ impl Inner {
             trie.remove(entry.at, entry.name.as_bytes())?;
         }
         match object::read_header(&self.media, entry) {
-            Ok(extent) => self.space.release(&(entry.span.at()..extent.reach)),
+            Ok(extent) => {
+                self.space.release(&(entry.span.at()..extent.reach));
+                if extent.tail_reach > 0 {
+                    self.space.release(&(entry.span.end() - extent.tail_reach..entry.span.end()));
+                }
+            }
             // A header is fenced before the first bit is set (STORE-5), so this one was damaged later: look everywhere.
             Err(_) if self.space.is_backed(entry.span.at()) => self.space.release(&entry.span.range()),
             Err(_) => {}

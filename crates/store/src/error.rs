@@ -214,6 +214,42 @@ pub enum Error {
         /// The object.
         object: String,
     },
+    /// The object has as many clusters as it may have.
+    #[error(
+        "object `{object}` has {has} clusters and asks for {asked} more, and its quota is {quota}; free some of it, or raise the quota with `everbyte limit`"
+    )]
+    QuotaExceeded {
+        /// The object.
+        object: String,
+        /// Clusters that it may have.
+        quota: u64,
+        /// Clusters that it has.
+        has: u64,
+        /// Clusters asked for.
+        asked: u64,
+    },
+    /// Other processes cannot share an object that is larger than its memory.
+    #[error(
+        "object `{object}` has a limit of clusters in memory: one process has it at a time; lift the limit to share it"
+    )]
+    Unshared {
+        /// The object.
+        object: String,
+    },
+    /// The backing file of an object cannot be used.
+    #[error(
+        "{store}: object `{object}`: its backing file {path}: {detail}; what is in memory is whole; put the right file there, or restore both from a copy"
+    )]
+    Backing {
+        /// The store.
+        store: PathBuf,
+        /// The object.
+        object: String,
+        /// The backing file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
     /// A range that the object cannot release or back.
     #[error(
         "object `{object}`: {at:#x} + {len} is not a range of whole clusters behind its first one and below its end"

@@ -20,8 +20,10 @@ pub const FEATURE_NAMES: u64 = 1;
 pub const FEATURE_SMALL: u64 = 2;
 /// Records have access words, and may be renamed.
 pub const FEATURE_ACCESS: u64 = 4;
+/// Objects have cold clusters, whose bytes lie in backing files.
+pub const FEATURE_COLD: u64 = 8;
 /// The features that this program knows.
-pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL | FEATURE_ACCESS;
+pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL | FEATURE_ACCESS | FEATURE_COLD;
 
 /// One copy of the superblock. Section 2 of the format page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -65,7 +67,7 @@ pub struct Superblock {
     pub access_root: u64,
     /// Reserved: list of domain files.
     pub domains_root: u64,
-    /// Reserved: the swap file's description.
+    /// Reserved: backing files are found by the objects that they belong to.
     pub swap_root: u64,
     /// Features that a reader must know to touch the store: `FEATURE_` bits.
     pub features: u64,
@@ -208,8 +210,14 @@ pub struct Header {
     pub shared_at: u64,
     /// Its size; sealed.
     pub shared_len: u64,
-    /// Zeros.
-    pub reserved_words: [u8; 32],
+    /// Bytes of clusters that it may have at most; sealed; 0: as many as its span holds.
+    pub quota: u64,
+    /// Bytes of clusters that may be in memory at once; sealed; 0: all of them.
+    pub resident: u64,
+    /// Bytes at the end of the span that hold its cold table; sealed; 0: it has none.
+    pub tail: u64,
+    /// A cold table in the making takes so much; equal to `tail` otherwise.
+    pub tail_reach: u64,
     /// The turnstile of a shared object, in a line of its own; volatile, as the store's ([`shared`]).
     pub shared: [u8; 64],
     /// Zeros.
@@ -232,6 +240,14 @@ pub mod header {
     pub const REACH: u64 = 200;
     /// [`super::Header::shared_at`].
     pub const SHARED_AT: u64 = 208;
+    /// [`super::Header::quota`].
+    pub const QUOTA: u64 = 224;
+    /// [`super::Header::resident`].
+    pub const RESIDENT: u64 = 232;
+    /// [`super::Header::tail`].
+    pub const TAIL: u64 = 240;
+    /// [`super::Header::tail_reach`].
+    pub const TAIL_REACH: u64 = 248;
     /// [`super::Header::shared`].
     pub const SHARED: u64 = 256;
 }
@@ -239,7 +255,72 @@ const _: () = assert!(std::mem::offset_of!(Header, root) == header::ROOT as usiz
 const _: () = assert!(std::mem::offset_of!(Header, backed) == header::BACKED as usize);
 const _: () = assert!(std::mem::offset_of!(Header, reach) == header::REACH as usize);
 const _: () = assert!(std::mem::offset_of!(Header, shared_at) == header::SHARED_AT as usize);
+const _: () = assert!(std::mem::offset_of!(Header, quota) == header::QUOTA as usize);
+const _: () = assert!(std::mem::offset_of!(Header, tail_reach) == header::TAIL_REACH as usize);
 const _: () = assert!(std::mem::offset_of!(Header, shared) == header::SHARED as usize);
+
+/// What the cold table begins with. docs/formats/swap.md, section 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ColdHeader {
+    /// [`COLD_MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of the 4096 bytes with this field zero.
+    pub checksum: u32,
+    /// Bytes of the path of the backing file; 0: it lies beside the store.
+    pub path_len: u32,
+    /// Random; the backing file of this table has the same.
+    pub pair: [u8; 16],
+    /// The path; zeros after it.
+    pub path: [u8; 4064],
+}
+const _: () = assert!(size_of::<ColdHeader>() == 4096);
+
+/// What a backing file begins with. docs/formats/swap.md, section 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SwapHeader {
+    /// [`SWAP_MAGIC`].
+    pub magic: [u8; 8],
+    /// CRC-32C of these 64 bytes with this field zero.
+    pub checksum: u32,
+    /// [`SWAP_FORMAT`].
+    pub format: u32,
+    /// As in the superblock of the store that it was made for.
+    pub store: [u8; 16],
+    /// The id of the object.
+    pub object: u64,
+    /// Bytes of a slot: 65536.
+    pub slot: u64,
+    /// As in the cold table.
+    pub pair: [u8; 16],
+}
+const _: () = assert!(size_of::<SwapHeader>() == 64);
+
+/// `b"EVRBCOLD"`.
+pub const COLD_MAGIC: [u8; 8] = *b"EVRBCOLD";
+/// `b"EVRBSWAP"`.
+pub const SWAP_MAGIC: [u8; 8] = *b"EVRBSWAP";
+/// The newest format of backing files that this program reads and writes.
+pub const SWAP_FORMAT: u32 = 1;
+/// Where the first slot of a backing file lies.
+pub const SWAP_SLOTS: u64 = 4096;
+/// The word of a cold cluster that is all zeros, and has no slot.
+pub const COLD_ZEROS: u64 = 0xffff_ffff << 32;
+
+impl ColdHeader {
+    /// The checksum its fields ask for.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(ColdHeader { checksum: 0, ..*self }.as_bytes())
+    }
+}
+
+impl SwapHeader {
+    /// The checksum its fields ask for.
+    pub fn sum(&self) -> u32 {
+        crc32c::crc32c(SwapHeader { checksum: 0, ..*self }.as_bytes())
+    }
+}
 
 impl Superblock {
     /// A superblock of zeros with its magic and format.

@@ -32,6 +32,7 @@ mod cache;
 mod catalogue;
 mod check;
 mod clone;
+mod cold;
 mod copy;
 mod create;
 mod engine;
@@ -51,6 +52,9 @@ mod turn;
 
 pub use access::{Access, Caller, Want};
 pub use check::{Finding, FindingKind};
+pub use cold::Residency;
+#[doc(hidden)]
+pub use cold::{Files, RealFiles};
 pub use copy::Origin;
 pub use create::ObjectOptions;
 pub use engine::Engine;

@@ -20,7 +20,7 @@ use crate::store::Inner as StoreInner;
 use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::{Media, seeded};
-use everbyte_space::{CLUSTER, Span, clusters_up, seal, unseal};
+use everbyte_space::{CLUSTER, Space, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 
 use crate::catalogue::Entry;
+use crate::cold::{Cold, Pager, Table};
 
 /// Bytes of the prime page that belong to this room; what follows is the engine's.
 pub const HEADER_LEN: u64 = 512;
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     claimed: AtomicBool,
     /// Set where other processes may have it open.
     pub turnstile: OnceLock<Arc<Turnstile>>,
+    /// Of an object that may be larger than its memory.
+    cold: Option<Cold>,
 }
 
 impl Drop for Inner {
@@ -66,7 +69,7 @@ impl Drop for Claim {
 }
 
 impl Object {
-    pub(crate) fn new(store: Store, entry: Entry, backed: u64) -> Object {
+    pub(crate) fn new(store: Store, entry: Entry, backed: u64, cold: Option<Cold>) -> Object {
         Object {
             inner: Arc::new(Inner {
                 store,
@@ -75,6 +78,7 @@ impl Object {
                 growth: Mutex::new(()),
                 claimed: AtomicBool::new(false),
                 turnstile: OnceLock::new(),
+                cold,
             }),
         }
     }
@@ -88,6 +92,19 @@ impl Object {
             return Err(Error::Claimed { object: self.name().into() });
         }
         Ok(Claim(self.clone()))
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.inner.entry
+    }
+
+    pub(crate) fn cold(&self) -> Option<&Cold> {
+        self.inner.cold.as_ref()
+    }
+
+    /// Who knows which of its clusters are cold, if any may be.
+    fn pager(&self) -> Option<&Pager> {
+        self.cold().map(|cold| &*cold.pager).filter(|pager| pager.is_lazy())
     }
 
     /// The media it lies on.
@@ -225,7 +242,7 @@ impl Object {
         let _turn = self.store().changing()?;
         let _growth = inner.growth.lock();
         let _flight = self.store().depart(inner.entry.at);
-        let range = grow_by(&self.store().inner, &inner.entry, self.backed(), bytes)?;
+        let range = grow_by(&self.store().inner, &inner.entry, self.backed(), bytes, self.pager())?;
         inner.backed.store(range.end, Ordering::Release);
         self.store().space().punch(); // of earlier releases, if a checkpoint has passed them meanwhile
         Ok(range)
@@ -243,6 +260,9 @@ impl Object {
         self.check_range(&range)?;
         self.store().space().require_good(&range)?;
         self.store().space().release(&range);
+        if let Some(cold) = self.cold() {
+            cold.pager.forget(&range)?;
+        }
         self.store().space().punch();
         Ok(())
     }
@@ -272,6 +292,11 @@ impl Object {
         let space = self.store().space();
         let _gate = self.store().backing_gate();
         let holes = space.bitmap().runs(self.media(), range, false);
+        let asked = holes.iter().map(|hole| hole.end - hole.start).sum();
+        require_quota(&self.store().inner, self.entry(), self.backed(), asked)?;
+        if let Some(pager) = self.pager() {
+            return holes.iter().try_for_each(|hole| back_cold(space, pager, hole));
+        }
         for (reserved, hole) in holes.iter().enumerate() {
             if let Err(error) = space.reserve(hole) {
                 holes[..reserved].iter().for_each(|hole| space.forget(hole.clone())); // nobody will use their room
@@ -313,8 +338,15 @@ impl std::fmt::Debug for Object {
 }
 
 /// [`Object::grow`] of an object whose last cluster ends at `from`.
-pub(crate) fn grow_by(store: &StoreInner, entry: &Entry, from: u64, bytes: u64) -> Result<Range<u64>> {
-    let left = entry.span.end() - from;
+pub(crate) fn grow_by(
+    store: &StoreInner,
+    entry: &Entry,
+    from: u64,
+    bytes: u64,
+    pager: Option<&Pager>,
+) -> Result<Range<u64>> {
+    let tail = unseal(store.media.load(entry.span.at() + header::TAIL)).unwrap_or(0);
+    let left = (entry.span.end() - tail).saturating_sub(from);
     let Some(grown) = clusters_up(bytes).filter(|&bytes| bytes <= left) else {
         return Err(Error::SpanFull { object: entry.name.clone(), span: entry.span.len(), asked: bytes, left });
     };
@@ -322,9 +354,16 @@ pub(crate) fn grow_by(store: &StoreInner, entry: &Entry, from: u64, bytes: u64) 
     if grown == 0 {
         return Ok(range);
     }
+    require_quota(store, entry, from, grown)?;
     let (media, space, prime) = (&store.media, &store.space, entry.span.at());
     let _gate = store.gate.read();
-    space.reserve(&range)?; // 1
+    match pager {
+        None => space.reserve(&range)?, // 1
+        Some(pager) => {
+            pager.reserve(&range)?;
+            space.reserve_part(&range, &(range.end - PRIME_LEN..range.end))?; // how far the file reaches
+        }
+    }
     if entry.small && from == prime + CLUSTER {
         space.complete(&(prime + PRIME_LEN..prime + CLUSTER))?;
     }
@@ -332,7 +371,13 @@ pub(crate) fn grow_by(store: &StoreInner, entry: &Entry, from: u64, bytes: u64) 
     if !seeded("store-reach-unordered") {
         media.fence();
     }
-    space.prepare(&range); // 3
+    match pager {
+        None => space.prepare(&range), // 3
+        Some(pager) => {
+            pager.expect(&range);
+            space.note_used(&range);
+        }
+    }
     if !seeded("store-bit-late") {
         space.mark(&range);
     }
@@ -343,7 +388,40 @@ pub(crate) fn grow_by(store: &StoreInner, entry: &Entry, from: u64, bytes: u64) 
         space.mark(&range);
         media.fence();
     }
+    pager.map_or(Ok(()), |pager| pager.admit(&range))?;
     Ok(range)
+}
+
+/// Backs what was released of an object whose clusters may be cold: it comes back cold, and as zeros.
+fn back_cold(space: &Space, pager: &Pager, hole: &Range<u64>) -> Result<()> {
+    pager.reserve(hole)?;
+    space.reserve_part(hole, &(hole.start..hole.start))?;
+    pager.expect(hole);
+    space.media().fence(); // the words before the bits that make them count
+    space.note_used(hole);
+    space.mark(hole);
+    space.media().fence();
+    pager.admit(hole)
+}
+
+/// Refuses more clusters than an object may have; it ends at `backed` now.
+///
+/// # Errors
+/// [`Error::QuotaExceeded`].
+fn require_quota(store: &StoreInner, entry: &Entry, backed: u64, asked: u64) -> Result<()> {
+    let prime = entry.span.at();
+    let quota = unseal(store.media.load(prime + header::QUOTA)).unwrap_or(0) / CLUSTER;
+    if quota == 0 {
+        return Ok(());
+    }
+    let runs = store.space.bitmap().runs(&store.media, prime..backed, true);
+    let has = runs.iter().map(|run| run.end - run.start).sum::<u64>() / CLUSTER;
+    let asked = asked / CLUSTER;
+    if has + asked <= quota {
+        Ok(())
+    } else {
+        Err(Error::QuotaExceeded { object: entry.name.clone(), quota, has, asked })
+    }
 }
 
 /// Stores a sealed word and flushes it; no fence.
@@ -405,6 +483,11 @@ fn header_of(entry: &Entry, backed: u64) -> Header {
 pub(crate) struct Extent {
     pub backed: u64,
     pub reach: u64,
+    /// 0 in objects that have none, as the three below.
+    pub quota: u64,
+    pub resident: u64,
+    pub tail: u64,
+    pub tail_reach: u64,
 }
 
 impl Extent {
@@ -450,7 +533,22 @@ pub(crate) fn read_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, 
         (Some(shared_at), Some(len)) if entry.span.holds(shared_at, len) => {}
         _ => return wrong(header::SHARED_AT, "its shared area lies outside its span".into()),
     }
-    Ok(Extent { backed, reach })
+    let limit = |offset: u64, value: u64| match value {
+        0 => Ok(0),
+        _ => unseal(value).ok_or((at + offset, format!("the word {value:#018x}"))),
+    };
+    let (quota, resident) = (limit(header::QUOTA, found.quota)?, limit(header::RESIDENT, found.resident)?);
+    let tails = (limit(header::TAIL, found.tail)?, limit(header::TAIL_REACH, found.tail_reach)?);
+    let room = Table::range(entry.span).map_or(0, |range| range.end - range.start);
+    let (tail, tail_reach) = match tails {
+        (0, reach) if reach == 0 || reach == room => (0, reach),
+        (tail, reach) if tail == room && reach == room && backed <= entry.span.end() - room => tails,
+        _ => return wrong(header::TAIL, "its cold table is not where it should be".into()),
+    };
+    if resident > 0 && tail == 0 {
+        return wrong(header::RESIDENT, "it has a limit and no cold table".into());
+    }
+    Ok(Extent { backed, reach, quota, resident, tail, tail_reach })
 }
 
 fn holds_end(span: Span, end: u64) -> bool {

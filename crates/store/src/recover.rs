@@ -150,6 +150,7 @@ impl Inner {
             words: Mutex::new(words),
             recovery: Recovery::default(),
             shared: OnceLock::new(),
+            files: OnceLock::new(),
         }
     }
 
@@ -218,6 +219,12 @@ impl Inner {
     /// Takes a growth back that was in flight.
     fn settle_growth(&self, entry: &Entry, recovery: &mut Recovery) {
         let Ok(extent) = object::read_header(&self.media, entry) else { return };
+        if extent.tail_reach != extent.tail {
+            self.space.unmark(&(entry.span.end() - extent.tail_reach..entry.span.end()));
+            self.media.fence(); // as below
+            object::set_word(&self.media, entry.span.at() + header::TAIL_REACH, extent.tail);
+            self.media.fence();
+        }
         if extent.reach == extent.backed {
             return;
         }

@@ -1,6 +1,7 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
 use crate::catalogue::{self, Entry};
+use crate::cold::{Files, Residency};
 use crate::identity::{self, Held};
 use crate::layout::{FEATURE_ACCESS, FORMAT, SUPERBLOCKS, Superblock};
 use crate::plan::Plan;
@@ -72,6 +73,8 @@ pub(crate) struct Inner {
     pub recovery: Recovery,
     /// Set where other processes may have the store open.
     pub shared: OnceLock<Shared>,
+    /// Set where backing files are not the system's.
+    pub files: OnceLock<Arc<dyn Files>>,
 }
 
 /// What a store is; see [`Store::info`].
@@ -126,6 +129,10 @@ pub struct ObjectInfo {
     pub origin: Option<Origin>,
     /// Who may do what with it.
     pub access: Access,
+    /// Clusters that it may have, if that is limited.
+    pub quota: Option<u64>,
+    /// What of it is in memory, if that is limited.
+    pub residency: Option<Residency>,
 }
 
 impl Store {
@@ -269,6 +276,9 @@ impl Store {
         }
         self.require_access(&entry, if self.media().opened().read_only { Want::Read } else { Want::Write })?;
         let extent = inner.extent(&entry)?;
+        if extent.resident > 0 && !alone && self.is_shared() {
+            return Err(Error::Unshared { object: name.into() });
+        }
         self.attach_object(entry.id, name, alone)?;
         if !inner.recovery.clean {
             // Its engine builds on which clusters are backed (STORE-8).
@@ -276,7 +286,8 @@ impl Store {
             inner.media.fence();
         }
         let at = entry.at;
-        let object = Object::new(self.clone(), entry, extent.backed);
+        let cold = self.pager(&entry, &extent).inspect_err(|_| self.detach_object(entry.id))?;
+        let object = Object::new(self.clone(), entry, extent.backed, cold);
         table.open.insert(at, Arc::downgrade(&object.inner));
         Ok(object)
     }
@@ -486,12 +497,15 @@ impl Drop for Flight<'_> {
 
 impl Inner {
     fn describe(&self, entry: Entry) -> ObjectInfo {
+        let extent = object::read_header(&self.media, &entry).ok();
         ObjectInfo {
             id: entry.id,
             engine: entry.engine,
             fingerprint: entry.fingerprint,
             span: entry.span.range(),
-            backed: object::read_header(&self.media, &entry).ok().map(|extent| extent.backed),
+            backed: extent.map(|extent| extent.backed),
+            quota: extent.map(|extent| extent.quota / CLUSTER).filter(|&quota| quota > 0),
+            residency: extent.and_then(|extent| self.residency(&entry, &extent)),
             origin: entry.origin,
             access: entry.access,
             name: entry.name,

@@ -1,7 +1,10 @@
 //! The worked example of docs/formats/store.md is what this program writes, byte for byte.
 
-use everbyte_sim::{Image, assert_page, dump};
-use everbyte_store::{Access, CLUSTER, Caller, Engine, Error, FormatOptions, ObjectOptions, Plan, Store};
+use everbyte_media::Disk;
+use everbyte_sim::{Image, RecordedDisk, assert_page, dump};
+use everbyte_store::{Access, CLUSTER, Caller, Engine, Error, Files, FormatOptions, ObjectOptions, Plan, Store};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Both copies of the access words say what they say whoever runs the test.
 fn owned_by_nobody_in_particular(store: &Store, name: &str) {
@@ -38,6 +41,52 @@ fn the_worked_example_is_what_is_written() {
     assert_page("../../docs/formats/store.md", &dump(&media, &parts));
     let b = media.read_vec(4096, 512);
     assert_eq!(media.read_vec(0, 512), b, "both copies are the same");
+}
+
+/// One backing file, in memory.
+struct OneFile(Arc<RecordedDisk>);
+
+impl Files for OneFile {
+    fn create(&self, _path: &Path) -> std::io::Result<Arc<dyn Disk>> {
+        Ok(Arc::clone(&self.0) as _)
+    }
+
+    fn open(&self, path: &Path, _read_only: bool) -> std::io::Result<Arc<dyn Disk>> {
+        self.create(path)
+    }
+
+    fn remove(&self, _path: &Path) {}
+
+    fn pair(&self) -> everbyte_store::Result<[u8; 16]> {
+        Ok(*b"worked example 5")
+    }
+
+    fn touches_are_told(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_worked_example_of_a_cold_table_is_what_is_written() {
+    let plan = Plan::new(4 << 20, 0).unwrap();
+    let file = RecordedDisk::new(&[]).unwrap();
+    let image = Image::zeroed(plan.spans_at).with_max(4 << 20).then(|media| {
+        let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some(*b"worked example 4") }).unwrap();
+        store.set_files(Arc::new(OneFile(Arc::clone(&file))));
+        let options = ObjectOptions { span: Some(16 * CLUSTER), ..ObjectOptions::default() };
+        drop(store.create_object("large", options, |object| object.grow(3 * CLUSTER).map(drop)).unwrap());
+        store.set_resident("large", Some(9), None).unwrap();
+        let object = store.object("large").unwrap();
+        object.media().write(object.prime() + CLUSTER, &[7]);
+        object.cool(object.prime() + CLUSTER..object.prime() + 3 * CLUSTER).unwrap();
+        drop(object);
+        store.close().unwrap();
+    });
+    let parts = [("header of `large`", 0x100000, 512), ("start of its cold table", 0x1f0000, 8192)];
+    let content = file.content();
+    let copy = Image::zeroed(content.len().next_multiple_of(4096) as u64).then(|media| media.write(0, &content));
+    let file = dump(&copy.media(), &[("start of its backing file", 0, 4096 + 64)]);
+    assert_page("../../docs/formats/swap.md", &(dump(&image.media(), &parts) + &file));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The words for names of objects: `ls`, `stat`, `rm`, `chmod`, `chown`, `mv`.
+//! The words for names of objects: `ls`, `stat`, `rm`, `chmod`, `chown`, `mv`, `limit`.
 
 use super::OpenArgs;
 use clap::Args as ClapArgs;
@@ -63,6 +63,28 @@ pub struct ChownArgs {
     pub store: InStore,
 }
 
+/// `everbyte limit`.
+#[derive(ClapArgs)]
+pub struct LimitArgs {
+    /// The object
+    pub name: String,
+    /// Clusters of 64 KiB that may be in memory at once, or `all`; the others lie in a backing file
+    #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
+    pub resident: Option<Limit>,
+    /// The backing file; beside the store by default
+    #[arg(long, value_name = "PATH", requires = "resident")]
+    pub backing: Option<PathBuf>,
+    /// Clusters of 64 KiB that the object may have, or `all` that fit in its span
+    #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
+    pub quota: Option<Limit>,
+    #[command(flatten)]
+    pub store: InStore,
+}
+
+/// So many clusters, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit(pub Option<u64>);
+
 /// `everbyte mv`.
 #[derive(ClapArgs)]
 pub struct MvArgs {
@@ -79,6 +101,13 @@ pub struct MvArgs {
 pub struct Owner {
     pub user: Option<u32>,
     pub group: Option<u32>,
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "all" => Ok(Limit(None)),
+        _ => text.parse().map(|clusters| Limit(Some(clusters))).map_err(|_| "a number of clusters, or `all`".into()),
+    }
 }
 
 pub(super) fn mode(text: &str) -> Result<u16, String> {

@@ -52,6 +52,9 @@ pub fn object(object: &everbyte_store::ObjectInfo) -> Value {
         "name": object.name, "id": object.id, "engine": object.engine.name(), "fingerprint": object.fingerprint,
         "start": object.span.start, "end": object.span.end, "backed": object.backed,
         "owner": object.access.owner, "group": object.access.group, "mode": format!("{:03o}", object.access.mode),
+        "quota": object.quota, "limit": object.residency.map(|residency| residency.limit),
+        "resident": object.residency.map(|residency| residency.resident),
+        "cold": object.residency.map(|residency| residency.cold),
     })
 }
 

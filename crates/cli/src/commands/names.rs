@@ -1,11 +1,11 @@
-//! `everbyte ls`, `stat`, `rm`, `chmod`, `chown`, `mv`: the names of objects. The first two open the store for reading alone.
+//! `everbyte ls`, `stat`, `rm`, `chmod`, `chown`, `mv`, `limit`: the names of objects. The first two open the store for reading alone.
 
 use super::info::object;
-use crate::args::{ChmodArgs, ChownArgs, InStore, LsArgs, MvArgs, NamesArgs};
+use crate::args::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, text};
-use everbyte_store::{ObjectInfo, Store};
+use everbyte_store::{ObjectInfo, Residency, Store};
 use serde_json::json;
 
 pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
@@ -39,6 +39,8 @@ pub fn stat(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
             "fingerprint": format!("{:#018x}", info.fingerprint),
             "span": format!("{:#x}..{:#x}", info.span.start, info.span.end),
             "used": used(&info),
+            "quota": quota(&info),
+            "memory": residency(&info),
         }))?;
     }
     Ok(())
@@ -62,6 +64,20 @@ pub fn chown(args: &ChownArgs, output: &Output) -> Result<(), Failure> {
     each(&args.store, &args.names, |store, name| {
         store.chown(name, args.owner.user, args.owner.group)?;
         told(store, name, output)
+    })
+}
+
+pub fn limit(args: &LimitArgs, output: &Output) -> Result<(), Failure> {
+    each(&args.store, std::slice::from_ref(&args.name), |store, name| {
+        if let Some(Limit(clusters)) = args.quota {
+            store.set_quota(name, clusters)?;
+        }
+        if let Some(Limit(clusters)) = args.resident {
+            store.set_resident(name, clusters, args.backing.as_deref())?;
+        }
+        let info = store.stat(name)?;
+        let limits = format!("{name}: quota {}, {}", quota(&info), residency(&info));
+        output.say(limits, object(&info))
     })
 }
 
@@ -89,6 +105,16 @@ fn each(
 fn told(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
     let info = store.stat(name)?;
     output.say(format!("{}  {name}", info.access), object(&info))
+}
+
+fn quota(info: &ObjectInfo) -> String {
+    info.quota.map_or("none".into(), |clusters| format!("{clusters} clusters"))
+}
+
+fn residency(info: &ObjectInfo) -> String {
+    info.residency.map_or("all in memory".into(), |Residency { limit, resident, cold }| {
+        format!("{resident} clusters in memory of at most {limit}, {cold} cold")
+    })
 }
 
 fn used(info: &ObjectInfo) -> String {

@@ -101,7 +101,7 @@ impl Trie {
         while self.free(kind).len() < count {
             let cluster = match self.uncut()? {
                 Some(cluster) => cluster, // a crash came between backing and cutting
-                None => object::grow_by(store, &self.entry, self.backed, CLUSTER)?.start,
+                None => object::grow_by(store, &self.entry, self.backed, CLUSTER, None)?.start,
             };
             self.backed = self.backed.max(cluster + CLUSTER);
             let at = self.slab_at(cluster);

@@ -1,0 +1,238 @@
+//! Cases of clusters that grow cold. Store and backing file are cut off together: the file is bytes of the same recorded media,
+//! undecided until it is synced.
+
+use crate::Case;
+use everbyte_media::{Disk, Media};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
+use everbyte_store::{CLUSTER, Error, Files, FindingKind, FormatOptions, Object, ObjectOptions, Store};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "store-cold",
+        room: "store",
+        about: "clusters grow cold, come back, are stored to and released: of each exactly one copy counts, and it is whole",
+        total: 6000,
+        program: |explorer| changes(explorer, true),
+    },
+    Case {
+        name: "store-cold-all-back",
+        room: "store",
+        about: "the same, and whoever recovers brings everything back at once",
+        total: 3000,
+        program: |explorer| changes(explorer, false),
+    },
+    Case {
+        name: "store-cold-limit",
+        room: "store",
+        about: "an object gets a limit, and it is lifted again: it has all its bytes, and no cluster is lost",
+        total: 3000,
+        program: limit,
+    },
+];
+
+const MAX: u64 = 4 << 20;
+/// Clusters that the object has at first, behind its first one.
+const CLUSTERS: u64 = 4;
+/// The least that an object of this span needs.
+const LIMIT: u64 = 9;
+
+/// A file that is a range of recorded media. What was written is undecided until it is synced, whatever was fenced.
+struct Range {
+    media: Media,
+    at: u64,
+    unsynced: Mutex<Vec<(u64, u64)>>,
+    nothing: File,
+}
+
+impl Disk for Range {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.media.read(self.at + at, into);
+        Ok(())
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.media.write(self.at + at, bytes);
+        self.unsynced.lock().expect("no panics").push((self.at + at, bytes.len() as u64));
+        Ok(())
+    }
+
+    fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(at, bytes)?;
+        self.sync()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.unsynced.lock().expect("no panics").drain(..).for_each(|(at, len)| self.media.flush(at, len));
+        self.media.barrier().map_err(io::Error::other)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.media.len() - self.at)
+    }
+
+    fn allocate(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn punch(&self, _at: u64, _len: u64) {}
+
+    fn mappable(&self) -> BorrowedFd<'_> {
+        self.nothing.as_fd()
+    }
+}
+
+/// The one backing file there is: all of the object `disk` behind its first cluster.
+struct Drawer {
+    media: Media,
+    at: u64,
+    told: bool,
+}
+
+impl Files for Drawer {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
+        self.open(path, false)
+    }
+
+    fn open(&self, _path: &Path, _read_only: bool) -> io::Result<Arc<dyn Disk>> {
+        let (media, nothing) = (self.media.clone(), File::open("/dev/null")?);
+        Ok(Arc::new(Range { media, at: self.at, unsynced: Mutex::default(), nothing }))
+    }
+
+    fn remove(&self, _path: &Path) {}
+
+    fn touches_are_told(&self) -> bool {
+        self.told
+    }
+}
+
+/// By cluster, the first word of it.
+type Words = BTreeMap<u64, u64>;
+
+fn attach(media: &Media, told: bool) -> Result<Store, Error> {
+    let store = Store::attach(media.clone())?;
+    let at = store.stat("disk")?.span.start + CLUSTER;
+    store.set_files(Arc::new(Drawer { media: media.clone(), at, told }));
+    Ok(store)
+}
+
+fn image(limited: bool) -> Image {
+    Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+        let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
+        let store = Store::format(media.clone(), &options).expect("a small store");
+        let span = |bytes| ObjectOptions { span: Some(bytes), ..ObjectOptions::default() };
+        let disk = |object: &Object| object.grow(7 * CLUSTER).map(drop);
+        drop(store.create_object("disk", span(512 << 10), disk).expect("room for a disk"));
+        let large = |object: &Object| object.grow(CLUSTERS * CLUSTER).map(drop);
+        drop(store.create_object("large", span(1 << 20), large).expect("room for an object"));
+        drop(store);
+        let store = attach(&media, true).expect("a whole store");
+        if limited {
+            store.set_resident("large", Some(LIMIT), None).expect("a limit that will do");
+        }
+        let object = store.object("large").expect("it is there");
+        words().into_iter().for_each(|(cluster, word)| put(&object, cluster, word));
+        drop(object);
+        store.close().expect("sim barriers do not fail");
+    })
+}
+
+fn words() -> Words {
+    (1..=CLUSTERS).map(|cluster| (cluster, cluster * 0x0101)).collect()
+}
+
+fn bytes_of(object: &Object, clusters: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    object.prime() + clusters.start * CLUSTER..object.prime() + clusters.end * CLUSTER
+}
+
+fn put(object: &Object, cluster: u64, word: u64) {
+    let bytes = bytes_of(object, cluster..cluster + 1);
+    object.warm(bytes.clone()).expect("its bytes are there");
+    object.media().store(bytes.start, word);
+    object.media().flush(bytes.start, 8);
+    object.media().barrier().expect("sim barriers do not fail");
+}
+
+/// Recovers, checks everything, and reads out the words.
+fn observe(media: &Media, seen: &Seen, told: bool) -> Result<Words, String> {
+    let text = |error: Error| error.to_string();
+    let store = attach(media, told).map_err(text)?;
+    seen.recovered();
+    if let Some(finding) = store.check().into_iter().find(|finding| finding.kind != FindingKind::Note) {
+        return Err(finding.to_string());
+    }
+    let object = store.object("large").map_err(text)?;
+    let mut words = Words::new();
+    for cluster in 1..(object.backed() - object.prime()) / CLUSTER {
+        let bytes = bytes_of(&object, cluster..cluster + 1);
+        if object.is_backed(bytes.start) {
+            object.warm(bytes.clone()).map_err(text)?;
+            words.insert(cluster, media.load(bytes.start));
+        }
+    }
+    Ok(words)
+}
+
+fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
+    let program = |media: Media, twin: &Twin<'_, Words>| {
+        let store = attach(&media, true).expect("a whole store");
+        let object = store.object("large").expect("it is there");
+        let cool = |clusters: std::ops::Range<u64>| {
+            twin.step(
+                "cool",
+                |_: &mut Words| (),
+                || object.cool(bytes_of(&object, clusters)).expect("room on the disk"),
+            );
+        };
+        let set = |cluster: u64, word: u64| {
+            let new = move |words: &mut Words| _ = words.insert(cluster, word);
+            twin.step(format!("set {cluster}"), new, || put(&object, cluster, word));
+        };
+        cool(1..3);
+        set(2, 77); // its slot is free again
+        cool(3..4); // and taken
+        set(1, 78);
+        cool(1..3);
+        twin.step(
+            "one for the other",
+            |_: &mut Words| (),
+            || {
+                object.warm(bytes_of(&object, 1..2)).expect("its bytes are there");
+                object.cool(bytes_of(&object, 4..5)).expect("room on the disk"); // in the slot that has just become free
+            },
+        );
+        let grown = |words: &mut Words| _ = words.insert(5, 0);
+        let settled = || object.media().barrier().expect("sim barriers do not fail");
+        twin.step("grow", grown, || object.grow(CLUSTER).map(|_| settled()).expect("room in the span"));
+        set(5, 79);
+        let gone = |words: &mut Words| _ = words.remove(&3);
+        twin.step("release 3", gone, || object.release(bytes_of(&object, 3..4)).expect("it is cold"));
+        let back = |words: &mut Words| _ = words.insert(3, 0);
+        twin.step("back 3", back, || {
+            object.back(bytes_of(&object, 3..4)).map(|()| settled()).expect("room in the span")
+        });
+    };
+    explorer.explore_twin(&image(true), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, told))
+}
+
+fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let program = |media: Media, twin: &Twin<'_, Words>| {
+        let store = attach(&media, true).expect("a whole store");
+        let limit = |clusters: Option<u64>| {
+            let set = || store.set_resident("large", clusters, None).expect("nobody has it open");
+            twin.step("limit", |_: &mut Words| (), set);
+        };
+        limit(Some(LIMIT));
+        let object = store.object("large").expect("it is there");
+        object.cool(bytes_of(&object, 1..4)).expect("room on the disk");
+        drop(object);
+        limit(None);
+        limit(Some(LIMIT + 1));
+    };
+    explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, true))
+}

@@ -1,0 +1,266 @@
+//! Limits of objects: how many clusters they may have, and how many of these may be in memory.
+
+use super::backing::{Backing, Owner};
+use super::pager::{Cold, Hearing};
+use super::table::{Place, Table};
+use super::{Files, Pager, RealFiles};
+use crate::catalogue::Entry;
+use crate::layout::{FEATURE_COLD, header};
+use crate::object::{self, Extent};
+use crate::store::Inner;
+use crate::{Error, Object, ObjectInfo, Result, Store, Want};
+use everbyte_space::CLUSTER;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Clusters beside the first and the table that have to be in memory at once, at least: one instruction may touch several.
+const LEAST: u64 = 7;
+
+/// What of an object with a limit is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// Clusters that may be in memory, its cold table's among them.
+    pub limit: u64,
+    /// Clusters that are.
+    pub resident: u64,
+    /// Clusters that are not.
+    pub cold: u64,
+}
+
+impl Store {
+    /// Says how many clusters an object may have; `None`: as many as its span holds. An object that has more keeps them, and
+    /// gets no others. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
+    pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
+        let _turn = self.changing()?;
+        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
+        self.require_access(&entry, Want::Write)?;
+        self.inner.extent(&entry)?;
+        self.inner.set_limit(&entry, header::QUOTA, clusters.map(|clusters| clusters.max(1)))
+    }
+
+    /// Says how many clusters of an object may be in memory at once, and where the others go: to a file at `backing`, or to one
+    /// beside the store. `None`: all of them may, and the backing file goes. Settled on return; a crash leaves the old limit or
+    /// the new one.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`]; [`Error::Open`] and [`Error::Attached`] while somebody has it open;
+    /// [`Error::BadOption`] for a limit that is too small, or where nobody can hear of touches; [`Error::Backing`],
+    /// [`Error::SpanFull`], [`Error::OutOfSpace`].
+    pub fn set_resident(&self, name: &str, clusters: Option<u64>, backing: Option<&Path>) -> Result<()> {
+        let Some(clusters) = clusters else { return self.lift_limit(name) };
+        let inner = &*self.inner;
+        let turn = self.changing()?;
+        if !self.media().can_watch() && !self.media().is_recorded() {
+            let detail = "only objects in memory that is written in place (backends `pmem` and `shm`) have such a limit: on backend `file` they lie on a disk already";
+            return Err(Error::BadOption { detail: detail.into() });
+        }
+        let entry = inner.removable(&mut inner.table.lock(), name)?;
+        self.require_access(&entry, Want::Write)?;
+        self.attach_object(entry.id, name, true)?;
+        self.detach_object(entry.id); // nobody attaches it in this turn
+        let extent = inner.extent(&entry)?;
+        let least = Table::range(entry.span).map(|tail| 1 + (tail.end - tail.start) / CLUSTER + LEAST);
+        if least.is_none_or(|least| clusters < least) {
+            let detail = match least {
+                Some(least) => format!("object `{name}` needs at least {least} clusters in memory, not {clusters}"),
+                None => format!("object `{name}` has a span of one cluster, which always is in memory"),
+            };
+            return Err(Error::BadOption { detail });
+        }
+        if extent.resident == 0 {
+            inner.require_feature(FEATURE_COLD)?;
+            self.make_table(&entry, &extent, backing)?;
+        } else if backing.is_some() {
+            let detail = format!("object `{name}` has a backing file; lift its limit first, and it can get another");
+            return Err(Error::BadOption { detail });
+        }
+        inner.set_limit(&entry, header::RESIDENT, Some(clusters))?;
+        drop(turn);
+        self.object(name).map(drop) // which keeps the limit
+    }
+
+    fn lift_limit(&self, name: &str) -> Result<()> {
+        let turn = self.turn()?;
+        self.inner.removable(&mut self.inner.table.lock(), name)?;
+        drop(turn);
+        let object = self.object(name)?;
+        let Some(cold) = object.cold() else { return Ok(()) };
+        cold.pager.warm_all()?;
+        self.inner.set_limit(object.entry(), header::RESIDENT, None)?;
+        self.inner.files().remove(cold.pager.path());
+        Ok(())
+    }
+
+    /// Makes an empty cold table at the end of the span, and a backing file. Neither counts before the object has a limit.
+    fn make_table(&self, entry: &Entry, extent: &Extent, backing: Option<&Path>) -> Result<()> {
+        let (inner, media, prime) = (&*self.inner, self.media(), entry.span.at());
+        let range = Table::range(entry.span).expect("the limit fits");
+        if range.start < extent.backed {
+            let (span, asked) = (entry.span.len(), range.end - range.start);
+            return Err(Error::SpanFull {
+                object: entry.name.clone(),
+                span,
+                asked,
+                left: entry.span.end() - extent.backed,
+            });
+        }
+        if extent.tail == 0 {
+            let _flight = self.depart(entry.at);
+            let _gate = self.backing_gate();
+            inner.space.reserve(&range)?;
+            object::set_word(media, prime + header::TAIL_REACH, range.end - range.start);
+            media.fence(); // as a growth: `reach` before the bits
+            inner.space.prepare(&range);
+            inner.space.mark(&range);
+            media.fence();
+            object::set_word(media, prime + header::TAIL, range.end - range.start);
+            media.fence();
+        }
+        let path = backing
+            .map(std::path::absolute)
+            .transpose()
+            .map_err(|source| Error::BadOption { detail: format!("the path of the backing file is none: {source}") })?;
+        let (table, pair) = (Table::of(media, entry).expect("it has a place"), inner.files().pair()?);
+        table.name(pair, path.as_deref()).map_err(|detail| Error::BadOption { detail })?;
+        let made = Backing::create(inner.files(), inner.owner(entry, pair, path))?;
+        made.reserve((extent.backed - prime) / CLUSTER)?;
+        Ok(media.barrier()?)
+    }
+
+    /// Refuses a store of whose objects some lie in backing files too: for whoever is about to copy its file.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`], [`Error::Damaged`].
+    pub fn require_whole(&self) -> Result<()> {
+        if self.inner.superblock().features & FEATURE_COLD == 0 {
+            return Ok(());
+        }
+        match self.objects()?.into_iter().find(|object| object.residency.is_some()) {
+            None => Ok(()),
+            Some(ObjectInfo { name, .. }) => {
+                let detail = format!(
+                    "object `{name}` has a backing file; lift its limit with `everbyte limit --resident all` first"
+                );
+                Err(Error::BadOption { detail })
+            }
+        }
+    }
+
+    /// Where backing files are made and found; the system's, unless this is called before.
+    #[doc(hidden)]
+    pub fn set_files(&self, files: Arc<dyn Files>) {
+        assert!(self.inner.files.set(files).is_ok(), "said once, and first");
+    }
+
+    /// The pager of an object that has a limit.
+    pub(crate) fn pager(&self, entry: &Entry, extent: &Extent) -> Result<Option<Cold>> {
+        if extent.resident == 0 {
+            return Ok(None);
+        }
+        let (inner, media, prime) = (&*self.inner, self.media(), entry.span.at());
+        let damaged = |(at, detail): (u64, String)| Error::Damaged {
+            path: media.path().into(),
+            what: "an object",
+            at,
+            detail: format!("`{}`: {detail}", entry.name),
+        };
+        let table =
+            Table::of(media, entry).ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;
+        let (pair, path) = table.named().map_err(damaged)?;
+        if !inner.recovery.clean {
+            table.adopt(); // STORE-8
+            media.fence();
+        }
+        let (owner, read_only) = (inner.owner(entry, pair, path), media.opened().read_only);
+        let backing = match Backing::open(inner.files(), owner.clone(), read_only) {
+            // Nothing is there that could be missed.
+            Err(_) if !read_only && table.is_warm() => Backing::create(inner.files(), owner)?,
+            opened => opened?,
+        };
+        let backed: Vec<bool> =
+            (prime..extent.backed).step_by(CLUSTER as usize).map(|at| inner.space.is_backed(at)).collect();
+        let hearing = match () {
+            () if read_only => Hearing::Nothing,
+            () if media.can_watch() => Hearing::Faults,
+            () if media.is_recorded() && inner.files().touches_are_told() => Hearing::Calls,
+            () => Hearing::Nothing,
+        };
+        let frames = (extent.resident / CLUSTER).saturating_sub(1 + extent.tail / CLUSTER).max(LEAST);
+        let frames = usize::try_from(frames).unwrap_or(usize::MAX);
+        let pager = Pager::new(media, prime, (table, backing), (hearing, frames), &backed).map_err(damaged)?;
+        Cold::begin(Arc::new(pager)).map(Some)
+    }
+}
+
+impl Inner {
+    fn set_limit(&self, entry: &Entry, word: u64, clusters: Option<u64>) -> Result<()> {
+        // More clusters than addresses are no limit.
+        let bytes = clusters.map_or(0, |clusters| clusters.min(1 << 31) * CLUSTER);
+        object::set_word(&self.media, entry.span.at() + word, bytes);
+        Ok(self.media.barrier()?)
+    }
+
+    pub(crate) fn files(&self) -> &dyn Files {
+        self.files.get().map_or(&RealFiles, |files| &**files)
+    }
+
+    pub(crate) fn owner(&self, entry: &Entry, pair: [u8; 16], path: Option<PathBuf>) -> Owner {
+        let store = self.media.path().to_path_buf();
+        let beside = || {
+            let mut path = store.as_os_str().to_owned();
+            path.push(format!(".swap-{:x}", entry.id));
+            path.into()
+        };
+        let path = path.unwrap_or_else(beside);
+        Owner { identity: self.superblock().identity, object: entry.name.clone(), id: entry.id, pair, path, store }
+    }
+
+    /// Where an object's backing file lies, if it has one.
+    pub(crate) fn backing_of(&self, entry: &Entry, extent: &Extent) -> Option<PathBuf> {
+        let table = Table::of(&self.media, entry).filter(|_| extent.resident > 0)?;
+        let (pair, path) = table.named().ok()?;
+        Some(self.owner(entry, pair, path).path)
+    }
+
+    /// What of an object is in memory, as its table says; `None`: it has no limit.
+    pub(crate) fn residency(&self, entry: &Entry, extent: &Extent) -> Option<Residency> {
+        if extent.resident == 0 {
+            return None;
+        }
+        let table = Table::of(&self.media, entry)?;
+        table.named().ok()?;
+        let clusters = (extent.backed - entry.span.at()) / CLUSTER;
+        let backed = (0..clusters as u32)
+            .filter(|&cluster| self.space.is_backed(entry.span.at() + u64::from(cluster) * CLUSTER));
+        let (here, cold): (Vec<u32>, Vec<u32>) = backed.partition(|&cluster| table.get(cluster) == Place::Here);
+        let resident = here.len() as u64 + extent.tail / CLUSTER;
+        Some(Residency { limit: extent.resident / CLUSTER, resident, cold: cold.len() as u64 })
+    }
+}
+
+impl Object {
+    /// Lets the clusters of a range grow cold that are in memory. Settled on return. Nothing in an object without a limit.
+    ///
+    /// # Errors
+    /// [`Error::Backing`], [`Error::Media`]: nothing is lost, and they stay in memory.
+    pub fn cool(&self, range: std::ops::Range<u64>) -> Result<()> {
+        self.cold().map_or(Ok(()), |cold| cold.pager.cool(&range))
+    }
+
+    /// Brings the cold clusters of a range to memory, as touching them does.
+    ///
+    /// # Errors
+    /// [`Error::Backing`], [`Error::OutOfSpace`], [`Error::Media`]: nothing is lost.
+    pub fn warm(&self, range: std::ops::Range<u64>) -> Result<()> {
+        self.cold().map_or(Ok(()), |cold| cold.pager.warm(&range))
+    }
+
+    /// What of it is in memory; `None`: it has no limit.
+    pub fn residency(&self) -> Option<Residency> {
+        let extent = object::read_header(self.media(), self.entry()).ok()?;
+        self.store().inner.residency(self.entry(), &extent)
+    }
+}

@@ -1,0 +1,108 @@
+//! Which clusters grow cold next, and which slots are free.
+//!
+//! A segmented queue: clusters come in *warm*, and the oldest of these, a quarter of all, are put *aside*: hidden, though they
+//! are still in memory. Who touches one of them makes it warm again, at the price of a fault without any reading. Who is not
+//! touched until it is the oldest grows cold. So nobody samples anything while memory suffices.
+
+use std::collections::{BTreeSet, VecDeque};
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    warm: VecDeque<u32>,
+    aside: VecDeque<u32>,
+}
+
+impl Queue {
+    /// Clusters in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.warm.len() + self.aside.len()
+    }
+
+    /// A cluster comes in, or is touched again.
+    pub(crate) fn warm(&mut self, cluster: u32) {
+        self.remove(cluster);
+        self.warm.push_back(cluster);
+    }
+
+    /// A cluster that is in memory, and hidden.
+    pub(crate) fn put_aside(&mut self, cluster: u32) {
+        self.aside.push_back(cluster);
+    }
+
+    pub(crate) fn remove(&mut self, cluster: u32) {
+        self.warm.retain(|&other| other != cluster);
+        self.aside.retain(|&other| other != cluster);
+    }
+
+    /// The warm cluster to be put aside, if fewer than `least` are. The caller hides it.
+    pub(crate) fn next_aside(&mut self, least: usize) -> Option<u32> {
+        if self.aside.len() >= least {
+            return None;
+        }
+        let cluster = self.warm.pop_front()?;
+        self.aside.push_back(cluster);
+        Some(cluster)
+    }
+
+    /// The cluster that has been aside for longest.
+    pub(crate) fn oldest(&mut self) -> Option<u32> {
+        self.aside.pop_front()
+    }
+}
+
+/// Slots of a backing file: all from `end` on are free, and some before it.
+#[derive(Default)]
+pub(crate) struct Slots {
+    free: BTreeSet<u32>,
+    end: u32,
+}
+
+impl Slots {
+    /// Those that are not `used`; `Err` with a slot that is used twice.
+    pub(crate) fn without(mut used: Vec<u32>) -> Result<Slots, u32> {
+        used.sort_unstable();
+        if let Some(pair) = used.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(pair[0]);
+        }
+        let end = used.last().map_or(0, |last| last + 1);
+        let used: BTreeSet<u32> = used.into_iter().collect();
+        Ok(Slots { free: (0..end).filter(|slot| !used.contains(slot)).collect(), end })
+    }
+
+    pub(crate) fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    pub(crate) fn give(&mut self, slot: u32) {
+        self.free.insert(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_touched_while_aside_stays() {
+        let mut queue = Queue::default();
+        (0..8).for_each(|cluster| queue.warm(cluster));
+        while queue.next_aside(2).is_some() {}
+        queue.warm(0); // touched
+        assert_eq!(queue.oldest(), Some(1));
+        while queue.next_aside(2).is_some() {}
+        assert_eq!([queue.oldest(), queue.oldest(), queue.oldest()], [Some(2), Some(3), None]);
+        assert_eq!(queue.len(), 5);
+    }
+
+    #[test]
+    fn the_lowest_free_slot_is_taken() {
+        assert_eq!(Slots::without(vec![3, 1, 3]).err(), Some(3));
+        let mut slots = Slots::without(vec![3, 1]).unwrap();
+        assert_eq!([slots.take(), slots.take(), slots.take()], [0, 2, 4]);
+        slots.give(1);
+        assert_eq!([slots.take(), slots.take()], [1, 5]);
+    }
+}

@@ -1,0 +1,120 @@
+//! The cold table: a page that names the backing file, then a word for each cluster of the span.
+//!
+//! Format: docs/formats/swap.md, section 2.
+
+use crate::catalogue::Entry;
+use crate::layout::{COLD_MAGIC, COLD_ZEROS, ColdHeader};
+use everbyte_media::Media;
+use everbyte_space::{CLUSTER, Span, clusters_up};
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use zerocopy::FromZeros;
+
+/// Where the bytes of a cluster are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In memory, or nowhere: the cluster is not backed.
+    Here,
+    /// Nowhere: all of them are zeros.
+    Zeros,
+    /// In a slot of the backing file, with this checksum.
+    Slot { slot: u32, checksum: u32 },
+}
+
+#[derive(Clone)]
+pub(crate) struct Table {
+    media: Media,
+    at: u64,
+    clusters: u64,
+}
+
+impl Table {
+    /// The end of `span` that a table for it takes.
+    pub(crate) fn range(span: Span) -> Option<Range<u64>> {
+        let bytes = size_of::<ColdHeader>() as u64 + span.len() / CLUSTER * 8;
+        let bytes = clusters_up(bytes).filter(|&bytes| bytes < span.len())?;
+        Some(span.end() - bytes..span.end())
+    }
+
+    /// The table of an object that has one.
+    pub(crate) fn of(media: &Media, entry: &Entry) -> Option<Table> {
+        let Range { start: at, .. } = Table::range(entry.span)?;
+        Some(Table { media: media.clone(), at, clusters: entry.span.len() / CLUSTER })
+    }
+
+    /// Names a backing file; stored and flushed. Counts once the object has a limit.
+    pub(crate) fn name(&self, pair: [u8; 16], path: Option<&Path>) -> Result<(), String> {
+        let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
+        let mut header =
+            ColdHeader { magic: COLD_MAGIC, pair, path_len: bytes.len() as u32, ..ColdHeader::new_zeroed() };
+        let place = header.path.get_mut(..bytes.len()).ok_or("the path is longer than 4064 bytes")?;
+        place.copy_from_slice(bytes);
+        header.checksum = header.sum();
+        let _section = self.media.section();
+        self.media.put(self.at, &header);
+        self.media.flush(self.at, size_of::<ColdHeader>() as u64);
+        Ok(())
+    }
+
+    /// What the backing file has in common with this table, and its path, unless it lies beside the store.
+    pub(crate) fn named(&self) -> Result<([u8; 16], Option<PathBuf>), (u64, String)> {
+        let wrong = |detail: &str| Err((self.at, format!("its cold table {detail}")));
+        if !self.media.holds(self.at, self.len()) {
+            return wrong("lies beyond the file's end");
+        }
+        let header: ColdHeader = self.media.get(self.at);
+        if header.magic != COLD_MAGIC {
+            return wrong("has no header");
+        }
+        if header.checksum != header.sum() {
+            return wrong("has a header whose checksum is wrong");
+        }
+        let Some(path) = header.path.get(..header.path_len as usize) else { return wrong("has no path") };
+        Ok((header.pair, (!path.is_empty()).then(|| OsStr::from_bytes(path).into())))
+    }
+
+    fn len(&self) -> u64 {
+        size_of::<ColdHeader>() as u64 + self.clusters * 8
+    }
+
+    fn word_at(&self, cluster: u32) -> u64 {
+        self.at + size_of::<ColdHeader>() as u64 + u64::from(cluster) * 8
+    }
+
+    /// Clusters that it can speak for: those before itself.
+    pub(crate) fn clusters(&self) -> u32 {
+        (self.clusters - (self.len().div_ceil(CLUSTER))) as u32
+    }
+
+    /// Whether no cluster is cold.
+    pub(crate) fn is_warm(&self) -> bool {
+        (0..self.clusters()).all(|cluster| self.get(cluster) == Place::Here)
+    }
+
+    pub(crate) fn get(&self, cluster: u32) -> Place {
+        match self.media.load(self.word_at(cluster)) {
+            0 => Place::Here,
+            COLD_ZEROS => Place::Zeros,
+            word => Place::Slot { slot: ((word >> 32) as u32).wrapping_sub(1), checksum: word as u32 },
+        }
+    }
+
+    /// Stored and flushed.
+    pub(crate) fn set(&self, cluster: u32, place: Place) {
+        let word = match place {
+            Place::Here => 0,
+            Place::Zeros => COLD_ZEROS,
+            Place::Slot { slot, checksum } => u64::from(slot + 1) << 32 | u64::from(checksum),
+        };
+        let _section = self.media.section();
+        self.media.store(self.word_at(cluster), word);
+        self.media.flush(self.word_at(cluster), 8);
+    }
+
+    /// Flushes what recovery acts on; the caller fences.
+    pub(crate) fn adopt(&self) {
+        self.media.adopt(self.at, self.len());
+    }
+}

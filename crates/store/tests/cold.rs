@@ -1,0 +1,236 @@
+//! Objects larger than their memory, on memory that is written in place: touches are heard of by faults.
+
+use everbyte_media::Options;
+use everbyte_store::{CLUSTER, CreateOptions, Error, FindingKind, Object, ObjectOptions, Store};
+use std::path::{Path, PathBuf};
+
+const CLUSTERS: u64 = 64;
+const LIMIT: u64 = 12;
+
+struct Home {
+    directory: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Home {
+        Home { directory: tempfile::tempdir_in("/dev/shm").unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A store with an object `large` of [`CLUSTERS`] clusters behind its first one, of which [`LIMIT`] may be in memory.
+    fn store(&self) -> Store {
+        let create = CreateOptions { max: 1 << 30, ..CreateOptions::default() };
+        let store = Store::create(&self.path("store"), &create).unwrap();
+        let span = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
+        drop(store.create_object("large", span, |_| Ok::<(), Error>(())).unwrap());
+        store.set_resident("large", Some(LIMIT), None).unwrap();
+        store
+    }
+
+    fn reopen(&self, store: Store) -> Store {
+        store.close().unwrap();
+        drop(store);
+        Store::open(&self.path("store"), &Options::default()).unwrap()
+    }
+
+    fn backing(&self) -> PathBuf {
+        let mut files = std::fs::read_dir(self.directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        files.find(|path| path.to_string_lossy().contains(".swap-")).unwrap()
+    }
+}
+
+fn word(at: u64, round: u64) -> u64 {
+    at ^ round << 40
+}
+
+/// Words all over every cluster but the first.
+fn places(object: &Object) -> impl Iterator<Item = u64> {
+    (object.prime() + CLUSTER..object.backed()).step_by(1000 * 8)
+}
+
+fn fill(object: &Object, round: u64) {
+    for at in places(object) {
+        object.media().store(at, word(at, round));
+        object.media().flush(at, 8);
+    }
+    object.media().barrier().unwrap();
+}
+
+fn verify(object: &Object, round: u64) {
+    for at in places(object) {
+        assert_eq!(object.media().load(at), word(at, round), "{at:#x}");
+    }
+}
+
+fn frames(path: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).unwrap()) * 512 / CLUSTER
+}
+
+#[test]
+fn an_object_larger_than_its_memory_keeps_everything() {
+    let home = Home::new();
+    let store = home.store();
+    let before = frames(&home.path("store"));
+    let object = store.object("large").unwrap();
+    assert_eq!(object.grow(CLUSTERS * CLUSTER).unwrap().end, object.backed());
+    assert!(frames(&home.path("store")) <= before + 1, "what nobody has touched takes no memory");
+    for at in (object.prime() + CLUSTER..object.backed()).step_by(4096) {
+        assert_eq!(object.media().load(at), 0);
+    }
+    fill(&object, 1);
+    verify(&object, 1);
+    let residency = object.residency().unwrap();
+    assert!(residency.resident <= LIMIT && residency.resident + residency.cold == CLUSTERS + 2, "{residency:?}");
+    assert!(frames(&home.path("store")) <= before + LIMIT, "cold clusters take no memory");
+    drop(object);
+    assert_eq!(store.check(), []);
+    let store = home.reopen(store);
+    let object = store.object("large").unwrap();
+    verify(&object, 1);
+    fill(&object, 2);
+    verify(&object, 2);
+    drop(object);
+    // The limit is lifted: everything is back, and the backing file is gone.
+    let backing = home.backing();
+    store.set_resident("large", None, None).unwrap();
+    assert!(!backing.exists());
+    assert_eq!(store.stat("large").unwrap().residency, None);
+    verify(&store.object("large").unwrap(), 2);
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn threads_that_store_while_clusters_grow_cold_lose_nothing() {
+    let home = Home::new();
+    let store = home.store();
+    let object = store.object("large").unwrap();
+    object.grow(CLUSTERS * CLUSTER).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let object = &object;
+            scope.spawn(move || {
+                // Each has words of its own in every cluster, and counts in them.
+                for step in 0..6000_u64 {
+                    let cluster = 1 + (step * 7 + thread * 3) % CLUSTERS;
+                    let at = object.prime() + cluster * CLUSTER + thread * 8;
+                    object.media().store(at, object.media().load(at) + 1);
+                }
+            });
+        }
+    });
+    let first = object.prime() + CLUSTER;
+    for thread in 0..3 {
+        let counts = (first..object.backed()).step_by(CLUSTER as usize).map(|at| object.media().load(at + thread * 8));
+        assert_eq!(counts.sum::<u64>(), 6000);
+    }
+}
+
+#[test]
+fn what_was_released_comes_back_as_zeros() {
+    let home = Home::new();
+    let store = home.store();
+    let object = store.object("large").unwrap();
+    object.grow(CLUSTERS * CLUSTER).unwrap();
+    fill(&object, 1);
+    let some = object.prime() + 20 * CLUSTER..object.prime() + 40 * CLUSTER;
+    object.release(some.clone()).unwrap();
+    object.back(some.clone()).unwrap();
+    for at in some.clone().step_by(8) {
+        assert_eq!(object.media().load(at), 0, "{at:#x}");
+    }
+    for at in places(&object).filter(|at| !some.contains(at)) {
+        assert_eq!(object.media().load(at), word(at, 1), "{at:#x}");
+    }
+    drop(object);
+    assert_eq!(store.check(), []);
+}
+
+#[test]
+fn a_backing_file_that_is_not_the_right_one_is_refused_and_nothing_is_lost() {
+    let home = Home::new();
+    let store = home.store();
+    let object = store.object("large").unwrap();
+    object.grow(CLUSTERS * CLUSTER).unwrap();
+    fill(&object, 1);
+    object.cool(object.prime() + CLUSTER..object.backed()).unwrap(); // so that nothing has to, and the file stays as it is
+    drop(object);
+    let backing = home.backing();
+    let whole = std::fs::read(&backing).unwrap();
+    let refused = |bytes: Option<&[u8]>, why: &str| {
+        match bytes {
+            Some(bytes) => std::fs::write(&backing, bytes).unwrap(),
+            None => std::fs::remove_file(&backing).unwrap(),
+        }
+        let error = store.object("large").map(drop).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains("`large`") && error.contains("store"), "{error}");
+        assert!(store.check().iter().any(|finding| finding.kind == FindingKind::Damage));
+    };
+    refused(None, "No such file");
+    refused(Some(b"short"), "shorter than its header");
+    refused(Some(&vec![7; 8192]), "no backing file");
+    let mut flipped = whole.clone();
+    flipped[20] ^= 1;
+    refused(Some(&flipped), "checksum of its header");
+    let mut newer = whole.clone();
+    newer[12] = 2;
+    newer[8..12].fill(0);
+    let sum = crc32c::crc32c(&newer[..64]);
+    newer[8..12].copy_from_slice(&sum.to_le_bytes());
+    refused(Some(&newer), "use a newer Everbyte");
+    // Bytes of clusters: each names its offset, and the others are there.
+    let mut flipped = whole.clone();
+    flipped[4096..].iter_mut().step_by(CLUSTER as usize).for_each(|byte| *byte ^= 1);
+    std::fs::write(&backing, &flipped).unwrap();
+    let object = store.object("large").unwrap();
+    let all = object.prime() + CLUSTER..object.backed();
+    let error = object.warm(all.clone()).unwrap_err().to_string();
+    assert!(error.contains("not what was written") && error.contains("0x1000"), "{error}");
+    drop(object);
+    std::fs::write(&backing, &whole[..4096 + 100]).unwrap();
+    let findings = store.check();
+    assert!(findings.iter().any(|finding| finding.detail.contains("ends before")), "{findings:?}");
+    std::fs::write(&backing, &whole).unwrap();
+    verify(&store.object("large").unwrap(), 1);
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    let home = Home::new();
+    let store = home.store();
+    let refused = |clusters, why: &str| {
+        let error = store.set_resident("large", Some(clusters), None).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    };
+    refused(3, "at least 9 clusters");
+    let small = ObjectOptions { span: Some(CLUSTER), ..ObjectOptions::default() };
+    drop(store.create_object("small", small, |_| Ok::<(), Error>(())).unwrap());
+    assert!(store.set_resident("small", Some(100), None).unwrap_err().to_string().contains("one cluster"));
+    let object = store.object("large").unwrap();
+    refused(20, "open");
+    // The end of the span belongs to the table.
+    assert!(matches!(object.grow(255 * CLUSTER), Err(Error::SpanFull { .. })));
+    object.grow(254 * CLUSTER).unwrap();
+}
+
+#[test]
+fn who_asks_for_more_than_the_quota_is_refused() {
+    let home = Home::new();
+    let store = home.store();
+    store.set_quota("large", Some(5)).unwrap();
+    assert_eq!(store.stat("large").unwrap().quota, Some(5));
+    let object = store.object("large").unwrap();
+    object.grow(4 * CLUSTER).unwrap();
+    let error = object.grow(2 * CLUSTER).unwrap_err();
+    assert!(matches!(error, Error::QuotaExceeded { quota: 5, has: 5, asked: 2, .. }), "{error}");
+    // What is given back counts no more.
+    let last = object.backed() - CLUSTER..object.backed();
+    object.release(last.clone()).unwrap();
+    object.grow(CLUSTER).unwrap();
+    assert!(matches!(object.back(last.clone()), Err(Error::QuotaExceeded { .. })));
+    store.set_quota("large", None).unwrap();
+    object.back(last).unwrap();
+    object.grow(8 * CLUSTER).unwrap();
+}
