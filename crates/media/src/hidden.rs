@@ -112,7 +112,7 @@ impl Media {
     pub fn fill_beneath(&self, at: u64, bytes: &[u8]) -> Result<()> {
         match &self.inner.backend {
             Backend::Direct(direct) => {
-                direct.allocate(at, bytes.len() as u64)?;
+                direct.allocate(&self.inner.mapping, at, bytes.len() as u64)?;
                 let beneath = self.beneath()?;
                 direct.copy_nt(beneath, at, bytes);
             }
