@@ -321,6 +321,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "tx-shared",
         "a turn ends without a word of its changes: the next user allocates what the last one has",
     ),
+    exhibit(
+        "hkv-news-ignored",
+        "hkv",
+        "hkv-hash-shared",
+        "a user of a shared store goes on with what it remembers, although others have changed the store",
+    ),
     exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
     exhibit(
         "object-unlogged",

@@ -2,19 +2,36 @@
 //! opening the store again.
 
 use crate::Case;
+use everbyte_hkv::{Kind, Kv, SharedKv};
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::{Error, Undo};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "tx-shared",
-    room: "tx",
-    about: "two users of one object allocate, replace and free in turns; the heir of a dead one puts right what it left",
-    total: 1_000,
-    program: turns,
-}];
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "tx-shared",
+        room: "tx",
+        about: "two users of one object allocate, replace and free in turns; the heir of a dead one puts right what it left",
+        total: 1_000,
+        program: turns,
+    },
+    Case {
+        name: "hkv-hash-shared",
+        room: "hkv",
+        about: "two users of one hash table insert, update and delete in turns; the heir of a dead one goes on",
+        total: 400,
+        program: |explorer| pairs(explorer, Kind::Hash),
+    },
+    Case {
+        name: "hkv-tree-shared",
+        room: "hkv",
+        about: "the same in a tree",
+        total: 400,
+        program: |explorer| pairs(explorer, Kind::Tree),
+    },
+];
 
 const MAX: u64 = 4 << 20;
 /// Words that lead to blocks.
@@ -65,10 +82,15 @@ fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> 
     })
 }
 
+/// Somebody else has had the store open since the dead one had opened it: whoever comes now is not alone, and recovers
+/// nothing by opening.
+fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
+    (seen.died() && seen.begun_count() > 0).then(|| media.share().and_then(|others| others.enter(1 << 20)))
+}
+
 /// Goes on as the heir of a dead process, or opens the store after a power cut, and reads out.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
-    // Somebody else has the store open all the time: whoever comes now is not alone, and recovers nothing by opening.
-    let survivor = seen.died().then(|| media.share().and_then(|others| others.enter(1 << 20)));
+    let survivor = survivor(&media, seen);
     let undo = user(&media)?;
     let _turn = undo.enter().map_err(|error| error.to_string())?;
     seen.recovered();
@@ -111,4 +133,58 @@ fn turns(explorer: Explorer) -> Result<Report, Box<Failure>> {
         },
         observe,
     )
+}
+
+/// The pairs of a key-value store.
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One user of the key-value store.
+fn user_of_pairs(media: &Media) -> Result<SharedKv, String> {
+    let store = Store::attach_shared(media.clone()).map_err(|error| error.to_string())?;
+    SharedKv::open(&store, "pairs").map_err(|error| error.to_string())
+}
+
+fn observe_pairs(media: &Media, seen: &Seen) -> Result<Pairs, String> {
+    let survivor = survivor(media, seen);
+    let kv = user_of_pairs(media)?;
+    let mut pairs = Pairs::new();
+    let read = |kv: &Kv| {
+        seen.recovered();
+        kv.scan(|key, value| pairs.insert(key.to_vec(), value.to_vec()).is_none())?;
+        Ok::<_, everbyte_hkv::Error>(kv.check())
+    };
+    let findings = kv.look(read).map_err(|error| error.to_string())?;
+    drop(survivor);
+    findings.first().map_or(Ok(pairs), |finding| Err(finding.to_string()))
+}
+
+/// Enough pairs for buckets, or leaves, to be split by one user while the other thinks they are whole.
+fn pairs(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
+    const FILL: u8 = 68;
+    let (key, value) = (|number: u8| vec![number.reverse_bits()], |number: u8| vec![number; 20]);
+    let first: Pairs = (0..FILL).map(|number| (key(number), value(number))).collect();
+    let image = Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+        let store =
+            Store::format(media, &FormatOptions { log_len: 0, identity: Some([6; 16]) }).expect("a small store");
+        let kv = SharedKv::create(&store, "pairs", kind, Some(2 << 20)).expect("room for a store");
+        for (key, value) in &first {
+            kv.change(|kv| kv.insert(key, value)).expect("room for a pair");
+        }
+        drop(kv);
+        store.close().expect("sim barriers do not fail");
+    });
+    let run = |media: Media, twin: &Twin<'_, Pairs>| {
+        let one = user_of_pairs(&media).expect("a whole image");
+        let other = media.capabilities().shared.then(|| user_of_pairs(&media).expect("a whole image"));
+        for number in FILL..FILL + 8 {
+            let who = if number % 2 == 0 { &one } else { other.as_ref().unwrap_or(&one) };
+            let new = move |pairs: &mut Pairs| _ = pairs.insert(key(number), value(number));
+            let insert = || who.change(|kv| kv.insert(&key(number), &value(number))).map(drop).expect("room");
+            twin.step(format!("insert {number}"), new, insert);
+            let gone = move |pairs: &mut Pairs| drop(pairs.remove(&key(number - 1)));
+            let delete = || assert!(who.change(|kv| kv.delete(&key(number - 1))).expect("whole"));
+            twin.step(format!("delete {}", number - 1), gone, delete);
+        }
+    };
+    explorer.explore_twin(&image, &first, Order::InOrder, run, |media, seen| observe_pairs(&media, seen))
 }

@@ -144,8 +144,8 @@ impl Drop for Turn {
             stile.lock.abandon(); // TURN-2
             return;
         }
-        if held.changed.get() && !seeded("turn-change-unsaid") {
-            let changes = stile.media.load(stile.at + CHANGES) + 1;
+        let changes = stile.media.load(stile.at + CHANGES) + 1;
+        if held.changed.get() && (changes == 1 || !seeded("turn-change-unsaid")) {
             stile.media.store(stile.at + CHANGES, changes);
             if held.news.get() == News::Nothing {
                 held.seen.set(changes);
