@@ -21,32 +21,34 @@ fn payload(number: u64) -> Payload {
     std::array::from_fn(|word| number + word as u64)
 }
 
-/// A tree that is made anew when it has become an eighth larger than `nodes`, and then an eighth smaller.
-struct Growing<'s> {
-    store: &'s Store,
+/// A tree that is emptied when it has become an eighth larger than `nodes`, and then filled until it is an eighth smaller.
+struct Growing {
     nodes: u64,
-    tree: Option<RbTree>,
+    tree: RbTree,
     len: u64,
 }
 
-impl Growing<'_> {
+impl Growing {
+    fn new(store: &Store, name: &str, nodes: u64) -> Result<Growing> {
+        let span = Some((nodes * NODE * 2).next_power_of_two().max(32 << 20));
+        let options = ObjectOptions { engine: Engine::Redo, fingerprint: 0, span };
+        let tree = RbTree::new(&Redo::open(store.create_object(name, options, Redo::format)?)?);
+        let mut growing = Growing { nodes, tree, len: 0 };
+        growing.renew()?;
+        Ok(growing)
+    }
+
     fn insert(&mut self, until: u64) -> Result<Duration> {
-        let tree = self.tree.as_mut().ok_or("a tree is made first")?;
         let start = Instant::now();
         for number in self.len..until {
-            assert!(tree.insert(mix(number), &payload(number))?, "a new key");
+            assert!(self.tree.insert(mix(number), &payload(number))?, "a new key");
         }
         self.len = until;
         Ok(start.elapsed())
     }
 
     fn renew(&mut self) -> Result {
-        if self.tree.take().is_some() {
-            self.store.remove_object("tree")?;
-        }
-        let span = Some((self.nodes * NODE * 2).next_power_of_two().max(32 << 20));
-        let options = ObjectOptions { engine: Engine::Redo, fingerprint: 0, span };
-        self.tree = Some(RbTree::new(&Redo::open(self.store.create_object("tree", options, Redo::format)?)?));
+        self.tree.clear()?;
         self.len = 0;
         self.insert(self.nodes - self.nodes / 8).map(drop)
     }
@@ -54,7 +56,7 @@ impl Growing<'_> {
     fn run(&mut self, mut count: u64) -> Result<Duration> {
         let (most, mut sum) = (self.nodes + self.nodes / 8, Duration::ZERO);
         while count > 0 {
-            if self.tree.is_none() || self.len == most {
+            if self.len == most {
                 self.renew()?;
             }
             let step = count.min(most - self.len);
@@ -83,7 +85,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
             Some(tree) => (0..nodes).for_each(|number| tree.insert(mix(number), &payload(number))),
             None => bench.skipped(&insert, "Boost.Serialization is not installed: `cargo xtask rivals`"),
         }
-        let mut ours = Growing { store: &store, nodes, tree: None, len: 0 };
+        let mut ours = Growing::new(&store, size, nodes)?;
         let insert_ours = move |count| ours.run(count).expect("a store with room");
         let mut runners = vec![Runner::timed(NAME, insert_ours)];
         for (folder, name) in [(&memory, "boost tmpfs"), (&disk, "boost disk")] {
@@ -94,7 +96,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
             }));
         }
         let outcome = bench.metric(&insert, Unit::Microseconds, 0, runners);
-        store.remove_object("tree")?;
         if let Some(inserts) = outcome.ratio() {
             bench.report(&format!("break_even_{size}"), Unit::Inserts, vec![(NAME.into(), vec![inserts])], None);
         }

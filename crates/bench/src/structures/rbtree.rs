@@ -53,7 +53,33 @@ impl RbTree {
             }
         }
     }
+
+    /// Frees all nodes, some at a time; the tree is empty from the first on.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn clear(&mut self) -> Result<()> {
+        let tx = &mut self.worker;
+        tx.begin()?;
+        let mut below = vec![tx.load(self.root)?];
+        tx.store(self.root, 0)?;
+        while !below.is_empty() {
+            for _ in 0..FREED {
+                let Some(at) = below.pop() else { break };
+                if at != 0 {
+                    below.extend([tx.load(at + LEFT)?, tx.load(at + RIGHT)?]);
+                    tx.free(at)?;
+                }
+            }
+            tx.commit()?;
+            tx.begin()?;
+        }
+        tx.commit()
+    }
 }
+
+/// Nodes that are freed in one transaction.
+const FREED: usize = 64;
 
 /// What leads from node to node.
 struct Links {
@@ -182,5 +208,9 @@ mod tests {
             }
         }
         assert_eq!(model.len(), 2500 - 1, "mix(0) is 0");
+        let used = || redo.heap().usage().unwrap().blocks;
+        let before = used();
+        tree.clear().unwrap();
+        assert_eq!((used(), redo.media().load(tree.root)), (before - 2499, 0));
     }
 }
