@@ -47,7 +47,7 @@ const FIGURES: &[Figure] = &[
         case: "patomic",
         title: "Slower memory",
         across: "added latency of a write, ns",
-        up: "latency of an update, us",
+        up: "latency of an update, ns",
         points: &["150", "1000", "2000"],
         lines: &[("everbyte", "sensitivity_*", Whose::Ours), ("", "sensitivity_*", Whose::Rivals)],
         scale: |value, _| value,
