@@ -3,7 +3,9 @@
  * An object is a heap of its own under a name. It lies at one address for life, in every process, so plain pointers into it
  * stay true: after a restart, after a crash, and between objects that are both mapped. Objects live in a store, one file:
  * the one that EVERBYTE_STORE names, or ./everbyte.store, made when it is first used. EVERBYTE_BACKEND (auto, pmem, file, shm)
- * and EVERBYTE_DURABILITY (always, interval:MS, process) say how it is opened. Link with -leverbyte.
+ * and EVERBYTE_DURABILITY (always, interval:MS, process) say how it is opened. Where EVERBYTE_BROKER names the socket of an
+ * `everbyte broker`, EVERBYTE_STORE names one of its domains instead, made if there is none: the broker passes the store to
+ * change or to read, as the rights of the domain allow, and the kernel lets nobody do more. Link with -leverbyte.
  *
  *     struct node { int value; struct node *next; };
  *     if (!heapo_create("list")) heapo_map("list");
@@ -44,7 +46,7 @@ const char *everbyte_error(void);
 
 /* Opens the store at `path`, or makes it; NULL: the one said above. Other calls do so by themselves. A process uses one
  * store, until it ends.
- * Fails with EBUSY if another process has it alone, ENOTSUP if it is not bound to an address (`everbyte create --bound`
+ * Fails with EBUSY if another process has it alone, EACCES if a broker's rights give nothing, ECONNREFUSED if none answers, ENOTSUP if it is not bound to an address (`everbyte create --bound`
  * makes one that is), EADDRINUSE if this process has something at that address, EUCLEAN if it is damaged. */
 int heapo_open(const char *path);
 
@@ -56,6 +58,12 @@ int heapo_create(const char *name);
 /* Maps an object that exists; one that is mapped stays so. What a crash left half done is rolled back first.
  * Fails with ENOENT, EACCES if its rights do not allow it, EPERM if it is not an object of this kind, EUCLEAN if it is damaged. */
 int heapo_map(const char *name);
+
+/* Maps an object to be read: a store of the program's to it is a fault (SIGSEGV), and calls that change it fail with EACCES.
+ * It is enough if its rights allow reading. Objects of a store that this process may only read are mapped so by heapo_map, too.
+ * heapo_lock waits as ever, and holds writers off. One that is mapped stays as it is.
+ * Fails as heapo_map does. */
+int heapo_map_to_read(const char *name);
 
 /* Unmaps an object. Pointers into it must not be used until it is mapped again. Other processes keep it.
  * Fails with ENOENT if it is not mapped, EBUSY while a transaction on it runs or it is locked. */

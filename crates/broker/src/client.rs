@@ -1,6 +1,7 @@
 //! [`Client`]: a program's end.
 
 use crate::error::No;
+use crate::start;
 use crate::wire::{self, MESSAGE, Request};
 use crate::{About, Error, Result};
 use everbyte_store::{Store, Want};
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    /// What starts a broker.
+    program: Option<PathBuf>,
 }
 
 /// A domain, as far as the broker let one have it.
@@ -34,7 +37,13 @@ pub struct Domain {
 impl Client {
     /// A client of the broker at `socket`, which is not looked for yet.
     pub fn new(socket: &Path) -> Client {
-        Client { socket: socket.into() }
+        Client { socket: socket.into(), program: None }
+    }
+
+    /// A client that starts a broker by `program`, which is `everbyte`, if none answers, and if the directory of domains beside
+    /// the socket (`shop` beside `shop.socket`) is this user's. Clients that do so at the same time end up with one broker.
+    pub fn on_demand(socket: &Path, program: &Path) -> Client {
+        Client { socket: socket.into(), program: Some(program.into()) }
     }
 
     /// Makes a domain that may grow to `max` bytes and belongs to the caller. Settled on return.
@@ -113,9 +122,14 @@ impl Client {
     fn ask(&self, request: &Request) -> Result<(String, Vec<OwnedFd>)> {
         let none = |source: Errno| Error::NoBroker { path: self.socket.clone(), source: source.into() };
         let address = SocketAddrUnix::new(&self.socket).map_err(none)?;
-        let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-        let socket = socket.map_err(none)?;
-        net::connect(&socket, &address).map_err(none)?;
+        let connect = || {
+            let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+            net::connect(&socket, &address).map(|()| socket)
+        };
+        let socket = match &self.program {
+            Some(program) => start::and_connect(&self.socket, program, connect)?,
+            None => connect().map_err(none)?,
+        };
         net::send(&socket, request.text().as_bytes(), SendFlags::NOSIGNAL).map_err(none)?;
         let mut message = vec![0; MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];

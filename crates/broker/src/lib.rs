@@ -25,6 +25,7 @@
 //! * `domains`: what there is, in a store of the broker's own; who may do what with it is decided by the store's [`Access`]
 //! * `wire`: what goes over the socket
 //! * `server`, `client`: its two ends
+//! * `start`: a broker that starts when it is asked for
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod domains;
 mod error;
 mod layout;
 mod server;
+mod start;
 mod wire;
 
 pub use client::{Client, Domain};

@@ -1,7 +1,7 @@
 //! [`Broker`]: answers programs over a socket.
 //!
 //! A connection brings one request and gets one answer, within some seconds, by a thread of its own; so many at a time. Who
-//! asks is what the kernel says of the other end (SO_PEERCRED). Domain files are opened and their descriptors passed; their bytes
+//! asks is what the kernel says of the other end (SO_PEERCRED, SO_PEERGROUPS). Domain files are opened and their descriptors passed; their bytes
 //! are not touched: what a program does to a file that it may write cannot hurt the broker.
 //!
 //! Threads: one accepts; one for each connection; one lock around the domains.
@@ -139,7 +139,9 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
         sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
     }
     let peer = sockopt::socket_peercred(connection)?;
-    let caller = Caller { user: peer.uid.as_raw(), groups: vec![peer.gid.as_raw()] };
+    let mut groups = vec![peer.gid.as_raw()];
+    groups.extend(everbyte_media::peer_groups(connection.as_fd()).unwrap_or_default()); // an older kernel tells none
+    let caller = Caller { user: peer.uid.as_raw(), groups };
     let mut message = vec![0; MESSAGE];
     let (len, whole) = net::recv(connection, message.as_mut_slice(), net::RecvFlags::TRUNC)?;
     let request = if whole <= MESSAGE { Request::parse(&message[..len]) } else { None };

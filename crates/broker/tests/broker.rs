@@ -53,10 +53,16 @@ fn is_root() -> bool {
 
 /// Runs `body` in a thread that the kernel takes for another user's.
 fn as_user<T: Send>(uid: u32, gid: u32, body: impl FnOnce() -> T + Send) -> T {
+    as_member(uid, gid, &[], body)
+}
+
+/// [`as_user`] of a user who is in more groups.
+fn as_member<T: Send>(uid: u32, gid: u32, groups: &[u32], body: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             use rustix::process::{Gid, Uid};
-            rustix::thread::set_thread_groups(&[]).unwrap();
+            let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
+            rustix::thread::set_thread_groups(&groups).unwrap();
             let gid = Gid::from_raw(gid);
             rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
             let uid = Uid::from_raw(uid);
@@ -134,6 +140,10 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     assert!(as_user(4002, 5000, || client.attach("mine", Want::Read)).is_ok());
     refused(as_user(4002, 5000, || client.attach("mine", Want::Write)), Errno::ACCESS);
     refused(as_user(4003, 5001, || client.attach("mine", Want::Read)), Errno::ACCESS);
+    // Being in the group is enough, among however many.
+    let many: Vec<u32> = (6000..6100).collect();
+    assert!(as_member(4003, 5001, &[&many[..], &[5000]].concat(), || client.attach("mine", Want::Read)).is_ok());
+    refused(as_member(4003, 5001, &many, || client.attach("mine", Want::Read)), Errno::ACCESS);
     // What was passed for reading stays so: not by writing, not by opening it anew, not by way of the directory.
     let read = as_user(4002, 5000, || client.attach("mine", Want::Read)).unwrap();
     let file = read.file().unwrap();

@@ -5,10 +5,11 @@
 
 use crate::fault::{Fault, Result, answer, done};
 use crate::held;
-use crate::process::{Mapped, Process};
+use crate::mapped::Mapped;
+use crate::process::Process;
 use crate::running::{self, End};
 use everbyte_heap::Heap;
-use everbyte_store::{NAME_MAX, Turn};
+use everbyte_store::{NAME_MAX, Turn, Want};
 use everbyte_tx::Tx;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +39,18 @@ pub(crate) unsafe fn name<'n>(name: *const c_char) -> Result<&'n str> {
 unsafe fn object(object: *const c_char) -> Result<Arc<Mapped>> {
     // SAFETY: the caller's promise.
     let name = unsafe { name(object) }?;
-    Process::get()?.find(name)
+    Process::look()?.find(name)
+}
+
+/// The mapped object of a name, if it may be changed.
+///
+/// # Safety
+/// As said at the top of the file.
+unsafe fn writable(object: *const c_char) -> Result<Arc<Mapped>> {
+    // SAFETY: the caller's promise.
+    let object = unsafe { self::object(object) }?;
+    object.require_writable()?;
+    Ok(object)
 }
 
 /// Runs `body` in this thread's transaction on `object`, or in one of its own, which is ordered on return.
@@ -65,7 +77,7 @@ fn pointer(address: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_open(path: *const c_char) -> c_int {
     if path.is_null() {
-        return done(Process::get().map(|_| ()));
+        return done(Process::look().map(|_| ()));
     }
     // SAFETY: the caller's promise.
     let path = unsafe { CStr::from_ptr(path) };
@@ -85,7 +97,15 @@ pub unsafe extern "C" fn heapo_create(object: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_map(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { name(object) }.and_then(|name| Process::get()?.map(name)))
+    done(unsafe { name(object) }.and_then(|name| Process::look()?.map(name, Want::Write)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_map_to_read(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { name(object) }.and_then(|name| Process::look()?.map(name, Want::Read)))
 }
 
 /// # Safety
@@ -93,7 +113,7 @@ pub unsafe extern "C" fn heapo_map(object: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_unmap(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { name(object) }.and_then(|name| Process::get()?.unmap(name)))
+    done(unsafe { name(object) }.and_then(|name| Process::look()?.unmap(name)))
 }
 
 /// # Safety
@@ -101,7 +121,7 @@ pub unsafe extern "C" fn heapo_unmap(object: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_is_mapped(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    let mapped = unsafe { name(object) }.and_then(|name| Ok(Process::get()?.is_mapped(name)));
+    let mapped = unsafe { name(object) }.and_then(|name| Ok(Process::look()?.is_mapped(name)));
     answer(mapped, 0, c_int::from)
 }
 
@@ -123,7 +143,7 @@ pub unsafe extern "C" fn heapo_list(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let prefix = if prefix.is_null() { Ok("") } else { unsafe { name(prefix) } };
-    let names = prefix.and_then(|prefix| Process::get()?.names(prefix));
+    let names = prefix.and_then(|prefix| Process::look()?.names(prefix));
     let Some(each) = each else { return done(Err(Fault::invalid("no function to call with each name"))) };
     answer(names, 0, |names| {
         for name in names {
@@ -187,7 +207,7 @@ pub unsafe extern "C" fn heapo_get_prime_node(object: *const c_char) -> *mut c_v
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_set_prime_node(object: *const c_char, node: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| set_prime_node(&object, node.addr())))
+    done(unsafe { writable(object) }.and_then(|object| set_prime_node(&object, node.addr())))
 }
 
 fn set_prime_node(object: &Arc<Mapped>, node: usize) -> Result<()> {
@@ -209,7 +229,7 @@ fn set_prime_node(object: &Arc<Mapped>, node: usize) -> Result<()> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_malloc(object: *const c_char, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
-    let allocated = unsafe { self::object(object) }.and_then(|object| allocate(&object, size, false));
+    let allocated = unsafe { writable(object) }.and_then(|object| allocate(&object, size, false));
     answer(allocated, null_mut(), pointer)
 }
 
@@ -218,7 +238,7 @@ pub unsafe extern "C" fn heapo_malloc(object: *const c_char, size: usize) -> *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_calloc(object: *const c_char, count: usize, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
-    let allocated = unsafe { self::object(object) }.and_then(|object| {
+    let allocated = unsafe { writable(object) }.and_then(|object| {
         let size = count.checked_mul(size).ok_or_else(|| Fault::new(libc::ENOMEM, "more bytes than there are"))?;
         allocate(&object, size, true)
     });
@@ -240,7 +260,7 @@ fn allocate(object: &Arc<Mapped>, size: usize, zeroed: bool) -> Result<usize> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_realloc(object: *const c_char, chunk: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
-    let moved = unsafe { self::object(object) }.and_then(|object| reallocate(&object, chunk.addr(), size));
+    let moved = unsafe { writable(object) }.and_then(|object| reallocate(&object, chunk.addr(), size));
     answer(moved, null_mut(), pointer)
 }
 
@@ -270,7 +290,7 @@ pub unsafe extern "C" fn heapo_free(object: *const c_char, chunk: *mut c_void) -
         return 1;
     }
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| {
+    done(unsafe { writable(object) }.and_then(|object| {
         let at = object.offset(chunk.addr())?;
         transact(&object, |tx| Ok(tx.free(at)?))
     }))
@@ -281,7 +301,7 @@ pub unsafe extern "C" fn heapo_free(object: *const c_char, chunk: *mut c_void) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_tx_begin(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(running::begin))
+    done(unsafe { writable(object) }.and_then(running::begin))
 }
 
 /// # Safety
@@ -289,7 +309,7 @@ pub unsafe extern "C" fn heapo_tx_begin(object: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_void, size: usize) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| {
+    done(unsafe { writable(object) }.and_then(|object| {
         let at = object.offset(start.addr())?;
         let noted = running::within(&object, |tx| Ok(tx.log_range(at, size as u64)?));
         noted.unwrap_or_else(|| Err(Fault::invalid("no transaction under way: call heapo_tx_begin first")))
@@ -301,7 +321,7 @@ pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| running::end(&object, End::Commit)))
+    done(unsafe { writable(object) }.and_then(|object| running::end(&object, End::Commit)))
 }
 
 /// # Safety
@@ -309,7 +329,7 @@ pub unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_tx_abort(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| running::end(&object, End::Abort)))
+    done(unsafe { writable(object) }.and_then(|object| running::end(&object, End::Abort)))
 }
 
 /// # Safety
@@ -333,7 +353,7 @@ pub unsafe extern "C" fn heapo_unlock(object: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_expand(object: *const c_char, size: usize) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| resize(&object, |heap| heap.expand(size as u64))))
+    done(unsafe { writable(object) }.and_then(|object| resize(&object, |heap| heap.expand(size as u64))))
 }
 
 /// # Safety
@@ -341,7 +361,7 @@ pub unsafe extern "C" fn heapo_expand(object: *const c_char, size: usize) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_shrink(object: *const c_char, start: *const c_void, size: usize) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { self::object(object) }.and_then(|object| {
+    done(unsafe { writable(object) }.and_then(|object| {
         if start.is_null() {
             return resize(&object, Heap::shrink_all);
         }

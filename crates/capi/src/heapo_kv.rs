@@ -84,7 +84,7 @@ pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
     // SAFETY: the caller's promise.
-    handle(unsafe { name(object) }.and_then(|name| Ok(SharedKv::open(Process::get()?.store(), name)?)))
+    handle(unsafe { name(object) }.and_then(|name| Ok(SharedKv::open(Process::look()?.store(), name)?)))
 }
 
 /// # Safety
@@ -141,6 +141,7 @@ unsafe fn change(
     let (kv, key) = unsafe { keyed(kv, key, key_len) }?;
     // SAFETY: as above.
     let value = unsafe { bytes(value, value_len) }?;
+    Process::get()?;
     Ok(kv.change(|kv| how(kv, key, value))?)
 }
 
@@ -150,7 +151,11 @@ unsafe fn change(
 pub unsafe extern "C" fn heapo_kv_delete(kv: *mut SharedKv, key: *const c_void, key_len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let keyed = unsafe { keyed(kv, key, key_len) };
-    done(keyed.and_then(|(kv, key)| Ok(kv.change(|kv| kv.delete(key))?)), libc::ENOENT, "the key is not there")
+    let deleted = keyed.and_then(|(kv, key)| {
+        Process::get()?;
+        Ok(kv.change(|kv| kv.delete(key))?)
+    });
+    done(deleted, libc::ENOENT, "the key is not there")
 }
 
 /// # Safety

@@ -1,7 +1,7 @@
 //! Objects that a thread holds by `heapo_lock`, for programs that read and store under a discipline of their own.
 
 use crate::fault::{Fault, Result};
-use crate::process::Mapped;
+use crate::mapped::Mapped;
 use everbyte_store::Turn;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ thread_local! {
 
 /// Waits until this thread has the object.
 pub fn lock(object: Arc<Mapped>) -> Result<()> {
-    let turn = object.undo.enter()?;
+    let turn = object.enter()?;
     object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
     HELD.with_borrow_mut(|held| held.push(Held { turn, object }));
     Ok(())

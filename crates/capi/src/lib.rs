@@ -8,16 +8,19 @@
 //! * `heapo_kv`: its key-value stores.
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
 //! * `itm`: what compilers call in a `patomic` block.
+//! * `domain`: stores that a broker passes.
 //! * `recorded`: a program before the crash explorer.
 //!
 //! Threads: any, unless a header says otherwise.
 
+mod domain;
 mod fault;
 mod heapo;
 mod heapo_kv;
 mod held;
 #[cfg(target_arch = "x86_64")]
 mod itm;
+mod mapped;
 mod mnemosyne;
 mod process;
 mod recorded;

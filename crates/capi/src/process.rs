@@ -2,25 +2,23 @@
 //!
 //! The table of mapped objects is HEAPO's local cache: each call that names an object looks there and nowhere else.
 //!
-//! Invariants
-//!   CAPI-1  An object is opened once and stays open while it is mapped: pointers into it stay good.
-//!   CAPI-2  An object is neither unmapped nor deleted while a transaction on it runs.
-//!
 //! Threads: any.
 
+use crate::domain;
 use crate::fault::{Fault, Result};
+use crate::mapped::Mapped;
 use crate::mnemosyne;
 use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{FlushKind, Media, Options};
-use everbyte_store::{Claim, CreateOptions, Engine, Object, ObjectOptions, Store, Turn};
+use everbyte_store::{CreateOptions, Engine, ObjectOptions, Store, Turn, Want};
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Declared maximum of stores made here: small beside the addresses there are, so that two of them seldom meet.
 const MAX: u64 = 256 << 30;
@@ -42,15 +40,6 @@ pub struct Process {
 }
 
 static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
-
-/// An object that is mapped.
-pub struct Mapped {
-    pub undo: Undo,
-    base: u64,
-    /// Transactions under way (CAPI-2).
-    pub running: AtomicUsize,
-    _claim: Claim,
-}
 
 /// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for the command line, and
 /// `EVERBYTE_FLUSH`, the instruction: for tools that do not know the CPU's best.
@@ -80,8 +69,18 @@ fn path_of_store() -> PathBuf {
 }
 
 impl Process {
-    /// The store of this process, opened now if need be: see [`path_of_store`].
+    /// The store of this process, to change something in it.
     pub fn get() -> Result<Arc<Process>> {
+        let process = Process::look()?;
+        if process.store.is_read_only() {
+            let path = process.path.display();
+            return Err(Fault::new(libc::EACCES, format!("{path}: this process may read it, and change nothing")));
+        }
+        Ok(process)
+    }
+
+    /// The store of this process, opened now if need be: see [`path_of_store`].
+    pub fn look() -> Result<Arc<Process>> {
         if let Some(process) = &*PROCESS.read() {
             process.store.require_here()?;
             return Ok(Arc::clone(process));
@@ -102,9 +101,10 @@ impl Process {
             return Err(Fault::new(libc::EBUSY, format!("this process has {open} open; a process uses one store")));
         }
         let media = options()?;
-        let store = match recorded::open(path)? {
-            Some(store) => store,
-            None => {
+        let store = match (recorded::open(path)?, domain::socket()) {
+            (Some(store), _) => store,
+            (None, Some(socket)) => domain::open(&socket, path, &media)?,
+            (None, None) => {
                 if !path.exists() {
                     make(path, &media)?;
                 }
@@ -118,6 +118,10 @@ impl Process {
                 format!("{path}: not bound to an address, so plain pointers into it would not stay true; make one with `everbyte create --bound`"),
             )
         })?;
+        if store.media().address().addr().get() as u64 != base {
+            let path = path.display();
+            return Err(Fault::new(libc::EADDRINUSE, format!("{path}: this process has something at {base:#x}")));
+        }
         let process =
             Arc::new(Process { store, path: path.into(), base, mapped: RwLock::default(), pid: std::process::id() });
         if slot.replace(Arc::clone(&process)).is_none() {
@@ -135,35 +139,33 @@ impl Process {
             .store
             .create_object(name, options, |object| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from))?;
         object.share()?;
-        mapped.insert(name.into(), self.mapping(object)?);
+        mapped.insert(name.into(), Mapped::new(object, self.base, Want::Write)?);
         Ok(())
     }
 
-    /// Maps an object, which recovers it; one that is mapped stays so.
-    pub fn map(&self, name: &str) -> Result<()> {
+    /// Maps an object, which recovers it; one that is mapped stays as it is. Of a store that this process may only read all
+    /// objects are mapped to be read.
+    pub fn map(&self, name: &str, want: Want) -> Result<()> {
         let mut mapped = self.mapped.write();
         if !mapped.contains_key(name) {
-            mapped.insert(name.into(), self.mapping(self.object(name)?)?);
+            mapped.insert(name.into(), self.mapping(name, want)?);
         }
         Ok(())
     }
 
-    fn object(&self, name: &str) -> Result<Object> {
+    fn mapping(&self, name: &str, want: Want) -> Result<Arc<Mapped>> {
         let (engine, fingerprint) = (Engine::Undo, 0); // not the pool of a Rust program
-        match self.store.object_shared(name, engine, fingerprint) {
-            Err(everbyte_store::Error::Unshared { .. }) => {
+        let want = if self.store.is_read_only() { Want::Read } else { want };
+        let object = match self.store.object_wanted(name, want, engine, fingerprint) {
+            Err(everbyte_store::Error::Unshared { .. }) if want == Want::Write => {
                 let object = self.store.object(name)?;
                 object.require_engine(engine)?;
                 object.require_fingerprint(fingerprint)?;
-                Ok(object)
+                object
             }
-            opened => Ok(opened?),
-        }
-    }
-
-    fn mapping(&self, object: Object) -> Result<Arc<Mapped>> {
-        let claim = object.claim()?; // CAPI-1
-        Ok(Arc::new(Mapped { undo: Undo::open(object)?, base: self.base, running: AtomicUsize::new(0), _claim: claim }))
+            opened => opened?,
+        };
+        Mapped::new(object, self.base, want)
     }
 
     /// Unmaps an object: its pointers are not to be used until it is mapped again.
@@ -181,10 +183,10 @@ impl Process {
         if let Some(object) = mapped.get(name) {
             object.require_idle()?;
         }
-        let was_mapped = mapped.remove(name).is_some();
+        let was_mapped = mapped.remove(name).map(|object| object.want());
         let removed = self.store.remove_object(name);
-        if removed.is_err() && was_mapped {
-            mapped.insert(name.into(), self.mapping(self.object(name)?)?);
+        if let (Err(_), Some(want)) = (&removed, was_mapped) {
+            mapped.insert(name.into(), self.mapping(name, want)?);
         }
         Ok(removed?)
     }
@@ -211,7 +213,8 @@ impl Process {
         let object = object.ok_or_else(|| {
             Fault::invalid(format!("{:#x} is not in an object that this process has mapped", self.base + at))
         })?;
-        let turn = object.undo.enter()?;
+        object.require_writable()?;
+        let turn = object.enter()?;
         turn.iter().for_each(Turn::changed);
         Ok((object.undo.heap().based_at(self.base), turn))
     }
@@ -244,39 +247,6 @@ impl Process {
     pub fn offset(&self, address: usize, len: usize) -> Result<u64> {
         let at = (address as u64).checked_sub(self.base).filter(|&at| self.holds(at, len as u64));
         at.ok_or_else(|| Fault::invalid(format!("{address:#x} + {len} does not lie in {}", self.path.display())))
-    }
-}
-
-impl Mapped {
-    /// The address of an offset.
-    pub fn address(&self, at: u64) -> usize {
-        (self.base + at) as usize
-    }
-
-    /// The offset of an address, which may be anything: whether something is there is for others to say.
-    pub fn offset(&self, address: usize) -> Result<u64> {
-        let span = self.undo.heap().object().span();
-        let at = (address as u64).checked_sub(self.base).filter(|at| span.contains(at));
-        at.ok_or_else(|| {
-            let name = self.undo.heap().object().name();
-            Fault::invalid(format!("{address:#x} is no pointer into object `{name}`"))
-        })
-    }
-
-    /// Whether this is a child of fork, whose parent has the object.
-    pub fn is_inherited(&self) -> bool {
-        self.undo.heap().object().store().require_here().is_err()
-    }
-
-    /// CAPI-2.
-    fn require_idle(&self) -> Result<()> {
-        match self.running.load(Ordering::Acquire) {
-            0 => Ok(()),
-            count => {
-                let name = self.undo.heap().object().name();
-                Err(Fault::new(libc::EBUSY, format!("object `{name}` has {count} transaction(s) under way; end them")))
-            }
-        }
     }
 }
 

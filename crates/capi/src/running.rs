@@ -3,7 +3,7 @@
 //! A transaction belongs to the thread that began it. A thread that ends leaves none: what it had begun is rolled back.
 
 use crate::fault::{Fault, Result};
-use crate::process::Mapped;
+use crate::mapped::Mapped;
 use everbyte_store::Turn;
 use everbyte_tx::{Started, Tx};
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ pub fn begin(object: Arc<Mapped>) -> Result<()> {
             running.depth += 1;
             return Ok(());
         }
-        let turn = object.undo.enter()?;
+        let turn = object.enter()?;
         object.running.fetch_add(1, Ordering::AcqRel);
         // SAFETY: `started` borrows the engine that `object` owns. The engine lies behind the `Arc`, which `Running`
         // keeps, so it neither moves nor ends while `started` lives; and `Running` drops `started` first.

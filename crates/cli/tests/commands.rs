@@ -170,5 +170,52 @@ fn a_broker_serves_domains_until_it_is_stopped() {
     place.good(&domain(&["rm", "shop/orders"]));
     broker.kill().unwrap();
     broker.wait().unwrap();
+    std::fs::remove_dir_all(place.path("domains")).unwrap();
     place.bad(&domain(&["ls"]), 5, &["everbyte broker"]);
+}
+
+/// The processes that serve the domains of a directory.
+fn brokers(dir: &std::path::Path) -> Vec<rustix::process::Pid> {
+    let serves = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = words.split(|&byte| byte == 0).collect();
+        words.get(1..3) == Some(&[b"broker", dir.as_os_str().as_encoded_bytes()])
+    };
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    all.filter(serves).filter_map(|pid| rustix::process::Pid::from_raw(pid as i32)).collect()
+}
+
+/// Whoever may enter the directory has its broker started, and one it is however many ask for it at once; a killed one is
+/// followed by the next.
+#[test]
+fn a_broker_starts_when_it_is_asked_for_and_several_end_as_one() {
+    let place = Place::new();
+    let dir = place.path("domains");
+    std::fs::create_dir(&dir).unwrap();
+    let dir = std::fs::canonicalize(dir).unwrap();
+    let mut names = Vec::new();
+    for round in 0..2 {
+        let asked: Vec<_> = (0..4)
+            .map(|number| {
+                let name = format!("d/{round}{number}");
+                let words = ["domain", "--socket", "domains.socket", "create", &name, "--max", "1MiB"];
+                let asking = place.command(&words).spawn().unwrap();
+                names.push(name);
+                asking
+            })
+            .collect();
+        asked.into_iter().for_each(|mut asking| assert!(asking.wait().unwrap().success()));
+        let listed = place.good(&["domain", "--socket", "domains.socket", "ls"]);
+        assert!(names.iter().all(|name| listed.contains(name)), "{listed}");
+        // Those that came late end by themselves.
+        while brokers(&dir).len() > 1 {
+            std::thread::yield_now();
+        }
+        for broker in brokers(&dir) {
+            rustix::process::kill_process(broker, rustix::process::Signal::KILL).unwrap();
+        }
+        while !brokers(&dir).is_empty() {
+            std::thread::yield_now();
+        }
+    }
 }

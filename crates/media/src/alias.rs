@@ -56,10 +56,10 @@ impl Media {
     /// [`Error::Io`] if the system refuses.
     ///
     /// # Panics
-    /// If the range is not backed, or not whole pages.
+    /// If the range reaches beyond the maximum, or is not whole pages.
     pub fn protect(&self, at: u64, len: u64, (read, write): (bool, bool)) -> Result<()> {
         use rustix::mm::{MprotectFlags, mprotect};
-        self.inner.mapping.check_len(at, len);
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.max()), "only what is mapped is protected");
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are protected whole");
         if matches!(self.inner.backend, Backend::Sim(_)) {
             return Ok(());
@@ -70,7 +70,7 @@ impl Media {
         access.set(MprotectFlags::READ, read);
         access.set(MprotectFlags::WRITE, write);
         let place = self.address().as_ptr().wrapping_add(at as usize);
-        // SAFETY: pages of our own mapping, as checked above; nothing holds a reference into it.
+        // SAFETY: pages of our own mapping, all of which is reserved (MAP-1); nothing holds a reference into it.
         let changed = unsafe { mprotect(place.cast(), len as usize, access) };
         changed.map_err(|errno| Error::Io {
             action: "protect pages of",

@@ -1,7 +1,7 @@
 //! One mapped range of bytes: the address arithmetic and every load and store of mapped memory.
 //!
 //! Invariants
-//!   MAP-1  `base..base+reserve` is mapped readable and writable until drop.
+//!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, but for what `Media::protect` says.
 //!   MAP-2  Only `0..limit` is backed by the file; nothing beyond it is ever touched. `limit` only grows.
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends) only, so concurrent access by
 //!          threads and processes is a race of words, never undefined, and no word is ever torn by the compiler.
@@ -84,11 +84,16 @@ impl Mapping {
     }
 
     /// Maps the first `len` bytes of `file` privately, and private zeros from there to `reserve`: whatever is stored
-    /// stays in this process, and all of it may be touched.
-    pub(crate) fn copy_of_file(file: BorrowedFd<'_>, reserve: u64, len: u64) -> io::Result<Mapping> {
+    /// stays in this process, and all of it may be touched. At `place`, if one is given, where as many bytes are reserved.
+    pub(crate) fn copy_of_file(
+        file: BorrowedFd<'_>,
+        place: Option<NonNull<u8>>,
+        reserve: u64,
+        len: u64,
+    ) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
         assert!(len.is_multiple_of(4096) && len <= reserve, "files are mapped by whole pages");
-        let mapping = Mapping::anonymous(reserve, len)?;
+        let mapping = Mapping::private_zeros(place, reserve, len)?;
         if len > 0 {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
             let (base, protection) = (mapping.base.as_ptr().cast(), ProtFlags::READ | ProtFlags::WRITE);
@@ -145,10 +150,17 @@ impl Mapping {
 
     /// Zeroed private memory of `reserve` bytes.
     pub(crate) fn anonymous(reserve: u64, limit: u64) -> io::Result<Mapping> {
+        Mapping::private_zeros(None, reserve, limit)
+    }
+
+    fn private_zeros(place: Option<NonNull<u8>>, reserve: u64, limit: u64) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
-        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), reserve as usize, access, flags) }?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let fixed = if place.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | fixed;
+        let place = place.map_or(std::ptr::null_mut(), NonNull::as_ptr).cast();
+        // SAFETY: a fresh mapping at an address of the kernel's choice, or over a range that is reserved for it.
+        let base = unsafe { rustix::mm::mmap_anonymous(place, reserve as usize, access, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         // A hint: where the system refuses it, pages are small.
         // SAFETY: advice on our own fresh mapping changes no content.

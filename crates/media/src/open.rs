@@ -105,7 +105,8 @@ impl Media {
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
     /// brought into the private pages. Whatever is stored, recovery included, stays in this process and ends with it;
-    /// flush, fence and barrier have nothing to do. Others may read meanwhile, nobody may write.
+    /// flush, fence and barrier have nothing to do. Others may read meanwhile, nobody may write. A bound store lies at its
+    /// address if that is free.
     ///
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
@@ -318,7 +319,8 @@ fn map_file(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64
 fn private_copy(file: &File, path: &Path, head: &Head) -> Result<(Mapping, u64, Opened)> {
     let pending = file::pending(file, path, *head)?;
     let len = Disk::len(file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-    let mapping = Mapping::copy_of_file(file.as_fd(), head.max, len.min(head.max) & !4095);
+    let place = head.bound_to().and_then(|address| binding::reserve(path, address, head.max).ok());
+    let mapping = Mapping::copy_of_file(file.as_fd(), place, head.max, len.min(head.max) & !4095);
     let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
     pending.put(&mapping);
     Ok((mapping, len, pending.opened()))

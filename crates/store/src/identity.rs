@@ -15,11 +15,11 @@
 
 use crate::layout::{SUPERBLOCKS, Superblock};
 use crate::superblock;
-use crate::{Error, Result, Store};
+use crate::{Error, PRIME_LEN, Result, Store, object};
 use everbyte_media::{Media, Options, binding};
 use everbyte_space::CLUSTER;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -136,13 +136,39 @@ impl Store {
         Ok(())
     }
 
-    /// Room for every backed cluster and for the pages of the bitmaps that speak for them.
+    /// Room for every backed cluster and for the pages of the bitmaps that speak for them. Small objects stay small.
     fn back_again(&self) -> Result<()> {
         let inner = &*self.inner;
         let Superblock { spans_at, max, .. } = inner.superblock();
         let end = inner.media.len().min(max) / CLUSTER * CLUSTER;
         let backed = inner.space.bitmap().runs(&inner.media, spans_at..end.max(spans_at), true);
-        backed.iter().try_for_each(|run| Ok(inner.space.reserve(run)?))
+        let small = self.small_objects();
+        for run in backed {
+            let mut at = run.start;
+            for prime in small.range(run.clone()).copied() {
+                if at < prime {
+                    inner.space.reserve(&(at..prime))?;
+                }
+                at = prime + CLUSTER;
+                inner.space.reserve_part(&(prime..at), &(prime..prime + PRIME_LEN))?;
+            }
+            if at < run.end {
+                inner.space.reserve(&(at..run.end))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The prime pages of the objects that have no more room than that; none where names are damaged, and all get whole clusters.
+    fn small_objects(&self) -> BTreeSet<u64> {
+        let inner = &*self.inner;
+        let all = inner.list(&mut inner.table.lock(), "").unwrap_or_default();
+        let small = all.into_iter().filter(|entry| entry.small);
+        let small = small.filter(|entry| {
+            let backed = object::read_header(&inner.media, entry).ok().map(|extent| extent.backed);
+            backed == Some(entry.span.at() + CLUSTER)
+        });
+        small.map(|entry| entry.span.at()).collect()
     }
 
     /// Notes that this process has the store's identity open (STORE-9). Refuses what only the log of a copy could tell.

@@ -16,7 +16,7 @@ use crate::layout::{self, shared};
 use crate::recover;
 use crate::store::Inner;
 use crate::turn::{News, Turn, Turnstile};
-use crate::{Engine, Error, Object, Result, Store, identity};
+use crate::{Engine, Error, Object, Result, Store, Want, identity};
 use everbyte_media::{Media, Opening, Options, TOKEN_MAX, User};
 use std::fs::File;
 use std::path::Path;
@@ -153,7 +153,16 @@ impl Store {
     /// As [`Store::object`], [`Object::require_engine`] and [`Object::require_fingerprint`]; [`Error::Attached`] if another
     /// process has it alone.
     pub fn object_shared(&self, name: &str, engine: Engine, fingerprint: u64) -> Result<Object> {
-        let object = self.open_object(name, false)?;
+        self.object_wanted(name, Want::Write, engine, fingerprint)
+    }
+
+    /// [`Store::object_shared`] for what is wanted, which the object's rights have to allow. Who wants to read is given the
+    /// object as it is: that nothing of the program's is stored to it is for the caller to see to ([`Media::protect`]).
+    ///
+    /// # Errors
+    /// As [`Store::object_shared`].
+    pub fn object_wanted(&self, name: &str, want: Want, engine: Engine, fingerprint: u64) -> Result<Object> {
+        let object = self.open_object(name, false, want)?;
         object.require_engine(engine)?;
         object.require_fingerprint(fingerprint)?;
         object.share()?;

@@ -214,6 +214,11 @@ impl Store {
         &self.inner.media
     }
 
+    /// Whether it was opened to be looked at: what is stored stays in this process.
+    pub fn is_read_only(&self) -> bool {
+        self.media().opened().read_only
+    }
+
     /// Random 16 bytes, unlike any other store's.
     pub fn identity(&self) -> [u8; 16] {
         self.inner.superblock().identity
@@ -262,11 +267,12 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Damaged`], [`Error::Truncated`]; [`Error::Attached`] while another process has it open.
     pub fn object(&self, name: &str) -> Result<Object> {
-        self.open_object(name, true)
+        self.open_object(name, true, Want::Write)
     }
 
-    /// Opens an object, `alone` or with other processes that share it.
-    pub(crate) fn open_object(&self, name: &str, alone: bool) -> Result<Object> {
+    /// Opens an object, `alone` or with other processes that share it. Of a store that is only looked at nobody gets more than
+    /// reading.
+    pub(crate) fn open_object(&self, name: &str, alone: bool, want: Want) -> Result<Object> {
         let inner = &*self.inner;
         let _turn = self.turn()?;
         let mut table = inner.table.lock();
@@ -274,7 +280,7 @@ impl Store {
         if let Some(open) = table.open.get(&entry.at).and_then(Weak::upgrade) {
             return Ok(Object { inner: open });
         }
-        self.require_access(&entry, if self.media().opened().read_only { Want::Read } else { Want::Write })?;
+        self.require_access(&entry, if self.is_read_only() { Want::Read } else { want })?;
         let extent = inner.extent(&entry)?;
         if extent.resident > 0 && !alone && self.is_shared() {
             return Err(Error::Unshared { object: name.into() });

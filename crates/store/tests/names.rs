@@ -123,6 +123,10 @@ fn a_small_object_takes_a_page_until_it_grows() {
     drop(store);
     let store = Store::open(&path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
     assert!(store.object("small/99").unwrap().is_small() && !store.object("again").unwrap().is_small());
+    // Who gives it another identity asks for room anew, and for no more than there was.
+    let before = room();
+    store.rebase([9; 16]).unwrap();
+    assert_eq!(room(), before);
 }
 
 /// However many names there are, opening stores the same, and reads nothing of the trie but its head.

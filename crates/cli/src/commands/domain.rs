@@ -22,7 +22,9 @@ pub fn serve(args: &BrokerArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn run(args: &DomainCommands, output: &Output) -> Result<(), Failure> {
-    let client = Client::new(&args.socket);
+    let itself =
+        std::env::current_exe().map_err(|error| Failure::System(format!("this program's own file: {error}")))?;
+    let client = Client::on_demand(&args.socket, &itself);
     let done = |what: &str, name: &str| output.say(format!("{what} {name}"), json!({ "done": what, "domain": name }));
     match &args.command {
         DomainCommand::Ls { prefix } => client.list(prefix)?.iter().try_for_each(|about| list(about, output)),

@@ -1,0 +1,125 @@
+//! [`Mapped`]: an object that this process has mapped, to change it or to read it.
+//!
+//! Of an object that is mapped to be read the program may not store to a page: the system kills who does. Its prime page stays
+//! writable, since the library keeps its locks there, and no chunk lies in it. What a dead process left half done is put right
+//! before, and whenever the object is entered after a death: its pages are writable as long as that takes.
+//!
+//! Invariants
+//!   CAPI-1  An object is opened once and stays open while it is mapped: pointers into it stay good.
+//!   CAPI-2  An object is neither unmapped nor deleted while a transaction on it runs.
+//!   CAPI-3  Nothing of this process allocates, frees or begins a transaction in an object that is mapped to be read.
+//!
+//! Threads: any.
+
+use crate::fault::{Fault, Result};
+use everbyte_store::{Claim, News, Object, PRIME_LEN, Turn, Want};
+use everbyte_tx::Undo;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An object that is mapped.
+pub struct Mapped {
+    pub undo: Undo,
+    base: u64,
+    want: Want,
+    /// Transactions under way, and holds (CAPI-2).
+    pub running: AtomicUsize,
+    _claim: Claim,
+}
+
+impl Mapped {
+    /// Maps an object of the store that lies at `base`; recovers it.
+    pub fn new(object: Object, base: u64, want: Want) -> Result<Arc<Mapped>> {
+        let claim = object.claim()?; // CAPI-1
+        let mapped = Mapped { undo: Undo::open(object)?, base, want, running: AtomicUsize::new(0), _claim: claim };
+        if want == Want::Read {
+            mapped.guard(true)?;
+        }
+        Ok(Arc::new(mapped))
+    }
+
+    fn object(&self) -> &Object {
+        self.undo.heap().object()
+    }
+
+    fn name(&self) -> &str {
+        self.object().name()
+    }
+
+    /// Keeps the program from storing to it, or lets it.
+    fn guard(&self, guarded: bool) -> Result<()> {
+        let span = self.object().span();
+        let at = span.start + PRIME_LEN;
+        Ok(self.undo.media().protect(at, span.end - at, (true, !guarded))?)
+    }
+
+    /// What it was mapped for.
+    pub fn want(&self) -> Want {
+        self.want
+    }
+
+    /// Refuses an object that was mapped to be read (CAPI-3).
+    pub fn require_writable(&self) -> Result<()> {
+        match self.want {
+            Want::Write => Ok(()),
+            Want::Read => {
+                let name = self.name();
+                Err(Fault::new(libc::EACCES, format!("object `{name}` is mapped to be read; unmap it and map it anew")))
+            }
+        }
+    }
+
+    /// The turn on it, caught up with others; `None`: it is this process's alone.
+    pub fn enter(&self) -> Result<Option<Turn>> {
+        if self.want == Want::Write {
+            return Ok(self.undo.enter()?);
+        }
+        let turn = self.object().turn()?;
+        if turn.as_ref().is_some_and(|turn| turn.news() != News::Nothing) {
+            self.guard(false)?;
+            let caught_up = self.undo.enter().map(drop);
+            self.guard(true)?;
+            caught_up?;
+        }
+        Ok(turn)
+    }
+
+    /// The address of an offset.
+    pub fn address(&self, at: u64) -> usize {
+        (self.base + at) as usize
+    }
+
+    /// The offset of an address, which may be anything: whether something is there is for others to say.
+    pub fn offset(&self, address: usize) -> Result<u64> {
+        let span = self.object().span();
+        let at = (address as u64).checked_sub(self.base).filter(|at| span.contains(at));
+        at.ok_or_else(|| {
+            let name = self.name();
+            Fault::invalid(format!("{address:#x} is no pointer into object `{name}`"))
+        })
+    }
+
+    /// Whether this is a child of fork, whose parent has the object.
+    pub fn is_inherited(&self) -> bool {
+        self.object().store().require_here().is_err()
+    }
+
+    /// CAPI-2.
+    pub fn require_idle(&self) -> Result<()> {
+        match self.running.load(Ordering::Acquire) {
+            0 => Ok(()),
+            count => {
+                let name = self.name();
+                Err(Fault::new(libc::EBUSY, format!("object `{name}` has {count} transaction(s) under way; end them")))
+            }
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if self.want == Want::Read && !self.is_inherited() {
+            let _ = self.guard(false); // what comes to lie there next may be stored to
+        }
+    }
+}
