@@ -282,7 +282,7 @@ impl Store {
         }
         self.require_access(&entry, if self.is_read_only() { Want::Read } else { want })?;
         let extent = inner.extent(&entry)?;
-        if extent.resident > 0 && !alone && self.is_shared() {
+        if extent.resident > 0 && (!alone && self.is_shared() || want == Want::Read) {
             return Err(Error::Unshared { object: name.into() });
         }
         self.attach_object(entry.id, name, alone)?;
