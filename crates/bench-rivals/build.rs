@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Name of the library, its header, and what of ours is compiled with it.
 const RIVALS: [(&str, &str, &[&str]); 4] = [
-    ("pmemobj", "libpmemobj.h", &["c/rows.c", "c/workloads.c"]),
+    ("pmemobj", "libpmemobj.h", &["c/rows.c", "c/table.c", "c/workloads.c"]),
     ("rocksdb", "rocksdb/c.h", &[]),
     ("db", "db.h", &["c/bdb.c"]),
     ("boost_serialization", "boost/archive/binary_oarchive.hpp", &["c/boost.cc"]),

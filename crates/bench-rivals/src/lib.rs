@@ -27,6 +27,10 @@ pub use boost::BoostTree;
 pub use kv::{Failure, KvRival, Opened, Values};
 pub use mapped::MappedFile;
 pub use pmemobj::Pmemobj;
+#[cfg(not(has_pmemobj))]
+pub use pmemobj::PmemobjTable;
+#[cfg(has_pmemobj)]
+pub use pmemobj_c::PmemobjTable;
 pub use work::{Access, Kind, Payload, Row, Structure, WORD};
 
 use std::path::Path;

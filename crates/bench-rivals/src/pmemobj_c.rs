@@ -1,4 +1,4 @@
-//! The part of libpmemobj's work that is written in C: `c/rows.c`, `c/workloads.c`.
+//! The part of libpmemobj's work that is written in C: `c/rows.c`, `c/table.c`, `c/workloads.c`.
 
 use crate::Pmemobj;
 use crate::work::{Kind, Row, Structure, WORD};
@@ -11,6 +11,45 @@ unsafe extern "C" {
     fn rival_tables(pool: *mut c_void, buckets: u64, shards: u64, words: u64);
     fn rival_count_words(pool: *mut c_void, words: *const u8, hashes: *const u64, count: u64);
     fn rival_words_sum(pool: *mut c_void) -> u64;
+    fn rival_table(pool: *mut c_void, buckets: u64, len: usize) -> *mut c_void;
+    fn rival_table_drop(table: *mut c_void);
+    fn rival_table_put(table: *mut c_void, key: u64, value: *const u8);
+}
+
+/// A hash table of libpmemobj's, in its pool.
+pub struct PmemobjTable {
+    table: *mut c_void,
+    len: usize,
+    /// Open as long as the table is used.
+    _pool: Pmemobj,
+}
+
+// SAFETY: puts of any threads take the lock of their bucket.
+unsafe impl Send for PmemobjTable {}
+// SAFETY: as above.
+unsafe impl Sync for PmemobjTable {}
+
+impl PmemobjTable {
+    /// An empty table for values of `len` bytes; it takes the pool.
+    pub fn new(pool: Pmemobj, buckets: u64, len: usize) -> PmemobjTable {
+        // SAFETY: an open pool, which the table keeps.
+        let table = unsafe { rival_table(pool.pool, buckets, len) };
+        PmemobjTable { table, len, _pool: pool }
+    }
+
+    /// Stores a value, of the length that all have, under a key.
+    pub fn put(&self, key: u64, value: &[u8]) {
+        assert_eq!(value.len(), self.len, "values of one length");
+        // SAFETY: an open table, and a value of its length, which the call copies.
+        unsafe { rival_table_put(self.table, key, value.as_ptr()) }
+    }
+}
+
+impl Drop for PmemobjTable {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, dropped once.
+        unsafe { rival_table_drop(self.table) }
+    }
 }
 
 impl Pmemobj {

@@ -7,6 +7,7 @@ mod log;
 mod names;
 mod objects;
 mod patomic;
+mod patomic_table;
 mod rbtree;
 mod reopen;
 mod restart;
@@ -39,7 +40,11 @@ pub const ALL: &[Case] = &[
         run: names::run,
     },
     Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
-    Case { name: "patomic", about: "isolated redo transactions against libpmemobj", run: patomic::run },
+    Case {
+        name: "patomic",
+        about: "isolated redo transactions against libpmemobj, and a hash table against Berkeley DB's",
+        run: patomic::run,
+    },
     Case {
         name: "rbtree",
         about: "inserts into a red-black tree against writing all of it with Boost.Serialization",
