@@ -195,6 +195,7 @@ impl From<tx::Error> for Fault {
             Error::BadRange { .. } => libc::EINVAL,
             Error::NoLane { .. } => libc::EPERM,
             Error::Conflict => libc::EAGAIN,
+            Error::TooLong { .. } => libc::E2BIG,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::Damaged { .. } => libc::EUCLEAN,
             _ => libc::EIO,

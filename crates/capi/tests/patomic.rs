@@ -75,6 +75,44 @@ fn a_table_is_whole_whenever_its_program_is_killed() {
     }
 }
 
+/// Without a compiler that knows of transactions: bodies are functions, loads and stores are said; and what has happened is
+/// there in the next run.
+#[test]
+fn compilers_without_transactions_say_each_load_and_store() {
+    let libraries = pkg_config_of("everbyte", &["--cflags", "--libs"]);
+    let run_path = format!("-Wl,-rpath,{}", prefix().join("lib").display());
+    for (compiler, level) in [("clang", "-O0"), ("clang", "-O2"), ("gcc", "-O0"), ("gcc", "-O2")] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        let mut command = Command::new(compiler);
+        command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", level, "-pthread", &run_path]);
+        command.arg(root().join("crates/capi/tests/c/atomically.c")).args(&libraries).arg("-o").arg(&program);
+        let output = command.output().expect(compiler);
+        assert!(output.status.success(), "{compiler} {level}: {}", text(&output));
+        for backend in ["shm", "file"] {
+            let store = dir.path().join(format!("{backend}.store"));
+            let rounds = if backend == "shm" { "500" } else { "20" };
+            for run in 1..3 {
+                assert_eq!(
+                    succeed(&program, &store, backend, &[rounds, "2"]),
+                    format!("{run}\n"),
+                    "{compiler} {level}"
+                );
+            }
+        }
+    }
+}
+
+/// A block that stores to more than is kept in memory ends the process with a sentence, and nothing of it has happened.
+#[test]
+fn a_block_that_touches_too_much_ends_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build("patomic_blocks.c", dir.path(), &["-O2"]), dir.path().join("store"));
+    let ended = run(&program, &store, "shm", &["gigabyte"]);
+    assert!(!ended.status.success() && text(&ended).contains("divide it"), "{}", text(&ended));
+    assert_eq!(succeed(&program, &store, "shm", &["after"]), "as it was\n");
+}
+
 /// Without the flags, or with GCC's own library of transactions, there is no program.
 #[test]
 fn programs_without_the_flags_are_refused() {
@@ -89,13 +127,15 @@ fn programs_without_the_flags_are_refused() {
     assert!(refused.contains("everbyte_patomic"), "{refused}");
 }
 
-/// A block that stores to an object that is not its program's ends the process, and the object stays as it was.
+/// A block that stores to an object that is not its program's, or to a region, ends the process, and the object stays as it was.
 #[test]
 fn a_block_that_stores_elsewhere_ends_the_process() {
     let dir = tempfile::tempdir().unwrap();
     let (program, store) = (build("patomic_blocks.c", dir.path(), &["-O2"]), dir.path().join("store"));
-    let ended = run(&program, &store, "shm", &["elsewhere"]);
-    assert!(!ended.status.success() && text(&ended).contains("not its program's"), "{}", text(&ended));
+    for place in ["elsewhere", "region"] {
+        let ended = run(&program, &store, "shm", &[place]);
+        assert!(!ended.status.success() && text(&ended).contains("not its program's"), "{place}: {}", text(&ended));
+    }
     succeed(&program, &store, "shm", &[]);
 }
 

@@ -61,6 +61,17 @@ pub enum Error {
     /// Another transaction is in the way of one of the redo engine's: it is begun again, by `Redo::atomically` or by hand.
     #[error("another transaction is in the way of this one; abort it and begin it again")]
     Conflict,
+    /// A transaction stores to more than the redo engine keeps in memory for one.
+    #[error(
+        "a transaction stores to more than {most} places of 32 bytes in object `{object}`; it has been taken back: \
+         divide it, or fill blocks that it allocates"
+    )]
+    TooLong {
+        /// The object.
+        object: String,
+        /// Places that one may store to.
+        most: usize,
+    },
     /// An earlier failure left a lane in a state that only recovery can judge.
     #[error(
         "transactions on object `{object}` stopped after a failure of the media; close the store and open it again"

@@ -5,7 +5,7 @@ mod common;
 use common::options;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
-use everbyte_tx::redo::{Truncation, Worker, layout};
+use everbyte_tx::redo::{STRIPES_MAX, Truncation, Worker, layout};
 use everbyte_tx::{Error, Redo, TxError, Undo};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,6 +146,22 @@ fn a_full_log_stalls_and_goes_on() {
     redo.truncate();
     let newest = (0..64).map(|word| redo.media().load(at + word * 8)).max();
     assert_eq!(newest, Some(499));
+}
+
+/// A transaction that touches a gigabyte is refused, before it has taken that much memory; nothing of it has happened, and the
+/// next one does.
+#[test]
+fn a_transaction_that_touches_a_gigabyte_is_refused() {
+    const LEN: u64 = 1 << 30;
+    let (_store, redo) = create_with(2 * LEN, 4, 4096);
+    let at = redo.atomically(|tx| tx.allocate(LEN)).unwrap().at;
+    redo.media().store(at, 7);
+    let refused = redo.atomically(|tx| (at..at + LEN).step_by(8).try_for_each(|word| tx.store(word, 1)));
+    assert!(matches!(refused, Err(TxError::Aborted(Error::TooLong { most: STRIPES_MAX, .. }))), "{refused:?}");
+    assert_eq!(redo.media().load(at), 7);
+    redo.atomically(|tx| tx.store(at, 8)).unwrap();
+    assert_eq!((redo.media().load(at), redo.media().load(at + 32)), (8, 0));
+    assert_eq!(redo.check(Some(&BTreeSet::from([at]))), []);
 }
 
 /// A transaction that does not fit its log goes through blocks of the heap, which come back; one that does not fit the

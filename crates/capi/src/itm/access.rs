@@ -52,7 +52,10 @@ impl Tx {
         each_word(address, bytes.len(), |word, mask| {
             let (first, count) = (mask.trailing_zeros() as usize, mask.count_ones() as usize);
             let mut value = [0; 8];
-            value[first..first + count].copy_from_slice(&bytes[done..done + count]);
+            match bytes[done..].first_chunk() {
+                Some(whole) if mask == 0xff => value = *whole, // most are: no copy of any length is called
+                _ => value[first..first + count].copy_from_slice(&bytes[done..done + count]),
+            }
             outcome = outcome.and_then(|()| self.set_word(word, mask, u64::from_le_bytes(value)));
             done += count;
         });

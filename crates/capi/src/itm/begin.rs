@@ -3,8 +3,9 @@
 //! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps for its caller are saved, and a
 //! jump restores them, the stack pointer and the return address.
 
-use super::tx;
+use super::{rest, tx};
 use std::arch::naked_asm;
+use std::ffi::{c_int, c_void};
 
 /// What a function keeps for its caller, at the return of `_ITM_beginTransaction`.
 #[derive(Clone, Copy, Default)]
@@ -74,5 +75,52 @@ pub unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
         "mov rdx, [rsi + 56]",
         "mov rsp, [rsi]",
         "jmp rdx",
+    )
+}
+
+/// `atomically.h`: a transaction whose body is a function, for compilers that know of none. The body answers whether it is to
+/// commit. Control comes back to a begin in assembly alone, which keeps in registers what the body is called with.
+///
+/// # Safety
+/// `body` may be called with `with`, as often as the transaction is run.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn everbyte_atomically(
+    _body: unsafe extern "C" fn(*mut c_void) -> c_int,
+    _with: *mut c_void,
+) -> c_int {
+    naked_asm!(
+        "endbr64",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "mov r12, rdi",
+        "mov r13, rsi",
+        "mov edi, {instrumented}",
+        "call {begin}",
+        "xor ebx, ebx",
+        "test eax, {cancelled}",
+        "jnz 3f",
+        "mov rdi, r13",
+        "call r12",
+        "test eax, eax",
+        "jz 2f",
+        "mov ebx, 1",
+        "call {commit}",
+        "jmp 3f",
+        "2:",
+        "mov edi, 1", // the program's wish
+        "call {cancel}",
+        "3:",
+        "mov eax, ebx",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "ret",
+        instrumented = const tx::HAS_INSTRUMENTED,
+        cancelled = const tx::CANCELLED,
+        begin = sym _ITM_beginTransaction,
+        commit = sym rest::_ITM_commitTransaction,
+        cancel = sym rest::_ITM_abortTransaction,
     )
 }

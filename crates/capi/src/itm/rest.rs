@@ -5,12 +5,12 @@ use super::tx::{self, Action, current};
 use std::ffi::{c_char, c_int, c_void};
 
 #[unsafe(no_mangle)]
-extern "C" fn _ITM_commitTransaction() {
+pub extern "C" fn _ITM_commitTransaction() {
     tx::commit();
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn _ITM_abortTransaction(reason: u32) -> ! {
+pub extern "C" fn _ITM_abortTransaction(reason: u32) -> ! {
     tx::cancel(reason)
 }
 

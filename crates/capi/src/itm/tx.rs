@@ -16,7 +16,7 @@ use super::undo::Undo;
 use super::{die, place};
 use crate::mnemosyne;
 use everbyte_tx::Error;
-use everbyte_tx::redo::{Checkpoint, Stop, Worker};
+use everbyte_tx::redo::{Checkpoint, STRIPES_MAX, Stop, Worker};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -91,14 +91,14 @@ impl Drop for Owned {
 }
 
 /// Of a begin: the instrumented code is there.
-const HAS_INSTRUMENTED: u32 = 1;
+pub const HAS_INSTRUMENTED: u32 = 1;
 /// Of a begin: it is not cancelled alone.
 const HAS_NO_CANCEL: u32 = 8;
 /// Answers of a begin.
 const RUN: u32 = 1;
 const SAVE_LIVE: u32 = 4;
 const RESTORE_LIVE: u32 = 8;
-const CANCELLED: u32 = 16;
+pub const CANCELLED: u32 = 16;
 
 /// The outermost transaction is cancelled, however deep the cancel is.
 const OUTERMOST: u32 = 16;
@@ -272,10 +272,14 @@ impl Tx {
 
     #[cold]
     fn stop(&mut self, stop: Stop) -> ! {
-        if stop == Stop::Outside {
-            die(
+        match stop {
+            Stop::Outside => die(
                 "a transaction stores to persistent memory that is not its program's: another object, or the library's own words",
-            );
+            ),
+            Stop::TooLong => die(format_args!(
+                "a transaction stores to more than {STRIPES_MAX} places of 32 bytes; nothing of it has happened: divide it"
+            )),
+            Stop::Conflict => {}
         }
         self.put_back();
         self.worker.abort_to_retry();

@@ -1,13 +1,14 @@
 /* Blocks inside blocks, cancelled ones, memory that comes and goes with them, and one that changes much. */
 #include "everbyte/patomic.h"
 #include "require.h"
+#include <sys/mman.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 pstatic long one, two;
 pstatic char text[40];
-pstatic void *block, *large;
+pstatic void *block, *large, *region;
 static long plain;
 
 static void cancelled(void) {
@@ -90,12 +91,37 @@ static void much(void) {
         MUST(words[word] == word);
 }
 
+#define GIGABYTE (1L << 30)
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "elsewhere") == 0) {
         MUST(heapo_create("other"));
         long *words = heapo_malloc("other", 64);
         MUST(words);
         patomic { words[0] = 1; } /* ends the process */
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "region") == 0) {
+        if (!region) MUST(pmap(&region, 8192, PROT_READ | PROT_WRITE, 0));
+        patomic { *(long *)region = 1; } /* ends the process */
+        return 0;
+    }
+    if (argc > 1 && strcmp(argv[1], "gigabyte") == 0) {
+        patomic { pmalloc(GIGABYTE, &large); }
+        MUST(large);
+        one = 7;
+        MUST(mnemosyne_flush(&one, sizeof one) && mnemosyne_fence());
+        patomic {
+            one = 8;
+            for (long at = 0; at < GIGABYTE; at += 8)
+                *(long *)((char *)large + at) = 1; /* ends the process */
+        }
+        return 0;
+    }
+    if (argc > 1) { /* after it */
+        MUST(large && one == 7 && *(long *)large == 0 && pfree(&large));
+        MUST(pmalloc_set(1000, &large, 1) && pfree(&large));
+        puts("as it was");
         return 0;
     }
     cancelled();

@@ -43,4 +43,4 @@ mod worker;
 
 pub use engine::{Redo, Replayed};
 pub use truncate::Truncation;
-pub use worker::{Checkpoint, Stop, Worker};
+pub use worker::{Checkpoint, STRIPES_MAX, Stop, Worker};

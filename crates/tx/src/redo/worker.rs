@@ -30,7 +30,12 @@ pub enum Stop {
     Conflict,
     /// The place is none that transactions may change.
     Outside,
+    /// There are [`STRIPES_MAX`] places of 32 bytes that wait to be stored.
+    TooLong,
 }
+
+/// Places of 32 bytes that one transaction may store to, what it allocates left out: 64 MiB where they touch.
+pub const STRIPES_MAX: usize = 2 << 20;
 
 /// Runs transactions, one after the other. Whoever wants isolation and retries in one call uses
 /// [`super::Redo::atomically`].
@@ -150,7 +155,7 @@ impl Worker {
     ///
     /// # Errors
     /// [`Error::Conflict`]; [`Error::BadRange`].
-    #[inline]
+    #[inline(always)]
     pub fn load(&mut self, at: u64) -> Result<u64> {
         let mut is_there = true;
         let loaded = self.load_by(at, |media| {
@@ -229,7 +234,7 @@ impl Worker {
     /// Stores the word at `at`, a multiple of 8.
     ///
     /// # Errors
-    /// [`Error::Conflict`]; [`Error::BadRange`].
+    /// [`Error::Conflict`]; [`Error::BadRange`]; [`Error::TooLong`].
     #[inline]
     pub fn store(&mut self, at: u64, value: u64) -> Result<()> {
         self.store_masked(at, 0xff, value).map_err(|stop| self.error(stop, at, 8))
@@ -297,6 +302,11 @@ impl Worker {
     pub fn write_by(&mut self, at: u64, bytes: &[u8]) -> Result<(), Stop> {
         let (mut at, mut bytes) = (at, bytes);
         while !bytes.is_empty() {
+            if let (0, Some((word, later))) = (at % 8, bytes.split_first_chunk()) {
+                self.store_masked(at, 0xff, u64::from_le_bytes(*word))?;
+                (at, bytes) = (at + 8, later);
+                continue;
+            }
             let (skip, mut word) = ((at % 8) as usize, [0; 8]);
             let (now, later) = bytes.split_at(bytes.len().min(8 - skip));
             word[skip..skip + now.len()].copy_from_slice(now);
@@ -448,6 +458,7 @@ impl Worker {
                 Error::Conflict
             }
             Stop::Outside => Error::BadRange { at, len, object: self.engine.name() },
+            Stop::TooLong => Error::TooLong { object: self.engine.name(), most: STRIPES_MAX },
         }
     }
 
@@ -501,6 +512,9 @@ impl Worker {
 
     #[inline]
     fn require_changeable(&self, key: u64) -> Result<(), Stop> {
+        if self.stripes.len() == STRIPES_MAX {
+            return Err(Stop::TooLong);
+        }
         if key & FOREIGN != 0 || key.is_multiple_of(8) && self.engine.may_change(key, 8) {
             return Ok(());
         }
