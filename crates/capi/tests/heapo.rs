@@ -40,6 +40,22 @@ fn a_killed_program_loses_nothing_it_was_told() {
     killed_again_and_again(|into| compile("crates/capi/tests/c/heapo.c", into), &[]);
 }
 
+/// Far more than may be in memory, by plain loads and stores.
+#[test]
+fn an_object_larger_than_its_memory_is_used_through_pointers() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = compile("crates/capi/tests/c/cold.c", dir.path());
+    let store = dir.path().join("store");
+    succeed(&program, &store, "shm", &["calls"]);
+    let found: u64 = succeed(&program, &store, "shm", &["look"]).trim().parse().unwrap();
+    assert!(found > 300, "{found}");
+}
+
+#[test]
+fn a_killed_program_whose_object_is_larger_than_its_memory_loses_nothing() {
+    killed_again_and_again(|into| compile("crates/capi/tests/c/cold.c", into), &[]);
+}
+
 #[test]
 fn a_killed_program_finds_every_pair_it_was_told_of() {
     for kind in ["hash", "tree"] {

@@ -91,6 +91,26 @@ fn names_are_listed_changed_moved_and_removed() {
 }
 
 #[test]
+fn limits_are_set_told_and_lifted() {
+    let place = Place::new();
+    place.good(&["create", "everbyte.store", "--max", "1GiB", "--log", "1MiB"]);
+    place.good(&["kv", "put", "--table", "log", "key", "value"]);
+    place.bad(&["limit", "log", "--resident", "20", "--backend", "file"], 2, &["backend `file`"]);
+    let limit = ["limit", "log", "--resident", "20", "--quota", "30", "--backend", "shm"];
+    assert_eq!(place.good(&limit), "log: quota 30 clusters, 3 clusters in memory of at most 20, 0 cold\n");
+    place.bad(&["limit", "log", "--resident", "2", "--backend", "shm"], 2, &["at least"]);
+    place.bad(&["limit", "log", "--resident", "many"], 2, &["or `all`"]);
+    let stat: Value = serde_json::from_str(&place.good(&["stat", "log", "--json"])).unwrap();
+    assert_eq!((&stat["quota"], &stat["limit"], &stat["cold"]), (&30.into(), &20.into(), &0.into()));
+    assert!(place.good(&["stat", "log"]).contains("of at most 20"));
+    place.bad(&["store", "clone", "everbyte.store", "other.store"], 2, &["backing file"]);
+    assert!(place.good(&["check"]).contains("no damage"));
+    let lift = ["limit", "log", "--resident", "all", "--quota", "all", "--backend", "shm"];
+    assert_eq!(place.good(&lift), "log: quota none, all in memory\n");
+    assert_eq!(place.good(&["kv", "get", "--table", "log", "key"]), "value\n");
+}
+
+#[test]
 fn every_shell_gets_a_completion_script() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

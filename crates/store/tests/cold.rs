@@ -1,6 +1,6 @@
 //! Objects larger than their memory, on memory that is written in place: touches are heard of by faults.
 
-use everbyte_media::Options;
+use everbyte_media::{BackendChoice, BackendKind, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, FindingKind, Object, ObjectOptions, Store};
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,16 @@ const LIMIT: u64 = 12;
 
 struct Home {
     directory: tempfile::TempDir,
+    options: Options,
 }
 
 impl Home {
     fn new() -> Home {
-        Home { directory: tempfile::tempdir_in("/dev/shm").unwrap() }
+        let directory = tempfile::tempdir().unwrap();
+        // Persistent memory where there is some; elsewhere a disk's page cache stands in for it.
+        let kind = everbyte_media::probe(directory.path()).unwrap().kind;
+        let backend = if kind == BackendKind::Pmem { BackendChoice::Pmem } else { BackendChoice::Shm };
+        Home { directory, options: Options { backend, ..Options::default() } }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -22,7 +27,7 @@ impl Home {
 
     /// A store with an object `large` of [`CLUSTERS`] clusters behind its first one, of which [`LIMIT`] may be in memory.
     fn store(&self) -> Store {
-        let create = CreateOptions { max: 1 << 30, ..CreateOptions::default() };
+        let create = CreateOptions { max: 1 << 30, media: self.options.clone(), ..CreateOptions::default() };
         let store = Store::create(&self.path("store"), &create).unwrap();
         let span = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
         drop(store.create_object("large", span, |_| Ok::<(), Error>(())).unwrap());
@@ -33,7 +38,7 @@ impl Home {
     fn reopen(&self, store: Store) -> Store {
         store.close().unwrap();
         drop(store);
-        Store::open(&self.path("store"), &Options::default()).unwrap()
+        Store::open(&self.path("store"), &self.options).unwrap()
     }
 
     fn backing(&self) -> PathBuf {
@@ -213,6 +218,22 @@ fn limits_that_make_no_sense_are_refused() {
     // The end of the span belongs to the table.
     assert!(matches!(object.grow(255 * CLUSTER), Err(Error::SpanFull { .. })));
     object.grow(254 * CLUSTER).unwrap();
+}
+
+#[test]
+fn other_processes_do_not_share_it_and_removing_it_removes_its_file() {
+    let home = Home::new();
+    let store = home.store();
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open_shared(&home.path("store"), &home.options).unwrap();
+    let shared = store.object_shared("large", everbyte_store::Engine::None, 0);
+    assert!(matches!(shared, Err(Error::Unshared { .. })));
+    drop(store.object("large").unwrap());
+    let backing = home.backing();
+    store.remove_object("large").unwrap();
+    assert!(!backing.exists());
+    assert_eq!(store.check(), []);
 }
 
 #[test]

@@ -170,10 +170,8 @@ impl Store {
         let table =
             Table::of(media, entry).ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;
         let (pair, path) = table.named().map_err(damaged)?;
-        if !inner.recovery.clean {
-            table.adopt(); // STORE-8
-            media.fence();
-        }
+        table.adopt(); // STORE-8: of a shared store nobody is told whose process died
+        media.fence();
         let (owner, read_only) = (inner.owner(entry, pair, path), media.opened().read_only);
         let backing = match Backing::open(inner.files(), owner.clone(), read_only) {
             // Nothing is there that could be missed.

@@ -172,6 +172,14 @@ impl Pager {
     fn hide_all(&self) -> Result<()> {
         let state = &mut *self.state.lock();
         self.protect(1..state.pages.len() as u32, false)?;
+        let mut first = 0;
+        for run in state.pages.chunk_by(|one, next| one == next) {
+            if run[0] == Page::Cold {
+                // A process that died may have left frames that count no more.
+                self.media.punch(self.at(first), run.len() as u64 * CLUSTER);
+            }
+            first += run.len() as u32;
+        }
         self.make_room(state, 0)
     }
 
