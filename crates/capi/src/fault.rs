@@ -80,7 +80,7 @@ impl From<store::Error> for Fault {
             Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
                 libc::ENOSPC
             }
-            Error::QuotaExceeded { .. } => libc::EDQUOT,
+            Error::QuotaExceeded { .. } | Error::UserQuotaExceeded { .. } => libc::EDQUOT,
             Error::Unshared { .. } => libc::EBUSY,
             Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::OutOfTurn { .. } => libc::EPERM,
             Error::NewerFormat { .. } => libc::ENOTSUP,

@@ -94,6 +94,7 @@ impl From<everbyte_store::Error> for Failure {
             | Error::NoSpan { .. }
             | Error::SpanFull { .. }
             | Error::QuotaExceeded { .. }
+            | Error::UserQuotaExceeded { .. }
             | Error::Backing { .. }
             | Error::Denied { .. } => Failure::System(text),
             _ => Failure::Store(text), // not a store, newer, damaged, truncated, of another engine or type

@@ -112,8 +112,11 @@ pub enum Error {
 impl Error {
     /// Whether there is no room: in the span, on the disk, or in the quota.
     pub fn is_full(&self) -> bool {
-        use store::Error::{OutOfSpace, QuotaExceeded, SpanFull};
-        matches!(self, Error::Store(SpanFull { .. } | OutOfSpace { .. } | QuotaExceeded { .. }))
+        use store::Error::{OutOfSpace, QuotaExceeded, SpanFull, UserQuotaExceeded};
+        matches!(
+            self,
+            Error::Store(SpanFull { .. } | OutOfSpace { .. } | QuotaExceeded { .. } | UserQuotaExceeded { .. })
+        )
     }
 }
 

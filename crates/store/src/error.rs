@@ -228,6 +228,22 @@ pub enum Error {
         /// Clusters asked for.
         asked: u64,
     },
+    /// The objects of a user have as many clusters as they may have together.
+    #[error(
+        "object `{object}` asks for {asked} more clusters; the objects of user {user} have {has}, and a user's quota in this store is {quota}; free some, or raise it with `everbyte limit --each-user`"
+    )]
+    UserQuotaExceeded {
+        /// The object.
+        object: String,
+        /// Its owner.
+        user: u32,
+        /// Clusters that a user's objects may have.
+        quota: u64,
+        /// Clusters that they have.
+        has: u64,
+        /// Clusters asked for.
+        asked: u64,
+    },
     /// Other processes cannot share an object that is larger than its memory, and none can guard its pages.
     #[error(
         "object `{object}` has a limit of clusters in memory: one process has it at a time; lift the limit to share it"

@@ -71,8 +71,10 @@ pub struct Superblock {
     pub swap_root: u64,
     /// Features that a reader must know to touch the store: `FEATURE_` bits.
     pub features: u64,
+    /// Bytes of clusters that the objects of one user, other than root, may have together; 0: no limit.
+    pub user_quota: u64,
     /// Zeros.
-    pub reserved: [u8; 344],
+    pub reserved: [u8; 336],
 }
 const _: () = assert!(size_of::<Superblock>() == 512);
 

@@ -42,6 +42,7 @@ pub mod layout;
 pub mod names;
 mod object;
 mod plan;
+mod quota;
 mod recover;
 mod rename;
 mod shared;

@@ -293,7 +293,7 @@ impl Object {
         let _gate = self.store().backing_gate();
         let holes = space.bitmap().runs(self.media(), range, false);
         let asked = holes.iter().map(|hole| hole.end - hole.start).sum();
-        require_quota(&self.store().inner, self.entry(), self.backed(), asked)?;
+        self.store().inner.require_quota(self.entry(), self.backed(), asked)?;
         if let Some(pager) = self.pager() {
             return holes.iter().try_for_each(|hole| back_cold(space, pager, hole));
         }
@@ -354,7 +354,7 @@ pub(crate) fn grow_by(
     if grown == 0 {
         return Ok(range);
     }
-    require_quota(store, entry, from, grown)?;
+    store.require_quota(entry, from, grown)?;
     let (media, space, prime) = (&store.media, &store.space, entry.span.at());
     let _gate = store.gate.read();
     match pager {
@@ -402,26 +402,6 @@ fn back_cold(space: &Space, pager: &Pager, hole: &Range<u64>) -> Result<()> {
     space.mark(hole);
     space.media().fence();
     pager.admit(hole)
-}
-
-/// Refuses more clusters than an object may have; it ends at `backed` now.
-///
-/// # Errors
-/// [`Error::QuotaExceeded`].
-fn require_quota(store: &StoreInner, entry: &Entry, backed: u64, asked: u64) -> Result<()> {
-    let prime = entry.span.at();
-    let quota = unseal(store.media.load(prime + header::QUOTA)).unwrap_or(0) / CLUSTER;
-    if quota == 0 {
-        return Ok(());
-    }
-    let runs = store.space.bitmap().runs(&store.media, prime..backed, true);
-    let has = runs.iter().map(|run| run.end - run.start).sum::<u64>() / CLUSTER;
-    let asked = asked / CLUSTER;
-    if has + asked <= quota {
-        Ok(())
-    } else {
-        Err(Error::QuotaExceeded { object: entry.name.clone(), quota, has, asked })
-    }
 }
 
 /// Stores a sealed word and flushes it; no fence.

@@ -1,7 +1,7 @@
 //! Objects larger than their memory, on memory that is written in place: touches are heard of by faults.
 
 use everbyte_media::{BackendChoice, BackendKind, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Error, FindingKind, Object, ObjectOptions, Store};
+use everbyte_store::{Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOptions, Store};
 use std::path::{Path, PathBuf};
 
 const CLUSTERS: u64 = 64;
@@ -254,4 +254,30 @@ fn who_asks_for_more_than_the_quota_is_refused() {
     store.set_quota("large", None).unwrap();
     object.back(last).unwrap();
     object.grow(8 * CLUSTER).unwrap();
+}
+
+#[test]
+fn the_objects_of_a_user_have_a_quota_together() {
+    let home = Home::new();
+    let store = home.store();
+    let span = ObjectOptions { span: Some(1 << 20), ..ObjectOptions::default() };
+    let root = Caller { user: 0, groups: vec![] };
+    for (name, owner) in [("one", 1000), ("two", 1000), ("other", 1001)] {
+        drop(store.create_object(name, span, |_| Ok::<(), Error>(())).unwrap());
+        store.change_access(&root, name, |_| Access { owner, group: 0, mode: 0o666 }).unwrap();
+    }
+    store.set_user_quota(Some(6)).unwrap();
+    let store = home.reopen(store);
+    assert_eq!(store.user_quota(), Some(6));
+    let [one, two, other] = ["one", "two", "other"].map(|name| store.object(name).unwrap());
+    one.grow(3 * CLUSTER).unwrap();
+    let error = two.grow(2 * CLUSTER).unwrap_err();
+    assert!(matches!(error, Error::UserQuotaExceeded { user: 1000, quota: 6, has: 5, asked: 2, .. }), "{error}");
+    two.grow(CLUSTER).unwrap();
+    assert!(one.grow(CLUSTER).is_err());
+    other.grow(5 * CLUSTER).unwrap(); // nobody else has less for it
+    store.set_user_quota(None).unwrap();
+    two.grow(CLUSTER).unwrap();
+    drop([one, two, other]);
+    assert_eq!(store.check(), []);
 }

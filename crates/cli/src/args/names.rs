@@ -67,7 +67,8 @@ pub struct ChownArgs {
 #[derive(ClapArgs)]
 pub struct LimitArgs {
     /// The object
-    pub name: String,
+    #[arg(required_unless_present = "each_user")]
+    pub name: Option<String>,
     /// Clusters of 64 KiB that may be in memory at once, or `all`; the others lie in a backing file
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub resident: Option<Limit>,
@@ -77,6 +78,9 @@ pub struct LimitArgs {
     /// Clusters of 64 KiB that the object may have, or `all` that fit in its span
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub quota: Option<Limit>,
+    /// Clusters of 64 KiB that the objects of one user, other than root, may have together, or `all` that there are
+    #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
+    pub each_user: Option<Limit>,
     #[command(flatten)]
     pub store: InStore,
 }

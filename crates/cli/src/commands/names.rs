@@ -68,7 +68,14 @@ pub fn chown(args: &ChownArgs, output: &Output) -> Result<(), Failure> {
 }
 
 pub fn limit(args: &LimitArgs, output: &Output) -> Result<(), Failure> {
-    each(&args.store, std::slice::from_ref(&args.name), |store, name| {
+    if let Some(Limit(clusters)) = args.each_user {
+        let store = open::store(&args.store.store, &args.store.open)?;
+        store.set_user_quota(clusters)?;
+        let told = clusters.map_or("none".into(), |clusters| format!("{clusters} clusters"));
+        output.say(format!("each user: quota {told}"), json!({ "each_user": clusters }))?;
+        store.close()?;
+    }
+    each(&args.store, args.name.as_slice(), |store, name| {
         if let Some(Limit(clusters)) = args.quota {
             store.set_quota(name, clusters)?;
         }

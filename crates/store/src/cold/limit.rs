@@ -1,4 +1,4 @@
-//! Limits of objects: how many clusters they may have, and how many of these may be in memory.
+//! Limits of objects: how many of their clusters may be in memory.
 
 use super::backing::{Backing, Owner};
 use super::pager::{Cold, Hearing};
@@ -28,19 +28,6 @@ pub struct Residency {
 }
 
 impl Store {
-    /// Says how many clusters an object may have; `None`: as many as its span holds. An object that has more keeps them, and
-    /// gets no others. Settled on return.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
-    pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
-        let _turn = self.changing()?;
-        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
-        self.require_access(&entry, Want::Write)?;
-        self.inner.extent(&entry)?;
-        self.inner.set_limit(&entry, header::QUOTA, clusters.map(|clusters| clusters.max(1)))
-    }
-
     /// Says how many clusters of an object may be in memory at once, and where the others go: to a file at `backing`, or to one
     /// beside the store. `None`: all of them may, and the backing file goes. Settled on return; a crash leaves the old limit or
     /// the new one.
@@ -194,7 +181,7 @@ impl Store {
 }
 
 impl Inner {
-    fn set_limit(&self, entry: &Entry, word: u64, clusters: Option<u64>) -> Result<()> {
+    pub(crate) fn set_limit(&self, entry: &Entry, word: u64, clusters: Option<u64>) -> Result<()> {
         // More clusters than addresses are no limit.
         let bytes = clusters.map_or(0, |clusters| clusters.min(1 << 31) * CLUSTER);
         object::set_word(&self.media, entry.span.at() + word, bytes);

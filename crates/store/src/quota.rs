@@ -1,0 +1,80 @@
+//! Quotas, in clusters: what one object may have, and what the objects of one user may have together. Asked whenever an object is
+//! to get clusters, and nowhere else: who has more keeps them.
+
+use crate::catalogue::Entry;
+use crate::layout::{SUPERBLOCKS, Superblock, header};
+use crate::store::Inner;
+use crate::{Engine, Error, Result, Store, Want, object, superblock};
+use everbyte_space::{CLUSTER, unseal};
+
+impl Store {
+    /// Says how many clusters an object may have; `None`: as many as its span holds. An object that has more keeps them, and
+    /// gets no others. Settled on return.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
+    pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
+        let _turn = self.changing()?;
+        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
+        self.require_access(&entry, Want::Write)?;
+        self.inner.extent(&entry)?;
+        self.inner.set_limit(&entry, header::QUOTA, clusters.map(|clusters| clusters.max(1)))
+    }
+
+    /// Says how many clusters the objects of one user, other than root, may have together in this store; `None`: as many as
+    /// there are. Each growth then costs a look at every object. Settled on return; a crash leaves the old quota or the new one.
+    ///
+    /// # Errors
+    /// [`Error::Media`].
+    pub fn set_user_quota(&self, clusters: Option<u64>) -> Result<()> {
+        let _turn = self.renaming()?; // which makes others read the superblock again
+        let mut current = self.inner.current.write();
+        let user_quota = clusters.map_or(0, |clusters| clusters.clamp(1, 1 << 31) * CLUSTER);
+        let next = Superblock { user_quota, sequence: current.sequence + 1, ..*current };
+        superblock::write(self.media(), next, &SUPERBLOCKS)?;
+        *current = next.sealed();
+        Ok(())
+    }
+
+    /// How many clusters the objects of one user may have together, if that is limited.
+    pub fn user_quota(&self) -> Option<u64> {
+        Some(self.inner.superblock().user_quota / CLUSTER).filter(|&clusters| clusters > 0)
+    }
+}
+
+impl Inner {
+    /// Refuses clusters beyond a quota to an object that ends at `backed` now.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`], [`Error::UserQuotaExceeded`].
+    pub(crate) fn require_quota(&self, entry: &Entry, backed: u64, bytes: u64) -> Result<()> {
+        let asked = bytes / CLUSTER;
+        let quota = unseal(self.media.load(entry.span.at() + header::QUOTA)).unwrap_or(0) / CLUSTER;
+        let users = self.superblock().user_quota / CLUSTER;
+        let (object, user) = (entry.name.clone(), entry.access.owner);
+        if quota > 0 {
+            let has = self.clusters_of(entry, backed);
+            if has + asked > quota {
+                return Err(Error::QuotaExceeded { object, quota, has, asked });
+            }
+        }
+        if users > 0 && user != 0 && entry.engine != Engine::Names {
+            let all = self.list(&mut self.table.lock(), "")?;
+            let others = all.iter().filter(|other| other.access.owner == user && other.id != entry.id);
+            let others = others.map(|other| {
+                object::read_header(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed))
+            });
+            let has = others.sum::<u64>() + self.clusters_of(entry, backed);
+            if has + asked > users {
+                return Err(Error::UserQuotaExceeded { object, user, quota: users, has, asked });
+            }
+        }
+        Ok(())
+    }
+
+    /// Clusters of an object that ends at `backed`, cold ones among them.
+    fn clusters_of(&self, entry: &Entry, backed: u64) -> u64 {
+        let runs = self.space.bitmap().runs(&self.media, entry.span.at()..backed, true);
+        runs.iter().map(|run| run.end - run.start).sum::<u64>() / CLUSTER
+    }
+}
