@@ -83,7 +83,7 @@ impl Chart {
             let _ = writeln!(svg, r##"<path d="M{LEFT} {y:.1}H{RIGHT}" stroke="#ddd"/>"##);
             text(&mut svg, LEFT - 8.0, y + 4.0, "end", &mark.to_string());
         }
-        text(&mut svg, LEFT, TOP - 10.0, "end", &self.up);
+        text(&mut svg, 8.0, TOP - 10.0, "start", &self.up);
         for (index, point) in self.points.iter().enumerate() {
             text(&mut svg, x(index), BOTTOM + 18.0, "middle", point);
         }
