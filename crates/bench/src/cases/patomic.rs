@@ -3,6 +3,7 @@
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
+use crate::host;
 use crate::ours::NAME;
 use everbyte_bench_rivals::Pmemobj;
 use everbyte_media::Options;
@@ -34,7 +35,11 @@ impl Field {
         let at = redo.atomically(|tx| tx.allocate(WORDS * 8))?.at;
         redo.media().zero(at, WORDS * 8);
         let worker = RefCell::new(redo.worker());
-        Ok(Field { redo, worker, at })
+        let field = Field { redo, worker, at };
+        host::unpin(); // the thread that truncates starts here, and is to have a CPU of its own
+        field.truncating(Truncation::Asynchronous).store(WORDS, MANY);
+        host::pin(0);
+        Ok(field)
     }
 
     fn truncating(&self, truncation: Truncation) -> &Field {

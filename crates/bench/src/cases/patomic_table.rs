@@ -40,7 +40,10 @@ impl Table {
         let buckets = redo.atomically(|tx| tx.allocate(keys * 8))?.at;
         redo.media().zero(buckets, keys * 8);
         let table = Table { redo, buckets, keys };
+        host::unpin(); // the thread that truncates starts here, and is to have a CPU of its own
+        table.truncating(Truncation::Asynchronous);
         (0..keys).for_each(|key| table.put(key, &vec![0; size]));
+        host::pin(0);
         Ok(table)
     }
 
