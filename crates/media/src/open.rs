@@ -105,24 +105,29 @@ impl Media {
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
     /// brought into the private pages. Whatever is stored, recovery included, stays in this process and ends with it;
-    /// flush, fence and barrier have nothing to do. Others may read meanwhile, nobody may write. A bound store lies at its
-    /// address if that is free.
+    /// flush, fence and barrier have nothing to do. Others may read meanwhile, nobody may write. A bound store
+    /// does not take its address: others may need it.
     ///
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
     pub fn open_read_only(path: &Path, options: &Options) -> Result<Media> {
-        Media::open_read_only_file(open_to_read(path)?, path, options)
+        Media::look(open_to_read(path)?, path, options, false)
     }
 
-    /// [`Media::open_read_only`] over a descriptor that somebody has passed; `path` is for messages.
+    /// [`Media::open_read_only`] over a descriptor that somebody has passed; `path` is for messages. A bound store lies at its
+    /// address if that is free.
     ///
     /// # Errors
     /// As [`Media::open`].
     pub fn open_read_only_file(file: File, path: &Path, options: &Options) -> Result<Media> {
+        Media::look(file, path, options, true)
+    }
+
+    fn look(file: File, path: &Path, options: &Options, at_home: bool) -> Result<Media> {
         lock::lock(&file, path, Hold::Readers)?;
         let (head, torn) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;
-        let (mapping, len, opened) = private_copy(&file, path, &head)?;
+        let (mapping, len, opened) = private_copy(&file, path, &head, at_home)?;
         let opened = Opened { read_only: true, torn_heads: torn, log_room: head.log_room, ..opened };
         // No file: there is nothing that room could be asked of, or that could be synced.
         let direct = Direct {
@@ -316,10 +321,11 @@ fn map_file(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64
 }
 
 /// Private memory with what a store's file and its log hold; also the file's length and what was found.
-fn private_copy(file: &File, path: &Path, head: &Head) -> Result<(Mapping, u64, Opened)> {
+fn private_copy(file: &File, path: &Path, head: &Head, at_home: bool) -> Result<(Mapping, u64, Opened)> {
     let pending = file::pending(file, path, *head)?;
     let len = Disk::len(file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-    let place = head.bound_to().and_then(|address| binding::reserve(path, address, head.max).ok());
+    let home = head.bound_to().filter(|_| at_home);
+    let place = home.and_then(|address| binding::reserve(path, address, head.max).ok());
     let mapping = Mapping::copy_of_file(file.as_fd(), place, head.max, len.min(head.max) & !4095);
     let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
     pending.put(&mapping);
