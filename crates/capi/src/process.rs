@@ -135,10 +135,12 @@ impl Process {
     pub fn create(&self, name: &str) -> Result<()> {
         let mut mapped = self.mapped.write();
         let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(SPAN) };
-        let object = self
-            .store
-            .create_object(name, options, |object| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from))?;
-        object.share()?;
+        let format = |object: &_| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from);
+        let object = self.store.at_once(|| {
+            let object = self.store.create_object(name, options, format)?;
+            object.share()?;
+            Ok::<_, Fault>(object)
+        })??;
         mapped.insert(name.into(), Mapped::new(object, self.base, Want::Write)?);
         Ok(())
     }

@@ -25,10 +25,12 @@ impl SharedKv {
     /// # Errors
     /// As [`Kv::create`].
     pub fn create(store: &Store, name: &str, kind: Kind, span: Option<u64>) -> Result<SharedKv> {
-        let kv = Kv::create(store, name, kind, span)?;
-        let object = kv.object().clone();
-        object.share()?;
-        Ok(SharedKv { object, kv: RwLock::new(Some(kv)) })
+        store.at_once(|| {
+            let kv = Kv::create(store, name, kind, span)?;
+            let object = kv.object().clone();
+            object.share()?;
+            Ok(SharedKv { object, kv: RwLock::new(Some(kv)) })
+        })?
     }
 
     /// Opens the store of that name, which other processes may have opened in the same way.
@@ -41,7 +43,10 @@ impl SharedKv {
             Err(StoreError::WrongFingerprint { .. }) => shared(TREE_MAGIC),
             other => other,
         }?;
+        // What a dead process left is put right in a turn: so nobody is at work in there.
+        let turn = object.turn()?;
         let kv = RwLock::new(Some(Kv::open(object.clone())?));
+        drop(turn);
         Ok(SharedKv { object, kv })
     }
 

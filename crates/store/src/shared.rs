@@ -146,6 +146,16 @@ impl Store {
         Ok(turn)
     }
 
+    /// Runs `change` in one turn of the store: what it does to names and objects, other processes see all at once. It must
+    /// not wait for an object that is shared already.
+    ///
+    /// # Errors
+    /// As [`Store::object`]; `change` has not run then.
+    pub fn at_once<T>(&self, change: impl FnOnce() -> T) -> Result<T> {
+        let _turn = self.turn()?;
+        Ok(change())
+    }
+
     /// Opens an object of this engine and fingerprint that other processes may have open, too. The engine has to use
     /// [`Object::turn`].
     ///
