@@ -185,6 +185,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a rename returns without a barrier: on `file` the acknowledged name may vanish",
     ),
     exhibit(
+        "store-limit-unsettled",
+        "store",
+        "store-quotas",
+        "a quota is set without a barrier: on `file` the acknowledged one may vanish",
+    ),
+    exhibit(
         "store-cold-unsynced",
         "store",
         "store-cold",

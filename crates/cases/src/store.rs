@@ -2,7 +2,7 @@
 
 use crate::{Case, TOTAL};
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Engine, Error, FindingKind, FormatOptions, ObjectOptions, Store};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "the store gets a new identity twice: the old one or the new one, and all it held",
         total: TOTAL,
         program: rebase,
+    },
+    Case {
+        name: "store-quotas",
+        room: "store",
+        about: "quotas of an object and of a user are set, changed and lifted: of each the old one or the new one",
+        total: TOTAL,
+        program: quotas,
     },
     Case {
         name: "store-clone",
@@ -258,6 +265,32 @@ fn rebase(explorer: Explorer) -> Result<Report, Box<Failure>> {
             }
         },
         |media, seen| identity_of_kept(&media, seen),
+    )
+}
+
+/// Of the object, and of its user.
+type Quotas = (Option<u64>, Option<u64>);
+
+fn quotas(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    explorer.explore_twin(
+        &kept(),
+        &(None, None),
+        Order::InOrder,
+        |media, twin: &Twin<'_, Quotas>| {
+            let store = Store::attach(media).expect("a whole store");
+            for quota in [Some(5), Some(9), None] {
+                let set = move |quotas: &mut Quotas| quotas.0 = quota;
+                twin.step(format!("object: {quota:?}"), set, || store.set_quota("kept", quota).expect("it is there"));
+                let set = move |quotas: &mut Quotas| quotas.1 = quota;
+                twin.step(format!("user: {quota:?}"), set, || store.set_user_quota(quota).expect("a whole store"));
+            }
+        },
+        |media, seen| {
+            identity_of_kept(&media, seen)?;
+            let store = Store::attach(media).map_err(|error| error.to_string())?;
+            let object = store.stat("kept").map_err(|error| error.to_string())?;
+            Ok((object.quota, store.user_quota()))
+        },
     )
 }
 
