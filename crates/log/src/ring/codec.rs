@@ -5,24 +5,29 @@
 
 use super::layout::TORN;
 
+/// Words that one more word carries the bits 63 of.
+const BLOCK: usize = 63;
+
 /// Ring words that `words` payload words take in the torn-bit form, the record's first word left out.
 pub(crate) const fn encoded_len(words: u64) -> u64 {
     words + words.div_ceil(63)
 }
 
-/// Cuts up to 63 words into one piece more, whose bits 63 are those of `sense`.
+/// Cuts words into pieces whose bits 63 are those of `sense`.
 ///
 /// # Panics
-/// If `out` is not one longer than `words`, or `words` is longer than 63.
+/// If `out` is not as long as [`encoded_len`] says.
 #[inline]
-pub(crate) fn encode_block(words: &[u64], sense: u64, out: &mut [u64]) {
-    assert!(words.len() <= 63 && out.len() == words.len() + 1, "a block is 63 words at most and gets one piece more");
-    let mut rest = 0;
-    for (pending, (&word, out)) in words.iter().zip(out.iter_mut()).enumerate() {
-        *out = (rest | word << pending) & !TORN | sense;
-        rest = word >> (63 - pending);
+pub(crate) fn encode(words: &[u64], sense: u64, out: &mut [u64]) {
+    assert_eq!(out.len() as u64, encoded_len(words.len() as u64), "words get one piece more for each 63");
+    for (words, out) in words.chunks(BLOCK).zip(out.chunks_mut(BLOCK + 1)) {
+        let mut rest = 0;
+        for (pending, (&word, out)) in words.iter().zip(out.iter_mut()).enumerate() {
+            *out = (rest | word << pending) & !TORN | sense;
+            rest = word >> (63 - pending);
+        }
+        out[words.len()] = rest | sense;
     }
-    out[words.len()] = rest | sense;
 }
 
 /// The `count` words that `pieces` carry; their bits 63 do not matter.
@@ -65,13 +70,8 @@ mod tests {
     }
 
     fn check(words: &[u64]) {
-        let mut pieces = Vec::new();
-        for block in words.chunks(63) {
-            let start = pieces.len();
-            pieces.resize(start + block.len() + 1, 0);
-            encode_block(block, 0, &mut pieces[start..]);
-        }
-        assert_eq!(pieces.len() as u64, encoded_len(words.len() as u64));
+        let mut pieces = vec![0; encoded_len(words.len() as u64) as usize];
+        encode(words, 0, &mut pieces);
         assert!(pieces.iter().all(|piece| piece & TORN == 0));
         let turned: Vec<u64> = pieces.iter().map(|piece| piece | TORN).collect();
         for pieces in [pieces, turned] {

@@ -9,13 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::IntoBytes;
 
-/// Payload words written in one go: what one more word carries in the torn-bit form.
-const BLOCK: usize = 63;
-
-/// Where a block is put together: the record's first word, the payload's, and one more. What lies in it means nothing
-/// between two blocks; it is kept so that it is not cleared for each.
-pub(super) type Scratch = [u64; BLOCK + 2];
-pub(super) const SCRATCH: Scratch = [0; BLOCK + 2];
+/// Ring words of the longest record that is sooner there through the cache: four lines.
+const CACHED_MAX: usize = 32;
 
 /// Appends records and makes them recoverable. One per log.
 #[derive(Debug)]
@@ -27,7 +22,8 @@ pub struct Producer {
     pub(super) tail: u64,
     /// `shared.head` as last seen, so that it is read only when space seems short.
     pub(super) head: u64,
-    pub(super) scratch: Scratch,
+    /// Where a record is put together; what lies in it means nothing between two.
+    pub(super) scratch: Vec<u64>,
 }
 
 impl Producer {
@@ -41,40 +37,28 @@ impl Producer {
         if count > most {
             return Err(Error::TooLarge { at: self.ring.at, words: count, most });
         }
-        self.make_room(self.ring.record_len(count))?;
-        let first = record_word(self.ring.salt, self.tail, words);
-        let (ring, mut tail, block) = (&self.ring, self.tail, &mut self.scratch);
-        let _section = ring.media.section();
-        // The first word travels with the first block; whole blocks of 63 words follow.
-        block[0] = first;
-        let mut rest = words;
-        let mut start = 1;
-        loop {
-            let count = rest.len().min(BLOCK);
-            let (now, later) = rest.split_at(count);
-            let pieces = count + usize::from(ring.form == Form::Torn && count > 0);
-            let place = ring.place(tail, (start + pieces) as u64);
-            let block = &mut block[..start + pieces];
-            // One pass, one sense; a block that comes round has two, and gets them as it is written.
-            let sense = place.map_or(0, |(_, sense)| sense);
-            block[..start].iter_mut().for_each(|word| *word |= sense);
-            match ring.form {
-                Form::Torn if count > 0 => codec::encode_block(now, sense, &mut block[start..]),
-                _ => block[start..].copy_from_slice(now),
-            }
-            match place {
-                // A line alone is sooner there through the cache.
-                Some((offset, _)) if block.len() <= 8 => ring.media.rewrite(offset, block.as_bytes()),
-                Some((offset, _)) => ring.media.copy_nt(offset, block.as_bytes()),
-                None => write_around(ring, tail, block),
-            }
-            tail += block.len() as u64;
-            if later.is_empty() {
-                self.tail = tail;
-                return Ok(());
-            }
-            (rest, start) = (later, 0);
+        let len = self.ring.record_len(count);
+        self.make_room(len)?;
+        if self.scratch.len() < len as usize {
+            self.scratch.resize(len as usize, 0);
         }
+        let (ring, record) = (&self.ring, &mut self.scratch[..len as usize]);
+        let place = ring.place(self.tail, len);
+        // One pass, one sense; a record that comes round has two, and gets them as it is written.
+        let sense = place.map_or(0, |(_, sense)| sense);
+        record[0] = record_word(ring.salt, self.tail, words) | sense;
+        match ring.form {
+            Form::Torn => codec::encode(words, sense, &mut record[1..]),
+            Form::Base => record[1..].copy_from_slice(words),
+        }
+        let _section = ring.media.section();
+        match place {
+            Some((offset, _)) if record.len() <= CACHED_MAX => ring.media.rewrite(offset, record.as_bytes()),
+            Some((offset, _)) => ring.media.copy_nt(offset, record.as_bytes()), // whole: what is past the cache goes by lines
+            None => write_around(ring, self.tail, record),
+        }
+        self.tail += len;
+        Ok(())
     }
 
     /// Orders every record appended so far: whatever this thread stores later survives only with them. The consumer

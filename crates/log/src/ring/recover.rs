@@ -8,7 +8,6 @@
 //!      in memory that it never fenced, and later records must not survive without them
 
 use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
-use super::producer::SCRATCH;
 use super::{Consumer, Form, Full, Producer, Ring, Shared, WordLog, check_range, parse_position};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
@@ -89,7 +88,8 @@ impl WordLog {
             head: CachePadded::new(AtomicU64::new(head)),
             tail: CachePadded::new(AtomicU64::new(tail)),
         });
-        let producer = Producer { ring: ring.clone(), shared: Arc::clone(&shared), full, tail, head, scratch: SCRATCH };
+        let producer =
+            Producer { ring: ring.clone(), shared: Arc::clone(&shared), full, tail, head, scratch: Vec::new() };
         let consumer = Consumer { ring, shared, head, read: head };
         Ok(Recovered { log: WordLog { producer, consumer }, records, stop, neutralised })
     }
