@@ -139,7 +139,7 @@ impl From<everbyte_hkv::Error> for Fault {
             Error::Heap(error) => return Fault::from(error),
             Error::Store(error) => return Fault::from(error),
             Error::Media(error) => return Fault::from(error),
-            Error::NewerFormat { .. } => libc::ENOTSUP,
+            Error::NewerFormat { .. } | Error::OldFormat { .. } => libc::ENOTSUP,
             Error::Damaged { .. } => libc::EUCLEAN,
             Error::TooLarge { .. } => libc::E2BIG,
             _ => libc::EIO,

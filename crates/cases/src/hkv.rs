@@ -26,8 +26,22 @@ pub(crate) const CASES: &[Case] = &[
         name: "hkv-hash-splits",
         room: "hkv",
         about: "insertions that fill buckets and split them: no pair is lost, doubled or in the wrong place, nothing leaks",
-        total: 4000,
-        program: splits,
+        total: 3000,
+        program: groups,
+    },
+    Case {
+        name: "hkv-hash-chains",
+        room: "hkv",
+        about: "insertions that add a second bucket to a full one, and splits that gather both in one again",
+        total: 2000,
+        program: chains,
+    },
+    Case {
+        name: "hkv-hash-segments",
+        room: "hkv",
+        about: "insertions that take a segment more, for which buckets are split in transactions",
+        total: 2000,
+        program: segments,
     },
     Case {
         name: "hkv-tree-splits",
@@ -130,10 +144,38 @@ fn changes(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
     })
 }
 
-fn splits(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    let pairs = filled(70, |number| number);
-    explore(explorer, &image(Kind::Hash, &pairs, |_| ()), &pairs, |kv, twin| {
-        (70..84).for_each(|key| insert(kv, twin, key, key));
+/// Fourteen insertions into a store that has a number of pairs already.
+fn splits(explorer: Explorer, image: &Image, fill: u8, order: fn(u8) -> u8) -> Result<Report, Box<Failure>> {
+    explore(explorer, image, &filled(fill, order), |kv, twin| {
+        (fill..fill + 14).map(order).for_each(|key| insert(kv, twin, key, key));
+    })
+}
+
+fn groups(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const FILL: u8 = 70;
+    splits(explorer, &image(Kind::Hash, &filled(FILL, |number| number), |_| ()), FILL, |number| number)
+}
+
+fn segments(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const FILL: u8 = 48; // 32 buckets
+    splits(explorer, &image(Kind::Hash, &filled(FILL, scattered), |_| ()), FILL, scattered)
+}
+
+/// The keys are chosen for where they go: to buckets 8, 12 and 14 of 16.
+fn chains(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const KEYS: [u8; 22] = [16, 160, 3, 22, 34, 35, 40, 27, 59, 84, 92, 112, 19, 45, 11, 15, 18, 30, 31, 49, 6, 8];
+    let pairs: Pairs = KEYS.into_iter().map(|key| (vec![key], value(key))).collect();
+    let prepare = |kv: &Kv| KEYS.into_iter().for_each(|key| assert!(kv.insert(&[key], &value(key)).expect("room")));
+    explore(explorer, &image(Kind::Hash, &pairs, prepare), &pairs, |kv, twin| {
+        let Kv::Hash(hash) = kv else { panic!("a hash table was made") };
+        let longest = || hash.longest_chain().expect("whole chains");
+        assert_eq!(longest(), 2, "bucket 8 has a second");
+        insert(kv, twin, 21, 21); // so has bucket 12 now; of 8 and 24 each has one
+        insert(kv, twin, 54, 54); // in bucket 24
+        insert(kv, twin, 38, 38); // in the second of 12
+        insert(kv, twin, 76, 76); // in a second of 14, which is split at once, as is 12
+        delete(kv, twin, 49);
+        assert_eq!(longest(), 1, "they were split");
     })
 }
 

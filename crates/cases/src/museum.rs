@@ -297,16 +297,34 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a note is believed though neither it nor its record is whole: a key leads to garbage",
     ),
     exhibit(
-        "hkv-note-kept",
+        "hkv-note-alone",
         "hkv",
-        "hkv-hash-splits",
-        "a transaction begins while the last note would still be done again: a pair that it moved is in its old bucket, too",
+        "hkv-tree",
+        "a note takes the place of the one before, whose doing is not ordered: after a crash a pair is there in part",
+    ),
+    exhibit(
+        "hkv-gather-unfenced",
+        "hkv",
+        "hkv-hash-chains",
+        "what a second bucket held is stored in the first, and the link to the second falls before that is ordered",
+    ),
+    exhibit(
+        "hkv-group-unflushed",
+        "hkv",
+        "hkv-hash-chains",
+        "a group of buckets is not flushed, and the note that makes it count does not say what it holds",
+    ),
+    exhibit(
+        "hkv-note-retired-early",
+        "hkv",
+        "hkv-tree-splits",
+        "a note is retired for a transaction before what it says is ordered: an acknowledged pair is lost",
     ),
     exhibit("hkv-answer-unsettled", "hkv", "hkv-hash", "an insertion is acknowledged when it is ordered, not settled"),
     exhibit(
         "hkv-bucket-unflushed",
         "hkv",
-        "hkv-hash-splits",
+        "hkv-hash-segments",
         "the new bucket of a split is neither noted nor flushed, and the count that makes it count is",
     ),
     exhibit(

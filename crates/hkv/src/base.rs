@@ -8,6 +8,7 @@ use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use parking_lot::RwLockWriteGuard;
+use std::cmp::Ordering;
 
 pub(crate) struct Base {
     pub undo: Undo,
@@ -35,24 +36,32 @@ impl Base {
 
     /// Opens an object that holds a store with `magic`, which is what its root begins with; undoes what a crash left half
     /// done. The root has `len` bytes.
-    pub(crate) fn open(object: Object, magic: [u8; 8], len: usize) -> Result<(Base, RootHead)> {
+    pub(crate) fn open(object: Object, magic: [u8; 8], len: usize) -> Result<(Base, RootHead, Past)> {
         object.require_engine(Engine::Hkv)?;
         object.require_fingerprint(fingerprint(magic))?;
         let (root, claim) = (object.root(), object.claim()?);
         let base = Base { undo: Undo::open(object)?, root, _claim: claim };
-        base.recover()?;
-        if !root.is_multiple_of(64) || !base.heap().may_hold_blocks(root, len as u64) {
-            return Err(base.damaged(base.object().root_at(), "the root word leads to no store"));
+        let head = base.head(magic, len)?; // before notes are read: another format may have other ones
+        let past = Past::new(base.recover()?);
+        Ok((base, head, past))
+    }
+
+    /// What the root begins with, which never changes.
+    fn head(&self, magic: [u8; 8], len: usize) -> Result<RootHead> {
+        let root = self.root;
+        if !root.is_multiple_of(64) || !self.heap().may_hold_blocks(root, len as u64) {
+            return Err(self.damaged(self.object().root_at(), "the root word leads to no store"));
         }
-        let head: RootHead = base.media().get(root);
+        let head: RootHead = self.media().get(root);
         if head.magic != magic || head.checksum != head.sum() {
-            return Err(base.damaged(root, "the root of the store is not whole"));
+            return Err(self.damaged(root, "the root of the store is not whole"));
         }
-        if head.format > FORMAT {
-            let object = base.object().name().into();
-            return Err(Error::NewerFormat { object, found: head.format, known: FORMAT });
+        let (found, known, name) = (head.format, FORMAT, || self.object().name().into());
+        match found.cmp(&known) {
+            Ordering::Less => Err(Error::OldFormat { object: name(), found, known }),
+            Ordering::Greater => Err(Error::NewerFormat { object: name(), found, known }),
+            Ordering::Equal => Ok(head),
         }
-        Ok((base, head))
     }
 
     pub(crate) fn object(&self) -> &Object {

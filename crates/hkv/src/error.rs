@@ -28,6 +28,16 @@ pub enum Error {
         /// The newest this program reads.
         known: u32,
     },
+    /// The object was written before this format came.
+    #[error("object `{object}` has format {found}, older than {known}; copy its pairs with the Everbyte that wrote it")]
+    OldFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The one this program reads.
+        known: u32,
+    },
     /// Bytes contradict themselves.
     #[error("object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
     Damaged {

@@ -7,7 +7,7 @@ pub const HASH_MAGIC: [u8; 8] = *b"EVRBHKVH";
 /// `b"EVRBHKVT"`.
 pub const TREE_MAGIC: [u8; 8] = *b"EVRBHKVT";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Buckets of the first segment; each further one has as many as all before it.
 pub const FIRST_SEGMENT: u64 = 16;
 /// Segments that a root can name.
@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<RootHead>() == 64);
 pub struct HashRoot {
     /// What it begins with.
     pub head: RootHead,
-    /// Buckets in use; grows by one.
+    /// Buckets in use; grows by four, or by one.
     pub buckets: u64,
     /// Zeros; the word has a line of its own.
     pub reserved_buckets: [u8; 56],
@@ -123,11 +123,13 @@ pub const LINK: u64 = SLOTS * 8;
 /// A slot is the upper 16 bits of a hash and where the record lies; 0: empty.
 pub const PLACE_BITS: u32 = 48;
 
-/// Where the note lies, from the object's prime page on.
+/// Where the first of two notes lies, from the object's prime page on.
 pub const NOTE_AT: u64 = 2176;
-/// Words of a note, which is a line: a check, up to two operations of the heap, and up to three places and words.
+/// From one note to the other.
+pub const NOTE_STEP: u64 = 64;
+/// Words of a note, which is a line: a check, up to four operations of the heap, and up to three places and words.
 ///
-/// The check is 56 bits of a hash, above the number of operations and that of places, four bits each.
+/// The check is 56 bits of a hash, above whose turn it was, three bits, the number of operations, three, and that of places, two.
 pub const NOTE_WORDS: usize = 8;
 
 /// What lies before the key and the value of a record.

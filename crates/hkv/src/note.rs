@@ -1,28 +1,32 @@
-//! Notes: a change of one pair, written down whole before it happens. Format: docs/formats/hkv.md.
+//! Notes: a change of one pair, or a group of buckets more, written down whole before it happens. Format: docs/formats/hkv.md.
 //!
-//! A change, a fence between the lines:
-//!   1. the record is written to a block that nobody has; the note says which blocks are taken and freed, and which words
-//!      change to what
-//!   2. bits and words change
+//! A change, with one fence:
+//!   1. what is new is written where nobody looks; the note says which blocks are taken and freed, and which words change to what
+//!   2. after the fence, bits and words change and are flushed; the fence of the next change orders that
 //!
-//! A crash before the first fence leaves nothing, one after it is answered by doing 2 again. Nothing retires a note but the
-//! next one, or a transaction, which do not begin before.
+//! There is room for two notes, and they take turns: the older one still stands while the newer is written. A crash before the
+//! fence leaves nothing, one after it is answered by doing 2 again, of the older note first. A transaction retires both, by an
+//! empty note: one word.
 //!
 //! Invariants
-//!   HKV-7  A note counts only if its check covers its words and the checksum of the record that its first word leads to,
-//!          and that record is whole. So note and record share a fence.
+//!   HKV-7  A note counts only if its check covers its words and the checksum of what was written for it, and that is whole. So
+//!          both share a fence.
 //!   HKV-8  Blocks that a note frees become free for others when that note can no longer be done again.
-//!   HKV-9  A note and a transaction are never both there to be recovered.
+//!   HKV-9  A note is retired only when what it says is done and ordered, and nothing of a transaction survives before.
+//!   HKV-10 A note takes the place of another only when a fence has ordered what that one says. What a thread has flushed it
+//!          orders itself, or the next one flushes it again.
 //!
 //! Threads: who holds the store's lock for changing.
 
 use crate::base::Base;
-use crate::layout::{NOTE_AT, NOTE_WORDS, PLACE_BITS};
+use crate::hash::{linked, split};
+use crate::layout::{BUCKET, NOTE_AT, NOTE_STEP, NOTE_WORDS, PLACE_BITS};
 use crate::record::{Draft, Record};
 use crate::{Result, hasher};
 use everbyte_heap::{Block, Op};
 use everbyte_media::{Flusher, Mark, seeded};
 use everbyte_tx::Tx;
+use std::thread::{self, ThreadId};
 use zerocopy::IntoBytes;
 
 /// What the changes of a store leave behind.
@@ -32,18 +36,36 @@ pub(crate) struct Past {
     pub last: Option<Mark>,
     /// Bytes of notes.
     pub logged: u64,
-    /// Whether there is a note that would be done again.
+    /// Notes that were written.
+    turn: u64,
+    /// Whether there are notes that would be done again.
     noted: bool,
-    /// Blocks that it frees (HKV-8).
-    freed: Vec<Op>,
+    /// The newest note, whose doing is not ordered yet, and who did it (HKV-10).
+    doing: Option<(ThreadId, Words)>,
+    /// Blocks that the notes in either place free (HKV-8).
+    freed: [Vec<Op>; 2],
 }
 
 type Words = [u64; NOTE_WORDS];
 
-/// Operations and words of a note that counts, taken apart.
-struct Found {
+/// A note taken apart.
+struct Parts {
+    turn: u64,
     ops: Vec<Op>,
     words: Vec<(u64, u64)>,
+}
+
+impl Past {
+    /// Of a store whose next note has that turn.
+    pub(crate) fn new(turn: u64) -> Past {
+        Past { turn, ..Past::default() }
+    }
+}
+
+impl Parts {
+    fn is_empty(&self) -> bool {
+        self.ops.is_empty() && self.words.is_empty()
+    }
 }
 
 impl Base {
@@ -56,7 +78,7 @@ impl Base {
         old: Option<u64>,
         words: impl FnOnce(u64) -> [(u64, u64); N],
     ) -> Result<()> {
-        let (heap, media) = (self.heap(), self.media());
+        let heap = self.heap();
         let block = new.map(|draft| self.reserve(past, draft.len())).transpose()?;
         let freed = match old.map(|at| heap.op_free(at)).transpose() {
             Ok(freed) => freed,
@@ -65,26 +87,50 @@ impl Base {
                 return Err(error.into());
             }
         };
-        let _section = media.section();
+        let _section = self.media().section();
         let taken = block.map(|block| heap.op_allocate(&block));
         let ops: Vec<Op> = taken.into_iter().chain(freed).collect();
         if let (Some(draft), Some(block)) = (new, block) {
-            draft.write(media, block.at);
+            draft.write(self.media(), block.at);
         }
         let words = words(block.map_or(0, |block| block.at));
-        let (note, len) = note(&ops, &words, new.map_or(0, Draft::checksum));
-        media.rewrite(self.note_at(), &note.as_bytes()[..len * 8]); // 1
+        self.note(past, &ops, &words, new.map_or(0, Draft::checksum));
+        Ok(())
+    }
+
+    /// Writes a note of what was written before, whose checksum is given, and does what it says.
+    pub(crate) fn note(&self, past: &mut Past, ops: &[Op], words: &[(u64, u64)], checksum: u32) {
+        let (heap, media, place) = (self.heap(), self.media(), past.turn % 2);
+        let (note, len) = note(past.turn, ops, words, checksum);
+        media.rewrite(self.note_at(place), &note.as_bytes()[..len * 8]); // 1
+        self.flush_doing(past);
         if !seeded("hkv-note-unfenced") {
             media.fence();
         }
-        heap.finish(&past.freed);
-        self.redo(&ops, &words); // 2
-        media.fence();
-        past.freed.clear();
-        past.freed.extend(freed);
-        (past.noted, past.logged) = (true, past.logged + len as u64 * 8);
         past.last = past.last.max(Some(media.mark()));
-        Ok(())
+        let freed = &mut past.freed[place as usize];
+        heap.finish(freed);
+        freed.clear();
+        freed.extend(ops.iter().filter(|op| op.frees()));
+        self.redo(ops, words); // 2
+        past.doing = Some((thread::current().id(), note));
+        past.turn += if seeded("hkv-note-alone") { 2 } else { 1 };
+        (past.noted, past.logged) = (true, past.logged + len as u64 * 8);
+    }
+
+    /// Orders what the newest note has done.
+    pub(crate) fn order(&self, past: &mut Past) {
+        self.flush_doing(past);
+        self.media().fence();
+    }
+
+    /// Has the fence to come order what the newest note has done.
+    fn flush_doing(&self, past: &mut Past) {
+        let Some((_, note)) = past.doing.take().filter(|(thread, _)| *thread != thread::current().id()) else { return };
+        let Some(Parts { ops, words, .. }) = parts(&note) else { return };
+        self.heap().flush(&ops);
+        let mut flusher = Flusher::new(self.media());
+        words.iter().for_each(|&(at, _)| flusher.touch(at, 8));
     }
 
     /// Runs a transaction; ordered on return.
@@ -95,9 +141,10 @@ impl Base {
         Ok(done.value)
     }
 
-    fn reserve(&self, past: &mut Past, len: u64) -> Result<Block> {
+    /// A block of the heap, of those that notes have freed if there is no other.
+    pub(crate) fn reserve(&self, past: &mut Past, len: u64) -> Result<Block> {
         match self.heap().reserve(len) {
-            Err(error) if error.is_full() && !past.freed.is_empty() => {
+            Err(error) if error.is_full() && past.freed.iter().any(|freed| !freed.is_empty()) => {
                 self.retire(past);
                 Ok(self.heap().reserve(len)?)
             }
@@ -105,21 +152,35 @@ impl Base {
         }
     }
 
-    /// Sees to it that the note is not done again (HKV-9).
+    /// Sees to it that no note is done again (HKV-9): what a transaction changes, it does after a fence of its own.
     fn retire(&self, past: &mut Past) {
-        if past.noted && !seeded("hkv-note-kept") {
-            self.retire_word();
-            self.heap().finish(&past.freed);
-            past.freed.clear();
-            past.noted = false;
+        if !past.noted {
+            return;
         }
+        if !seeded("hkv-note-retired-early") {
+            self.order(past);
+        }
+        self.retire_by(past.turn);
+        past.turn += 1;
+        if past.freed.iter().any(|freed| !freed.is_empty()) {
+            self.media().fence(); // HKV-8
+            past.freed.iter_mut().for_each(|freed| {
+                self.heap().finish(freed);
+                freed.clear();
+            });
+        }
+        past.noted = false;
     }
 
-    fn retire_word(&self) {
+    /// Takes the place of the older note with an empty one, for which the newer does not count. No fence.
+    fn retire_by(&self, turn: u64) {
+        self.set_word(turn % 2, note(turn, &[], &[], 0).0[0]);
+    }
+
+    fn set_word(&self, place: u64, word: u64) {
         let _section = self.media().section();
-        self.media().store(self.note_at(), 0);
-        self.media().flush(self.note_at(), 8);
-        self.media().fence();
+        self.media().store(self.note_at(place), word);
+        self.media().flush(self.note_at(place), 8);
     }
 
     fn redo(&self, ops: &[Op], words: &[(u64, u64)]) {
@@ -131,69 +192,111 @@ impl Base {
         }
     }
 
-    fn note_at(&self) -> u64 {
-        self.object().prime() + NOTE_AT
+    fn note_at(&self, place: u64) -> u64 {
+        self.object().prime() + NOTE_AT + place * NOTE_STEP
     }
 
-    /// Does again what a crash may have left half done. May itself be repeated.
-    pub(crate) fn recover(&self) -> Result<()> {
+    /// Does again what a crash may have left half done. May itself be repeated. The turn of the next note.
+    pub(crate) fn recover(&self) -> Result<u64> {
         let (heap, media) = (self.heap(), self.media());
         let _section = media.section();
-        let words: Words = media.get(self.note_at());
-        if words[0] == 0 {
-            return Ok(());
+        let notes: [Words; 2] = [0, 1].map(|place| media.get(self.note_at(place)));
+        // A dead process may have left them unflushed: nothing that follows from them must survive without them.
+        [0, 1].iter().for_each(|place| media.adopt(self.note_at(*place), size_of::<Words>() as u64));
+        let mut found: Vec<Parts> = notes.iter().filter_map(|note| self.read(note)).collect();
+        if let [one, two] = &found[..]
+            && one.turn == (two.turn + 1) % TURNS
+        {
+            found.swap(0, 1); // the older first
         }
-        // A dead process may have left it unflushed: nothing that follows from it must survive without it.
-        media.adopt(self.note_at(), size_of::<Words>() as u64);
-        let Some(Found { ops, words }) = self.read(&words) else {
-            self.retire_word(); // what does not count now must not later
-            return Ok(());
-        };
-        for op in &ops {
-            heap.validate(*op)?;
-        }
-        if words.iter().any(|&(at, _)| !at.is_multiple_of(8) || !heap.may_hold_blocks(at, 8)) {
-            return Err(self.damaged(self.note_at(), "a note changes a word outside the heap"));
+        let retired = found.last().is_some_and(Parts::is_empty);
+        let again = if retired { &[][..] } else { &found[..] };
+        for Parts { ops, words, .. } in again {
+            ops.iter().try_for_each(|op| heap.validate(*op))?;
+            if words.iter().any(|&(at, _)| !at.is_multiple_of(8) || !heap.may_hold_blocks(at, 8)) {
+                return Err(self.damaged(self.note_at(0), "a note changes a word outside the heap"));
+            }
         }
         media.fence();
-        self.redo(&ops, &words);
+        for Parts { ops, words, .. } in again {
+            self.redo(ops, words);
+            if let Some(new) = split::added(self, ops, words) {
+                split::sweep(self, new)?;
+            }
+            media.fence(); // as before the next change: it may change what this note is believed for
+        }
+        let turn = found.last().map_or(0, |newest| newest.turn + 1);
+        if again.is_empty() {
+            self.forget(&notes, &found);
+            return Ok(turn);
+        }
+        self.retire_by(turn);
         media.fence();
-        self.retire_word();
-        let freed: Vec<Op> = ops.into_iter().filter(|op| op.frees()).collect();
-        heap.finish(&freed);
-        Ok(())
+        again.iter().flat_map(|parts| &parts.ops).filter(|op| op.frees()).for_each(|op| heap.finish(&[*op]));
+        Ok(turn + 1)
+    }
+
+    /// What does not count now must not later.
+    fn forget(&self, notes: &[Words; 2], found: &[Parts]) {
+        let stale = |place: &u64| notes[*place as usize][0] != 0 && found.iter().all(|parts| parts.turn % 2 != *place);
+        (0..2).filter(stale).for_each(|place| self.set_word(place, 0));
+        self.media().fence();
     }
 
     /// `None`: no note that counts (HKV-7).
-    fn read(&self, note: &Words) -> Option<Found> {
-        let (ops, pairs) = ((note[0] >> 4 & 15) as usize, (note[0] & 15) as usize);
-        let rest = note.get(1..1 + ops + 2 * pairs).filter(|_| note[0] != 0)?;
-        let (ops, pairs) = rest.split_at(ops);
-        let ops: Vec<Op> = ops.iter().map(|&op| Op::from(op)).collect();
-        let words: Vec<(u64, u64)> = pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        let mut checksum = 0;
-        if ops.iter().any(|op| !op.frees()) {
-            let place = words.first()?.1 & ((1 << PLACE_BITS) - 1);
-            let record = Record::read(self.heap(), place).ok()?;
-            if !record.is_whole(self.heap()) && !seeded("hkv-note-believed") {
-                return None;
-            }
-            self.media().adopt(record.at, record.len());
-            checksum = record.head.checksum;
+    fn read(&self, note: &Words) -> Option<Parts> {
+        let parts = parts(note)?;
+        let checksum = self.written(&parts);
+        let believed = seeded("hkv-note-believed");
+        let (again, _) = self::note(parts.turn, &parts.ops, &parts.words, checksum.or(believed.then_some(0))?);
+        (again[0] == note[0] || believed).then_some(parts)
+    }
+
+    /// The checksum of what was written for a note. `None`: it is not whole, or not there.
+    fn written(&self, Parts { ops, words, .. }: &Parts) -> Option<u32> {
+        if let Some(new) = split::added(self, ops, words) {
+            return split::checksum(self, new);
         }
-        let (again, _) = self::note(&ops, &words, checksum);
-        (again[0] == note[0] || seeded("hkv-note-believed")).then_some(Found { ops, words })
+        let at = words.first().map_or(0, |&(_, word)| word);
+        match ops.iter().filter(|op| !op.frees()).count() {
+            0 => Some(0),
+            1 => self.record_checksum(at),
+            _ => {
+                let bucket = linked::read(self, at)?;
+                self.media().adopt(at, BUCKET);
+                Some(linked::checksum(self.record_checksum(bucket[0])?, &bucket))
+            }
+        }
+    }
+
+    /// That of the record that a slot leads to, if it is whole.
+    fn record_checksum(&self, slot: u64) -> Option<u32> {
+        let record = Record::read(self.heap(), slot & ((1 << PLACE_BITS) - 1)).ok()?;
+        self.media().adopt(record.at, record.len());
+        record.is_whole(self.heap()).then_some(record.head.checksum)
     }
 }
 
+/// Turns that a note tells apart.
+const TURNS: u64 = 8;
+
+/// The parts of a note, if there is one.
+fn parts(note: &Words) -> Option<Parts> {
+    let (turn, ops, pairs) = (note[0] >> 5 & 7, (note[0] >> 2 & 7) as usize, (note[0] & 3) as usize);
+    let rest = note.get(1..1 + ops + 2 * pairs).filter(|_| note[0] != 0)?;
+    let (ops, pairs) = rest.split_at(ops);
+    let ops = ops.iter().map(|&op| Op::from(op)).collect();
+    Some(Parts { turn, ops, words: pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect() })
+}
+
 /// The words of a note, and how many there are.
-fn note(ops: &[Op], words: &[(u64, u64)], checksum: u32) -> (Words, usize) {
+fn note(turn: u64, ops: &[Op], words: &[(u64, u64)], checksum: u32) -> (Words, usize) {
     let mut note = [0; NOTE_WORDS];
     let pairs = words.iter().flat_map(|&(at, word)| [at, word]);
     let rest = ops.iter().map(|&op| u64::from(op)).chain(pairs);
     let len = 1 + note[1..].iter_mut().zip(rest).map(|(place, word)| *place = word).count();
     assert_eq!(len, 1 + ops.len() + 2 * words.len(), "a note has room for a change of one pair");
-    let shape = (ops.len() << 4 | words.len()) as u64;
+    let shape = ((turn % TURNS) << 5) | (ops.len() << 2 | words.len()) as u64;
     let check = hasher::hash([u64::from(checksum), shape], note[1..len].as_bytes());
     note[0] = check & !0xff | shape;
     (note, len)

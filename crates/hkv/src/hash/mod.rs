@@ -2,8 +2,9 @@
 //!
 //! An insertion, an update and a deletion are a note (`note.rs`), which changes one word: a slot.
 //!
-//! An insertion that finds its bucket full is a transaction, and also splits one bucket, the next in turn, in another: the
-//! table grows by a line and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB 1980).
+//! After so many insertions a group of buckets, the next in turn, is split in others, by a note too: the table grows by some
+//! lines and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB 1980). What a note cannot say, a new segment or a
+//! long chain, takes a transaction a bucket.
 //!
 //! Invariants
 //!   HKV-1  A slot that is not empty leads to a record whose hash belongs into that bucket; a key is in one slot.
@@ -14,9 +15,10 @@
 
 mod chain;
 mod check;
-mod split;
+pub(crate) mod linked;
+pub(crate) mod split;
 
-use crate::base::{Base, set_all};
+use crate::base::Base;
 use crate::hasher;
 use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
 use crate::note::Past;
@@ -40,8 +42,13 @@ pub struct Hash {
 struct State {
     buckets: u64,
     segments: [u64; SEGMENTS],
+    /// Pairs added since buckets were.
+    added: u64,
     past: Past,
 }
+
+/// Pairs that a bucket is to have, of the seven for which it has room: few chains then have more than one.
+const PER_BUCKET: u64 = 3;
 
 /// What a walk for a key ends at.
 enum Found {
@@ -89,13 +96,13 @@ impl Hash {
     /// # Errors
     /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: Object) -> Result<Hash> {
-        let (base, head) = Base::open(object, HASH_MAGIC, size_of::<HashRoot>())?;
+        let (base, head, past) = Base::open(object, HASH_MAGIC, size_of::<HashRoot>())?;
         let root: HashRoot = base.media().get(base.root);
         let made = root.segments.iter().take_while(|&&segment| segment != 0).count();
         if root.buckets < crate::layout::FIRST_SEGMENT || root.buckets > split::buckets_of(made) {
             return Err(base.damaged(base.root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
-        let state = State { buckets: root.buckets, segments: root.segments, past: Past::default() };
+        let state = State { buckets: root.buckets, segments: root.segments, added: 0, past };
         Ok(Hash { base, seed: head.seed, state: RwLock::new(state) })
     }
 
@@ -131,15 +138,12 @@ impl Hash {
             Found::Slot(at) => {
                 self.base.change(&mut state.past, Some(&draft), None, |place| [(at, slot_of(hash, place))])?;
             }
-            Found::Link(at) => {
-                self.base.run(&mut state.past, |tx| {
-                    let bucket = tx.allocate(crate::layout::BUCKET)?;
-                    tx.media().zero(bucket.at, bucket.size);
-                    tx.media().store(bucket.at, slot_of(hash, draft.make(tx)?));
-                    set_all(tx, &[(at, bucket.at)])
-                })?;
-                self.split(&mut state)?;
-            }
+            Found::Link(at) => self.link(&mut state, &draft, hash, at)?,
+        }
+        state.added += 1;
+        if state.added >= PER_BUCKET * split::GROUP || matches!(found, Found::Link(_)) {
+            state.added = 0;
+            self.split_some(&mut state)?;
         }
         self.answer(state, true)
     }
@@ -228,6 +232,7 @@ impl Hash {
         for bucket in Chain::of(self, state.bucket_at(state.index_of(hash))) {
             let bucket = bucket?;
             for (at, slot) in bucket.slots().filter(|&(_, slot)| slot >> PLACE_BITS == hash >> PLACE_BITS) {
+                Record::expect(self.heap(), place_of(slot));
                 let record = self.record(slot)?;
                 if record.head.hash == hash && record.compare(self.heap(), key).is_eq() {
                     return Ok(Found::Here(at, record));

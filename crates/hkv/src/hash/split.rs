@@ -1,12 +1,15 @@
 //! Growing by one bucket: the records of the next bucket in turn are shared with a new one at the end.
 
 use super::chain::{Bucket, Chain};
-use super::{Hash, State};
+use super::{Hash, State, linked, place_of};
 use crate::Result;
-use crate::base::set_all;
-use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
-use everbyte_media::seeded;
+use crate::base::{Base, set_all};
+use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, HASH_MAGIC, HashRoot, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
+use everbyte_heap::Op;
+use everbyte_media::{Flusher, seeded};
 use everbyte_tx::Tx;
+use std::ops::Range;
+use zerocopy::IntoBytes;
 
 /// Buckets that the first `segments` segments hold.
 pub(super) fn buckets_of(segments: usize) -> u64 {
@@ -28,7 +31,77 @@ pub(super) fn bucket_at(segments: &[u64; SEGMENTS], index: u64) -> u64 {
     segments[segment] + (index - buckets_of(segment)) * BUCKET
 }
 
+/// Buckets that one note adds.
+pub(super) const GROUP: u64 = 4;
+
 impl Hash {
+    /// Adds buckets, as many as one note can. Without room nothing happens and chains grow instead.
+    pub(super) fn split_some(&self, state: &mut State) -> Result<()> {
+        let goal = state.buckets + GROUP;
+        while state.buckets < goal && !self.split_group(state)? {
+            let before = state.buckets;
+            self.split(state)?;
+            if state.buckets == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a group of buckets by a note. `false`: it takes a transaction for each.
+    fn split_group(&self, state: &mut State) -> Result<bool> {
+        let new = state.buckets;
+        let segment = segment_of(new);
+        if !new.is_multiple_of(GROUP) || segment >= SEGMENTS || state.segments[segment] == 0 {
+            return Ok(false);
+        }
+        let whole = (new + 1).next_power_of_two();
+        let (mut words, mut needless) = ([0; WORDS], Vec::new());
+        let chains = (new..new + GROUP).map(|index| Chain::of(self, state.bucket_at(index - whole / 2)).collect());
+        let chains = chains.collect::<Result<Vec<Vec<Bucket>>>>()?;
+        let slots = |chain: &[Bucket]| chain.iter().flat_map(Bucket::slots).map(|(_, slot)| slot).collect::<Vec<_>>();
+        let all: Vec<Vec<u64>> = chains.iter().map(|chain| slots(chain)).collect();
+        all.iter().flatten().for_each(|slot| self.heap().media().prefetch(place_of(*slot)));
+        for (number, (chain, slots)) in chains.iter().zip(&all).enumerate() {
+            let mut go = words[number * 8..].iter_mut().take(SLOTS as usize);
+            let mut stay = slots.len();
+            for &slot in slots {
+                if self.record(slot)?.head.hash & (whole - 1) == new + number as u64 {
+                    let Some(place) = go.next() else { return Ok(false) };
+                    (*place, stay) = (slot, stay - 1);
+                }
+            }
+            match &chain[..] {
+                [_] => {}
+                [_, second] if stay <= SLOTS as usize => needless.push(second.at),
+                _ => return Ok(false),
+            }
+        }
+        self.add_group(state, &words, &needless)?;
+        Ok(true)
+    }
+
+    /// Puts a group of buckets with these words behind the last one, which takes their slots from where they were and leaves
+    /// buckets needless.
+    fn add_group(&self, state: &mut State, words: &[u64; WORDS], needless: &[u64]) -> Result<()> {
+        let (heap, media) = (self.heap(), self.base.media());
+        let mut ops = Vec::new();
+        for &at in needless {
+            ops.push(heap.op_free(at).inspect_err(|_| heap.abandon(&ops))?);
+        }
+        let (at, count) = (state.bucket_at(state.buckets), state.buckets + GROUP);
+        let _section = media.section();
+        media.put(at, words);
+        if !seeded("hkv-group-unflushed") {
+            media.flush(at, GROUP * BUCKET);
+        }
+        self.base.note(&mut state.past, &ops, &[(self.base.root + BUCKETS_AT, count)], sum(words));
+        sweep(&self.base, state.buckets..count)?;
+        self.base.order(&mut state.past);
+        state.buckets = count;
+        Ok(())
+    }
+
     /// Adds a bucket. Ordered on return, like any commit; without room nothing happens and chains grow instead.
     pub(super) fn split(&self, state: &mut State) -> Result<()> {
         let new = state.buckets;
@@ -101,6 +174,92 @@ fn keep(tx: &Tx<'_>, chain: &[Bucket], slots: &[u64], words: &mut Vec<(u64, u64)
         words.extend(bucket.changes(wanted));
         if index + 1 == needed && chain.len() > needed {
             words.push((bucket.at + LINK, 0));
+        }
+    }
+    Ok(())
+}
+
+/// Words of a group of buckets.
+const WORDS: usize = (GROUP * BUCKET / 8) as usize;
+
+fn sum(words: &[u64; WORDS]) -> u32 {
+    crc32c::crc32c(words.as_bytes())
+}
+
+/// The buckets that a note adds, if it adds a group.
+pub(crate) fn added(base: &Base, ops: &[Op], words: &[(u64, u64)]) -> Option<Range<u64>> {
+    let &[(at, count)] = words else { return None };
+    let adds = ops.iter().all(|op| op.frees()) && at == base.root + BUCKETS_AT && count.is_multiple_of(GROUP);
+    let possible = FIRST_SEGMENT + GROUP..=buckets_of(SEGMENTS);
+    (adds && possible.contains(&count)).then(|| count - GROUP..count)
+}
+
+/// Where buckets lie; `None` if there is no root of a hash store.
+fn segments(base: &Base) -> Option<[u64; SEGMENTS]> {
+    let len = size_of::<HashRoot>() as u64;
+    let good = base.root.is_multiple_of(BUCKET) && base.heap().may_hold_blocks(base.root, len);
+    let root: HashRoot = good.then(|| base.media().get(base.root))?;
+    (root.head.magic == HASH_MAGIC && root.head.checksum == root.head.sum()).then_some(root.segments)
+}
+
+/// The checksum of the buckets of a group.
+pub(crate) fn checksum(base: &Base, new: Range<u64>) -> Option<u32> {
+    let at = bucket_at(&segments(base)?, new.start);
+    let words: Option<Vec<_>> = (0..GROUP).map(|index| linked::read(base, at.checked_add(index * BUCKET)?)).collect();
+    base.media().adopt(at, GROUP * BUCKET);
+    Some(crc32c::crc32c(words?.as_bytes()))
+}
+
+/// Takes the slots that new buckets have out of the old ones, and what is left of two buckets of a chain into the first, if it
+/// has room. Flushed. May be repeated.
+pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
+    let damaged = |at| base.damaged(at, "a bucket that was split leads to none");
+    let segments = segments(base).ok_or_else(|| damaged(base.root))?;
+    let (half, media) = (new.end.next_power_of_two() / 2, base.media());
+    let read = |at| linked::read(base, at).ok_or_else(|| damaged(at));
+    let mut gathered = false;
+    for index in new.clone() {
+        let at = bucket_at(&segments, index - half);
+        let (moved, first) = (read(bucket_at(&segments, index))?, read(at)?);
+        let goes = |slot: &u64| moved[..SLOTS as usize].contains(slot) || *slot == 0;
+        if first[SLOTS as usize] == 0 {
+            continue;
+        }
+        let second = read(first[SLOTS as usize])?;
+        let here = |slot: &u64| first[..SLOTS as usize].contains(slot);
+        let rest: Vec<u64> =
+            second[..SLOTS as usize].iter().filter(|slot| !goes(slot) && !here(slot)).copied().collect();
+        let room: Vec<u64> = (0..SLOTS).filter(|slot| goes(&first[*slot as usize])).collect();
+        if second[SLOTS as usize] == 0 && rest.len() <= room.len() {
+            room.iter().zip(rest).for_each(|(slot, word)| media.store(at + slot * 8, word));
+            media.flush(at, BUCKET); // a process that died may have stored them
+            gathered = true;
+        }
+    }
+    if gathered && !seeded("hkv-gather-unfenced") {
+        media.fence(); // the first bucket before the link to the second falls
+    }
+    for index in new {
+        let at = bucket_at(&segments, index - half);
+        let (moved, first) = (read(bucket_at(&segments, index))?, read(at)?);
+        let goes = |slot: &u64| moved[..SLOTS as usize].contains(slot) || *slot == 0;
+        let mut flusher = Flusher::new(media);
+        let mut clear = |at: u64, words: &[u64; 8]| {
+            let gone = (0..SLOTS).filter(|slot| words[*slot as usize] != 0 && goes(&words[*slot as usize]));
+            gone.for_each(|slot| media.store(at + slot * 8, 0));
+            flusher.touch(at, BUCKET);
+        };
+        clear(at, &first);
+        let link = first[SLOTS as usize];
+        if link == 0 {
+            continue;
+        }
+        let second = read(link)?;
+        let gone = |slot: &u64| goes(slot) || first[..SLOTS as usize].contains(slot);
+        if second[SLOTS as usize] == 0 && second[..SLOTS as usize].iter().all(gone) {
+            media.store(at + LINK, 0);
+        } else {
+            clear(link, &second);
         }
     }
     Ok(())

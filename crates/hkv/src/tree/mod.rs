@@ -82,9 +82,9 @@ impl Tree {
     /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`],
     /// [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: Object) -> Result<Tree> {
-        let (base, _) = Base::open(object, TREE_MAGIC, size_of::<TreeRoot>())?;
+        let (base, _, past) = Base::open(object, TREE_MAGIC, size_of::<TreeRoot>())?;
         let top = base.media().load(base.root + TOP_AT);
-        let tree = Tree { base, state: RwLock::new(State { top, past: Past::default() }) };
+        let tree = Tree { base, state: RwLock::new(State { top, past }) };
         match tree.top(top)?.level() {
             ..LEVELS_MAX => Ok(tree),
             _ => Err(tree.base.damaged(top, "more levels than any tree has")),

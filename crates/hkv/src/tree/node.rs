@@ -104,15 +104,19 @@ impl Node {
     pub(super) fn rank(&self, base: &Base, key: &[u8]) -> Result<(usize, Option<Record>)> {
         let wanted = prefix(key, self.skip());
         let first = usize::from(self.level() > 0);
-        let (mut less, mut end) = (first, first);
-        for index in first..self.count() {
-            let prefix = self.slot(index).1.prefix;
-            less += usize::from(prefix < wanted);
-            end += usize::from(prefix <= wanted);
+        // How many are less is the same in whatever order one looks.
+        let (mut below, mut up_to) = (0_u16, 0_u16);
+        for (slot, NodeSlot { prefix, .. }) in self.bytes.slots.iter().enumerate() {
+            below |= u16::from(*prefix < wanted) << slot;
+            up_to |= u16::from(*prefix <= wanted) << slot;
         }
+        let used = self.order().used_from(first);
+        let mut less = first + (below & used).count_ones() as usize;
+        let mut end = first + (up_to & used).count_ones() as usize;
         // Those from `less` to `end` have the same prefix.
         while less < end {
             let middle = (less + end) / 2;
+            Record::expect(base.heap(), self.place(middle));
             let record = self.record(base, middle)?;
             match record.compare(base.heap(), key) {
                 Ordering::Equal => return Ok((middle, Some(record))),

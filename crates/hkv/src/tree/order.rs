@@ -36,6 +36,11 @@ impl Order {
         met == (1 << FAN_OUT) - 1 && self.count() <= FAN_OUT
     }
 
+    /// The slots in use, a bit for each, but for those that stand before `first`.
+    pub(super) fn used_from(self, first: usize) -> u16 {
+        (first..self.count()).fold(0, |used, index| used | 1 << self.slot(index))
+    }
+
     /// Whether all slots are in use.
     pub(super) fn is_full(self) -> bool {
         self.count() == FAN_OUT
