@@ -1,8 +1,10 @@
 //! Where and when a number came from: machine, kernel, cores, commit, day; and the pinning of threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// What results say about where they came from.
 #[derive(Clone, Debug)]
@@ -67,4 +69,10 @@ pub fn unpin() {
     let mut set = CpuSet::new();
     cpus().iter().for_each(|&cpu| set.set(cpu));
     let _ = sched_setaffinity(None, &set);
+}
+
+/// What all threads of this process have had of the CPUs so far, the kernel's work for them included.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -32,6 +32,7 @@ mod object_maps;
 mod object_migrate;
 mod object_repair;
 mod object_types;
+mod owners;
 mod program;
 mod redo;
 mod report;
@@ -70,6 +71,7 @@ pub fn cases() -> Vec<Case> {
         disk::CASES,
         log::CASES,
         store::CASES,
+        owners::CASES,
         cold::CASES,
         names::CASES,
         heap::CASES,

@@ -1,12 +1,17 @@
 //! `heap`: objects of a store against files that are mapped, on tmpfs and on a disk: made and touched, opened and touched, a cluster
 //! more, a cluster less. The files are not synced; objects are whole or absent after a crash, on shared memory.
+//!
+//! What these cost the CPUs is measured with everything that belongs to it: what is made goes again, all threads count. Opened
+//! *cold*: by a store that was opened just now, which has seen none of its objects; of files the system has nothing in memory.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
+use crate::host::cpu_time;
 use crate::ours::NAME;
 use everbyte_bench_rivals::MappedFile;
 use everbyte_media::Options;
 use everbyte_store::{CLUSTER, CreateOptions, Error, Object, ObjectOptions, Store};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -34,9 +39,24 @@ fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// What making and removing, or growing and shrinking, costs all CPUs.
+const CPU: [(Metric, &str); 2] = [(Metric::Create, "cpu_create"), (Metric::Expand, "cpu_expand")];
+
+/// What the CPUs spend on some work, all threads of this process together.
+fn spent(work: impl FnOnce() -> Result<Duration>) -> Result<Duration> {
+    let before = cpu_time();
+    work()?;
+    Ok(cpu_time() - before)
+}
+
 struct Objects(Store);
 
 impl Objects {
+    /// Makes those that are opened.
+    fn keep(&self) -> Result {
+        (0..KEPT).try_for_each(|number| self.create(&format!("old/{number}")).map(drop))
+    }
+
     fn create(&self, name: &str) -> Result<Object> {
         let options =
             ObjectOptions { span: Some((GROWTH + 1).next_power_of_two() * CLUSTER), ..ObjectOptions::default() };
@@ -145,7 +165,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let disk = tempfile::tempdir_in(&bench.plan.disk)?;
     let create = CreateOptions { media: Options::default(), max: 1 << 40, ..CreateOptions::default() };
     let objects = Objects(Store::create(&memory.path().join("store"), &create)?);
-    (0..KEPT).try_for_each(|number| objects.create(&format!("old/{number}")).map(drop))?;
+    objects.keep()?;
     let (on_memory, on_disk) = (files(memory.path())?, files(disk.path())?);
     bench.on(objects.0.media());
     let most = bench.plan.pick(2000, 500, 4);
@@ -158,5 +178,58 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         ];
         bench.metric(name, Unit::Microseconds, most, runners);
     }
+    for (metric, name) in CPU {
+        let failed = "an object, or a file, that can be had";
+        let runners = vec![
+            Runner::timed(NAME, |count| spent(|| objects.run(metric, count)).expect(failed)),
+            Runner::timed("mmap-tmpfs", |count| spent(|| on_memory.run(metric, count)).expect(failed)),
+            Runner::timed("mmap-disk", |count| spent(|| on_disk.run(metric, count)).expect(failed)),
+        ];
+        bench.metric(name, Unit::Microseconds, most, runners);
+    }
+    drop(objects);
+    cold(bench, &memory.path().join("store"), &on_disk)
+}
+
+/// Opened after a cold start, once each: objects on memory, and those of a store on the disk, which it has to be asked for as
+/// for the files.
+fn cold(bench: &mut Bench<'_>, on_memory: &Path, files: &Files) -> Result {
+    let on_disk = files.0.join("store");
+    let objects = Objects(Store::create(&on_disk, &CreateOptions { max: 1 << 40, ..CreateOptions::default() })?);
+    objects.keep()?;
+    objects.0.close()?;
+    drop(objects);
+    let folder = File::open(&files.0)?;
+    let tiny = bench.plan.smoke;
+    let forget = || if tiny { Ok(()) } else { forget_files(&folder) };
+    if let Err(error) = forget() {
+        bench.skipped("attach_cold", &format!("the system's caches cannot be dropped: {error}"));
+        return Ok(());
+    }
+    let opened = |count: u64| {
+        forget()?;
+        files.run(Metric::Attach, count)
+    };
+    let reopened = |path: &Path, count: u64| {
+        forget()?;
+        Objects(Store::open(path, &Options::default())?).run(Metric::Attach, count)
+    };
+    let runners = |path: PathBuf| {
+        let failed = "an object, or a file, that can be had";
+        vec![
+            Runner::timed(NAME, move |count| reopened(&path, count).expect(failed)),
+            Runner::timed("mmap-disk", move |count| opened(count).expect(failed)),
+        ]
+    };
+    let (memory, disk) = (runners(on_memory.into()), runners(on_disk));
+    bench.metric("attach_cold", Unit::Microseconds, KEPT, memory);
+    bench.backend = "file".into();
+    bench.metric("attach_cold_disk", Unit::Microseconds, KEPT, disk);
     Ok(())
+}
+
+/// Has the system drop what it keeps of a disk's files in memory: pages, inodes, names. What memory holds alone stays.
+fn forget_files(folder: &File) -> Result {
+    rustix::fs::syncfs(folder)?;
+    Ok(std::fs::write("/proc/sys/vm/drop_caches", "3")?)
 }
