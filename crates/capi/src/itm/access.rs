@@ -10,7 +10,7 @@ impl Tx {
     #[inline(always)]
     pub fn word(&mut self, address: usize) -> Result<u64, Stop> {
         match self.ground.key(address) {
-            Some(key) => self.worker.load_by(key, |_| place::load(address)),
+            Some(key) => self.worker.load_by(key, |_| Some(place::load(address))),
             None if self.is_own_stack(address) => Ok(place::load(address)),
             None => self.worker.load_foreign(address as u64, |_| place::load(address)),
         }

@@ -22,30 +22,39 @@ pub(super) type Since = Arc<CachePadded<AtomicU64>>;
 #[derive(Default)]
 pub(super) struct Active {
     all: RwLock<Vec<Since>>,
-    /// How many there are, and perhaps more that are coming.
-    count: AtomicU32,
+    /// Counts who comes and who goes; changed only under the lock of `all`.
+    changes: AtomicU64,
     /// The worker that runs alone; 0: none.
     alone: AtomicU32,
+}
+
+/// All but one worker, as it saw them last.
+#[derive(Default)]
+pub(super) struct Others {
+    changes: u64,
+    all: Vec<Since>,
 }
 
 impl Active {
     pub(super) fn enter(&self) -> Since {
         let since = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
-        self.count.fetch_add(1, Ordering::SeqCst);
-        self.all.write().push(Arc::clone(&since));
+        let mut all = self.all.write();
+        all.push(Arc::clone(&since));
+        self.changes.fetch_add(1, Ordering::SeqCst);
         since
     }
 
     pub(super) fn leave(&self, since: &Since) {
-        self.all.write().retain(|other| !Arc::ptr_eq(other, since));
-        self.count.fetch_sub(1, Ordering::SeqCst);
+        let mut all = self.all.write();
+        all.retain(|other| !Arc::ptr_eq(other, since));
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A transaction of `owner` begins; waits while another runs alone.
     #[inline]
     pub(super) fn begin(&self, since: &Since, owner: u32, clock: &AtomicU64) {
         loop {
-            since.store(clock.load(Ordering::Acquire), Ordering::SeqCst);
+            since.store(clock.load(Ordering::SeqCst), Ordering::SeqCst);
             let alone = self.alone.load(Ordering::SeqCst);
             if alone == 0 || alone == owner {
                 return;
@@ -60,20 +69,25 @@ impl Active {
         since.store(IDLE, Ordering::Release);
     }
 
-    /// Waits until no transaction runs that began before `timestamp`. The caller runs none.
+    /// Waits until no transaction of `others`, all but `own`, runs that began before `timestamp`. Who comes after the look at
+    /// `changes` begins with a clock that has passed it.
     #[inline]
-    pub(super) fn quiesce(&self, timestamp: u64) {
-        if self.count.load(Ordering::SeqCst) > 1 {
-            self.wait_for_others(timestamp);
+    pub(super) fn quiesce(&self, own: &Since, others: &mut Others, timestamp: u64) {
+        if others.changes != self.changes.load(Ordering::SeqCst) {
+            self.look_around(own, others);
         }
-    }
-
-    fn wait_for_others(&self, timestamp: u64) {
-        for since in self.all.read().iter() {
+        for since in &others.all {
             if since.load(Ordering::SeqCst) < timestamp {
                 wait_until(|| since.load(Ordering::Acquire) >= timestamp);
             }
         }
+    }
+
+    #[cold]
+    fn look_around(&self, own: &Since, others: &mut Others) {
+        let all = self.all.read();
+        others.changes = self.changes.load(Ordering::SeqCst);
+        others.all = all.iter().filter(|since| !Arc::ptr_eq(since, own)).cloned().collect();
     }
 
     /// Transactions that run began at this timestamp or after it.

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 thread_local! {
     /// This thread's workers, by engine; one that runs a transaction is taken out.
-    static WORKERS: RefCell<Vec<(u64, Worker)>> = const { RefCell::new(Vec::new()) };
+    static WORKERS: RefCell<Vec<(u64, Box<Worker>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Workers that a thread keeps.
@@ -28,7 +28,7 @@ impl Redo {
             let index = workers.iter().position(|(engine, _)| *engine == number)?;
             Some(workers.swap_remove(index).1)
         });
-        let mut worker = kept.unwrap_or_else(|| self.worker());
+        let mut worker = kept.unwrap_or_else(|| Box::new(self.worker()));
         let outcome = worker.run(&mut body);
         let _ = WORKERS.try_with(|workers| {
             let mut workers = workers.borrow_mut();

@@ -17,7 +17,7 @@ use super::engine::Inner;
 use super::record;
 use super::recover::store_masked;
 use super::stripe::Stripe;
-use super::truncate::Committed;
+use super::truncate::{Changes, Committed};
 use crate::{Error, Result};
 use everbyte_heap::{Block, Op};
 use everbyte_log as log;
@@ -74,7 +74,7 @@ impl Worker {
         self.unlock(Some(timestamp)); // 5
         self.end();
         self.calm_down();
-        self.engine.active.quiesce(timestamp); // 6
+        self.engine.active.quiesce(&self.since, &mut self.others, timestamp); // 6
         if persistent {
             self.engine.finish_ripe();
         }
@@ -98,7 +98,7 @@ impl Worker {
         record::encode(&ops, &self.stripes, &mut self.words);
         self.flush_blocks();
         let engine = &self.engine;
-        let (log, mut producer) = engine.take_log(self.number);
+        let (log, mut producer) = engine.take_log(self.log);
         // Whoever sees the timestamp, which is taken next, sees this.
         log.committing.store(engine.clock.load(Ordering::Acquire), Ordering::Release);
         let recorded = self.take_timestamp().and_then(|timestamp| {
@@ -125,9 +125,9 @@ impl Worker {
             }
         }
         let truncator = &engine.truncator;
-        if truncator.is_asynchronous() || truncator.waiting.load(Ordering::Acquire) > 0 {
-            truncator.waiting.fetch_add(1, Ordering::AcqRel);
-            log.left.lock().push(Committed { timestamp, end, ops, extents }, lines(&self.stripes));
+        if truncator.is_asynchronous() || truncator.waiting.load(Ordering::Acquire) {
+            let changes = Changes::new(ops, extents);
+            truncator.leave(&log.left, Committed { timestamp, end, changes }, lines(&self.stripes));
             log.committing.store(u64::MAX, Ordering::Release);
             if producer.is_half_full() {
                 match truncator.is_asynchronous() {

@@ -191,10 +191,8 @@ impl Inner {
     /// A log that nobody commits to, the worker's own if it can be; waits for one. Whoever holds one waits for nobody's
     /// locks, so it comes free.
     #[inline]
-    pub(super) fn take_log(&self, worker: u32) -> (&Log, MutexGuard<'_, Producer>) {
-        let own = worker as usize % self.logs.len();
-        for step in 0..self.logs.len() {
-            let log = &self.logs[(own + step) % self.logs.len()];
+    pub(super) fn take_log(&self, own: usize) -> (&Log, MutexGuard<'_, Producer>) {
+        for log in self.logs[own..].iter().chain(&self.logs[..own]) {
             if let Some(producer) = log.producer.try_lock() {
                 return (log, producer);
             }

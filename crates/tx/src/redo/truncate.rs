@@ -22,7 +22,7 @@ use everbyte_log::ring::Position;
 use everbyte_media::{LINE, seeded};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
 
@@ -41,9 +41,22 @@ pub(super) struct Committed {
     pub timestamp: u64,
     /// Where its record ends.
     pub end: Position,
-    pub ops: Vec<Op>,
+    /// None for most: a commit that only stores leaves three words.
+    pub changes: Option<Box<Changes>>,
+}
+
+/// What a commit means to the heap.
+pub(super) struct Changes {
+    ops: Vec<Op>,
     /// What the record lies in, if not in the log.
-    pub extents: Vec<Block>,
+    extents: Vec<Block>,
+}
+
+impl Changes {
+    #[inline]
+    pub(super) fn new(ops: Vec<Op>, extents: Vec<Block>) -> Option<Box<Changes>> {
+        (!ops.is_empty() || !extents.is_empty()).then(|| Box::new(Changes { ops, extents }))
+    }
 }
 
 /// What a log holds that is left for a pass, oldest first. The log itself is read by recovery alone.
@@ -57,7 +70,7 @@ pub(super) struct Left {
 
 impl Left {
     #[inline]
-    pub(super) fn push(&mut self, commit: Committed, lines: impl Iterator<Item = u64>) {
+    fn push(&mut self, commit: Committed, lines: impl Iterator<Item = u64>) {
         self.lines.extend(lines);
         self.commits.push((commit, self.lines.len()));
     }
@@ -79,8 +92,8 @@ impl Left {
 #[derive(Default)]
 pub(super) struct Truncator {
     asynchronous: AtomicBool,
-    /// Records that were left for a pass.
-    pub waiting: AtomicU64,
+    /// Whether records are left for a pass. Set under the lock of what is left, cleared under all of these.
+    pub waiting: AtomicBool,
     /// One pass at a time.
     turn: Mutex<()>,
     /// Frees whose records are truncated, by timestamp (REDO-6).
@@ -101,6 +114,16 @@ impl Truncator {
         self.asynchronous.load(Ordering::Acquire)
     }
 
+    /// Leaves a commit, through the log that `left` is of, for a pass.
+    #[inline]
+    pub(super) fn leave(&self, left: &Mutex<Left>, commit: Committed, lines: impl Iterator<Item = u64>) {
+        let mut left = left.lock();
+        left.push(commit, lines);
+        if !self.waiting.load(Ordering::Acquire) {
+            self.waiting.store(true, Ordering::Release);
+        }
+    }
+
     /// Frees that are truncated and not yet known to be unseen.
     pub(super) fn ripen(&self, timestamp: u64, ops: &[Op]) {
         let frees: Vec<Op> = ops.iter().copied().filter(|op| op.frees()).collect();
@@ -115,7 +138,7 @@ impl Truncator {
 impl Inner {
     /// Truncates everything up to the settled clock.
     pub(super) fn truncate(&self) {
-        if self.truncator.waiting.load(Ordering::Acquire) == 0 {
+        if !self.truncator.waiting.load(Ordering::Acquire) {
             return self.finish_ripe();
         }
         let _turn = self.truncator.turn.lock();
@@ -125,7 +148,8 @@ impl Inner {
         if left.is_empty() {
             return self.finish_ripe();
         }
-        let commits = || left.iter().flat_map(|(_, left)| &left.commits).map(|(commit, _)| commit);
+        let commits = left.iter().flat_map(|(_, left)| &left.commits);
+        let changes = || commits.clone().filter_map(|(commit, _)| Some((commit.timestamp, commit.changes.as_deref()?)));
         {
             let _section = self.media.section();
             if !seeded("redo-not-flushed") {
@@ -134,7 +158,7 @@ impl Inner {
                 lines.dedup();
                 lines.iter().for_each(|&line| self.media.flush(line, LINE)); // 1
             }
-            commits().for_each(|commit| self.heap.flush(&commit.ops));
+            changes().for_each(|(_, changes)| self.heap.flush(&changes.ops));
         }
         self.media.fence();
         if !seeded("redo-floor-forgotten") {
@@ -145,10 +169,14 @@ impl Inner {
             let last = left.commits.last().map(|(commit, _)| commit.end);
             last.into_iter().for_each(|end| log.consumer.lock().truncate(end)); // 3
         }
-        self.truncator.waiting.fetch_sub(commits().count() as u64, Ordering::AcqRel);
-        for commit in commits() {
-            self.give_back(&commit.extents);
-            self.truncator.ripen(commit.timestamp, &commit.ops);
+        let all: Vec<_> = self.logs.iter().map(|log| log.left.lock()).collect();
+        if all.iter().all(|left| left.commits.is_empty()) {
+            self.truncator.waiting.store(false, Ordering::Release);
+        }
+        drop(all);
+        for (timestamp, changes) in changes() {
+            self.give_back(&changes.extents);
+            self.truncator.ripen(timestamp, &changes.ops);
         }
         self.finish_ripe();
     }

@@ -10,7 +10,7 @@
 //!
 //! Threads: a worker belongs to one thread at a time.
 
-use super::active::Since;
+use super::active::{Others, Since};
 use super::engine::Inner;
 use super::locks::{FOREIGN, Locks, STRIPE, Word};
 use super::recover::store_masked;
@@ -44,7 +44,10 @@ pub struct Worker {
     /// The engine's, one step nearer.
     media: Media,
     pub(super) since: Since,
+    pub(super) others: Others,
     pub(super) number: u32,
+    /// The log that is tried first.
+    pub(super) log: usize,
     pub(super) running: bool,
     /// What was loaded was there at this time.
     pub(super) valid_at: u64,
@@ -92,8 +95,10 @@ impl Worker {
         let since = engine.active.enter();
         Worker {
             media: engine.media.clone(),
+            log: number as usize % engine.logs.len(),
             engine,
             since,
+            others: Others::default(),
             number,
             running: false,
             valid_at: 0,
@@ -157,54 +162,42 @@ impl Worker {
     /// [`Error::Conflict`]; [`Error::BadRange`].
     #[inline(always)]
     pub fn load(&mut self, at: u64) -> Result<u64> {
-        let mut is_there = true;
-        let loaded = self.load_by(at, |media| {
-            media.get_word(at).unwrap_or_else(|| {
-                is_there = false;
-                0
-            })
-        });
-        match loaded {
-            Ok(value) if is_there => Ok(value),
-            Ok(_) => Err(self.error(Stop::Outside, at, 8)),
-            Err(stop) => Err(self.error(stop, at, 8)),
-        }
+        self.load_by(at, |media| media.get_word(at)).map_err(|stop| self.error(stop, at, 8))
     }
 
     /// The word with this key, a multiple of 8, as `value` finds it in memory, by one load with acquire order: for rooms that
-    /// know where the bytes are mapped.
+    /// know where the bytes are mapped. `None`: they are not.
     ///
     /// # Errors
-    /// [`Stop::Conflict`].
+    /// [`Stop::Conflict`]; [`Stop::Outside`].
     #[inline(always)]
-    pub fn load_by(&mut self, key: u64, mut value: impl FnMut(&Media) -> u64) -> Result<u64, Stop> {
+    pub fn load_by(&mut self, key: u64, value: impl Fn(&Media) -> Option<u64>) -> Result<u64, Stop> {
         let lock = Locks::index(key);
         loop {
-            let before = Word(self.engine.locks.word(lock).load(Ordering::Acquire));
-            if !before.is_unchanged_since(self.valid_at) {
-                if before.is_held() {
-                    return self.load_held(key, before, value);
+            let word = self.engine.locks.word(lock);
+            let before = Word(word.load(Ordering::Acquire));
+            if before.is_unchanged_since(self.valid_at) {
+                let found = value(&self.media);
+                if word.load(Ordering::Acquire) == before.0 {
+                    if self.reads.last() != Some(&lock) {
+                        self.reads.push(lock);
+                    }
+                    return found.ok_or(Stop::Outside);
                 }
+            } else if before.is_held() {
+                return self.load_held(key, before, value);
+            } else {
                 self.move_on()?;
-                continue;
             }
-            let found = value(&self.media);
-            if self.engine.locks.word(lock).load(Ordering::Acquire) != before.0 {
-                continue;
-            }
-            if self.reads.last() != Some(&lock) {
-                self.reads.push(lock);
-            }
-            return Ok(found);
         }
     }
 
     #[cold]
-    fn load_held(&mut self, key: u64, word: Word, mut value: impl FnMut(&Media) -> u64) -> Result<u64, Stop> {
+    fn load_held(&mut self, key: u64, word: Word, value: impl Fn(&Media) -> Option<u64>) -> Result<u64, Stop> {
         if !word.is_held_by(self.number) {
             return Err(Stop::Conflict);
         }
-        let found = value(&self.media);
+        let found = value(&self.media).ok_or(Stop::Outside)?;
         let Some(stripe) = self.find(key & !(STRIPE - 1), word.index()) else { return Ok(found) };
         Ok(self.stripes[stripe].over(Stripe::word(key), found))
     }
@@ -215,8 +208,8 @@ impl Worker {
     /// # Errors
     /// [`Stop::Conflict`].
     #[inline(always)]
-    pub fn load_foreign(&mut self, address: u64, value: impl FnMut(&Media) -> u64) -> Result<u64, Stop> {
-        self.load_by(address | FOREIGN, value)
+    pub fn load_foreign(&mut self, address: u64, value: impl Fn(&Media) -> u64) -> Result<u64, Stop> {
+        self.load_by(address | FOREIGN, |media| Some(value(media)))
     }
 
     /// Takes the lock of the word at `address`, a multiple of 8, which is no store's. The caller may change it in place until
