@@ -2,7 +2,8 @@
 //! somebody can still look at it as it was; and so that one transaction can have the engine to itself.
 //!
 //! Invariants
-//!   REDO-7  After `quiesce(ts)` no transaction runs that began before the commit with timestamp `ts` was visible.
+//!   REDO-7  After `quiesce(ts)` no transaction runs that began before the commit with timestamp `ts` was visible, but for
+//!           those that were found to be valid since: one that commits later than it has seen nothing of what it replaced.
 //!   REDO-8  While a transaction runs alone, no other runs.
 //!
 //! Threads: any. Beginning is a store and then a look at `alone` and at the clock; whoever waits stores first and then looks

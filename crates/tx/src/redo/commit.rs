@@ -6,7 +6,7 @@
 //!   3. stores done in place, operations of the heap applied
 //!   4. lines flushed, record truncated (synchronous truncation alone)
 //!   5. locks given back; nobody has seen anything of it before
-//!   6. it waits until nobody runs who began before it was visible; freed blocks become allocatable
+//!   6. it waits until nobody runs who began before it was visible, later commits left out; freed blocks become allocatable
 //!
 //! Invariants
 //!   REDO-3  Locks are given back only after the record is settled and the stores are done: who loads what was stored
@@ -89,6 +89,7 @@ impl Worker {
         if timestamp > self.valid_at + 1 && !self.is_valid() {
             return Err(Error::Conflict);
         }
+        self.since.store(timestamp, Ordering::Release); // it was found to be valid: commits before it need not wait for it
         Ok(timestamp)
     }
 
