@@ -483,6 +483,7 @@ impl Worker {
                 continue;
             }
             self.require_changeable(key)?;
+            self.media.prefetch(base); // the commit stores there; of an address that is no store's, a hint at nothing
             let held = Word::held(self.number, self.stripes.len());
             let word = self.engine.locks.word(lock);
             if word.compare_exchange(seen.0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
