@@ -7,6 +7,9 @@ mod kills;
 mod object_code;
 mod programs;
 
+use everbyte_media::{BackendChoice, Options};
+use everbyte_store::Store;
+use everbyte_tx::Redo;
 use programs::{pkg_config_of, prefix, root, run, succeed, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -111,6 +114,28 @@ fn a_block_that_touches_too_much_ends_the_process() {
     let ended = run(&program, &store, "shm", &["gigabyte"]);
     assert!(!ended.status.success() && text(&ended).contains("divide it"), "{}", text(&ended));
     assert_eq!(succeed(&program, &store, "shm", &["after"]), "as it was\n");
+}
+
+/// A full heap: `pmalloc` gives nothing and its block goes on; a block whose commit finds no room ends the process, and nothing of
+/// it has happened. What is freed in the next run is room again.
+#[test]
+fn a_full_heap_keeps_what_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_full.c", dir.path(), &["-O2"]);
+    for (backend, choice) in [("shm", BackendChoice::Shm), ("file", BackendChoice::File)] {
+        let store = dir.path().join(backend);
+        succeed(&program, &store, backend, &["make"]);
+        {
+            let store = Store::open(&store, &Options { backend: choice, ..Options::default() }).unwrap();
+            store.set_quota("pstatic/program", Some(100)).unwrap();
+        }
+        let ended = run(&program, &store, backend, &["full"]);
+        assert!(!ended.status.success() && text(&ended).contains("quota is 100"), "{backend}: {}", text(&ended));
+        succeed(&program, &store, backend, &["after"]);
+        let store = Store::open(&store, &Options { backend: choice, ..Options::default() }).unwrap();
+        let redo = Redo::open(store.object("pstatic/program").unwrap()).unwrap();
+        assert_eq!(redo.check(None), [], "{backend}");
+    }
 }
 
 /// Without the flags, or with GCC's own library of transactions, there is no program.

@@ -1,4 +1,5 @@
 /* Logs and restarts, tried call by call. Usage: log PART | log fill | log look */
+#define MNEMOSYNE_NAMES
 #include "require.h"
 #include <everbyte/mnemosyne.h>
 #include <pthread.h>
@@ -103,8 +104,13 @@ static void fill(void) {
     mnemosyne_log *log = log_create("kill", 1 << 20, 0, check, &next);
     for (uint64_t number = next ? next : dropped + 1; MUST(log), 1; number++) {
         if (number % 16 == 0) {
-            MUST(mnemosyne_wtstore(&dropped, number - 1) && mnemosyne_fence());
-            MUST(log_truncate(log));
+            if (number % 32 == 0) {
+                MUST(wtstore(&dropped, number - 1));
+            } else {
+                store(&dropped, number - 1);
+                MUST(flush(&dropped));
+            }
+            MUST(fence() && log_truncate(log));
         }
         MUST(append(log, number) && log_flush(log));
         printf("%llu\n", (unsigned long long)number);
