@@ -174,7 +174,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     }
     let tables = Tables::new(bench, SIZE, Profile::PCM)?;
     for threads in [1, 2] {
-        tables.ours.truncating(Truncation::Synchronous);
+        tables.ours.truncating(Truncation::Asynchronous);
         bench.metric(&format!("throughput_{threads}"), Unit::PerSecond, 0, tables.runners(threads));
     }
     for idle in [10, 50, 90] {
