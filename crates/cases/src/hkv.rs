@@ -51,6 +51,13 @@ pub(crate) const CASES: &[Case] = &[
         program: rises,
     },
     Case {
+        name: "hkv-tree-rebuilds",
+        room: "hkv",
+        about: "insertions that split leaves of keys that begin alike: two new nodes take the place of one",
+        total: 1500,
+        program: rebuilds,
+    },
+    Case {
         name: "hkv-tree-joins",
         room: "hkv",
         about: "deletions that join leaves and nodes above them and lower the tree: no other pair is lost, nothing leaks",
@@ -116,8 +123,13 @@ fn explore(
 }
 
 fn insert(kv: &Kv, twin: &Twin<'_, Pairs>, key: u8, fresh: u8) {
-    let new = move |pairs: &mut Pairs| _ = pairs.entry(vec![key]).or_insert_with(|| value(fresh));
-    twin.step(format!("insert {key}"), new, || kv.insert(&[key], &value(fresh)).unwrap());
+    insert_at(kv, twin, vec![key], fresh);
+}
+
+fn insert_at(kv: &Kv, twin: &Twin<'_, Pairs>, key: Vec<u8>, fresh: u8) {
+    let (name, at) = (format!("insert {key:?}"), key.clone());
+    let new = move |pairs: &mut Pairs| _ = pairs.entry(at.clone()).or_insert_with(|| value(fresh));
+    twin.step(name, new, || kv.insert(&key, &value(fresh)).unwrap());
 }
 
 fn delete(kv: &Kv, twin: &Twin<'_, Pairs>, key: u8) {
@@ -196,6 +208,15 @@ fn rises(explorer: Explorer) -> Result<Report, Box<Failure>> {
         assert_eq!(levels(kv), 2, "it is to rise");
         (FILL..FILL + 3).map(scattered).for_each(|key| insert(kv, twin, key, key));
         assert_eq!(levels(kv), 3, "it has risen");
+    })
+}
+
+fn rebuilds(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const FILL: u8 = 20;
+    let key = |number: u8| [b"they begin alike", &[scattered(number)][..]].concat();
+    let pairs = (0..FILL).map(|number| (key(number), value(number))).collect();
+    explore(explorer, &image(Kind::Tree, &pairs, |_| ()), &pairs, |kv, twin| {
+        (FILL..FILL + 6).for_each(|number| insert_at(kv, twin, key(number), number));
     })
 }
 

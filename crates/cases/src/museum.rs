@@ -303,6 +303,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a note takes the place of the one before, whose doing is not ordered: after a crash a pair is there in part",
     ),
     exhibit(
+        "hkv-notes-together",
+        "hkv",
+        "hkv-tree-splits",
+        "recovery does two notes under one fence: the newer changes what the older one is believed for",
+    ),
+    exhibit(
+        "hkv-half-unflushed",
+        "hkv",
+        "hkv-tree-splits",
+        "half of a node goes to a new one that is not flushed before the note that makes it count",
+    ),
+    exhibit(
         "hkv-gather-unfenced",
         "hkv",
         "hkv-hash-chains",
@@ -330,7 +342,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     exhibit(
         "hkv-tree-child-unnoted",
         "hkv",
-        "hkv-tree-splits",
+        "hkv-tree-rebuilds",
         "half of a split node takes its place and is not noted: taken back, the parent has lost the other half",
     ),
     exhibit(

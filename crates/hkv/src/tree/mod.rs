@@ -3,9 +3,9 @@
 //! An insertion, an update and a deletion are a note (`note.rs`). An insertion fills a slot that nobody looks at and changes
 //! the order of the leaf; an update changes one place; a deletion the order alone.
 //!
-//! A leaf without a free slot is first split, in a transaction of its own, as is each full node above it: two new nodes
-//! are built beside the old one, and two words of its parent note them. A leaf that has become sparse is joined with a
-//! neighbour in the same way. A tree so grows and shrinks by steps that each leave it whole.
+//! A leaf without a free slot is first split, as is each full node above it: half of a node goes to a new one, by a note, or
+//! two new ones take its place, in a transaction (`split`). A leaf that has become sparse is joined with a neighbour, in a
+//! transaction. A tree so grows and shrinks by steps that each leave it whole.
 //!
 //! Invariants
 //!   HKV-4  Keys stand in order; those of a node lie from its `low` on and below the `low` of the next one.
@@ -16,11 +16,12 @@
 //! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
 
 mod check;
+mod join;
 mod node;
 mod order;
 mod path;
-mod resize;
 mod scan;
+pub(crate) mod split;
 
 use crate::base::Base;
 use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
@@ -152,7 +153,7 @@ impl Tree {
         let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
         let order = leaf.order().without(index).0;
         self.base.change(&mut state.past, None, Some(old.at), |_| [(leaf.at, order)])?;
-        if resize::is_sparse(leaf.count() - 1) {
+        if join::is_sparse(leaf.count() - 1) {
             self.join(&mut state, key)?;
         }
         self.answer(state, true)

@@ -2,19 +2,20 @@
 
 use super::order::Order;
 use crate::Result;
-use crate::base::Base;
-use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, SLOTS_AT};
+use crate::base::{Base, set_all};
+use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, PLACE_AT, SLOTS_AT};
 use crate::record::Record;
+use everbyte_media::seeded;
 use everbyte_tx::Tx;
 use std::cmp::Ordering;
 use std::ops::Range;
-use zerocopy::{FromZeros, transmute};
+use zerocopy::{FromZeros, IntoBytes, transmute};
 
 /// A node as it was read.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     pub at: u64,
-    bytes: Bytes,
+    pub bytes: Bytes,
 }
 
 /// Eight bytes of a key behind the first `skip`, in a number that is ordered as they are.
@@ -75,6 +76,33 @@ impl Node {
     pub(super) fn slot(&self, index: usize) -> (u64, NodeSlot) {
         let slot = self.order().slot(index);
         (self.at + SLOTS_AT + slot as u64 * size_of::<NodeSlot>() as u64, self.bytes.slots[slot])
+    }
+
+    /// As it would be with another order; `None` if that is none.
+    pub(super) fn with_order(mut self, order: Order) -> Option<Node> {
+        self.bytes.order = order.0;
+        order.is_whole().then_some(self)
+    }
+
+    /// What it holds, of a node as it was made: its slots are used in the order in which they lie.
+    pub(super) fn used(&self) -> &[u8] {
+        &self.bytes.as_bytes()[..SLOTS_AT as usize + self.count() * size_of::<NodeSlot>()]
+    }
+
+    /// Whether prefixes alone tell the keys of these slots apart.
+    pub(super) fn tells_apart(&self, range: Range<usize>) -> bool {
+        let first = usize::from(self.level() > 0); // has none
+        let prefix = |index| self.slot(index).1.prefix;
+        (range.start.max(first) + 1..range.end).all(|index| prefix(index - 1) < prefix(index))
+    }
+
+    /// Puts a new child in the place of the one at `index`, and gives the node a new order.
+    pub(super) fn swing(&self, tx: &Tx<'_>, index: usize, child: u64, order: Order) -> Result<()> {
+        let place = self.slot(index).0 + PLACE_AT;
+        if seeded("hkv-tree-child-unnoted") {
+            tx.overwrite(place, 8)?;
+        }
+        set_all(tx, &[(place, child), (self.at, order.0)])
     }
 
     /// Where the slot's record, or child, lies.
@@ -164,14 +192,19 @@ impl Draft {
         Ok(self)
     }
 
-    /// Writes the node to a block of the transaction's own.
-    pub(super) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
+    /// What the node holds.
+    pub(super) fn bytes(&self) -> Bytes {
         let Draft { level, skip, low, ref slots } = *self;
         let order = Order::of(slots.len()).0;
         let mut bytes = Bytes { order, level, skip, low, ..Bytes::new_zeroed() };
         bytes.slots[..slots.len()].copy_from_slice(slots);
+        bytes
+    }
+
+    /// Writes the node to a block of the transaction's own.
+    pub(super) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
         let block = tx.allocate(NODE)?;
-        tx.media().put(block.at, &bytes);
+        tx.media().put(block.at, &self.bytes());
         Ok(block.at)
     }
 }

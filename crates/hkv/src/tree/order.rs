@@ -55,6 +55,11 @@ impl Order {
         Order(slots | (count as u64 + 1) << COUNT_AT)
     }
 
+    /// With the slots from `count` on, which are in use, free.
+    pub(super) fn first(self, count: usize) -> Order {
+        Order(self.0 & SLOTS | (count as u64) << COUNT_AT)
+    }
+
     /// With the slot at `index` free.
     pub(super) fn without(self, index: usize) -> Order {
         let (count, below) = (self.count(), mask(index));
