@@ -12,19 +12,20 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub struct Machine {
     child: Child,
     lines: Receiver<String>,
     /// Everything the console said, for the report of a failure.
     console: String,
-    deadline: Instant,
+    patience: Duration,
 }
 
 impl Machine {
-    /// Starts the machine on an NVDIMM image. `task` reaches the guest's script on the kernel's command line.
-    pub fn boot(kernel: &Kernel, archive: &Path, image: &Path, task: &str, limit: Duration) -> Result<Machine> {
+    /// Starts the machine on an NVDIMM image. `task` reaches the guest's script on the kernel's command line. It may be silent
+    /// for as long as `patience`.
+    pub fn boot(kernel: &Kernel, archive: &Path, image: &Path, task: &str, patience: Duration) -> Result<Machine> {
         let size = std::fs::metadata(image).map_err(|error| format!("{}: {error}", image.display()))?.len();
         let nvdimm = format!("memory-backend-file,id=mem1,share=on,mem-path={},size={size},align=2M", image.display());
         let mut command = Command::new("qemu-system-x86_64");
@@ -47,22 +48,21 @@ impl Machine {
                 line.clear();
             }
         });
-        Ok(Machine { child, lines, console: String::new(), deadline: Instant::now() + limit })
+        Ok(Machine { child, lines, console: String::new(), patience })
     }
 
     /// The next line of the console; `None` when the machine is off.
     ///
     /// # Errors
-    /// The time limit of the whole run is over.
+    /// It has been silent for too long.
     pub fn line(&mut self) -> Result<Option<String>> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        match self.lines.recv_timeout(left) {
+        match self.lines.recv_timeout(self.patience) {
             Ok(line) => {
                 let _ = writeln!(self.console, "{line}");
                 Ok(Some(line))
             }
             Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => Err(self.report("the machine did not finish in time")),
+            Err(RecvTimeoutError::Timeout) => Err(self.report("the machine has been silent for too long")),
         }
     }
 
