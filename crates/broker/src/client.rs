@@ -16,7 +16,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Asks a broker. Each call is a connection of its own.
+/// How many brokers may end before one hears a request.
+const TRIES: usize = 10;
+
+/// Asks a broker. Each call is a connection of its own; what a broker that ended has not read the next one is asked.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
@@ -126,28 +129,47 @@ impl Client {
             let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             net::connect(&socket, &address).map(|()| socket)
         };
-        let socket = match &self.program {
-            Some(program) => start::and_connect(&self.socket, program, connect)?,
-            None => connect().map_err(none)?,
-        };
-        net::send(&socket, request.text().as_bytes(), SendFlags::NOSIGNAL).map_err(none)?;
-        let mut message = vec![0; MESSAGE];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let mut into = [IoSliceMut::new(&mut message)];
-        let received = net::recvmsg(&socket, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC).map_err(none)?;
-        let mut files = Vec::new();
-        for part in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(passed) = part {
-                files.extend(passed);
+        let mut tries = 0..TRIES;
+        let (message, files) = loop {
+            let socket = match &self.program {
+                Some(program) => start::and_connect(&self.socket, program, connect)?,
+                None => connect().map_err(none)?,
+            };
+            match exchange(&socket, &request.text()) {
+                Err(errno) if is_unheard(errno) && tries.next().is_some() => {}
+                said => break said.map_err(none)?,
             }
-        }
-        match wire::parse_answer(&message[..received.bytes]) {
+        };
+        match wire::parse_answer(&message) {
             Some(Ok(lines)) => Ok((lines, files)),
             Some(Err(No { errno, said })) => Err(Error::Refused { errno, said }),
             None => Err(self.garbled()),
         }
     }
+}
+
+/// Asks, and returns the answer with what was passed beside it.
+fn exchange(socket: &OwnedFd, request: &str) -> Result<(Vec<u8>, Vec<OwnedFd>), Errno> {
+    net::send(socket, request.as_bytes(), SendFlags::NOSIGNAL)?;
+    let mut message = vec![0; MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(&mut message)];
+    let received = net::recvmsg(socket, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    message.truncate(received);
+    let mut files = Vec::new();
+    for part in beside.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = part {
+            files.extend(passed);
+        }
+    }
+    Ok((message, files))
+}
+
+/// Whether the broker has ended without reading the request, so that nothing was done: the system resets a connection whose
+/// end was closed with something unread, and only that. One that was read and not answered ends without an error.
+fn is_unheard(errno: Errno) -> bool {
+    matches!(errno, Errno::CONNRESET | Errno::PIPE)
 }
 
 impl Domain {

@@ -111,27 +111,29 @@ impl Drop for Broker {
     }
 }
 
-fn accept(shared: &Arc<Shared>) {
-    while !shared.ending.load(Ordering::Acquire) {
-        let connection = match net::accept_with(&shared.listening, SocketFlags::CLOEXEC) {
-            Ok(connection) => connection,
-            Err(Errno::INTR | Errno::CONNABORTED) => continue,
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                std::thread::sleep(Duration::from_millis(10)); // others give theirs back
-                continue;
+/// Until it ends; then everybody who is being answered has been, and nobody holds the domains any more.
+fn accept(shared: &Shared) {
+    std::thread::scope(|answering| {
+        while !shared.ending.load(Ordering::Acquire) {
+            let connection = match net::accept_with(&shared.listening, SocketFlags::CLOEXEC) {
+                Ok(connection) => connection,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                    std::thread::sleep(Duration::from_millis(10)); // others give theirs back
+                    continue;
+                }
+                Err(_) => return,
+            };
+            while shared.connections.load(Ordering::Acquire) >= CONNECTIONS {
+                std::thread::sleep(Duration::from_millis(1)); // each ends within PATIENCE
             }
-            Err(_) => return,
-        };
-        while shared.connections.load(Ordering::Acquire) >= CONNECTIONS {
-            std::thread::sleep(Duration::from_millis(1)); // each ends within PATIENCE
+            shared.connections.fetch_add(1, Ordering::AcqRel);
+            answering.spawn(move || {
+                let _ = answer(shared, &connection); // who does not listen is told nothing
+                shared.connections.fetch_sub(1, Ordering::AcqRel);
+            });
         }
-        shared.connections.fetch_add(1, Ordering::AcqRel);
-        let answering = Arc::clone(shared);
-        std::thread::spawn(move || {
-            let _ = answer(&answering, &connection); // who does not listen is told nothing
-            answering.connections.fetch_sub(1, Ordering::AcqRel);
-        });
-    }
+    });
 }
 
 fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {

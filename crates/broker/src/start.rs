@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long to wait before asking again.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long another broker has, once ours has ended, before one more is started.
+const PAUSE_LONG: Duration = Duration::from_millis(500);
 
 /// The directory whose broker listens at `socket`, if this process may start that.
 fn directory(socket: &Path) -> Option<PathBuf> {
@@ -47,17 +49,20 @@ pub fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Resul
     let socket = std::path::absolute(socket).map_err(|_| none(first))?;
     let dir = directory(&socket).filter(|_| startable).ok_or_else(|| none(first))?;
     let mut broker = spawn(program, &dir, &socket)?;
-    let begun = Instant::now();
+    let (begun, mut ended) = (Instant::now(), false);
     loop {
         let last = match connect() {
             Ok(connected) => return Ok(connected),
             Err(errno) => errno,
         };
-        // If ours has ended it was not the first, and the first is about to listen; or none can be.
-        let ended = broker.try_wait().is_ok_and(|status| status.is_some());
-        if begun.elapsed() > if ended { PATIENCE / 10 } else { PATIENCE } {
+        if begun.elapsed() > PATIENCE {
             return Err(none(last));
         }
-        std::thread::sleep(PAUSE);
+        if ended {
+            broker = spawn(program, &dir, &socket)?;
+        }
+        // If ours has ended it was not the first, and the first is about to listen; or that one was about to end, too.
+        ended = broker.try_wait().is_ok_and(|status| status.is_some());
+        std::thread::sleep(if ended { PAUSE_LONG } else { PAUSE });
     }
 }

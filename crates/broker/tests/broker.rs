@@ -229,3 +229,26 @@ fn without_a_broker_or_beside_another_one_is_told() {
     assert!(error.contains("names.store"), "{error}");
     assert!(place.client().list("").unwrap().is_empty(), "the first goes on");
 }
+
+/// What a broker that ends has not read it has not done.
+#[test]
+fn who_was_not_heard_asks_the_next_broker() {
+    let mut place = Place::new(1 << 30);
+    place.broker = None;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let ending = socket.unwrap();
+    rustix::net::bind(&ending, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    rustix::net::listen(&ending, 8).unwrap();
+    let client = place.client();
+    std::thread::scope(|scope| {
+        let asking = ["one", "two"].map(|name| {
+            let client = &client;
+            scope.spawn(move || client.create(name, 0o600, 1 << 20))
+        });
+        let accepted = rustix::net::accept(&ending).unwrap(); // the other is left waiting
+        place.start(1 << 30);
+        drop((accepted, ending));
+        asking.into_iter().for_each(|asking| asking.join().unwrap().unwrap());
+    });
+    assert_eq!(client.list("").unwrap().len(), 2);
+}
