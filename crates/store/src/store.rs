@@ -135,16 +135,25 @@ pub struct ObjectInfo {
     pub residency: Option<Residency>,
 }
 
+/// How many more addresses are tried for a new bound store when something in this process lies at the first.
+const TRIES: usize = 32;
+
 impl Store {
     /// Creates the store file, formats and opens it. Settled on return, directory entry included.
     ///
     /// # Errors
-    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made, or a bound store's address is taken. No
-    /// file is left behind.
+    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made, or a bound store finds no free address.
+    /// No file is left behind.
     pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
         let plan = Plan::new(options.max, options.media.log_bytes)?;
-        let address = if options.bound { Some(identity::random_address(plan.max)?) } else { None };
-        let media = Media::create_bound(path, plan.geometry(), address, &options.media)?;
+        let mut others = 0..TRIES;
+        let media = loop {
+            let address = if options.bound { Some(identity::random_address(plan.max)?) } else { None };
+            match Media::create_bound(path, plan.geometry(), address, &options.media) {
+                Err(everbyte_media::Error::AddressTaken { .. }) if others.next().is_some() => {} // another one is as good
+                made => break made?,
+            }
+        };
         Store::format_as(media, &plan, identity::random).and_then(Store::hold).inspect_err(|_| {
             let _ = std::fs::remove_file(path); // ours: `Media::create` made it
         })

@@ -10,8 +10,9 @@ fn options(backend: BackendChoice) -> Options {
     Options { backend, log_bytes: 256 << 10, ..Options::default() }
 }
 
+/// Small, so that no two that are closed and opened again while others are open ever lie at one place.
 fn create(path: &Path, backend: BackendChoice) -> Result<Store, Error> {
-    Store::create(path, &CreateOptions { media: options(backend), max: 1 << 30, bound: true })
+    Store::create(path, &CreateOptions { media: options(backend), max: 16 << 20, bound: true })
 }
 
 fn address(store: &Store) -> u64 {
@@ -86,12 +87,11 @@ fn more_than_the_window_holds_is_refused() {
     let refused = Store::create(&path, &large).unwrap_err();
     assert!(matches!(refused, Error::BadOption { .. }), "{refused}");
     assert!(!path.exists());
-    let small = CreateOptions { media: options(BackendChoice::File), max: 1 << 30, bound: true };
-    Store::create(&path, &small).unwrap().close().unwrap();
+    create(&path, BackendChoice::File).unwrap().close().unwrap();
     let home = Store::open(&path, &options(BackendChoice::File)).unwrap().info().binding.unwrap();
     let beyond = binding::WINDOW.end - home + (2 << 20);
     let refused = Media::raise_max(&path, beyond).unwrap_err();
     assert!(matches!(refused, MediaError::Unsupported { .. }), "{refused}");
-    Media::raise_max(&path, 2 << 30).unwrap();
+    Media::raise_max(&path, 32 << 20).unwrap();
     assert_eq!(Store::open(&path, &options(BackendChoice::File)).unwrap().info().binding, Some(home));
 }
