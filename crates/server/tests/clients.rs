@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{Client, Ours, Random, Reply, command};
+use common::{Client, Ours, PATIENCE, Random, Reply, command};
 use everbyte_server::{Error, Options, Server};
 
 /// The figure `name` of INFO.
@@ -22,14 +22,14 @@ fn figure(client: &mut Client, name: &str) -> u64 {
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(start.elapsed() < PATIENCE, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Whether the other side has closed: reads until the end, or until nothing comes.
 fn is_closed(stream: &mut TcpStream) -> bool {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut sink = [0; 65536];
     loop {
         match stream.read(&mut sink) {
