@@ -6,9 +6,11 @@ use common::copy_sparsely;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const BACKENDS: [BackendChoice; 2] = [BackendChoice::File, BackendChoice::Shm];
 
@@ -203,15 +205,23 @@ fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
     }
 }
 
-/// Run by `a_killed_clone_leaves_the_name_free_or_a_whole_store` in a process of its own.
+/// Run by `a_killed_clone_leaves_the_name_free_or_a_whole_store` in a process of its own: in the middle of copying it waits
+/// until it may go on.
 #[test]
 fn clones_what_the_environment_names() {
     let Some(path) = std::env::var_os("EVERBYTE_TEST_CLONE") else { return };
     let [source, target] = ["a.store", "b.store"].map(|name| Path::new(&path).join(name));
-    println!("begun");
-    clone(&source, &target, BackendChoice::File).unwrap();
+    let mut begun = false;
+    let mut wait = |_, _| {
+        if !std::mem::replace(&mut begun, true) {
+            println!("begun");
+            std::io::stdin().read_exact(&mut [0]).unwrap();
+        }
+    };
+    Store::clone_file(&source, &target, &options(BackendChoice::File), &mut wait).unwrap();
 }
 
+/// The first is killed while it waits, the others some time after.
 #[test]
 fn a_killed_clone_leaves_the_name_free_or_a_whole_store() {
     let dir = tempfile::tempdir().unwrap();
@@ -221,14 +231,17 @@ fn a_killed_clone_leaves_the_name_free_or_a_whole_store() {
     for delay in 0..40 {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["clones_what_the_environment_names", "--exact", "--nocapture"]);
-        let mut child =
-            child.env("EVERBYTE_TEST_CLONE", dir.path()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        child.env("EVERBYTE_TEST_CLONE", dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
         let mut said = String::new();
-        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
         while !said.contains("begun") {
-            assert!(std::io::BufRead::read_line(&mut lines, &mut said).unwrap() > 0, "{said}");
+            assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
         }
-        std::thread::sleep(std::time::Duration::from_micros(delay * delay * 30));
+        if delay > 0 {
+            child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+            std::thread::sleep(Duration::from_micros(delay * delay * 30));
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         if target.exists() {
@@ -243,5 +256,5 @@ fn a_killed_clone_leaves_the_name_free_or_a_whole_store() {
         let _ = fs::remove_file(&part);
     }
     println!("{whole} clones were whole, {none} not there");
-    assert!(none > 0, "no clone was interrupted: the test saw nothing");
+    assert!(none > 0, "who waited had not cloned");
 }

@@ -21,13 +21,14 @@ impl Recorder for Bottomless {
     }
 }
 
-/// A store on `media` with one object of so many clusters, and its best opening of several.
-fn opening(media: &Media, clusters: u64) -> Duration {
+/// A store on `media` with one object of so many clusters, and its best opening: of as many as it takes to be `good` enough,
+/// within reason. However busy the machine is, some are undisturbed.
+fn opening(media: &Media, clusters: u64, good: Duration) -> Duration {
     let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
     let options = ObjectOptions { span: Some(clusters.next_power_of_two() * CLUSTER), ..ObjectOptions::default() };
     store.create_object("data", options, |object| object.grow((clusters - 1) * CLUSTER).map(drop)).unwrap();
     drop(store);
-    let open = |_| {
+    let open = || {
         let start = Instant::now();
         let store = Store::attach(media.clone()).unwrap();
         let taken = start.elapsed();
@@ -35,15 +36,23 @@ fn opening(media: &Media, clusters: u64) -> Duration {
         assert_eq!(object.backed(), object.prime() + clusters * CLUSTER);
         taken
     };
-    (0..7).map(open).min().unwrap()
+    let mut best = open();
+    for _ in 0..200 {
+        if best <= good {
+            break;
+        }
+        best = best.min(open());
+    }
+    best
 }
 
 #[test]
 fn opening_reads_the_same_whatever_the_data() {
     let media = |max| Media::recorded(max, &[0; 128 << 10], Box::new(Bottomless)).unwrap();
-    let small = opening(&media(64 << 20), 4);
-    let large = opening(&media(16 << 40), 128 << 20); // 8 TiB: 21 MiB of bitmap
-    assert!(large < small * 3 + Duration::from_millis(2), "4 clusters: {small:?}, 128 Mi clusters: {large:?}");
+    let small = opening(&media(64 << 20), 4, Duration::ZERO);
+    let most = small * 3 + Duration::from_millis(2);
+    let large = opening(&media(16 << 40), 128 << 20, most); // 8 TiB: 21 MiB of bitmap
+    assert!(large <= most, "4 clusters: {small:?}, 128 Mi clusters: {large:?}");
 }
 
 #[test]
