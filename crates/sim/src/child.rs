@@ -59,7 +59,8 @@ pub(crate) struct Child {
     pid: Pid,
     pipe: File,
     buffer: Vec<u8>,
-    heard: Instant,
+    /// How long nothing has been heard of it while this process listened.
+    silent: Duration,
     panic: Option<String>,
     outcome: Outcome,
 }
@@ -83,7 +84,7 @@ impl Child {
                 let pid = Pid::from_raw(pid).expect("fork answers with a process id");
                 let outcome = Outcome { passed: Vec::new(), failure: None, threads: false };
                 let pipe = File::from(ours);
-                Ok(Child { pid, pipe, buffer: Vec::new(), heard: Instant::now(), panic: None, outcome })
+                Ok(Child { pid, pipe, buffer: Vec::new(), silent: Duration::ZERO, panic: None, outcome })
             }
         }
     }
@@ -93,7 +94,7 @@ impl Child {
         let mut bytes = [0; 4096];
         let count = self.pipe.read(&mut bytes).unwrap_or(0);
         self.buffer.extend_from_slice(&bytes[..count]);
-        self.heard = Instant::now();
+        self.silent = Duration::ZERO;
         while let Some((tag, payload, rest)) = frame(&self.buffer) {
             let payload = payload.to_vec();
             self.buffer = rest.to_vec();
@@ -138,19 +139,26 @@ impl Child {
     }
 }
 
-/// Waits for one of `children` to finish and takes it out; `timeout` is how long each may be silent.
+/// How long one listens before looking who has been silent.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Waits for one of `children` to finish and takes it out; `timeout` is how long each may be silent. Time in which this
+/// process itself was stopped does not count: its children were, too.
 pub(crate) fn wait_any<T>(children: &mut Vec<(Child, T)>, timeout: Duration) -> (Outcome, T) {
     assert!(!children.is_empty(), "nobody to wait for");
     loop {
         let mut fds: Vec<PollFd<'_>> =
             children.iter().map(|(child, _)| PollFd::new(&child.pipe, PollFlags::IN)).collect();
-        let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        let begun = Instant::now();
+        let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as _ };
         let _ = poll(&mut fds, Some(&tick));
+        let listened = begun.elapsed().min(2 * TICK);
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         for (index, ready) in ready.into_iter().enumerate() {
             let child = &mut children[index].0;
-            let hung = !ready && child.heard.elapsed() > timeout;
+            child.silent += listened;
+            let hung = !ready && child.silent > timeout;
             if hung {
                 child.kill();
                 child.outcome.failure = Some(Death::Hung);
@@ -227,9 +235,14 @@ fn install_hook() {
 mod tests {
     use super::*;
 
-    fn run(count: usize, job: &dyn Fn(usize) -> Result<Vec<u8>, Vec<u8>>) -> Outcome {
+    fn run_for(timeout: Duration, count: usize, job: &dyn Fn(usize) -> Result<Vec<u8>, Vec<u8>>) -> Outcome {
         let mut children = vec![(Child::spawn(count, job).unwrap(), ())];
-        wait_any(&mut children, Duration::from_millis(800)).0
+        wait_any(&mut children, timeout).0
+    }
+
+    /// For longer than any answer takes.
+    fn run(count: usize, job: &dyn Fn(usize) -> Result<Vec<u8>, Vec<u8>>) -> Outcome {
+        run_for(Duration::from_secs(600), count, job)
     }
 
     #[test]
@@ -247,7 +260,7 @@ mod tests {
         });
         let Some(Death::Died(how)) = abort.failure else { panic!("{abort:?}") };
         assert!(how.contains("signal 6") && how.contains("last words"), "{how}");
-        let hang = run(1, &|_| loop {
+        let hang = run_for(Duration::from_millis(300), 1, &|_| loop {
             std::thread::sleep(Duration::from_secs(1));
         });
         assert!(matches!(hang.failure, Some(Death::Hung)), "{hang:?}");

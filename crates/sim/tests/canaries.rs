@@ -3,6 +3,7 @@
 
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Oracle, Profile, Report, Seen};
+use std::time::Duration;
 
 type Outcome = Result<Report, Box<Failure>>;
 
@@ -377,11 +378,12 @@ fn a_hole_punched_too_early_is_found() {
 /// A check that aborts the process or never returns fails its image with what is known about it.
 #[test]
 fn a_recovery_that_dies_or_hangs_is_a_failure() {
-    let explore = |check: fn(Media, &Seen) -> Result<(), String>| {
-        let explorer = Explorer::new("dies").timeout(std::time::Duration::from_millis(300));
+    let explore_for = |timeout: Duration, check: fn(Media, &Seen) -> Result<(), String>| {
+        let explorer = Explorer::new("dies").timeout(timeout);
         let image = Image::zeroed(4096);
         found(explorer.explore(&image, |media, _| media.store(0, 1), check)).message
     };
+    let explore = |check| explore_for(Duration::from_secs(600), check); // longer than any answer takes
     let panics = explore(|media, _| {
         assert_eq!(media.load(0), 0, "LOG-1");
         Ok(())
@@ -389,7 +391,7 @@ fn a_recovery_that_dies_or_hangs_is_a_failure() {
     assert!(panics.contains("LOG-1"), "{panics}");
     let aborts = explore(|media, _| if media.load(0) == 1 { std::process::abort() } else { Ok(()) });
     assert!(aborts.contains("signal 6"), "{aborts}");
-    let hangs = explore(|media, _| {
+    let hangs = explore_for(Duration::from_millis(300), |media, _| {
         while media.load(0) == 1 {
             std::thread::yield_now();
         }
