@@ -4,7 +4,7 @@
 mod kills;
 mod programs;
 
-use programs::{compile, pkg_config, prefix, root, run, succeed, text};
+use programs::{compile, copy, pkg_config, prefix, root, run, succeed, text};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -91,7 +91,7 @@ fn a_program_built_anew_keeps_its_variables_unless_they_moved() {
     count("42\n");
     refused(&["-O2", "-DMORE"], "names, places or sizes have changed");
     refused(&["-O2", "-s", "-fno-inline-functions", "-fno-unroll-loops", "-DX"], "without its symbols");
-    std::fs::copy(&path, dir.path().join("stripped")).unwrap();
+    copy(&path, &dir.path().join("stripped"));
     build(&[PROGRAM, MORE], &["-O2"], &path);
     count("43\n");
     let other = dir.path().join("stripped");
@@ -243,7 +243,7 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     let other = dir.path().join("other");
     std::fs::create_dir(&other).unwrap();
     let copy = other.join("one");
-    std::fs::copy(&one, &copy).unwrap();
+    programs::copy(&one, &copy);
     runs(&copy, "11 13"); // a file of its own, of the same program
     runs(&one, "13 14");
     assert_eq!(sets(&store), 2);
@@ -257,7 +257,7 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     assert_eq!(sets(&store), 1, "what is gone is given up");
     // Another build in the very same file.
     build(&[SOURCE], &["-O2", "-DBEGIN=20"], &one);
-    std::fs::write(&copy, std::fs::read(&one).unwrap()).unwrap();
+    programs::copy(&one, &copy);
     runs(&copy, "21 17");
     assert_eq!(sets(&store), 1, "the build that was written over is gone");
     std::fs::remove_dir_all(&other).unwrap();

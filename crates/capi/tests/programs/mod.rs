@@ -52,6 +52,12 @@ pub fn link(source: &str, into: &Path, libraries: &[String]) -> PathBuf {
     program
 }
 
+/// Copies a program, over what is at `to`. Another process does it: what this one has open for writing, the children that
+/// other tests start meanwhile have, too, until they execute, and such a file cannot be executed.
+pub fn copy(program: &Path, to: &Path) {
+    assert!(Command::new("cp").args([program, to]).status().expect("cp").success());
+}
+
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
