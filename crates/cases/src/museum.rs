@@ -125,6 +125,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a hole is punched before the release is settled: a crash brings back the cluster, and zeros in it",
     ),
     exhibit(
+        "space-kept-dirty",
+        "space",
+        "store-owners-kept",
+        "a released cluster that is kept counts as cleared and is not: its next owner reads what the last one stored",
+    ),
+    exhibit(
+        "space-keep-unfenced",
+        "space",
+        "store-owners-kept",
+        "a released cluster is cleared before its release is ordered: after a crash its owner has it still, and finds zeros",
+    ),
+    exhibit(
         "store-state-draft",
         "store",
         "store-objects",

@@ -7,13 +7,22 @@ use everbyte_sim::{Explorer, Failure, Report, Seen};
 use everbyte_store::{CLUSTER, Error, HEADER_LEN, Object, ObjectOptions, Store};
 use std::ops::Range;
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "store-owners",
-    room: "store",
-    about: "an object is removed, one released a cluster, and others get their clusters: theirs until then, zeros afterwards",
-    total: TOTAL,
-    program: owners,
-}];
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "store-owners",
+        room: "store",
+        about: "an object is removed, one releases a cluster, others get their clusters: theirs until then, zeros afterwards",
+        total: TOTAL,
+        program: |explorer| owners(explorer, false),
+    },
+    Case {
+        name: "store-owners-kept",
+        room: "store",
+        about: "the same where released clusters are kept, and cleared before anybody asks for them",
+        total: TOTAL,
+        program: |explorer| owners(explorer, true),
+    },
+];
 
 /// Where words lie that an owner fills: one in each page, behind the header of the first.
 fn words(clusters: Range<u64>) -> impl Iterator<Item = u64> {
@@ -45,7 +54,7 @@ fn second(object: &Object) -> Range<u64> {
     object.prime() + CLUSTER..object.prime() + 2 * CLUSTER
 }
 
-fn owners(explorer: Explorer) -> Result<Report, Box<Failure>> {
+fn owners(explorer: Explorer, kept: bool) -> Result<Report, Box<Failure>> {
     let image = image().then(|media| {
         let store = Store::attach(media).expect("a whole store");
         for (name, value) in [("first", 1), ("other", 2)] {
@@ -58,13 +67,19 @@ fn owners(explorer: Explorer) -> Result<Report, Box<Failure>> {
         &image,
         |media, oracle| {
             let store = Store::attach(media.clone()).expect("a whole store");
+            if kept {
+                store.keep_released();
+            }
             let other = store.object("other").expect("it is there");
             oracle.step("remove the first", || store.remove_object("first").expect("nobody has it open"));
+            store.clear_released();
             oracle.step("make a second in its place", || drop(make(&store, "second").expect("room for an object")));
             oracle.step("release a cluster of the other", || {
                 other.release(second(&other)).expect("it was backed");
+                store.clear_released();
                 media.barrier().expect("sim barriers do not fail");
             });
+            store.clear_released();
             oracle.step("back it again", || {
                 other.back(second(&other)).expect("room on the media");
                 media.barrier().expect("sim barriers do not fail");

@@ -47,17 +47,12 @@ impl Bitmap {
         (self.len / 8).saturating_mul(WORD_COVERS)
     }
 
-    /// The pages of the bitmap itself that speak for `range`, as offsets in the store.
-    pub fn pages(&self, range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
+    /// The pages of the bitmap itself that speak for `range`.
+    pub(crate) fn pages(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         let first = range.start / PAGE_COVERS;
         let end = range.end.div_ceil(PAGE_COVERS);
         let at = self.at;
-        (first..end).map(move |page| at + page * PAGE)
-    }
-
-    /// Backs one page (SPACE-1).
-    pub(crate) fn back(&self, media: &Media, page: u64) -> Result<()> {
-        media.extend(page, PAGE).map_err(|source| Error::of_extend(page, PAGE, source))
+        (first..end).map(move |page| at + page * PAGE..at + (page + 1) * PAGE)
     }
 
     fn word_at(&self, index: u64) -> u64 {

@@ -11,13 +11,15 @@
 
 mod bitmap;
 mod error;
-mod holes;
+mod keep;
+mod ranges;
 mod seal;
 mod space;
 mod span;
 
 pub use bitmap::Bitmap;
 pub use error::{Error, Result};
+pub use keep::{Cleared, HELD};
 pub use seal::{seal, unseal};
 pub use space::{Space, SpaceLayout};
 pub use span::{Span, Spans};

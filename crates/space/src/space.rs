@@ -5,7 +5,8 @@
 //!   2. `prepare`: what was used before is zeroed by stores, the range is noted as used
 //!   3. `mark`: the bits say that it is backed
 //!
-//! To release one: `release` clears the bits and fences; `punch` makes holes of what a checkpoint has passed.
+//! To release one: `release` clears the bits and fences; `punch` makes holes of what a checkpoint has passed. Or it is kept,
+//! see `keep.rs`.
 //!
 //! Invariants
 //!   SPACE-2  The file system has given room before a bit says so: a full disk is an error at `reserve` and never a
@@ -16,10 +17,11 @@
 //!
 //! Threads: any; bitmap words are changed under one lock. Elsewhere: which order of owner words makes it atomic.
 
-use crate::holes::Holes;
-use crate::{Bitmap, CLUSTER, Error, Result};
-use everbyte_media::{Media, seeded};
-use parking_lot::{Mutex, RwLock};
+use crate::keep::Cleared;
+use crate::ranges::Ranges;
+use crate::{Bitmap, CLUSTER, Result};
+use everbyte_media::{Mark, Media, seeded};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -41,12 +43,21 @@ pub struct Space {
     used: Bitmap,
     /// Bytes that came from outside: not known to be zero though never used.
     suspect: RwLock<Range<u64>>,
-    state: Mutex<State>,
+    pub(crate) state: Mutex<State>,
+    /// Something is at work no more.
+    pub(crate) worked: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    holes: Holes,
+pub(crate) struct State {
+    /// Released, to be made holes of once their mark is checkpointed.
+    pub(crate) holes: Ranges<Mark>,
+    /// Released, to be cleared then.
+    pub(crate) kept: Ranges<Mark>,
+    /// Being cleared, or made holes of.
+    pub(crate) at_work: Ranges<()>,
+    /// Kept, and zeros (SPACE-5).
+    pub(crate) cleared: Ranges<()>,
     /// Pages of the bitmaps that are known to be backed in this session.
     pages: BTreeSet<u64>,
 }
@@ -60,6 +71,7 @@ impl Space {
             used: Bitmap::new(layout.used_at, layout.bitmap_len),
             suspect: RwLock::new(0..0),
             state: Mutex::default(),
+            worked: Condvar::new(),
         }
     }
 
@@ -90,8 +102,16 @@ impl Space {
     ///
     /// # Panics
     /// If `range` is not whole clusters.
-    pub fn reserve(&self, range: &Range<u64>) -> Result<()> {
-        self.reserve_part(range, range)
+    pub fn reserve(&self, range: &Range<u64>) -> Result<Cleared> {
+        let cleared = self.take_out(range); // before anything else
+        let rest = cleared.rest(range.clone());
+        match self.back_bitmaps(range).and_then(|()| rest.iter().try_for_each(|rest| self.extend(rest))) {
+            Ok(()) => Ok(cleared),
+            Err(error) => {
+                self.punch_all(cleared.0);
+                Err(error)
+            }
+        }
     }
 
     /// [`Space::reserve`] for clusters of which only `part` is to be used for now.
@@ -102,30 +122,29 @@ impl Space {
     /// # Panics
     /// If `range` is not whole clusters.
     pub fn reserve_part(&self, range: &Range<u64>, part: &Range<u64>) -> Result<()> {
+        let cleared = self.take_out(range); // before anything else
+        self.punch_all(cleared.0); // more room than is wanted
+        self.back_bitmaps(range)?;
+        self.extend(part)
+    }
+
+    /// Backs the pages of the bitmaps that speak for `range` (SPACE-1).
+    fn back_bitmaps(&self, range: &Range<u64>) -> Result<()> {
         assert!(
             range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER),
             "clusters are backed whole: {range:x?}"
         );
-        self.state.lock().holes.remove(range); // SPACE-4: before anything else
         for bitmap in [&self.backed, &self.used] {
             bitmap.require_good(&self.media, range)?;
             for page in bitmap.pages(range) {
-                let known = self.state.lock().pages.contains(&page);
+                let known = self.state.lock().pages.contains(&page.start);
                 if !known {
-                    bitmap.back(&self.media, page)?;
-                    self.state.lock().pages.insert(page);
+                    self.extend(&page)?;
+                    self.state.lock().pages.insert(page.start);
                 }
             }
         }
-        self.extend(part)
-    }
-
-    fn extend(&self, part: &Range<u64>) -> Result<()> {
-        let len = part.end - part.start;
-        if len == 0 {
-            return Ok(());
-        }
-        self.media.extend(part.start, len).map_err(|source| Error::of_extend(part.start, len, source))
+        Ok(())
     }
 
     /// The rest of a cluster of which only the first part was reserved and prepared: room, and zeros. The caller fences.
@@ -150,10 +169,10 @@ impl Space {
     }
 
     /// Makes a reserved range read as zeros, durably so once the caller has fenced (SPACE-3).
-    pub fn prepare(&self, range: &Range<u64>) {
+    pub fn prepare(&self, range: &Range<u64>, cleared: &Cleared) {
         let suspect = self.suspect.read().clone();
         for run in self.used.runs(&self.media, range.clone(), true) {
-            self.zero(run);
+            cleared.rest(run).into_iter().for_each(|rest| self.zero(rest));
         }
         for run in self.used.runs(&self.media, range.clone(), false) {
             let foreign = run.start.max(suspect.start) & !(CLUSTER - 1)..run.end.min(suspect.end);
@@ -174,7 +193,7 @@ impl Space {
     }
 
     /// Zeroes by flushed stores, one section for each cluster so that checkpoints are not held up.
-    fn zero(&self, range: Range<u64>) {
+    pub(crate) fn zero(&self, range: Range<u64>) {
         for at in range.step_by(CLUSTER as usize) {
             let _section = self.media.section();
             self.media.zero(at, CLUSTER);
@@ -211,8 +230,7 @@ impl Space {
     pub fn release(&self, range: &Range<u64>) {
         self.unmark(range);
         self.media.fence();
-        let mark = self.media.mark();
-        self.state.lock().holes.add(range.clone(), mark);
+        self.forget(range.clone());
     }
 
     /// Makes holes of what was released and has been passed by a checkpoint (SPACE-4). Returns the bytes given back.
@@ -220,13 +238,18 @@ impl Space {
         // The lock is held over the punching: a range that is reserved meanwhile waits here, or is not punched.
         let mut state = self.state.lock();
         let ready = state.holes.take(|mark| self.media.checkpointed(mark) || seeded("space-punch-early"));
-        ready.into_iter().fold(0, |sum, range| {
+        self.punch_all(ready)
+    }
+
+    /// Makes holes of ranges that nobody else knows of.
+    pub(crate) fn punch_all(&self, ranges: Vec<Range<u64>>) -> u64 {
+        ranges.into_iter().fold(0, |sum, range| {
             self.media.punch(range.start, range.end - range.start);
             sum + (range.end - range.start)
         })
     }
 
-    /// Settles and checkpoints all releases, and makes holes of them. Returns the bytes given back.
+    /// Settles and checkpoints all releases, and makes holes of them, and of what is kept. Returns the bytes given back.
     ///
     /// # Errors
     /// As `Media::barrier`.
@@ -236,7 +259,7 @@ impl Space {
         }
         self.media.barrier()?;
         self.media.checkpoint()?;
-        Ok(self.punch())
+        Ok(self.punch() + self.give_back())
     }
 
     /// Makes durable what the bitmap says about `range`: after a process that died it may say so in the caches only.
@@ -247,18 +270,21 @@ impl Space {
 
     /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody remembers them.
     pub fn forget(&self, range: Range<u64>) {
+        let _ = self.take_out(&range);
         let mark = self.media.mark();
         self.state.lock().holes.add(range, mark);
     }
 
     /// Remembers no range any more that waits for its hole: somebody else may own it by now.
     pub fn forget_holes(&self) {
-        self.state.lock().holes = Holes::default();
+        let mut state = self.state.lock();
+        (state.holes, state.kept, state.cleared) = Default::default();
     }
 
     /// Bytes released and not yet given back to the file system.
     pub fn waiting(&self) -> u64 {
-        self.state.lock().holes.bytes()
+        let state = self.state.lock();
+        state.holes.bytes() + state.kept.bytes() + state.cleared.bytes()
     }
 
     /// Whether the cluster that holds `at` is backed.
@@ -278,8 +304,8 @@ mod tests {
     }
 
     fn back(space: &Space, range: Range<u64>) {
-        space.reserve(&range).unwrap();
-        space.prepare(&range);
+        let cleared = space.reserve(&range).unwrap();
+        space.prepare(&range, &cleared);
         space.media().fence();
         space.mark(&range);
         space.media().fence();

@@ -216,7 +216,8 @@ impl Inner {
         }
         match object::read_header(&self.media, entry) {
             Ok(extent) => {
-                self.space.release(&(entry.span.at()..extent.reach));
+                let whole = extent.tail_reach == 0 && extent.needed(entry) == extent.backed;
+                self.background.release(&(entry.span.at()..extent.reach), whole);
                 if extent.tail_reach > 0 {
                     self.space.release(&(entry.span.end() - extent.tail_reach..entry.span.end()));
                 }

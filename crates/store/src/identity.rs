@@ -147,13 +147,13 @@ impl Store {
             let mut at = run.start;
             for prime in small.range(run.clone()).copied() {
                 if at < prime {
-                    inner.space.reserve(&(at..prime))?;
+                    drop(inner.space.reserve(&(at..prime))?);
                 }
                 at = prime + CLUSTER;
                 inner.space.reserve_part(&(prime..at), &(prime..prime + PRIME_LEN))?;
             }
             if at < run.end {
-                inner.space.reserve(&(at..run.end))?;
+                drop(inner.space.reserve(&(at..run.end))?);
             }
         }
         Ok(())

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod background;
 mod cache;
 mod catalogue;
 mod check;

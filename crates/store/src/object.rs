@@ -20,7 +20,7 @@ use crate::store::Inner as StoreInner;
 use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::{Media, seeded};
-use everbyte_space::{CLUSTER, Space, Span, clusters_up, seal, unseal};
+use everbyte_space::{CLUSTER, Cleared, Space, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -259,7 +259,7 @@ impl Object {
         let _growth = self.inner.growth.lock();
         self.check_range(&range)?;
         self.store().space().require_good(&range)?;
-        self.store().space().release(&range);
+        self.store().inner.background.release(&range, self.cold().is_none());
         if let Some(cold) = self.cold() {
             cold.pager.forget(&range)?;
         }
@@ -297,14 +297,14 @@ impl Object {
         if let Some(pager) = self.pager() {
             return holes.iter().try_for_each(|hole| back_cold(space, pager, hole));
         }
+        let mut cleared = Vec::new();
         for (reserved, hole) in holes.iter().enumerate() {
-            if let Err(error) = space.reserve(hole) {
+            cleared.push(space.reserve(hole).inspect_err(|_| {
                 holes[..reserved].iter().for_each(|hole| space.forget(hole.clone())); // nobody will use their room
-                return Err(error.into());
-            }
+            })?);
         }
         if zeroed {
-            holes.iter().for_each(|hole| space.prepare(hole));
+            holes.iter().zip(&cleared).for_each(|(hole, cleared)| space.prepare(hole, cleared));
             self.media().fence(); // zeros before the bits that hand them out (STORE-6)
         }
         holes.iter().for_each(|hole| space.mark(hole));
@@ -357,13 +357,14 @@ pub(crate) fn grow_by(
     store.require_quota(entry, from, grown)?;
     let (media, space, prime) = (&store.media, &store.space, entry.span.at());
     let _gate = store.gate.read();
-    match pager {
+    let cleared = match pager {
         None => space.reserve(&range)?, // 1
         Some(pager) => {
             pager.reserve(&range)?;
             space.reserve_part(&range, &(range.end - PRIME_LEN..range.end))?; // how far the file reaches
+            Cleared::default()
         }
-    }
+    };
     if entry.small && from == prime + CLUSTER {
         space.complete(&(prime + PRIME_LEN..prime + CLUSTER))?;
     }
@@ -372,7 +373,7 @@ pub(crate) fn grow_by(
         media.fence();
     }
     match pager {
-        None => space.prepare(&range), // 3
+        None => space.prepare(&range, &cleared), // 3
         Some(pager) => {
             pager.expect(&range);
             space.note_used(&range);
@@ -425,8 +426,8 @@ pub(crate) fn make(store: &StoreInner, entry: &Entry) -> Result<()> {
         store.space.reserve_part(&first, &(at..at + PRIME_LEN))?;
         store.space.prepare_part(&first, PRIME_LEN);
     } else {
-        store.space.reserve(&first)?;
-        store.space.prepare(&first);
+        let cleared = store.space.reserve(&first)?;
+        store.space.prepare(&first, &cleared);
     }
     media.fence();
     {

@@ -15,6 +15,7 @@
 //! Cost: two superblocks, the table of 256 records and a page for each of them, and what was in flight: whatever the number
 //! of objects and their data.
 
+use crate::background::Background;
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{Record, SUPERBLOCKS, Superblock, header};
 use crate::names::Trie;
@@ -86,6 +87,8 @@ impl Store {
         let inner = Inner::new(media, superblock, words, table);
         inner.settle(slots, &mut recovery)?;
         inner.media.barrier()?;
+        let media = &inner.media;
+        inner.background.keep(media.capabilities().shared && !media.is_recorded() && !media.opened().read_only);
         Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
     }
 }
@@ -136,9 +139,10 @@ fn adopt_header(media: &Media, entry: &Entry) {
 impl Inner {
     fn new(media: Media, superblock: Superblock, words: Words, table: Table) -> Inner {
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
-        let space = Space::new(media.clone(), SpaceLayout { bitmap_at, used_at, bitmap_len });
+        let space = Arc::new(Space::new(media.clone(), SpaceLayout { bitmap_at, used_at, bitmap_len }));
         space.suspect(words.suspect.clone());
         Inner {
+            background: Background::new(Arc::clone(&space)),
             held: Mutex::default(),
             media,
             current: RwLock::new(superblock),

@@ -92,6 +92,7 @@ impl Store {
         }
         let shared = Shared { user, turnstile, names: AtomicU64::new(u64::MAX) };
         assert!(store.inner.shared.set(shared).is_ok(), "a store is shared once");
+        store.inner.background.keep(false);
         Ok(store)
     }
 

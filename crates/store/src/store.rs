@@ -1,5 +1,6 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
+use crate::background::Background;
 use crate::catalogue::{self, Entry};
 use crate::cold::{Files, Residency};
 use crate::identity::{self, Held};
@@ -56,12 +57,14 @@ impl std::panic::UnwindSafe for Store {}
 impl std::panic::RefUnwindSafe for Store {}
 
 pub(crate) struct Inner {
+    /// Ends before anything is let go.
+    pub background: Background,
     /// Let go before the media is. `None` on media that were attached: whoever opened these tells them apart.
     pub held: Mutex<Option<Held>>,
     pub media: Media,
     /// Changes only in [`Store::grow`].
     pub current: RwLock<Superblock>,
-    pub space: Space,
+    pub space: Arc<Space>,
     /// Read: clusters are being backed. Write: nobody is between asking for room and setting bits.
     pub gate: RwLock<()>,
     pub table: Mutex<Table>,
@@ -453,6 +456,18 @@ impl Store {
         Ok(inner.space.trim()?)
     }
 
+    /// Clears now what was released and is kept for whoever asks next, rather than in the background. Nobody needs to call it;
+    /// what waits until it is done is measurements.
+    pub fn clear_released(&self) {
+        self.inner.background.finish();
+    }
+
+    /// For tests: keeps released clusters on recorded media, too, where [`Store::clear_released`] alone clears them.
+    #[doc(hidden)]
+    pub fn keep_released(&self) {
+        self.inner.background.keep(true);
+    }
+
     /// Gives released clusters back, notes that the store was closed, and brings everything flushed to its place.
     /// Nothing that was never flushed is rescued. Other clones must not be used afterwards. A shared store is left, and closed
     /// by the last who leaves.
@@ -465,6 +480,7 @@ impl Store {
 
     pub(crate) fn close_alone(&self) -> Result<()> {
         let inner = &*self.inner;
+        inner.background.stop();
         inner.space.trim()?;
         inner.media.barrier()?; // nothing counts as closed before everything else is settled
         {

@@ -5,7 +5,7 @@ mod common;
 use common::copy_sparsely;
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_sim::{DiskCall, FaultReport, Image, RecordedDisk, fault_loop};
-use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, Object, ObjectOptions, Store};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -172,6 +172,25 @@ fn a_really_full_disk_is_an_error_and_room_made_is_used() {
         assert_eq!(store.check(), []);
         assert_eq!(store.object("small").unwrap().root(), 5);
     }
+}
+
+/// What is kept for the next owner of a cluster is no room that others lack.
+#[test]
+fn what_is_kept_is_given_back_where_room_is_short() {
+    let Some(mount) = Mount::new("6M") else { return };
+    let store = create(&mount.path(), BackendChoice::Shm, 64 << 20);
+    let [one, other] = ["one", "other"].map(|name| {
+        let object = store.create_object(name, span(256), |_| Ok::<(), Error>(()));
+        object.unwrap()
+    });
+    let full = |object: &Object| (0..).take_while(|_| object.grow(CLUSTER).is_ok()).count();
+    let room = full(&one);
+    assert!(room > 32, "{room} clusters fit into 6 MiB");
+    one.release(one.prime() + CLUSTER..one.backed()).unwrap();
+    store.clear_released();
+    assert_eq!(store.info().waiting, room as u64 * CLUSTER);
+    assert!(full(&other) + 1 >= room, "all of it");
+    assert_eq!((store.info().waiting, store.check()), (0, vec![]));
 }
 
 /// Neither a clone nor a rebased copy is said to be there without the room it needs.

@@ -295,8 +295,8 @@ fn a_repair_may_be_cut_anywhere_and_begun_again() {
         let superblock: Superblock = media.get(0);
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
         let space = Space::new(media, SpaceLayout { bitmap_at, used_at, bitmap_len });
-        space.reserve(&leak).unwrap();
-        space.prepare(&leak);
+        let cleared = space.reserve(&leak).unwrap();
+        space.prepare(&leak, &cleared);
         space.mark(&leak);
         assert_eq!(store.check().len(), 1);
         store.close().unwrap();

@@ -253,7 +253,7 @@ fn clusters_without_an_owner_are_found_and_given_back() {
         SpaceLayout { bitmap_at: superblock.bitmap_at, used_at: superblock.used_at, bitmap_len: superblock.bitmap_len };
     let lost = 14 * CLUSTER..16 * CLUSTER;
     let space = Space::new(media.clone(), layout);
-    space.prepare(&lost);
+    space.prepare(&lost, &Default::default());
     space.mark(&lost);
     let findings = store.check();
     assert_eq!(findings.len(), 1, "{findings:?}");

@@ -86,6 +86,7 @@ impl Store {
     fn make_table(&self, entry: &Entry, extent: &Extent, backing: Option<&Path>) -> Result<()> {
         let (inner, media, prime) = (&*self.inner, self.media(), entry.span.at());
         let range = Table::range(entry.span).expect("the limit fits");
+        inner.space.give_back(); // nothing is cleared in the background where pages may be hidden
         if range.start < extent.backed {
             let (span, asked) = (entry.span.len(), range.end - range.start);
             return Err(Error::SpanFull {
@@ -98,10 +99,10 @@ impl Store {
         if extent.tail == 0 {
             let _flight = self.depart(entry.at);
             let _gate = self.backing_gate();
-            inner.space.reserve(&range)?;
+            let cleared = inner.space.reserve(&range)?;
             object::set_word(media, prime + header::TAIL_REACH, range.end - range.start);
             media.fence(); // as a growth: `reach` before the bits
-            inner.space.prepare(&range);
+            inner.space.prepare(&range, &cleared);
             inner.space.mark(&range);
             media.fence();
             object::set_word(media, prime + header::TAIL, range.end - range.start);

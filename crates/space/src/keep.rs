@@ -1,0 +1,260 @@
+//! Released clusters that are kept: cleared in the background, so that whoever gets them next waits neither for the file
+//! system nor for zeros.
+//!
+//! One such cluster, by [`Space::clear_next`]:
+//!   1. it is taken from those that wait, once a checkpoint has passed its release; it is *at work*, and whoever wants to
+//!      reserve it waits
+//!   2. room is made sure of; zeros are stored, flushed and fenced
+//!   3. it counts as *cleared*, and [`Space::reserve`] takes it from there
+//!
+//! What exceeds [`HELD`] becomes holes in the file instead; all of it does when the file system has no room for something
+//! else, and at [`Space::trim`].
+//!
+//! All this is volatile. On media such a cluster is one that nobody has and that was used: after a crash it is zeroed again
+//! before anybody gets it (SPACE-3).
+//!
+//! Invariants
+//!   SPACE-5  A cluster counts as cleared only while nobody has it, and only after its zeros were fenced.
+//!
+//! Threads: any. Elsewhere: the thread in the background, and when it is called (`store`).
+
+use crate::space::State;
+use crate::{CLUSTER, Error, Result, Space};
+use everbyte_media::seeded;
+use std::ops::Range;
+
+/// Bytes that are kept at most.
+pub const HELD: u64 = 16 << 20;
+/// Bytes of which a hole is made at once: others who want them wait so long.
+const HOLE: u64 = 2 << 20;
+
+/// Parts of a reserved range that read as zeros by now.
+#[derive(Debug, Default)]
+#[must_use = "what is cleared need not be zeroed by `prepare`"]
+pub struct Cleared(pub(crate) Vec<Range<u64>>);
+
+impl Cleared {
+    /// What of `range` is not cleared.
+    pub(crate) fn rest(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let (mut rest, mut at) = (Vec::new(), range.start);
+        for part in self.0.iter().filter(|part| part.end > range.start && part.start < range.end) {
+            rest.push(at..part.start.max(at));
+            at = part.end;
+        }
+        rest.push(at..range.end.max(at));
+        rest.retain(|part| !part.is_empty());
+        rest
+    }
+}
+
+impl Space {
+    /// Releases whole clusters as [`Space::release`] does; somebody will call [`Space::clear_next`] for them. Returns the
+    /// bytes that wait for that.
+    pub fn release_and_keep(&self, range: &Range<u64>) -> u64 {
+        self.unmark(range);
+        if !seeded("space-keep-unfenced") {
+            self.media().fence();
+        }
+        let mark = self.media().mark();
+        let mut state = self.state.lock();
+        let State { holes, kept, at_work, cleared, .. } = &mut *state;
+        let mut released = [holes.within(range), at_work.within(range), cleared.within(range)].concat(); // by somebody before
+        released.sort_by_key(|part| part.start);
+        for part in Cleared(released).rest(range.clone()) {
+            kept.add(part, mark);
+        }
+        kept.bytes()
+    }
+
+    /// Clears the next cluster that waits for it, or makes a hole of it. `false`: there is none.
+    pub fn clear_next(&self) -> bool {
+        let (range, keep) = {
+            let mut state = self.state.lock();
+            let keep = state.cleared.bytes() + state.at_work.bytes() + CLUSTER <= HELD;
+            let ripe = |mark| self.media().checkpointed(mark);
+            let Some(range) = state.kept.take_some(if keep { CLUSTER } else { HOLE }, ripe) else { return false };
+            state.at_work.add(range.clone(), ());
+            (range, keep)
+        };
+        let cleared = keep && self.clear(&range).is_ok();
+        if !cleared {
+            self.media().punch(range.start, range.end - range.start);
+        }
+        let mut state = self.state.lock();
+        state.at_work.cut(&range);
+        if cleared {
+            state.cleared.add(range, ()); // SPACE-5
+        }
+        self.worked.notify_all();
+        true
+    }
+
+    fn clear(&self, range: &Range<u64>) -> Result<()> {
+        let len = range.end - range.start;
+        self.media().extend(range.start, len).map_err(|source| Error::of_extend(range.start, len, source))?;
+        if !seeded("space-kept-dirty") {
+            self.zero(range.clone());
+        }
+        self.media().fence();
+        Ok(())
+    }
+
+    /// Takes what nobody has of `range` out of everything that is remembered of it, for good. Returns what is cleared.
+    pub(crate) fn take_out(&self, range: &Range<u64>) -> Cleared {
+        let mut state = self.state.lock();
+        while state.at_work.overlaps(range) {
+            self.worked.wait(&mut state);
+        }
+        state.holes.cut(range); // SPACE-4
+        state.kept.cut(range);
+        Cleared(state.cleared.cut(range))
+    }
+
+    /// Makes holes of all that is kept, as far as a checkpoint has passed it. Returns the bytes given back.
+    pub fn give_back(&self) -> u64 {
+        let mut state = self.state.lock();
+        while state.at_work.bytes() > 0 {
+            self.worked.wait(&mut state);
+        }
+        let mut ready = state.cleared.take(|()| true);
+        ready.extend(state.kept.take(|mark| self.media().checkpointed(mark)));
+        self.punch_all(ready)
+    }
+
+    /// Asks the file system for room. What is kept is given back before it is said that there is none.
+    pub(crate) fn extend(&self, range: &Range<u64>) -> Result<()> {
+        let (at, len) = (range.start, range.end - range.start);
+        if len == 0 {
+            return Ok(());
+        }
+        let extend = || self.media().extend(at, len).map_err(|source| Error::of_extend(at, len, source));
+        match extend() {
+            Err(Error::OutOfSpace { .. }) if self.give_back() > 0 => extend(),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SpaceLayout;
+    use everbyte_media::{Media, Options};
+
+    const FIRST: u64 = 1 << 20;
+
+    fn space() -> Space {
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        Space::new(media, SpaceLayout { bitmap_at: 16 << 10, used_at: 20 << 10, bitmap_len: 4096 })
+    }
+
+    /// Backs clusters and fills each of their first words.
+    fn back(space: &Space, range: Range<u64>) {
+        let cleared = space.reserve(&range).unwrap();
+        space.prepare(&range, &cleared);
+        space.mark(&range);
+        space.media().fence();
+        for at in range.step_by(CLUSTER as usize) {
+            assert_eq!(space.media().read_vec(at, 64), [0; 64], "SPACE-3 at {at:#x}");
+            space.media().store(at, 7);
+            space.media().flush(at, 8);
+        }
+    }
+
+    #[test]
+    fn what_was_cleared_is_handed_out_without_zeroing() {
+        let space = space();
+        let range = FIRST..FIRST + 4 * CLUSTER;
+        back(&space, range.clone());
+        assert_eq!(space.release_and_keep(&range), 4 * CLUSTER);
+        (0..4).for_each(|_| assert!(space.clear_next()));
+        assert!(!space.clear_next());
+        assert_eq!(space.waiting(), 4 * CLUSTER, "released, and not given back");
+        let before = space.media().counts().lines;
+        back(&space, range.clone());
+        assert!(space.media().counts().lines - before < 16, "the words of two bitmaps, and one of each cluster");
+        assert_eq!(space.waiting(), 0);
+        space.release(&range);
+        assert!(!space.clear_next(), "what was used again is not cleared any more (SPACE-5)");
+    }
+
+    #[test]
+    fn what_was_not_cleared_yet_is_zeroed_when_it_is_handed_out() {
+        let space = space();
+        let range = FIRST..FIRST + 4 * CLUSTER;
+        back(&space, range.clone());
+        space.release_and_keep(&range);
+        assert!(space.clear_next());
+        back(&space, range.clone());
+        space.release_and_keep(&range);
+        assert!(space.clear_next());
+        back(&space, range.start + CLUSTER..range.end);
+        back(&space, range.start..range.start + CLUSTER);
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bound_and_all_of_it_can_be_had_back() {
+        let space = space();
+        let range = FIRST..FIRST + HELD + 8 * CLUSTER;
+        back(&space, range.clone());
+        space.release_and_keep(&range);
+        while space.clear_next() {}
+        assert_eq!(space.waiting(), HELD);
+        assert_eq!((space.give_back(), space.waiting()), (HELD, 0));
+        back(&space, range.clone());
+        space.release_and_keep(&range);
+        assert!(space.clear_next());
+        assert_eq!((space.trim().unwrap(), space.waiting()), (HELD + 8 * CLUSTER, 0));
+        back(&space, range);
+    }
+
+    #[test]
+    fn the_rest_of_a_range() {
+        let cleared = Cleared(vec![10..20, 20..30, 50..60]);
+        assert_eq!(cleared.rest(0..100), [0..10, 30..50, 60..100]);
+        assert_eq!([cleared.rest(15..55), cleared.rest(30..50)].concat(), [30..50, 30..50]);
+        assert_eq!(cleared.rest(12..28), []);
+    }
+
+    /// Who releases all of his clusters has released some before.
+    #[test]
+    fn what_is_released_twice_counts_once() {
+        let space = space();
+        let range = FIRST..FIRST + 4 * CLUSTER;
+        back(&space, range.clone());
+        space.release_and_keep(&(FIRST..FIRST + CLUSTER));
+        assert!(space.clear_next());
+        space.release(&(FIRST + CLUSTER..FIRST + 2 * CLUSTER));
+        assert_eq!(space.release_and_keep(&range), 2 * CLUSTER);
+        assert_eq!(space.waiting(), 4 * CLUSTER);
+        while space.clear_next() {}
+        space.release(&range);
+        assert_eq!((space.punch(), space.waiting()), (4 * CLUSTER, 0), "no hole counts as cleared (SPACE-2)");
+        back(&space, range);
+    }
+
+    /// Threads that back and release beside one that clears: nobody reads what another stored.
+    #[test]
+    fn threads_share_what_is_kept() {
+        let (space, done) = (space(), std::sync::atomic::AtomicU32::new(0));
+        let order = std::sync::atomic::Ordering::SeqCst;
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                let (space, done) = (&space, &done);
+                scope.spawn(move || {
+                    let range = FIRST + number * 4 * CLUSTER..FIRST + (number + 1) * 4 * CLUSTER;
+                    for _ in 0..50 {
+                        back(space, range.clone());
+                        space.release_and_keep(&range);
+                    }
+                    done.fetch_add(1, order);
+                });
+            }
+            while done.load(order) < 3 {
+                space.clear_next();
+            }
+        });
+        while space.clear_next() {}
+        assert_eq!(space.waiting(), 12 * CLUSTER);
+    }
+}
