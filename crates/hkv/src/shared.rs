@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 /// A store of either kind that other processes may have open, too.
 pub struct SharedKv {
     object: Object,
-    /// `None` after it could not be opened again.
+    /// `None` before it is opened, and after it could not be opened again.
     kv: RwLock<Option<Kv>>,
 }
 
@@ -43,11 +43,9 @@ impl SharedKv {
             Err(StoreError::WrongFingerprint { .. }) => shared(TREE_MAGIC),
             other => other,
         }?;
-        // What a dead process left is put right in a turn: so nobody is at work in there.
-        let turn = object.turn()?;
-        let kv = RwLock::new(Some(Kv::open(object.clone())?));
-        drop(turn);
-        Ok(SharedKv { object, kv })
+        let shared = SharedKv { object, kv: RwLock::new(None) };
+        drop(shared.enter()?); // opens it in a turn: nobody is at work in there
+        Ok(shared)
     }
 
     /// Looks at the store in a turn.
