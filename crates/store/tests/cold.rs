@@ -35,6 +35,14 @@ impl Home {
         store
     }
 
+    /// Such a store, and the object with all its clusters.
+    fn grown(&self) -> (Store, Object) {
+        let store = self.store();
+        let object = store.object("large").unwrap();
+        object.grow(CLUSTERS * CLUSTER).unwrap();
+        (store, object)
+    }
+
     fn reopen(&self, store: Store) -> Store {
         store.close().unwrap();
         drop(store);
@@ -110,9 +118,7 @@ fn an_object_larger_than_its_memory_keeps_everything() {
 #[test]
 fn threads_that_store_while_clusters_grow_cold_lose_nothing() {
     let home = Home::new();
-    let store = home.store();
-    let object = store.object("large").unwrap();
-    object.grow(CLUSTERS * CLUSTER).unwrap();
+    let (_store, object) = home.grown();
     std::thread::scope(|scope| {
         for thread in 0..3_u64 {
             let object = &object;
@@ -136,9 +142,7 @@ fn threads_that_store_while_clusters_grow_cold_lose_nothing() {
 #[test]
 fn what_was_released_comes_back_as_zeros() {
     let home = Home::new();
-    let store = home.store();
-    let object = store.object("large").unwrap();
-    object.grow(CLUSTERS * CLUSTER).unwrap();
+    let (store, object) = home.grown();
     fill(&object, 1);
     let some = object.prime() + 20 * CLUSTER..object.prime() + 40 * CLUSTER;
     object.release(some.clone()).unwrap();
@@ -156,9 +160,7 @@ fn what_was_released_comes_back_as_zeros() {
 #[test]
 fn a_backing_file_that_is_not_the_right_one_is_refused_and_nothing_is_lost() {
     let home = Home::new();
-    let store = home.store();
-    let object = store.object("large").unwrap();
-    object.grow(CLUSTERS * CLUSTER).unwrap();
+    let (store, object) = home.grown();
     fill(&object, 1);
     object.cool(object.prime() + CLUSTER..object.backed()).unwrap(); // so that nothing has to, and the file stays as it is
     drop(object);
