@@ -283,3 +283,27 @@ fn a_freed_block_waits_for_those_who_may_look_at_it() {
     let again = redo.atomically(|tx| tx.allocate(5000)).unwrap();
     assert!(again.at <= block.at + 8192, "{again:?} after {block:?}");
 }
+
+/// What a commit took out of reach is its thread's alone when the commit returns: who began before has ended by then.
+#[test]
+fn a_commit_returns_when_those_who_began_before_have_ended() {
+    for truncation in [Truncation::Synchronous, Truncation::Asynchronous] {
+        let (_store, redo) = create(1 << 20);
+        redo.set_truncation(truncation);
+        let at = table(&redo, 8);
+        let mut reader = redo.worker();
+        reader.begin().unwrap();
+        assert_eq!(reader.load(at).unwrap(), 0);
+        std::thread::scope(|threads| {
+            let taking = threads.spawn(|| redo.atomically(|tx| tx.store(at, 1)).unwrap());
+            while redo.media().load(at) == 0 {
+                std::thread::yield_now();
+            }
+            for _ in 0..20_000 {
+                assert!(!taking.is_finished(), "a transaction that began before still runs");
+                std::thread::yield_now();
+            }
+            reader.abort();
+        });
+    }
+}
