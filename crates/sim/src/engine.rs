@@ -182,8 +182,9 @@ impl<'e> Engine<'e> {
             }
             self.admit(&point, Trial { choice, holes: false, death: false }, &mut trials);
         }
+        let share = trials.len().div_ceil(self.budget.jobs).min(self.budget.batch); // each job gets one at every point
         while !trials.is_empty() {
-            let size = if self.isolate { 1 } else { self.budget.batch };
+            let size = if self.isolate { 1 } else { share };
             let rest = trials.split_off(trials.len().min(size));
             let batch = Batch { point: Rc::clone(&point), trials: std::mem::replace(&mut trials, rest) };
             self.start(batch);
