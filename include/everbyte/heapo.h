@@ -55,6 +55,11 @@ int heapo_open(const char *path);
  * Fails with EEXIST, EINVAL for what is no name, ENOSPC. */
 int heapo_create(const char *name);
 
+/* heapo_create for an object that can grow to `size_max` bytes, its own records included, rounded up to a power of two of at
+ * least 1 MiB; 0: 64 MiB, as heapo_create has it. That reserves addresses, of which a store made here has 256 GiB, no memory.
+ * Fails as heapo_create does; ENOSPC where so many addresses are not left. */
+int heapo_create_sized(const char *name, size_t size_max);
+
 /* Maps an object that exists; one that is mapped stays so. What a crash left half done is rolled back first.
  * Fails with ENOENT, EACCES if its rights do not allow it, EPERM if it is not an object of this kind, EUCLEAN if it is damaged. */
 int heapo_map(const char *name);
@@ -108,7 +113,7 @@ int heapo_set_prime_node(const char *name, void *node);
  * Inside a transaction the chunk is the transaction's own until that ends: stores to it need no heapo_tx_append and are
  * flushed by heapo_tx_end; an abort or a crash gives it back. Outside, it is allocated on return, so that a crash before
  * something points to it leaks it.
- * Fails with ENOSPC if the object (64 MiB) or the disk is full, ENOMEM for more than an object can hold. */
+ * Fails with ENOSPC if the object has grown to its size (heapo_create_sized) or the disk is full, ENOMEM for more than an object can hold. */
 void *heapo_malloc(const char *name, size_t size);
 void *heapo_calloc(const char *name, size_t count, size_t size);
 

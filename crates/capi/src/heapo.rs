@@ -6,7 +6,7 @@
 use crate::fault::{Fault, Result, answer, done};
 use crate::held;
 use crate::mapped::Mapped;
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::running::{self, End};
 use everbyte_heap::Heap;
 use everbyte_store::{NAME_MAX, Turn, Want};
@@ -16,6 +16,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Arc;
+
+/// What an object can grow to unless its maker says otherwise.
+const SPAN: u64 = 64 << 20;
 
 /// The name that a program handed over; longer ones than names can be are cut, which makes them none.
 ///
@@ -89,7 +92,15 @@ pub unsafe extern "C" fn heapo_open(path: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_create(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    done(unsafe { name(object) }.and_then(|name| Process::get()?.create(name)))
+    unsafe { heapo_create_sized(object, 0) }
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_create_sized(object: *const c_char, size_max: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { name(object) }.and_then(|name| Process::get()?.create(name, process::span(size_max, SPAN)?)))
 }
 
 /// # Safety

@@ -5,7 +5,7 @@
 
 use crate::fault::{Fault, Result, answer};
 use crate::heapo::name;
-use crate::process::Process;
+use crate::process::{self, Process};
 use everbyte_hkv::{Direction, Kind, Kv, SharedKv, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Bound;
@@ -13,8 +13,6 @@ use std::ptr::null_mut;
 
 /// The span of a store that is not told how large it may become.
 const SPAN: u64 = 1 << 30;
-/// The smallest span: what an empty store needs, and some room.
-const SPAN_MIN: u64 = 1 << 20;
 
 /// What `each` of a scan is.
 type Each = unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, *mut c_void) -> c_int;
@@ -68,14 +66,13 @@ fn done(changed: Result<bool>, otherwise: i32, why: &str) -> c_int {
 pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_max: usize) -> *mut SharedKv {
     // SAFETY: the caller's promise.
     handle(unsafe { name(object) }.and_then(|name| {
-        let span = if size_max == 0 { Some(SPAN) } else { (size_max as u64).max(SPAN_MIN).checked_next_power_of_two() };
-        let span = span.ok_or_else(|| Fault::new(libc::ENOSPC, "a store of more bytes than there are"))?;
+        let span = process::span(size_max, SPAN)?;
         let kind = match kind {
             0 => Kind::Hash,
             1 => Kind::Tree,
             _ => return Err(Fault::invalid("a key-value store is a hash table or a tree")),
         };
-        Ok(SharedKv::create(Process::get()?.store(), name, kind, Some(span))?)
+        Ok(SharedKv::create(Process::get()?.store(), name, kind, span)?)
     }))
 }
 

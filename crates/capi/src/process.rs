@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 
 /// Declared maximum of stores made here: small beside the addresses there are, so that two of them seldom meet.
 const MAX: u64 = 256 << 30;
-/// The span of an object: what it can ever hold. Addresses cost nothing.
-const SPAN: u64 = 64 << 20;
+/// The least that an object can grow to.
+const SPAN_MIN: u64 = 1 << 20;
 /// Transactions on one object at a time, and the bytes of the notes of each before they spill into the heap.
 const LANES: u32 = 8;
 const LANE_LEN: u64 = 4096;
@@ -66,6 +66,13 @@ fn options() -> Result<Options> {
 fn path_of_store() -> PathBuf {
     let directory = || std::env::var_os("MNEMOSYNE_REGION_PATH").map(PathBuf::from).unwrap_or_default();
     std::env::var_os("EVERBYTE_STORE").map_or_else(|| directory().join("everbyte.store"), PathBuf::from)
+}
+
+/// The span of an object that may grow to `size_max` bytes, and to `usual` where that is 0. Addresses cost nothing.
+pub fn span(size_max: usize, usual: u64) -> Result<Option<u64>> {
+    let size = if size_max == 0 { usual } else { size_max as u64 };
+    let span = size.max(SPAN_MIN).checked_next_power_of_two();
+    span.map(Some).ok_or_else(|| Fault::new(libc::ENOSPC, "an object of more bytes than there are"))
 }
 
 impl Process {
@@ -132,9 +139,9 @@ impl Process {
     }
 
     /// Makes an object and maps it.
-    pub fn create(&self, name: &str) -> Result<()> {
+    pub fn create(&self, name: &str, span: Option<u64>) -> Result<()> {
         let mut mapped = self.mapped.write();
-        let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span: Some(SPAN) };
+        let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span };
         let format = |object: &_| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from);
         let object = self.store.at_once(|| {
             let object = self.store.create_object(name, options, format)?;

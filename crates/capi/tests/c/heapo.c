@@ -96,6 +96,16 @@ static void chunks(void) {
     char *last = NULL, *next;
     while ((next = heapo_malloc("full", 1 << 20))) *(char **)next = last, last = next;
     MUST(errno == ENOSPC && last);
+    /* Another one has room for what does not fit there; none has room for more than there are addresses. */
+    FAILS(heapo_malloc("full", 64 << 20), ENOSPC);
+    char *most;
+    MUST(heapo_create_sized("large", 256 << 20) && (most = heapo_malloc("large", 200 << 20)));
+    most[0] = most[(200 << 20) - 1] = 1;
+    MUST(heapo_free("large", most));
+    MUST(heapo_create_sized("small", 1) && heapo_malloc("small", 1000));
+    FAILS(heapo_malloc("small", 2 << 20), ENOMEM);
+    FAILS(heapo_create_sized("none", (size_t)1 << 40), ENOSPC);
+    FAILS(heapo_create_sized("none", SIZE_MAX), ENOSPC);
     next = *(char **)last;
     MUST(heapo_free("full", last) && heapo_malloc("full", 1 << 20));
     for (last = next; last; last = next) next = *(char **)last, MUST(heapo_free("full", last));
