@@ -336,10 +336,18 @@ fn memcheck_and_the_address_sanitizer_have_nothing_to_say() {
 #[test]
 fn cmake_finds_the_library() {
     let dir = tempfile::tempdir().unwrap();
-    let example = root().join("examples/c/bst.c");
+    let (tree, counter) = (root().join("examples/c/bst.c"), root().join("crates/capi/tests/c/patomic.c"));
     let project = format!(
-        "cmake_minimum_required(VERSION 3.16)\nproject(tree C)\nfind_package(Everbyte 0.1 REQUIRED)\nadd_executable(program {})\ntarget_link_libraries(program everbyte::everbyte)\n",
-        example.display()
+        "cmake_minimum_required(VERSION 3.16)
+project(programs C)
+find_package(Everbyte 0.1 REQUIRED)
+add_executable(tree {})
+target_link_libraries(tree everbyte::everbyte)
+add_executable(counter {})
+target_link_libraries(counter everbyte::patomic)
+",
+        tree.display(),
+        counter.display()
     );
     std::fs::write(dir.path().join("CMakeLists.txt"), project).unwrap();
     let mut configure = Command::new("cmake");
@@ -349,5 +357,8 @@ fn cmake_finds_the_library() {
     make.arg("--build").arg(dir.path());
     done(make);
     let store = dir.path().join("store");
-    assert_eq!(succeed(&dir.path().join("program"), &store, "shm", &["2", "1"]), "1\n2\n");
+    assert_eq!(succeed(&dir.path().join("tree"), &store, "shm", &["2", "1"]), "1\n2\n");
+    let store = dir.path().join("counted");
+    assert_eq!(succeed(&dir.path().join("counter"), &store, "shm", &["50"]), "50\n");
+    assert_eq!(succeed(&dir.path().join("counter"), &store, "shm", &["50"]), "100\n");
 }
