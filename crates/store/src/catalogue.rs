@@ -121,6 +121,7 @@ pub(crate) fn entry_of(media: &Media, superblock: &Superblock, at: u64) -> Optio
 }
 
 /// Whether the record at `at` has this name. Looks at nothing else.
+#[inline]
 pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
     media.prefetch(at + offset_of!(Record, name) as u64); // another line than its length
     let found = media.load(at + offset_of!(Record, name_len) as u64) & u64::from(u32::MAX);

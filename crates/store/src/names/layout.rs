@@ -165,7 +165,12 @@ impl Block {
 
     /// The block a word speaks of; `None` if a bit of the word has changed. Whether a block is there is for others to say.
     pub fn of_word(word: u64) -> Option<Block> {
-        let value = unseal(word)? >> 16;
+        unseal(word).and_then(Block::of_unchecked)
+    }
+
+    /// The block that a word speaks of, if no bit of it has changed.
+    pub fn of_unchecked(word: u64) -> Option<Block> {
+        let value = word >> 16;
         let kind = Kind::from_code(value & 0xff).filter(|kind| *kind != Kind::Record)?;
         Some(Block { kind, at: value >> 8 << 6 })
     }

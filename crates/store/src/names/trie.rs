@@ -110,23 +110,26 @@ impl Trie {
         Ok(found.map(|(_, record)| record))
     }
 
-    /// [`Trie::find_entry`] without a look at checksums of nodes, or at entries that cannot be it. Lines that the next steps
-    /// need are asked for before it is known that they do: what a lookup costs is waiting for memory.
+    /// [`Trie::find_entry`] without a look at checks of nodes and their words, or at entries that cannot be it. What a lookup
+    /// costs is waiting for memory: a node's child is not waited for behind its head where there is no skip between them.
     fn find_quickly(&self, name: &[u8]) -> Option<(u64, u64)> {
         let (mut word, mut depth) = (self.root_word(), 0);
         let wanted = tag(name);
         loop {
-            let node = match self.child(word).ok()?? {
-                Block { kind: Kind::Node, at } => at,
-                Block { at, .. } => return self.find_tagged(at, name, wanted),
-            };
-            self.media.prefetch(child_at(node, byte(name, depth))); // where no skip is in between
-            let skip = (self.media.load(node) >> 32) as usize;
-            let rest = name.get(depth..depth + skip)?;
-            if skip > 0 && !self.media.compare(node + offset_of!(NodeHead, skip) as u64, skip as u64, rest).is_eq() {
+            let block = Block::of_unchecked(self.media.load(word))?;
+            if !self.holds(block.at, block.kind.size()) {
                 return None;
             }
-            depth += skip;
+            let Block { kind: Kind::Node, at: node } = block else { return self.find_tagged(block.at, name, wanted) };
+            self.media.prefetch(child_at(node, byte(name, depth)));
+            let skip = (self.media.load(node) >> 32) as usize;
+            if skip > 0 {
+                let rest = name.get(depth..depth + skip)?;
+                if !self.media.compare(node + offset_of!(NodeHead, skip) as u64, skip as u64, rest).is_eq() {
+                    return None;
+                }
+                depth += skip;
+            }
             word = child_at(node, byte(name, depth));
             depth += 1;
         }
@@ -138,7 +141,6 @@ impl Trie {
             let (record, _) = of_entry_word(word).filter(|&(record, _)| self.is_record(record))?;
             catalogue::has_name(&self.media, record, name).then_some((place, record))
         };
-        self.media.prefetch(container + Kind::Container.size() / 2);
         places(container).find_map(named)
     }
 
