@@ -20,7 +20,7 @@
 
 use crate::space::State;
 use crate::{CLUSTER, Error, Result, Space};
-use everbyte_media::seeded;
+use everbyte_media::{Mark, seeded};
 use std::ops::Range;
 
 /// Bytes that are kept at most.
@@ -47,6 +47,24 @@ impl Cleared {
     }
 }
 
+/// What was remembered of a range that somebody wants.
+pub(crate) struct Taken {
+    holes: Vec<(Range<u64>, Mark)>,
+    kept: Vec<(Range<u64>, Mark)>,
+    pub cleared: Cleared,
+}
+
+impl State {
+    /// What of `range` nobody remembers as released.
+    fn unknown(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let State { holes, kept, at_work, cleared, .. } = self;
+        let mut known =
+            [holes.within(range), kept.within(range), at_work.within(range), cleared.within(range)].concat();
+        known.sort_by_key(|part| part.start);
+        Cleared(known).rest(range.clone())
+    }
+}
+
 impl Space {
     /// Releases whole clusters as [`Space::release`] does; somebody will call [`Space::clear_next`] for them. Returns the
     /// bytes that wait for that.
@@ -57,13 +75,10 @@ impl Space {
         }
         let mark = self.media().mark();
         let mut state = self.state.lock();
-        let State { holes, kept, at_work, cleared, .. } = &mut *state;
-        let mut released = [holes.within(range), at_work.within(range), cleared.within(range)].concat(); // by somebody before
-        released.sort_by_key(|part| part.start);
-        for part in Cleared(released).rest(range.clone()) {
-            kept.add(part, mark);
+        for part in state.unknown(range) {
+            state.kept.add(part, mark); // the others somebody has released before
         }
-        kept.bytes()
+        state.kept.bytes()
     }
 
     /// Clears the next cluster that waits for it, or makes a hole of it. `false`: there is none.
@@ -99,15 +114,26 @@ impl Space {
         Ok(())
     }
 
-    /// Takes what nobody has of `range` out of everything that is remembered of it, for good. Returns what is cleared.
-    pub(crate) fn take_out(&self, range: &Range<u64>) -> Cleared {
+    /// Takes `range` out of everything that is remembered of it.
+    pub(crate) fn take_out(&self, range: &Range<u64>) -> Taken {
         let mut state = self.state.lock();
         while state.at_work.overlaps(range) {
             self.worked.wait(&mut state);
         }
-        state.holes.cut(range); // SPACE-4
-        state.kept.cut(range);
-        Cleared(state.cleared.cut(range))
+        let cleared = state.cleared.cut(range).into_iter().map(|(part, ())| part).collect();
+        Taken { holes: state.holes.cut(range), kept: state.kept.cut(range), cleared: Cleared(cleared) } // SPACE-4
+    }
+
+    /// Remembers again what was taken out for somebody who did not get it. `given` got room for him.
+    pub(crate) fn put_back(&self, taken: Taken, given: &[Range<u64>]) {
+        let mark = self.media().mark();
+        let mut state = self.state.lock();
+        taken.holes.into_iter().for_each(|(part, mark)| state.holes.add(part, mark));
+        taken.kept.into_iter().for_each(|(part, mark)| state.kept.add(part, mark));
+        taken.cleared.0.into_iter().for_each(|part| state.cleared.add(part, ()));
+        for part in given.iter().flat_map(|part| state.unknown(part)).collect::<Vec<_>>() {
+            state.holes.add(part, mark);
+        }
     }
 
     /// Makes holes of all that is kept, as far as a checkpoint has passed it. Returns the bytes given back.
@@ -190,6 +216,28 @@ mod tests {
         assert!(space.clear_next());
         back(&space, range.start + CLUSTER..range.end);
         back(&space, range.start..range.start + CLUSTER);
+    }
+
+    /// Behind the last of them the media ends.
+    #[test]
+    fn a_refused_range_is_remembered_as_it_was() {
+        let space = space();
+        let end = space.media().max();
+        let [fresh, cleared, hole, kept] = [4, 3, 2, 1].map(|from| end - from * CLUSTER..end - (from - 1) * CLUSTER);
+        back(&space, cleared.start..end);
+        space.release_and_keep(&cleared);
+        assert!(space.clear_next());
+        space.release(&hole);
+        space.release_and_keep(&kept);
+        assert!(space.reserve(&(fresh.start..end + CLUSTER)).is_err());
+        let state = space.state.lock();
+        let known = [state.holes.within(&(0..end)), state.kept.within(&(0..end)), state.cleared.within(&(0..end))];
+        assert_eq!(known, [vec![fresh.clone(), hole.clone()], vec![kept.clone()], vec![cleared.clone()]]);
+        drop(state);
+
+        assert!(space.reserve_part(&(cleared.start..end + CLUSTER), &(end..end + 1)).is_err());
+        assert_eq!((space.waiting(), space.trim().unwrap()), (3 * CLUSTER, 3 * CLUSTER), "holes of what was cleared");
+        back(&space, fresh.start..end);
     }
 
     #[test]

@@ -34,15 +34,19 @@ impl<T: Copy> Ranges<T> {
 
     /// What lies in `range`, in order.
     pub(crate) fn within(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        let inside = |(whole, _): (Range<u64>, T)| whole.start.max(range.start)..whole.end.min(range.end);
+        self.parts(range).into_iter().map(|(part, _)| part).collect()
+    }
+
+    fn parts(&self, range: &Range<u64>) -> Vec<(Range<u64>, T)> {
+        let inside = |(whole, known): (Range<u64>, T)| (whole.start.max(range.start)..whole.end.min(range.end), known);
         let mut found: Vec<_> = self.overlapping(range).map(inside).collect();
         found.reverse();
         found
     }
 
-    /// Takes out what lies in `range`; what sticks out of it stays. In order.
-    pub(crate) fn cut(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
-        let inside = self.within(range);
+    /// Takes out what lies in `range`, and what is known of it; what sticks out of it stays. In order.
+    pub(crate) fn cut(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, T)> {
+        let inside = self.parts(range);
         let found: Vec<_> = self.overlapping(range).collect();
         for (whole, known) in found {
             self.0.remove(&whole.start);
@@ -87,7 +91,7 @@ mod tests {
         ranges.add(0..100, 'a');
         ranges.add(200..300, 'b');
         let cut = [50..60, 90..210, 250..400].map(|range| ranges.cut(&range));
-        assert_eq!(cut.concat(), [50..60, 90..100, 200..210, 250..300]);
+        assert_eq!(cut.concat(), [(50..60, 'a'), (90..100, 'a'), (200..210, 'b'), (250..300, 'b')]);
         assert_eq!(ranges.bytes(), 50 + 30 + 40);
         assert_eq!(ranges.take_some(20, |known| known == 'a'), Some(0..20));
         let taken = [ranges.take(|known| known == 'b'), ranges.take(|_| true)];
@@ -106,7 +110,7 @@ mod tests {
                 let inside = plain[bytes.clone()].iter().flatten().count() as u64;
                 match known {
                     Some(known) => ranges.add(range, known),
-                    None => prop_assert_eq!(ranges.cut(&range).iter().map(|part| part.end - part.start).sum::<u64>(), inside),
+                    None => prop_assert_eq!(ranges.cut(&range).iter().map(|(part, _)| part.end - part.start).sum::<u64>(), inside),
                 }
                 plain[bytes].fill(known);
                 prop_assert_eq!(ranges.bytes(), plain.iter().flatten().count() as u64);

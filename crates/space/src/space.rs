@@ -103,12 +103,20 @@ impl Space {
     /// # Panics
     /// If `range` is not whole clusters.
     pub fn reserve(&self, range: &Range<u64>) -> Result<Cleared> {
-        let cleared = self.take_out(range); // before anything else
-        let rest = cleared.rest(range.clone());
-        match self.back_bitmaps(range).and_then(|()| rest.iter().try_for_each(|rest| self.extend(rest))) {
-            Ok(()) => Ok(cleared),
+        let taken = self.take_out(range); // before anything else
+        let rest = taken.cleared.rest(range.clone());
+        let mut given = 0;
+        let backed = self.back_bitmaps(range).and_then(|()| {
+            rest.iter().try_for_each(|rest| {
+                self.extend(rest)?;
+                given += 1;
+                Ok(())
+            })
+        });
+        match backed {
+            Ok(()) => Ok(taken.cleared),
             Err(error) => {
-                self.punch_all(cleared.0);
+                self.put_back(taken, &rest[..given]);
                 Err(error)
             }
         }
@@ -122,10 +130,10 @@ impl Space {
     /// # Panics
     /// If `range` is not whole clusters.
     pub fn reserve_part(&self, range: &Range<u64>, part: &Range<u64>) -> Result<()> {
-        let cleared = self.take_out(range); // before anything else
-        self.punch_all(cleared.0); // more room than is wanted
-        self.back_bitmaps(range)?;
-        self.extend(part)
+        let mut taken = self.take_out(range); // before anything else
+        self.punch_all(std::mem::take(&mut taken.cleared.0)); // more room than is wanted
+        let backed = self.back_bitmaps(range).and_then(|()| self.extend(part));
+        backed.inspect_err(|_| self.put_back(taken, &[]))
     }
 
     /// Backs the pages of the bitmaps that speak for `range` (SPACE-1).
@@ -270,7 +278,7 @@ impl Space {
 
     /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody remembers them.
     pub fn forget(&self, range: Range<u64>) {
-        let _ = self.take_out(&range);
+        drop(self.take_out(&range));
         let mark = self.media.mark();
         self.state.lock().holes.add(range, mark);
     }
