@@ -3,6 +3,7 @@
 mod programs;
 
 use everbyte_broker::{Broker, Client, Options};
+use everbyte_store::{CreateOptions, Store};
 use programs::{compile, run, succeed, text};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -81,4 +82,78 @@ fn each_user_has_exactly_the_rights_that_the_broker_grants() {
     place.client().chmod("shop", 0o444).unwrap();
     faulted(&place.run(&["read", "4001", "5000"])); // its owner
     faulted(&place.run(&["read", "4003", "5001"]));
+}
+
+/// A store that every user may open: who may do what with its objects is said by their rights alone.
+struct Common {
+    program: PathBuf,
+    store: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Common {
+    fn new() -> Common {
+        let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+        let (program, store) = (compile(SOURCE, dir.path()), dir.path().join("store"));
+        let options = CreateOptions { max: 1 << 30, bound: true, ..CreateOptions::default() };
+        Store::create(&store, &options).unwrap().close().unwrap();
+        for (path, mode) in [(dir.path(), 0o755), (&store, 0o666)] {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        }
+        Common { program, store, _dir: dir }
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        run(&self.program, &self.store, "shm", words)
+    }
+
+    fn succeed(&self, words: &[&str]) {
+        succeed(&self.program, &self.store, "shm", words);
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&Store) -> T) -> T {
+        let media = everbyte_media::Options { backend: everbyte_media::BackendChoice::Shm, ..Default::default() };
+        let store = Store::open(&self.store, &media).unwrap();
+        let answer = change(&store);
+        store.close().unwrap();
+        answer
+    }
+}
+
+#[test]
+fn rights_of_objects_are_asked_when_they_are_mapped() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root starts programs of several users");
+        return;
+    }
+    let common = Common::new();
+    common.succeed(&["make", "4001", "5000"]);
+    common.succeed(&["own:640", "4001", "5000"]);
+    faulted(&common.run(&["may-read", "4002", "5000"]));
+    faulted(&common.run(&["may-read", "4002", "5001", "5000"])); // by a supplementary group
+    common.succeed(&["refused", "4003", "5001"]);
+    common.succeed(&["own:604", "4001", "5000"]);
+    common.succeed(&["refused", "4002", "5000"]); // the first that fits decides
+    faulted(&common.run(&["may-read", "4003", "5001"]));
+    common.change(|store| store.chown("kept", Some(4003), Some(5001))).unwrap();
+    common.succeed(&["own:600", "4003", "5001"]);
+    common.succeed(&["refused", "4001", "5000"]);
+    assert_eq!(common.change(Store::check), []);
+}
+
+/// One user's programs take all they can get, in one object and in many; another's go on.
+#[test]
+fn who_leaks_stops_at_its_users_quota_and_nobody_else_does() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root starts programs of several users");
+        return;
+    }
+    let common = Common::new();
+    common.change(|store| store.set_user_quota(Some(40))).unwrap();
+    common.succeed(&["leak", "4001", "5000"]);
+    common.succeed(&["make", "4002", "5000"]);
+    common.succeed(&["own:600", "4002", "5000"]);
+    let clusters = |store: &Store| store.info().backed / everbyte_store::CLUSTER;
+    assert!(common.change(clusters) <= 80);
+    assert_eq!(common.change(Store::check), []);
 }

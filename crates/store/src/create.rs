@@ -65,8 +65,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`], [`Error::NoSpan`], [`Error::BadOption`] for a span that
-    /// is none, [`Error::OutOfSpace`], [`Error::Damaged`] while a record is damaged; whatever `init` returns. The
-    /// store is as before then.
+    /// is none, [`Error::OutOfSpace`], [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged; whatever
+    /// `init` returns. The store is as before then.
     pub fn create_object<E: From<Error>>(
         &self,
         name: &str,

@@ -236,7 +236,8 @@ impl Object {
     /// without it.
     ///
     /// # Errors
-    /// [`Error::SpanFull`], [`Error::OutOfSpace`] (a full disk): nothing has changed.
+    /// [`Error::SpanFull`], [`Error::OutOfSpace`] (a full disk), [`Error::QuotaExceeded`], [`Error::UserQuotaExceeded`]: nothing has
+    /// changed.
     pub fn grow(&self, bytes: u64) -> Result<Range<u64>> {
         let inner = &*self.inner;
         let _turn = self.store().changing()?;
@@ -271,7 +272,7 @@ impl Object {
     /// return. A crash meanwhile may leave some of them backed: [`Object::holes`] tells.
     ///
     /// # Errors
-    /// [`Error::BadRange`], [`Error::OutOfSpace`]: nothing has changed.
+    /// [`Error::BadRange`], otherwise as [`Object::grow`]: nothing has changed.
     pub fn back(&self, range: Range<u64>) -> Result<()> {
         self.back_with(range, true)
     }
@@ -290,10 +291,10 @@ impl Object {
         let _growth = self.inner.growth.lock();
         self.check_range(&range)?;
         let space = self.store().space();
-        let _gate = self.store().backing_gate();
         let holes = space.bitmap().runs(self.media(), range, false);
         let asked = holes.iter().map(|hole| hole.end - hole.start).sum();
-        self.store().inner.require_quota(self.entry(), self.backed(), asked)?;
+        let _counted = self.store().inner.require_quota(self.entry(), self.backed(), asked)?;
+        let _gate = self.store().backing_gate();
         if let Some(pager) = self.pager() {
             return holes.iter().try_for_each(|hole| back_cold(space, pager, hole));
         }
@@ -354,7 +355,7 @@ pub(crate) fn grow_by(
     if grown == 0 {
         return Ok(range);
     }
-    store.require_quota(entry, from, grown)?;
+    let _counted = store.require_quota(entry, from, grown)?;
     let (media, space, prime) = (&store.media, &store.space, entry.span.at());
     let _gate = store.gate.read();
     let cleared = match pager {
@@ -416,11 +417,12 @@ pub(crate) fn set_word(media: &Media, at: u64, value: u64) {
 /// record does.
 ///
 /// # Errors
-/// [`Error::OutOfSpace`].
+/// [`Error::OutOfSpace`], [`Error::UserQuotaExceeded`].
 pub(crate) fn make(store: &StoreInner, entry: &Entry) -> Result<()> {
     let at = entry.span.at();
     let first = at..at + CLUSTER;
     let media = &store.media;
+    let _counted = store.require_user_quota(entry, at, CLUSTER)?;
     let _gate = store.gate.read();
     if entry.small {
         store.space.reserve_part(&first, &(at..at + PRIME_LEN))?;

@@ -1,11 +1,14 @@
 //! Quotas, in clusters: what one object may have, and what the objects of one user may have together. Asked whenever an object is
-//! to get clusters, and nowhere else: who has more keeps them.
+//! to get clusters, its first one included, and nowhere else: who has more keeps them.
+//!
+//! Threads: any; while those of a user are counted, and until who asked has got them, nobody else gets any.
 
-use crate::catalogue::Entry;
+use crate::catalogue::{Entry, Slot};
 use crate::layout::{SUPERBLOCKS, Superblock, header};
 use crate::store::Inner;
 use crate::{Engine, Error, Result, Store, Want, object, superblock};
 use everbyte_space::{CLUSTER, unseal};
+use parking_lot::MutexGuard;
 
 impl Store {
     /// Says how many clusters an object may have; `None`: as many as its span holds. An object that has more keeps them, and
@@ -43,33 +46,47 @@ impl Store {
 }
 
 impl Inner {
-    /// Refuses clusters beyond a quota to an object that ends at `backed` now.
+    /// Refuses clusters beyond a quota to an object that ends at `backed` now. What is returned is kept until it has them.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`], [`Error::UserQuotaExceeded`].
-    pub(crate) fn require_quota(&self, entry: &Entry, backed: u64, bytes: u64) -> Result<()> {
+    pub(crate) fn require_quota(&self, entry: &Entry, backed: u64, bytes: u64) -> Result<Option<MutexGuard<'_, ()>>> {
         let asked = bytes / CLUSTER;
         let quota = unseal(self.media.load(entry.span.at() + header::QUOTA)).unwrap_or(0) / CLUSTER;
-        let users = self.superblock().user_quota / CLUSTER;
-        let (object, user) = (entry.name.clone(), entry.access.owner);
         if quota > 0 {
             let has = self.clusters_of(entry, backed);
             if has + asked > quota {
-                return Err(Error::QuotaExceeded { object, quota, has, asked });
+                return Err(Error::QuotaExceeded { object: entry.name.clone(), quota, has, asked });
             }
         }
-        if users > 0 && user != 0 && entry.engine != Engine::Names {
-            let all = self.list(&mut self.table.lock(), "")?;
-            let others = all.iter().filter(|other| other.access.owner == user && other.id != entry.id);
-            let others = others.map(|other| {
-                object::read_header(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed))
-            });
-            let has = others.sum::<u64>() + self.clusters_of(entry, backed);
-            if has + asked > users {
-                return Err(Error::UserQuotaExceeded { object, user, quota: users, has, asked });
-            }
+        self.require_user_quota(entry, backed, bytes)
+    }
+
+    /// The part of [`Inner::require_quota`] that concerns the user's other objects, those that are being made included.
+    pub(crate) fn require_user_quota(
+        &self,
+        entry: &Entry,
+        backed: u64,
+        bytes: u64,
+    ) -> Result<Option<MutexGuard<'_, ()>>> {
+        let (quota, user, asked) = (self.superblock().user_quota / CLUSTER, entry.access.owner, bytes / CLUSTER);
+        if quota == 0 || user == 0 || entry.engine == Engine::Names {
+            return Ok(None);
         }
-        Ok(())
+        let counting = self.counting.lock();
+        let all = self.all_slots(&self.table.lock())?;
+        let others = all.iter().filter_map(|(_, slot)| match slot {
+            Slot::Creating(other) | Slot::Live(other) => Some(other),
+            _ => None,
+        });
+        let others = others.filter(|other| other.access.owner == user && other.id != entry.id).map(|other| {
+            object::read_header(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed))
+        });
+        let has = others.sum::<u64>() + self.clusters_of(entry, backed);
+        if has + asked > quota {
+            return Err(Error::UserQuotaExceeded { object: entry.name.clone(), user, quota, has, asked });
+        }
+        Ok(Some(counting))
     }
 
     /// Clusters of an object that ends at `backed`, cold ones among them.

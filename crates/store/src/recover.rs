@@ -148,6 +148,7 @@ impl Inner {
             current: RwLock::new(superblock),
             space,
             gate: RwLock::new(()),
+            counting: Mutex::default(),
             table: Mutex::new(table),
             generation: words.opened,
             created: AtomicU64::new(0),

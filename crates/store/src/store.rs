@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     pub space: Arc<Space>,
     /// Read: clusters are being backed. Write: nobody is between asking for room and setting bits.
     pub gate: RwLock<()>,
+    /// Who counts the clusters of a user and gives it more.
+    pub counting: Mutex<()>,
     pub table: Mutex<Table>,
     /// How often the store was opened.
     pub generation: u64,

@@ -69,6 +69,42 @@ static void granted_to_read(void) {
     store_to(heapo_get_prime_node("kept"));
 }
 
+/* An object that its rights let this process read and not change. */
+static void may_read(void) {
+    FAILS(heapo_map("kept"), EACCES);
+    MUST(heapo_map_to_read("kept"));
+    FAILS(heapo_chmod("kept", 0666), EACCES);
+    FAILS(heapo_chown("kept", (unsigned)geteuid(), (unsigned)-1), EACCES);
+    store_to(look());
+}
+
+/* Neither, by whatever call. */
+static void refused(void) {
+    FAILS(heapo_map("kept"), EACCES);
+    FAILS(heapo_map_to_read("kept"), EACCES);
+}
+
+/* What its owner may. */
+static void owned(const char *mode) {
+    MUST(heapo_map("kept") && heapo_malloc("kept", 100));
+    FAILS(heapo_chown("kept", 0, (unsigned)-1), EACCES); /* only root gives away */
+    MUST(heapo_chmod("kept", (unsigned)strtoul(mode, NULL, 8)));
+}
+
+/* Takes all that it can get, in one object and in many. */
+static void leak(void) {
+    char name[32];
+    int objects = 0;
+    MUST(heapo_create("leak"));
+    while (heapo_malloc("leak", 30000)) {}
+    MUST(errno == EDQUOT && strstr(everbyte_error(), "quota"));
+    do sprintf(name, "leak/%d", ++objects);
+    while (heapo_create(name));
+    MUST(errno == EDQUOT);
+    FAILS(heapo_map(name), ENOENT); /* nothing is left of what was refused */
+    MUST(heapo_delete("leak") && heapo_create(name));
+}
+
 /* A reader in a process of its own, beside a writer who lets the object grow. */
 static void beside_a_writer(void) {
     int to_reader[2], to_writer[2], status;
@@ -133,19 +169,22 @@ static void after_a_death(void) {
 }
 
 /* Becomes another user, of one group and perhaps of another one. */
-static void become(char **words) {
-    gid_t more = words[2] ? (gid_t)atoi(words[2]) : 0;
-    MUST(!setgroups(words[2] ? 1 : 0, &more));
+static void become(char **words, int count) {
+    gid_t more = count > 2 ? (gid_t)atoi(words[2]) : 0;
+    MUST(!setgroups(count > 2 ? 1 : 0, &more));
     MUST(!setgid((gid_t)atoi(words[1])) && !setuid((uid_t)atoi(words[0])));
 }
 
 int main(int count, char **words) {
     MUST(count > 1);
     const char *part = words[1];
-    if (count > 3) become(words + 2);
+    if (count > 3) become(words + 2, count - 2);
     if (!strcmp(part, "make")) make();
     else if (!strcmp(part, "read")) granted_to_read();
-    else if (!strcmp(part, "refused")) FAILS(heapo_map("kept"), EACCES);
+    else if (!strcmp(part, "may-read")) may_read();
+    else if (!strcmp(part, "refused")) refused();
+    else if (!strncmp(part, "own:", 4)) owned(part + 4);
+    else if (!strcmp(part, "leak")) leak();
     else if (!strcmp(part, "beside")) beside_a_writer();
     else if (!strcmp(part, "death")) after_a_death();
     else return 3;
