@@ -115,7 +115,9 @@ int log_truncate(mnemosyne_log *log);
 void log_close(mnemosyne_log *log);
 
 /* What a program puts right when it starts again. Functions that were registered run once, in that order, when
- * mnemosyne_restart is called, or before the first transaction. */
+ * mnemosyne_restart is called, or else when the first block of patomic.h or atomically.h begins. By then variables, regions and
+ * objects are as transactions and crashes left them. The compiler does not know that a block may begin with these functions, and
+ * may use in it what the same function read before: so call mnemosyne_restart first. */
 int mnemosyne_at_restart(void (*run)(void *context), void *context);
 void mnemosyne_restart(void);
 

@@ -16,7 +16,8 @@
  * A position-independent program lies elsewhere in each run, so a variable must not begin as the address of anything in
  * the program; such a program is refused too. Pointers into the store are good in every program. Types are plain data: a C++ constructor
  * that runs at start would run at every start, so C++ variables are constinit. Shared libraries may have such variables, for
- * their own functions' use. */
+ * their functions' use. An executable that names one itself is compiled with -fPIC: otherwise the linker gives it a copy, and the
+ * program is refused. */
 #ifndef EVERBYTE_PSTATIC_H
 #define EVERBYTE_PSTATIC_H
 

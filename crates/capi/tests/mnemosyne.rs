@@ -111,6 +111,44 @@ fn variables_that_begin_as_addresses_need_a_program_at_a_fixed_place() {
     assert_eq!(succeed(&path, &store, "shm", &["count"]), "41\n", "nothing was left behind");
 }
 
+/// A program that is compiled without thinking of libraries gets copies of their variables: those would not be kept.
+#[test]
+fn copies_of_a_librarys_variables_are_refused() {
+    const SOURCE: &str = "crates/capi/tests/c/pstatic_library.c";
+    let dir = tempfile::tempdir().unwrap();
+    let run_path = format!("-Wl,-rpath,{}:{}", prefix().join("lib").display(), dir.path().display());
+    let compile = |words: &[&str], name: &str, library: &[&str]| {
+        let mut cc = Command::new("cc");
+        cc.current_dir(dir.path()).args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", &run_path]).args(words);
+        cc.args(pkg_config(&["--cflags"])).arg(root().join(SOURCE)).args(library).args(pkg_config(&["--libs"]));
+        done({
+            cc.args(["-o", name]);
+            cc
+        });
+        dir.path().join(name)
+    };
+    compile(&["-DLIBRARY", "-shared", "-fPIC"], "libshown.so", &[]);
+    let program = |words: &[&str], name: &str| compile(words, name, &["-L.", "-lshown"]);
+    let store = dir.path().join("store");
+    let refused = run(&program(&["-DNAMES", "-no-pie"], "copies"), &store, "shm", &[]);
+    assert_eq!(refused.status.code(), Some(78), "{}", text(&refused));
+    assert!(text(&refused).contains("`shown` of") && text(&refused).contains("-fPIC"), "{}", text(&refused));
+    assert_eq!(succeed(&program(&["-no-pie"], "asks"), &store, "shm", &[]), "7\n");
+    assert_eq!(succeed(&program(&["-DNAMES", "-fPIC"], "names"), &store, "shm", &[]), "8 8\n");
+    assert_eq!(succeed(&dir.path().join("asks"), &store, "shm", &[]), "9\n");
+}
+
+#[test]
+fn a_section_that_shares_its_pages_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, plain, store) = (dir.path().join("program"), dir.path().join("plain.c"), dir.path().join("store"));
+    std::fs::write(&plain, "__attribute__((section(\"persistent\"))) int plain = 1;\n").unwrap();
+    build(&[PROGRAM, MORE, plain.to_str().unwrap()], &["-O2"], &program); // without the header
+    let refused = run(&program, &store, "shm", &["count"]);
+    assert_eq!(refused.status.code(), Some(78), "{}", text(&refused));
+    assert!(text(&refused).contains("is not whole pages"), "{}", text(&refused));
+}
+
 /// Runs an example on `words`, kills it after it has told of `count` of them, and returns of how many it has told.
 fn killed_after(count: usize, program: &Path, store: &Path, backend: &str, words: &[String]) -> usize {
     let mut command = Command::new(program);
@@ -191,6 +229,33 @@ fn the_store_is_where_the_environment_says() {
     assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &one), ("EVERBYTE_STORE", &two.join("everbyte.store"))], "4"), "3\n4\n");
     assert_eq!(run(&[], "5"), "1\n5\n");
     assert!(dir.path().join("everbyte.store").exists() && one.join("everbyte.store").exists());
+}
+
+#[test]
+fn what_the_environment_asks_for_counts_and_nonsense_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (compile("examples/c/bst.c", dir.path()), dir.path().join("store"));
+    let run = |variables: &[(&str, &str)], number: &str| {
+        let mut command = Command::new(&program);
+        command.arg(number).env("EVERBYTE_STORE", &store).envs(variables.iter().copied()).output().unwrap()
+    };
+    for (variable, nonsense) in
+        [("EVERBYTE_BACKEND", "tape"), ("EVERBYTE_DURABILITY", "sometimes"), ("EVERBYTE_FLUSH", "clean")]
+    {
+        let refused = run(&[(variable, nonsense)], "1");
+        assert_eq!(refused.status.code(), Some(78), "{}", text(&refused));
+        assert!(text(&refused).contains(variable) && text(&refused).contains(nonsense), "{}", text(&refused));
+        assert!(!store.exists(), "nothing is made for a program that is refused");
+    }
+    let nowhere = run(&[("EVERBYTE_STORE", "/no/such/place/store")], "1");
+    assert_eq!(nowhere.status.code(), Some(78), "{}", text(&nowhere));
+    assert!(text(&nowhere).contains("/no/such/place"), "{}", text(&nowhere));
+    let mut added = String::new();
+    for (number, durability) in ["always", "interval:5", "process"].iter().enumerate() {
+        let output = run(&[("EVERBYTE_BACKEND", "file"), ("EVERBYTE_DURABILITY", durability)], &number.to_string());
+        added += &format!("{number}\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), added, "{durability}: {}", text(&output));
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use everbyte_store::Store;
 use everbyte_tx::Redo;
 use programs::{pkg_config_of, prefix, root, run, succeed, text};
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -76,6 +77,30 @@ fn a_table_is_whole_whenever_its_program_is_killed() {
     for mode in ["sync", "async"] {
         kills::killed_again_and_again(|into| build("patomic_table.c", into, &["-O2"]), &[mode]);
     }
+}
+
+/// Variables, regions and what blocks had settled first, then the functions that the program registered, in order, then its first
+/// block.
+#[test]
+fn a_restart_goes_from_what_was_kept_to_the_first_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_restart.c", dir.path(), &["-O2"]);
+    let run = |backend: &str, mode: &str, word: &str| {
+        let mut command = Command::new(&program);
+        let store = dir.path().join(format!("{backend}-{mode}"));
+        command.arg(word).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
+        command.env("EVERBYTE_TRUNCATION", mode).output().unwrap()
+    };
+    for (backend, mode) in [("file", "async"), ("shm", "async"), ("file", "sync")] {
+        let left = run(backend, mode, "leave");
+        assert_eq!(left.status.signal(), Some(libc::SIGKILL), "{backend} {mode}: {}", text(&left));
+        for _ in 0..2 {
+            let found = run(backend, mode, "find");
+            assert!(found.status.success(), "{backend} {mode}: {}", text(&found));
+        }
+    }
+    let refused = run("shm", "seldom", "find");
+    assert!(!refused.status.success() && text(&refused).contains("EVERBYTE_TRUNCATION"), "{}", text(&refused));
 }
 
 /// Without a compiler that knows of transactions: bodies are functions, loads and stores are said; and what has happened is

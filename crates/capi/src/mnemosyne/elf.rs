@@ -24,6 +24,7 @@ struct Section<'f> {
 
 const SYMTAB: u32 = 2;
 const RELA: u32 = 4;
+const DYNSYM: u32 = 11;
 const OBJECT: u8 = 1;
 const PT_NOTE: u32 = 4;
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -87,11 +88,9 @@ fn build_note(mut notes: &[u8]) -> Option<&[u8]> {
 
 /// What is known of the variables in the section `name`; `None` if there is no such section.
 pub fn contents(file: &[u8], name: &str) -> Option<Contents> {
-    let sections = sections(file)?;
-    let names = sections.get(half(file, 60)? as usize >> 16)?;
-    let index = sections.iter().position(|section| string(names.bytes, section.name) == Some(name))?;
+    let (sections, index) = find(file, name)?;
     let wanted = &sections[index];
-    let variables = variables(&sections, index);
+    let variables = variables(&sections, index, SYMTAB);
     let inside = |at: u64| (wanted.addr..wanted.addr + wanted.size).contains(&at);
     let mut relocated = sections
         .iter()
@@ -115,9 +114,23 @@ pub fn contents(file: &[u8], name: &str) -> Option<Contents> {
     Some(Contents { layout, address_in })
 }
 
-/// Place in the section, size and name of each variable, in order. `None`: there are no symbols.
-fn variables<'f>(sections: &[Section<'f>], index: usize) -> Option<Vec<(u64, u64, &'f str)>> {
-    let symbols = sections.iter().find(|section| section.kind == SYMTAB)?;
+/// Place and name of each variable in the section `name` that others may refer to by its name.
+pub fn exported<'f>(file: &'f [u8], name: &str) -> Vec<(usize, &'f str)> {
+    let variables = find(file, name).and_then(|(sections, index)| variables(&sections, index, DYNSYM));
+    variables.unwrap_or_default().into_iter().map(|(at, _, name)| (at as usize, name)).collect()
+}
+
+/// All sections, and which of them is the one of this name.
+fn find<'f>(file: &'f [u8], name: &str) -> Option<(Vec<Section<'f>>, usize)> {
+    let sections = sections(file)?;
+    let names = sections.get(half(file, 60)? as usize >> 16)?;
+    let index = sections.iter().position(|section| string(names.bytes, section.name) == Some(name))?;
+    Some((sections, index))
+}
+
+/// Place in the section, size and name of each variable that a table of symbols has, in order. `None`: there are none.
+fn variables<'f>(sections: &[Section<'f>], index: usize, table: u32) -> Option<Vec<(u64, u64, &'f str)>> {
+    let symbols = sections.iter().find(|section| section.kind == table)?;
     let names = sections.get(symbols.link as usize)?;
     let variable = |symbol: &[u8]| {
         let (kind, home) = (symbol[4] & 15, usize::from(symbol[6]) | usize::from(symbol[7]) << 8);

@@ -1,5 +1,5 @@
 //! Opening the persistent variables that an executable or a library was linked with, before `main`:
-//!   1. the file it was loaded from says which build this is
+//!   1. the file it was loaded from says which build this is; what a library exports has to be what others use by that name
 //!   2. the object that keeps the variables is opened, or made with the values they were linked with
 //!   3. its pages are mapped over the section; where the store's mapping is the process's own, they are copied there
 //!
@@ -11,9 +11,10 @@ use crate::fault::{Fault, Result};
 use crate::process::Process;
 use crate::recorded;
 use everbyte_mnemosyne::{Program, Regions, Variables};
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
@@ -79,6 +80,7 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
         Kind::Pstatic => (format!("pstatic/{}", path.file_name().unwrap_or_default().to_string_lossy()), "persistent"),
         Kind::Pdata => (pdata::name(&file.metadata().map_err(io)?, build), "PDATA"),
     };
+    require_own(&path, section, &addresses)?;
     // SAFETY: the caller's promise: readable, and unchanged while this lives, which is until the mapping below.
     let initial = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), addresses.len()) };
     let variables = Variables { initial, build, layout: &|| layout(&path, section) };
@@ -103,6 +105,27 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
     let regions = Regions::open(&program)?;
     regions::protect_all(program.media(), &regions)?;
     sections::add(addresses, Owner { program, regions }, !mapped);
+    Ok(())
+}
+
+/// Refuses a library whose variables are not those that the program uses by their names: an executable that was not compiled
+/// for it gets copies, made when it is loaded, which the library itself then uses.
+fn require_own(path: &Path, section: &str, addresses: &Range<usize>) -> Result<()> {
+    if std::fs::read_link("/proc/self/exe").is_ok_and(|executable| executable == path) {
+        return Ok(()); // nothing comes before it
+    }
+    let file = std::fs::read(path).unwrap_or_default();
+    for (at, name) in elf::exported(&file, section) {
+        let symbol = CString::new(name).expect("names of symbols end with a zero byte");
+        // SAFETY: looks a name up, which ends with a zero byte.
+        let used = unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) };
+        if !used.is_null() && used.addr() != addresses.start + at {
+            return Err(Fault::invalid(format!(
+                "`{name}` of {}: the program has a copy of this variable, which would not be kept; compile the executable with -fPIC, or let functions of the library use the variable",
+                path.display()
+            )));
+        }
+    }
     Ok(())
 }
 
