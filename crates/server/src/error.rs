@@ -31,6 +31,12 @@ pub enum Error {
         /// What the store said.
         source: everbyte_kv::Error,
     },
+    /// The thread that settles has panicked. What was acknowledged before is safe; the outcome of the last writes is unknown.
+    #[error(
+        "nothing is settled any more, by a fault of Everbyte itself that was printed where the server runs; the last writes were \
+         answered with errors, and the server stops: start it again, and opening the store shows what it holds"
+    )]
+    Settler,
 }
 
 /// Results of this crate.

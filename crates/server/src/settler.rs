@@ -11,8 +11,10 @@
 //!
 //! Invariant SETTLER-1: `settled` reaches a ticket only after its commit, and all before, have been settled.
 //!
-//! Threads: the event loop calls, one thread settles. It ends when this is dropped.
+//! Threads: the event loop calls, one thread settles. It ends when this is dropped, or when it has failed: by an error of the
+//! medium, or by a panic. Then the loop is told, so that nobody waits for what will not come.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -20,6 +22,8 @@ use std::thread::JoinHandle;
 use everbyte_kv::{Commit, Kv};
 use mio::Waker;
 use parking_lot::{Condvar, Mutex};
+
+use crate::error::Error;
 
 /// See the head of this file.
 pub struct Settler {
@@ -45,7 +49,7 @@ struct Shared {
 struct Task {
     wanted: Option<(u64, Commit)>,
     stop: bool,
-    error: Option<everbyte_kv::Error>,
+    error: Option<Error>,
 }
 
 impl Settler {
@@ -61,7 +65,10 @@ impl Settler {
             sleeps: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("everbyte-settle".into()).spawn(move || theirs.live()).ok()?;
+        // Unwind safe: after a panic nothing is settled any more.
+        let life =
+            move || catch_unwind(AssertUnwindSafe(|| theirs.live())).unwrap_or_else(|_| theirs.end(Error::Settler));
+        let thread = std::thread::Builder::new().name("everbyte-settle".into()).spawn(life).ok()?;
         Some(Settler { shared, thread: Some(thread), ticket: 0 })
     }
 
@@ -88,13 +95,13 @@ impl Settler {
     }
 
     /// Why nothing is settled any more. To be asked once.
-    pub fn error(&self) -> Option<everbyte_kv::Error> {
+    pub fn error(&self) -> Option<Error> {
         if self.shared.failed.load(SeqCst) { self.shared.task.lock().error.take() } else { None }
     }
 
     /// Whether `ticket` is settled by now, or nothing will be. From here on a change wakes the loop.
     pub fn before_sleep(&self, ticket: u64) -> bool {
-        self.shared.sleeps.store(true, SeqCst); // pairs with the swap in `live`
+        self.shared.sleeps.store(true, SeqCst); // pairs with the swap in `wake`
         self.settled() >= ticket || self.shared.failed.load(SeqCst)
     }
 
@@ -120,20 +127,25 @@ impl Shared {
                     self.changed.wait(&mut task);
                 }
             };
-            match self.kv.settle(commit) {
-                Ok(()) => self.settled.store(ticket, SeqCst), // SETTLER-1
-                Err(error) => {
-                    self.task.lock().error = Some(error);
-                    self.failed.store(true, SeqCst);
-                }
+            if let Err(source) = self.kv.settle(commit) {
+                return self.end(Error::Store { source });
             }
-            if self.sleeps.swap(false, SeqCst) {
-                // A waker fails only when the loop is gone.
-                let _ = self.waker.wake();
-            }
-            if self.failed.load(SeqCst) {
-                return;
-            }
+            self.settled.store(ticket, SeqCst); // SETTLER-1
+            self.wake();
+        }
+    }
+
+    /// Nothing is settled any more.
+    fn end(&self, error: Error) {
+        self.task.lock().error = Some(error);
+        self.failed.store(true, SeqCst);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if self.sleeps.swap(false, SeqCst) {
+            // A waker fails only when the loop is gone.
+            let _ = self.waker.wake();
         }
     }
 }
@@ -143,7 +155,7 @@ impl Drop for Settler {
         self.shared.task.lock().stop = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic in it has been printed
+            let _ = thread.join(); // it catches its panics
         }
     }
 }

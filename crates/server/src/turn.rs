@@ -227,11 +227,12 @@ impl Turns {
             self.shared.metrics.turn_commands_max = self.shared.metrics.turn_commands_max.max(commands as u64);
         }
         let result = self.finish(keys);
+        let result = result.map_err(|source| Error::Store { source });
         if let Err(error) = &result {
             self.fail(error);
         }
         self.reply();
-        result.map_err(|source| Error::Store { source })
+        result
     }
 
     /// Commits what the turn wrote, and settles it or sends it off; an error means that the store takes no more. The clock
@@ -333,15 +334,18 @@ impl Turns {
         let Some(error) = error else { return Ok(()) };
         self.fail(&error);
         self.reply();
-        Err(Error::Store { source: error })
+        Err(error)
     }
 
     /// The store takes no more: everybody hears that what the turn and those on their way did has failed.
-    fn fail(&mut self, error: &everbyte_kv::Error) {
+    fn fail(&mut self, error: &Error) {
         for mut flight in std::mem::take(&mut self.flights) {
             self.served.append(&mut flight.served);
         }
-        self.take_back(&store_text(error));
+        match error {
+            Error::Store { source } => self.take_back(&store_text(source)),
+            other => self.take_back(format!("ERR store: {other}").as_bytes()),
+        }
     }
 
     /// Waits until no turn is on its way, for a server that stops.

@@ -21,6 +21,8 @@ struct Failing {
     file: File,
     broken: AtomicBool,
     full: AtomicBool,
+    /// The thread that settles panics where it writes.
+    panics: AtomicBool,
 }
 
 impl Failing {
@@ -37,6 +39,8 @@ impl Disk for Failing {
         self.file.write_at(at, bytes)
     }
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let settles = std::thread::current().name() == Some("everbyte-settle");
+        assert!(!(settles && self.panics.load(Ordering::SeqCst)), "injected");
         self.write_result()?;
         self.file.write_sync_at(at, bytes)
     }
@@ -71,7 +75,7 @@ type Running = JoinHandle<everbyte_server::Result<()>>;
 fn start(path: &Path) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::Handle, Running) {
     Store::create(path, &CreateOptions { media: media(), ..CreateOptions::default() }).unwrap().close().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
-    let disk = Arc::new(Failing { file, broken: false.into(), full: false.into() });
+    let disk = Arc::new(Failing { file, broken: false.into(), full: false.into(), panics: false.into() });
     let store = Store::attach(Media::open_disk(disk.clone(), path, &media()).unwrap()).unwrap();
     let kv = Kv::open_or_create(&store, "kv").unwrap();
     let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
@@ -107,6 +111,36 @@ fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
         let value = kv.get(format!("k{number}").as_bytes()).unwrap().unwrap();
         assert!(value == b"before" || number == 1 && value == b"after", "k{number}");
     }
+    assert!(kv.check().is_empty());
+}
+
+/// A panic in the thread that settles leaves nobody waiting: who was promised nothing hears an error, the server ends and says
+/// why, and what had been acknowledged is there.
+#[test]
+fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let (disk, address, _, thread) = start(&path);
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(address)).collect();
+    for client in &mut clients {
+        assert_eq!(client.call(&["SET", "k", "before"]), Reply::Simple("OK".into()));
+    }
+    disk.panics.store(true, Ordering::SeqCst);
+    // A turn that serves one of three leaves settling to the thread.
+    for number in 0.. {
+        let (said, ended) = clients[number % 3].exchange(&command(&["SET", "k", "after"]));
+        if !said.starts_with(b"+OK") {
+            let text = String::from_utf8_lossy(&said);
+            assert!(ended && text.is_empty() || text.starts_with("-ERR store: nothing is settled any more"), "{text}");
+            break;
+        }
+    }
+    let error = thread.join().unwrap().expect_err("the server ends");
+    assert!(matches!(error, Error::Settler) && error.to_string().contains("start it again"), "{error}");
+    drop((clients, disk));
+    let kv = Kv::open(&Store::open(&path, &media()).unwrap(), "kv").unwrap();
+    let value = kv.get(b"k").unwrap().unwrap();
+    assert!(value == b"before" || value == b"after", "{value:?}");
     assert!(kv.check().is_empty());
 }
 

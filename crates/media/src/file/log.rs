@@ -11,7 +11,7 @@
 //!   FILE-2  The open batch always fits into the free part of the log: only a flush waits for space, a barrier and a
 //!           checkpoint never do.
 //!   FILE-3  One record is written at a time; in `always` mode the next is not begun before it is on the medium.
-//!   FILE-4  After a failed write or sync nothing is written any more.
+//!   FILE-4  After a write or sync that failed, or panicked, nothing is written any more.
 //!
 //! Threads: any. Elsewhere: the bytes (`layout`), making room (`checkpoint`), reading it back (`replay`).
 
@@ -324,6 +324,7 @@ impl Shared {
         let was_clean = std::mem::take(&mut log.clean);
         let crowded = log.is_crowded();
         drop(log);
+        let unfinished = Unfinished(self);
 
         if crowded {
             self.keeper.want_checkpoint();
@@ -334,6 +335,7 @@ impl Shared {
         let took = start.elapsed();
         batch.reset();
 
+        std::mem::forget(unfinished);
         let mut log = self.log.lock();
         log.took = took;
         if written.is_ok() {
@@ -392,11 +394,15 @@ impl Shared {
     pub(crate) fn try_io(&self, action: &str, io: impl FnOnce(&Shared) -> io::Result<()>) -> Result<()> {
         self.check_alive()?;
         io(self).map_err(|source| {
-            let _ = self.poison.set(format!("could not {action}: {source}"));
-            let _log = self.log.lock(); // nobody may miss it between its check and its wait
-            self.turn.notify_all();
+            self.poison(format!("could not {action}: {source}"), &mut self.log.lock());
             self.poisoned()
         })
+    }
+
+    /// Nothing is written any more (FILE-4). The caller holds the lock: nobody may miss it between its check and its wait.
+    fn poison(&self, cause: String, _log: &mut Log) {
+        let _ = self.poison.set(cause); // the first cause stays
+        self.turn.notify_all();
     }
 
     /// Refuses after a failure and in a forked child.
@@ -410,5 +416,16 @@ impl Shared {
     fn poisoned(&self) -> Error {
         let cause = self.poison.get().cloned().unwrap_or_default();
         Error::Poisoned { path: self.path.clone(), cause }
+    }
+}
+
+/// A record that is being written; forgotten once it is. A panic meanwhile leaves the store poisoned, and nobody waiting.
+struct Unfinished<'a>(&'a Shared);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let mut log = self.0.log.lock();
+        log.writing = false; // there is no spare buffer; being poisoned, nobody asks for it (FILE-3)
+        self.0.poison("could not write the log: its thread panicked".into(), &mut log);
     }
 }
