@@ -4,6 +4,7 @@ mod common;
 
 use common::options;
 use everbyte_media::{Media, Options};
+use everbyte_sim::{Image, fault_loop};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::redo::{STRIPES_MAX, Truncation, Worker, layout};
 use everbyte_tx::{Error, Redo, TxError, Undo};
@@ -306,4 +307,80 @@ fn a_commit_returns_when_those_who_began_before_have_ended() {
             reader.abort();
         });
     }
+}
+
+/// A transaction that has met many conflicts runs alone: who comes meanwhile waits until it has committed.
+#[test]
+fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {
+    const PATIENCE: u32 = 24;
+    let (_store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    let (mut unlucky, mut other) = (redo.worker(), redo.worker());
+    other.begin().unwrap();
+    add(&mut other, at, 1).unwrap();
+    for attempt in 0..PATIENCE {
+        unlucky.begin().unwrap();
+        assert_eq!(unlucky.attempts(), attempt);
+        assert!(matches!(add(&mut unlucky, at, 10), Err(Error::Conflict)));
+        unlucky.abort_to_retry();
+    }
+    other.commit().unwrap();
+    unlucky.begin().unwrap();
+    std::thread::scope(|threads| {
+        let coming = threads.spawn(|| redo.atomically(|tx| add(tx, at + 8, 1)).unwrap());
+        let has_come = (0..20_000).any(|_| {
+            std::thread::yield_now();
+            redo.media().load(at + 8) != 0
+        });
+        let sum = add(&mut unlucky, at, 10);
+        unlucky.commit().unwrap();
+        coming.join().unwrap();
+        assert!(!has_come && sum.unwrap() == 11, "it runs alone, whatever others change");
+    });
+    assert_eq!([at, at + 8].map(|at| redo.media().load(at)), [11, 1]);
+    assert_eq!(unlucky.attempts(), 0);
+}
+
+/// A commit whose barrier fails has stored nothing in place and given no lock back: nobody sees what the medium may not have, not
+/// even those who began before, and nobody begins.
+#[test]
+fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
+    let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        let options = ObjectOptions { engine: Engine::Redo, ..options(1 << 20) };
+        let object = store.create_object("test", options, |object| Redo::format_with(object, 4, 4096)).unwrap();
+        table(&Redo::open(object).unwrap(), 8);
+        store.close().unwrap();
+    });
+    let program = |media: Media| -> Result<(), Error> {
+        let store = Store::attach(media)?;
+        let redo = Redo::open(store.object("test")?)?;
+        let at = redo.heap().object().root();
+        let (mut worker, mut beside) = (redo.worker(), redo.worker());
+        beside.begin()?;
+        worker.begin()?;
+        worker.store(at, 1)?;
+        std::thread::scope(|threads| {
+            let committing = threads.spawn(|| worker.commit()); // whose success waits for `beside`
+            while !committing.is_finished() && redo.media().load(at) == 0 {
+                std::thread::yield_now();
+            }
+            if redo.media().load(at) == 0 {
+                assert!(matches!(beside.load(at), Err(Error::Conflict)), "REDO-3");
+                assert!(matches!(redo.worker().begin(), Err(Error::Poisoned { .. })));
+                assert!(matches!(committing.join().unwrap(), Err(Error::Media(_))));
+                return Err(Error::Conflict);
+            }
+            beside.abort();
+            committing.join().unwrap()
+        })
+    };
+    let refused = AtomicBool::new(false);
+    fault_loop(&image, program, |media, result| {
+        refused.fetch_or(matches!(result, Err(Error::Conflict)), Ordering::Relaxed);
+        let store = Store::attach(media).map_err(|error| error.to_string())?;
+        let redo = Redo::open(store.object("test").map_err(|error| error.to_string())?);
+        redo.map(drop).map_err(|error| error.to_string())
+    });
+    assert!(refused.into_inner(), "the barrier of the commit was one of them");
 }
