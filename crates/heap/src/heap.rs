@@ -225,6 +225,13 @@ impl Heap {
         self.inner.may_hold_blocks(at, len)
     }
 
+    /// Whether all of `at..at+len`, which may be any numbers, lies inside the heap: so much can be read without harm, whatever
+    /// it is. What [`Heap::may_hold_blocks`] asks beyond that costs a cache miss.
+    #[inline]
+    pub fn encloses(&self, at: u64, len: u64) -> bool {
+        at >= self.inner.prime && at.checked_add(len).is_some_and(|end| end <= self.inner.at(self.inner.end()))
+    }
+
     /// Usable bytes of the allocated block at `at`.
     ///
     /// # Errors

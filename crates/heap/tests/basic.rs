@@ -296,6 +296,7 @@ fn a_target_in_the_heaps_own_pages_is_refused() {
         assert!(matches!(heap.alloc_into(64, target), Err(Error::BadDestination { .. })), "{target:#x}");
     }
     assert!(heap.may_hold_blocks(large, 9 << 20) && !heap.may_hold_blocks(tables[0] - 8, 9));
+    assert!(heap.encloses(tables[0] - 8, 9) && !heap.encloses(prime - 8, 8) && !heap.encloses(u64::MAX - 3, 8));
     for target in [large, prime + 2048, heap.object().root_at()] {
         heap.alloc_into(64, target).unwrap();
     }

@@ -68,14 +68,17 @@ impl Base {
         self.heap().object()
     }
 
+    #[inline]
     pub(crate) fn heap(&self) -> &Heap {
         self.undo.heap()
     }
 
+    #[inline]
     pub(crate) fn media(&self) -> &Media {
         self.undo.media()
     }
 
+    #[cold]
     pub(crate) fn damaged(&self, at: u64, detail: &'static str) -> Error {
         Error::Damaged { object: self.object().name().into(), at, detail }
     }

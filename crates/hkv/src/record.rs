@@ -75,11 +75,11 @@ impl Record {
     /// The record at `at`, which may be any number.
     pub(crate) fn read(heap: &Heap, at: u64) -> Result<Record> {
         let damaged = |detail| Error::Damaged { object: heap.object().name().into(), at, detail };
-        if !at.is_multiple_of(8) || !heap.may_hold_blocks(at, RECORD_HEAD) {
+        if !at.is_multiple_of(8) || !heap.encloses(at, RECORD_HEAD) {
             return Err(damaged("a slot leads outside the heap"));
         }
         let record = Record { at, head: heap.media().get(at) };
-        if !heap.may_hold_blocks(at, record.len()) {
+        if !heap.encloses(at, record.len()) {
             return Err(damaged("a record reaches beyond the heap"));
         }
         Ok(record)

@@ -45,7 +45,9 @@ impl Window<'_> {
     fn word(&self, offset: usize) -> &AtomicU64 {
         // Rounded down, so that a ragged end can be read whole; mappings are whole pages.
         let offset = offset & !7;
-        assert!(offset < self.len, "a window of {} bytes has no word at {offset}", self.len);
+        if offset >= self.len {
+            outside(self.len, offset);
+        }
         // SAFETY: `offset < len`: inside the window.
         let word = unsafe { self.start.as_ptr().add(offset) };
         // SAFETY:
@@ -160,6 +162,12 @@ impl Window<'_> {
         }
         len.cmp(&key.len())
     }
+}
+
+#[cold]
+#[inline(never)]
+fn outside(len: usize, offset: usize) -> ! {
+    panic!("a window of {len} bytes has no word at {offset}");
 }
 
 #[cfg(test)]

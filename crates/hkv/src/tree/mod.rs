@@ -22,6 +22,7 @@ mod order;
 mod path;
 mod scan;
 pub(crate) mod split;
+mod view;
 
 use crate::base::Base;
 use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
@@ -35,6 +36,7 @@ use node::Node;
 use order::Order;
 use parking_lot::{RwLock, RwLockWriteGuard};
 pub use scan::Direction;
+use view::View;
 use zerocopy::FromZeros;
 
 /// Levels that a tree may have: far more than any has.
@@ -98,7 +100,7 @@ impl Tree {
     /// [`Error::Damaged`], [`Error::Media`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = self.state.read();
-        let (_, found) = self.leaf(&state, key)?.rank(&self.base, key)?;
+        let (_, found) = self.leaf(&state, key)?.rank(key)?;
         let value = found.map(|record| record.value(self.heap()));
         let seen = state.past.last;
         drop(state);
@@ -114,11 +116,11 @@ impl Tree {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let mut state = self.state.write();
         let (leaf, index) = loop {
-            let leaf = self.leaf(&state, key)?;
-            match leaf.rank(&self.base, key)? {
-                (_, Some(_)) => return self.answer(state, false),
-                (_, None) if leaf.order().is_full() => self.split(&mut state, key)?,
-                (index, None) => break (leaf, index),
+            let view = self.leaf(&state, key)?;
+            match (view.rank(key)?, view.read()?) {
+                ((_, Some(_)), _) => return self.answer(state, false),
+                ((_, None), leaf) if leaf.order().is_full() => self.split(&mut state, key)?,
+                ((index, None), leaf) => break (leaf, index),
             }
         };
         let draft = Draft::new(0, key, value)?;
@@ -136,8 +138,9 @@ impl Tree {
     /// As [`Tree::insert`].
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let mut state = self.state.write();
-        let leaf = self.leaf(&state, key)?;
-        let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
+        let view = self.leaf(&state, key)?;
+        let (index, Some(old)) = view.rank(key)? else { return self.answer(state, false) };
+        let leaf = view.read()?;
         let (draft, at) = (Draft::new(0, key, value)?, leaf.slot(index).0 + PLACE_AT);
         self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, place)])?;
         self.answer(state, true)
@@ -149,8 +152,9 @@ impl Tree {
     /// As [`Tree::insert`].
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         let mut state = self.state.write();
-        let leaf = self.leaf(&state, key)?;
-        let (index, Some(old)) = leaf.rank(&self.base, key)? else { return self.answer(state, false) };
+        let view = self.leaf(&state, key)?;
+        let (index, Some(old)) = view.rank(key)? else { return self.answer(state, false) };
+        let leaf = view.read()?;
         let order = leaf.order().without(index).0;
         self.base.change(&mut state.past, None, Some(old.at), |_| [(leaf.at, order)])?;
         if join::is_sparse(leaf.count() - 1) {
@@ -186,12 +190,12 @@ impl Tree {
     }
 
     /// The leaf that a key belongs to.
-    fn leaf(&self, state: &State, key: &[u8]) -> Result<Node> {
-        let mut node = self.top(state.top)?;
-        while node.level() > 0 {
-            node = node.child(&self.base, node.child_of(&self.base, key)?)?;
+    fn leaf(&self, state: &State, key: &[u8]) -> Result<View<'_>> {
+        let mut view = View::of(&self.base, state.top, None)?;
+        while view.level > 0 {
+            view = view.child(view.child_of(key)?)?;
         }
-        Ok(node)
+        Ok(view)
     }
 
     fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {

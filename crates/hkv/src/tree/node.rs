@@ -7,7 +7,6 @@ use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, PLACE_AT, SLOTS_AT};
 use crate::record::Record;
 use everbyte_media::seeded;
 use everbyte_tx::Tx;
-use std::cmp::Ordering;
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes, transmute};
 
@@ -125,40 +124,6 @@ impl Node {
     /// The record whose key the slot at `index` stands for.
     pub(super) fn record(&self, base: &Base, index: usize) -> Result<Record> {
         Record::read(base.heap(), self.record_at(base, index)?)
-    }
-
-    /// How many slots stand for keys less than `key`, and the record of that key, if it is next. The first slot of an
-    /// inner node stands for all keys before the second.
-    pub(super) fn rank(&self, base: &Base, key: &[u8]) -> Result<(usize, Option<Record>)> {
-        let wanted = prefix(key, self.skip());
-        let first = usize::from(self.level() > 0);
-        // How many are less is the same in whatever order one looks.
-        let (mut below, mut up_to) = (0_u16, 0_u16);
-        for (slot, NodeSlot { prefix, .. }) in self.bytes.slots.iter().enumerate() {
-            below |= u16::from(*prefix < wanted) << slot;
-            up_to |= u16::from(*prefix <= wanted) << slot;
-        }
-        let used = self.order().used_from(first);
-        let mut less = first + (below & used).count_ones() as usize;
-        let mut end = first + (up_to & used).count_ones() as usize;
-        // Those from `less` to `end` have the same prefix.
-        while less < end {
-            let middle = (less + end) / 2;
-            Record::expect(base.heap(), self.place(middle));
-            let record = self.record(base, middle)?;
-            match record.compare(base.heap(), key) {
-                Ordering::Equal => return Ok((middle, Some(record))),
-                Ordering::Less => less = middle + 1,
-                Ordering::Greater => end = middle,
-            }
-        }
-        Ok((less, None))
-    }
-
-    /// The child that keys like `key` belong to.
-    pub(super) fn child_of(&self, base: &Base, key: &[u8]) -> Result<usize> {
-        let (less, equal) = self.rank(base, key)?;
-        Ok(if equal.is_some() { less } else { less - 1 })
     }
 
     /// Reads the child at `index`.

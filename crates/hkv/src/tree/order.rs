@@ -1,6 +1,7 @@
 //! [`Order`]: which slots of a node are in use, and in which order their keys stand: one word, so one store changes both.
 
 use crate::layout::FAN_OUT;
+use std::ops::Range;
 
 /// Fourteen nibbles, the slots in use first, and above them how many these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +37,25 @@ impl Order {
         met == (1 << FAN_OUT) - 1 && self.count() <= FAN_OUT
     }
 
-    /// The slots in use, a bit for each, but for those that stand before `first`.
-    pub(super) fn used_from(self, first: usize) -> u16 {
-        (first..self.count()).fold(0, |used, index| used | 1 << self.slot(index))
+    /// Whether it names no slot that there is not; it may name one twice.
+    pub(super) fn is_readable(self) -> bool {
+        let beyond = self.0 & self.0 << 1 & self.0 << 2; // 14 and 15 have their upper three bits set
+        beyond & 0x0088_8888_8888_8888 == 0 && self.count() <= FAN_OUT
+    }
+
+    /// Which of the indices from `first` on, at most the count, have this prefix; all before them have a lesser one. `prefix`
+    /// answers for slots.
+    #[inline(always)]
+    pub(super) fn rank(self, first: usize, wanted: u64, prefix: impl Fn(usize) -> u64) -> Range<usize> {
+        let (count, mut start) = (self.count(), first);
+        for step in [8, 4, 2, 1] {
+            // Without a branch on what slots hold, which nothing can foretell.
+            let next = start + step;
+            let is_less = prefix(self.slot(next.min(FAN_OUT) - 1)) < wanted;
+            start += step * usize::from(is_less & (next <= count));
+        }
+        let same = (start..count).take_while(|&index| prefix(self.slot(index)) == wanted).count();
+        start..start + same
     }
 
     /// Whether all slots are in use.
@@ -95,5 +112,31 @@ mod tests {
         }
         assert_eq!(slots(Order::of(3)), [0, 1, 2]);
         assert!(!Order(Order::of(15).0).is_whole() && !Order(Order::of(3).0 + 1).is_whole());
+    }
+
+    #[test]
+    fn an_order_that_names_no_other_slots_is_readable() {
+        for index in 0..FAN_OUT {
+            let with = |slot: u64| Order(Order::of(5).0 & !(15 << (index * 4)) | slot << (index * 4));
+            assert!((0..14).all(|slot| with(slot).is_readable()), "{index}");
+            assert!(!with(14).is_readable() && !with(15).is_readable(), "{index}");
+        }
+        assert!(Order::of(14).is_readable() && !Order::of(15).is_readable());
+    }
+
+    /// Against a plain count, with every prefix twice at some place and none elsewhere.
+    #[test]
+    fn ranks_are_counted_in_whatever_order_slots_lie() {
+        let order = (0..11).fold(Order::of(0), |order, index| order.with(index * 5 % (index + 1)));
+        for double in 1..11 {
+            let value = |index: usize| if index < double { index as u64 * 2 } else { (index as u64 - 1) * 2 };
+            let index_of = |slot: usize| (0..FAN_OUT).find(|&index| order.slot(index) == slot).unwrap();
+            for (first, wanted) in (0..2).flat_map(|first| (0..24).map(move |wanted| (first, wanted))) {
+                let used = || (first..order.count()).map(value);
+                let start = first + used().filter(|&prefix| prefix < wanted).count();
+                let end = first + used().filter(|&prefix| prefix <= wanted).count();
+                assert_eq!(order.rank(first, wanted, |slot| value(index_of(slot))), start..end);
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The way from the topmost node to a leaf, and the bounds of what lies on it.
 
 use super::node::Node;
+use super::view::View;
 use super::{State, Tree};
 use crate::Result;
 use crate::record::Record;
@@ -28,21 +29,21 @@ pub(super) struct Path(pub Vec<Step>);
 
 impl Tree {
     pub(super) fn path(&self, state: &State, goal: Goal<'_>) -> Result<Path> {
-        let mut node = self.top(state.top)?;
-        let mut steps = Vec::with_capacity(node.level() as usize + 1);
+        let mut view = View::of(&self.base, state.top, None)?;
+        let mut steps = Vec::with_capacity(view.level as usize + 1);
         loop {
+            let node = view.read()?;
             let is_leaf = node.level() == 0;
             let index = match goal {
-                Goal::At(key) if !is_leaf => node.child_of(&self.base, key)?,
-                Goal::At(key) | Goal::Before(key) => node.rank(&self.base, key)?.0 - usize::from(!is_leaf),
+                Goal::At(key) if !is_leaf => view.child_of(key)?,
+                Goal::At(key) | Goal::Before(key) => view.rank(key)?.0 - usize::from(!is_leaf),
                 Goal::Last => node.count() - usize::from(!is_leaf),
             };
-            let next = if is_leaf { None } else { Some(node.child(&self.base, index)?) };
             steps.push(Step { node, index });
-            match next {
-                Some(child) => node = child,
-                None => return Ok(Path(steps)),
+            if is_leaf {
+                return Ok(Path(steps));
             }
+            view = view.child(index)?;
         }
     }
 

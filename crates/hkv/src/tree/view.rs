@@ -1,0 +1,105 @@
+//! [`View`]: a node where it lies, for the way down: nothing of it is copied.
+//!
+//! Threads: who holds the store's lock, so that nobody changes the node.
+
+use super::node::{Node, prefix};
+use super::order::Order;
+use crate::Result;
+use crate::base::Base;
+use crate::layout::{NODE, Node as Bytes, NodeSlot, PLACE_AT, PREFIX_AT, SLOTS_AT};
+use crate::record::Record;
+use everbyte_media::Window;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Offset of the word of a node's level, of which `skip` is the upper half.
+const LEVEL_AT: usize = std::mem::offset_of!(Bytes, level);
+
+/// A node of which only what a search needs has been verified: that its order names no slot that there is not.
+pub(super) struct View<'b> {
+    base: &'b Base,
+    at: u64,
+    window: Window<'b>,
+    order: Order,
+    pub level: u32,
+    skip: u32,
+}
+
+impl<'b> View<'b> {
+    /// The node at `at`, which may be any number, at a level of which it must be.
+    #[inline(always)]
+    pub(super) fn of(base: &'b Base, at: u64, level: Option<u32>) -> Result<View<'b>> {
+        (64..NODE).step_by(64).for_each(|line| base.media().prefetch(at.wrapping_add(line))); // together with the first
+        let window = Some(at).filter(|at| at.is_multiple_of(64) && base.heap().encloses(*at, NODE));
+        let Some(window) = window.and_then(|at| base.media().window(at, NODE)) else {
+            return Err(base.damaged(at, "no node can lie there"));
+        };
+        let (order, head) = (Order(window.load(0)), window.load(LEVEL_AT));
+        let view = View { base, at, window, order, level: head as u32, skip: (head >> 32) as u32 };
+        if !order.is_readable() || level.is_some_and(|level| view.level != level) {
+            return Err(base.damaged(at, "what lies there is no node of its level"));
+        }
+        if view.level > 0 && order.count() == 0 {
+            return Err(base.damaged(at, "an inner node without a child"));
+        }
+        Ok(view)
+    }
+
+    /// How many slots stand for keys less than `key`, and the record of that key, if it is next. The first slot of an
+    /// inner node stands for all keys before the second.
+    #[inline(always)]
+    pub(super) fn rank(&self, key: &[u8]) -> Result<(usize, Option<Record>)> {
+        let first = usize::from(self.level > 0);
+        let same = self.order.rank(first, prefix(key, self.skip), |slot| self.word(slot, PREFIX_AT));
+        if same.is_empty() { Ok((same.start, None)) } else { self.rank_among(same, key) }
+    }
+
+    /// [`View::rank`] among slots whose prefix is that of `key`.
+    fn rank_among(&self, same: Range<usize>, key: &[u8]) -> Result<(usize, Option<Record>)> {
+        let (heap, Range { start: mut less, mut end }) = (self.base.heap(), same);
+        while less < end {
+            let middle = (less + end) / 2;
+            let record = if self.level == 0 {
+                Record::expect(heap, self.place(middle));
+                Record::read(heap, self.place(middle))?
+            } else {
+                self.read()?.record(self.base, middle)?
+            };
+            match record.compare(heap, key) {
+                Ordering::Equal => return Ok((middle, Some(record))),
+                Ordering::Less => less = middle + 1,
+                Ordering::Greater => end = middle,
+            }
+        }
+        Ok((less, None))
+    }
+
+    /// The child that keys like `key` belong to.
+    #[inline(always)]
+    pub(super) fn child_of(&self, key: &[u8]) -> Result<usize> {
+        let (less, equal) = self.rank(key)?;
+        Ok(if equal.is_some() { less } else { less - 1 })
+    }
+
+    /// The child at `index`.
+    #[inline(always)]
+    pub(super) fn child(&self, index: usize) -> Result<View<'b>> {
+        View::of(self.base, self.place(index), Some(self.level - 1))
+    }
+
+    /// The node, copied and verified.
+    pub(super) fn read(&self) -> Result<Node> {
+        Node::read(self.base, self.at, Some(self.level))
+    }
+
+    #[inline(always)]
+    fn place(&self, index: usize) -> u64 {
+        self.word(self.order.slot(index), PLACE_AT)
+    }
+
+    /// A word of a slot.
+    #[inline(always)]
+    fn word(&self, slot: usize, at: u64) -> u64 {
+        self.window.load(SLOTS_AT as usize + slot * size_of::<NodeSlot>() + at as usize)
+    }
+}
