@@ -297,6 +297,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "recovery stores log by log instead of in the order of timestamps",
     ),
     exhibit(
+        "redo-run-cut-short",
+        "tx",
+        "tx-redo-words",
+        "recovery stores the first of several adjacent words that a record gives one place",
+    ),
+    exhibit(
         "hkv-note-unfenced",
         "hkv",
         "hkv-hash",

@@ -11,7 +11,7 @@
 //! Threads: any number; more than there are lanes wait for one.
 
 use crate::context::{self, Context};
-use crate::layout::{LANES_AT, MAGIC};
+use crate::layout::{FORMAT, LANES_AT, MAGIC};
 use crate::{Error, Recovered, Result, Tx, TxError, recover, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
@@ -76,7 +76,7 @@ impl Undo {
     /// # Panics
     /// If the numbers are outside these bounds.
     pub fn format_with(object: &Object, lanes: u32, lane_len: u64) -> Result<()> {
-        table::format(object, MAGIC, (lanes, lane_len), Journal::format)
+        table::format(object, (MAGIC, FORMAT), (lanes, lane_len), Journal::format)
     }
 
     /// Opens the engine: opens the heap, rolls back what was under way, finishes what had committed. Costs what the
@@ -88,7 +88,7 @@ impl Undo {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let turn = object.turn()?;
         let heap = if turn.is_some() { Heap::join(object)? } else { Heap::open(object)? };
-        let lanes = table::read(&heap, MAGIC)?;
+        let lanes = table::read(&heap, (MAGIC, FORMAT))?;
         let (journals, recovered) = match &turn {
             None => recover::recover(&heap)?,
             Some(_) => {

@@ -36,6 +36,19 @@ pub enum Error {
         /// The newest this program knows.
         known: u32,
     },
+    /// The lanes were made by a build of Everbyte that no release came from.
+    #[error(
+        "the lanes of object `{object}` have format {found}, which no release wrote; \
+         copy its data with the build that made it: this one reads format {known}"
+    )]
+    OlderFormat {
+        /// The object.
+        object: String,
+        /// The format on media.
+        found: u32,
+        /// The one that this program reads.
+        known: u32,
+    },
     /// Bytes on media contradict themselves.
     #[error("the lanes of object `{object}` are damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
     Damaged {

@@ -6,7 +6,7 @@
 //!   3. every lane retired, idle ones too
 //!   4. blocks that were freed become allocatable
 
-use crate::layout::MAGIC;
+use crate::layout::{FORMAT, MAGIC};
 use crate::{Result, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Journal, Outcome};
@@ -23,7 +23,7 @@ pub struct Recovered {
 /// The lanes, and what was done.
 pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
     let allowed = heap.object().prime()..heap.object().backed();
-    let lanes = table::read(heap, MAGIC)?;
+    let lanes = table::read(heap, (MAGIC, FORMAT))?;
     let recover = |lane| Journal::recover(heap.media(), lane, allowed.clone());
     let recoveries: Vec<_> = lanes.each().map(recover).collect::<Result<_, _>>()?; // 1
     for op in recoveries.iter().flat_map(|recovery| recovery.ops()) {

@@ -1,8 +1,8 @@
 //! The table on the prime page that says where an engine's logs lie: one block of the heap, cut into equal parts.
 //!
-//! Both engines have one, each under its own magic. Format: docs/formats/lane.md.
+//! Both engines have one, each under its own magic and format. Format: docs/formats/lane.md.
 
-use crate::layout::{FORMAT, LANES_AT, LANES_MAX, TABLE, Table};
+use crate::layout::{LANES_AT, LANES_MAX, TABLE, Table};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_log as log;
@@ -10,6 +10,9 @@ use everbyte_media::Media;
 use everbyte_store::{Object, PRIME_LEN};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
+
+/// An engine's magic, and the format that it reads and writes.
+pub(crate) type Kind = ([u8; 8], u32);
 
 /// Where the parts lie.
 pub(crate) struct Parts {
@@ -30,7 +33,7 @@ impl Parts {
 /// with a salt of its own.
 pub(crate) fn format(
     object: &Object,
-    magic: [u8; 8],
+    (magic, format): Kind,
     (count, len): (u32, u64),
     part: fn(&Media, Range<u64>, u64) -> log::Result<()>,
 ) -> Result<()> {
@@ -39,7 +42,7 @@ pub(crate) fn format(
     Heap::format(object)?;
     let heap = Heap::open(object.clone())?;
     let (media, prime) = (object.media(), object.prime());
-    let mut table = Table { magic, format: FORMAT, lanes: count, lane_len: len, ..Table::new_zeroed() };
+    let mut table = Table { magic, format, lanes: count, lane_len: len, ..Table::new_zeroed() };
     table.checksum = table.sum();
     {
         let _section = media.section();
@@ -62,7 +65,7 @@ pub(crate) fn format(
 }
 
 /// Reads and checks the table.
-pub(crate) fn read(heap: &Heap, magic: [u8; 8]) -> Result<Parts> {
+pub(crate) fn read(heap: &Heap, (magic, known): Kind) -> Result<Parts> {
     let (object, media) = (heap.object(), heap.media());
     let (prime, name) = (object.prime(), || object.name().to_string());
     let damaged = |at, detail: &str| Error::Damaged { object: name(), at, detail: detail.into() };
@@ -70,11 +73,14 @@ pub(crate) fn read(heap: &Heap, magic: [u8; 8]) -> Result<Parts> {
     if table.magic != magic {
         return Err(Error::NoLane { object: name() });
     }
-    if table.format > FORMAT {
-        return Err(Error::NewerFormat { object: name(), found: table.format, known: FORMAT });
+    if table.format > known {
+        return Err(Error::NewerFormat { object: name(), found: table.format, known });
     }
     if table.checksum != table.sum() || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30 {
         return Err(damaged(prime + TABLE, "the lane table fails its checksum"));
+    }
+    if table.format < known {
+        return Err(Error::OlderFormat { object: name(), found: table.format, known });
     }
     let (size, count) = (heap.size_of(table.lanes_at)?, u64::from(table.lanes));
     if size < count * table.lane_len {

@@ -1,7 +1,7 @@
 //! Walking an engine: its table, its floor, and the heap under them. Changes nothing on media.
 
 use super::Redo;
-use super::layout::{FLOOR, MAGIC, unseal_floor};
+use super::layout::{FLOOR, FORMAT, MAGIC, unseal_floor};
 use crate::table;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ impl Redo {
             let object = Some(heap.object().name().into());
             findings.push(Finding { room: "tx", kind: FindingKind::Damage, at, object, detail });
         };
-        if let Err(error) = table::read(heap, MAGIC) {
+        if let Err(error) = table::read(heap, (MAGIC, FORMAT)) {
             add(prime + crate::layout::TABLE, error.to_string());
         }
         if unseal_floor(media.load(prime + FLOOR)).is_none() {

@@ -1,7 +1,7 @@
 //! [`Redo`]: the engine of an object, its word logs, and how they are made and opened.
 
 use super::active::Active;
-use super::layout::{ENGINE_END, FLOOR, MAGIC, seal_floor};
+use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC, seal_floor};
 use super::locks::Locks;
 use super::truncate::{Left, Truncation, Truncator};
 use super::{Worker, recover};
@@ -83,7 +83,7 @@ impl Redo {
     /// If the numbers are outside these bounds.
     pub fn format_with(object: &Object, logs: u32, log_len: u64) -> Result<()> {
         assert!(log_len >= everbyte_log::ring::RING_BYTES_MIN, "word logs of {log_len} bytes");
-        table::format(object, MAGIC, (logs, log_len), |media, range, salt| {
+        table::format(object, (MAGIC, FORMAT), (logs, log_len), |media, range, salt| {
             WordLog::format(media, range, Form::Torn, salt)
         })?;
         let (media, at) = (object.media(), object.prime() + FLOOR);

@@ -24,23 +24,34 @@ pub fn unseal_floor(word: u64) -> Option<u64> {
 /// Timestamps are less: nine years at a million transactions a second.
 pub const TIMESTAMPS: u64 = 1 << 48;
 
-/// Bits 48..64 of a record's first word: operations and stores follow in the record itself.
+/// The format of the lane table of this engine, and of its records.
+pub const FORMAT: u32 = 2;
+
+/// Bits 48..64 of a record's first word: operations and runs follow in the record itself.
 pub const WHOLE: u64 = 1 << 48;
 /// Bits 48..64 of a record's first word: they lie in extents, which the record names.
 pub const SPILLED: u64 = 2 << 48;
-/// Words before them: timestamp and form; operations in bits 0..32, stores in 32..64.
+/// Words before them: timestamp and form; operations in bits 0..32, words of runs in 32..64.
 pub const HEAD: usize = 2;
 /// Zeros that may follow a record, so that the next one begins on a line.
 pub const PADDING_MAX: usize = 7;
 /// Words by which a record names an extent: place, words in it, CRC-32C of them.
 pub const EXTENT: usize = 3;
 
-/// The first word of a store: where, and which of the eight bytes. The second is the value.
-pub fn pack_place(at: u64, mask: u8) -> u64 {
-    at | u64::from(mask) << 56
+/// Words of the longest run.
+pub const RUN_MAX: u64 = 255;
+/// Places are less: no mapping is longer.
+pub const PLACES: u64 = 1 << 48;
+/// One word more, in a run's first word.
+pub const RUN_ONE: u64 = 1 << 56;
+
+/// The first word of a run of one: where, and which of the eight bytes. The values follow.
+pub fn pack_run(at: u64, mask: u8) -> u64 {
+    debug_assert!(at < PLACES);
+    at | u64::from(mask) << 48 | RUN_ONE
 }
 
-/// Where, and which of the eight bytes.
-pub fn unpack_place(word: u64) -> (u64, u8) {
-    (word & ((1 << 56) - 1), (word >> 56) as u8)
+/// Where a run begins, which of the eight bytes of each word, how many words.
+pub fn unpack_run(word: u64) -> (u64, u8, u64) {
+    (word & (PLACES - 1), (word >> 48) as u8, word >> 56)
 }

@@ -7,7 +7,7 @@
 //!   4. every log is emptied; blocks that were freed become allocatable
 
 use super::engine::Replayed;
-use super::layout::{ENGINE_END, FLOOR, MAGIC, seal_floor, unseal_floor};
+use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC, seal_floor, unseal_floor};
 use super::record::Record;
 use crate::table::{self, holds_data};
 use crate::{Error, Result};
@@ -25,7 +25,7 @@ pub(super) struct Found {
 }
 
 pub(super) fn recover(heap: &Heap) -> Result<Found> {
-    let parts = table::read(heap, MAGIC)?;
+    let parts = table::read(heap, (MAGIC, FORMAT))?;
     let (object, media) = (heap.object(), heap.media());
     let floor_at = object.prime() + FLOOR;
     let damaged = |at, detail: &str| Error::Damaged { object: object.name().into(), at, detail: detail.into() };

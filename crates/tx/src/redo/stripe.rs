@@ -62,6 +62,12 @@ impl Stripe {
         self.masks != 0
     }
 
+    /// The values, if all bytes of all words wait.
+    #[inline]
+    pub(super) fn whole(&self) -> Option<&[u64; 4]> {
+        (self.masks == u32::MAX).then_some(&self.values)
+    }
+
     /// Each store that waits: where, which bytes, value.
     #[inline]
     pub(super) fn each(&self, mut visit: impl FnMut(u64, u8, u64)) {
