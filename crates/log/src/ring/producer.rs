@@ -32,13 +32,7 @@ impl Producer {
     /// # Errors
     /// [`Error::Full`] or [`Error::TooLarge`]; nothing has been appended then.
     pub fn append(&mut self, words: &[u64]) -> Result<()> {
-        let count = words.len() as u64;
-        let most = self.ring.payload_max();
-        if count > most {
-            return Err(Error::TooLarge { at: self.ring.at, words: count, most });
-        }
-        let len = self.ring.record_len(count);
-        self.make_room(len)?;
+        let len = self.reserve(words.len() as u64)?;
         if self.scratch.len() < len as usize {
             self.scratch.resize(len as usize, 0);
         }
@@ -59,6 +53,22 @@ impl Producer {
         }
         self.tail += len;
         Ok(())
+    }
+
+    /// Makes sure that the next record, of `words` at the most, can be appended: that will not fail. Returns the ring words that one of
+    /// this length takes.
+    ///
+    /// # Errors
+    /// [`Error::Full`] or [`Error::TooLarge`].
+    #[inline]
+    pub fn reserve(&mut self, words: u64) -> Result<u64> {
+        let most = self.ring.payload_max();
+        if words > most {
+            return Err(Error::TooLarge { at: self.ring.at, words, most });
+        }
+        let len = self.ring.record_len(words);
+        self.make_room(len)?;
+        Ok(len)
     }
 
     /// Orders every record appended so far: whatever this thread stores later survives only with them. The consumer

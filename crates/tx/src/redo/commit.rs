@@ -2,7 +2,8 @@
 //!
 //! A fence between the lines, but for 4 to 6:
 //!   1. blocks of its own flushed, if there are any
-//!   2. timestamp taken; loads looked at once more; record appended and flushed: it has committed, and settles
+//!   2. a log with room for the record taken; timestamp taken; loads looked at once more; record appended and flushed: it has
+//!      committed, and settles
 //!   3. stores done in place, operations of the heap applied
 //!   4. lines flushed, record truncated (synchronous truncation alone)
 //!   5. locks given back; nobody has seen anything of it before
@@ -13,7 +14,7 @@
 //!           cannot be told anything that a crash takes back.
 
 use super::Worker;
-use super::engine::Inner;
+use super::engine::{End, Inner, Log};
 use super::record;
 use super::recover::store_masked;
 use super::stripe::Stripe;
@@ -23,7 +24,7 @@ use everbyte_heap::{Block, Op};
 use everbyte_log as log;
 use everbyte_log::Producer;
 use everbyte_log::ring::Position;
-use everbyte_media::{Flusher, LINE, seeded};
+use everbyte_media::{Flusher, LINE, LatchGuard, seeded};
 use std::sync::atomic::Ordering;
 
 impl Worker {
@@ -99,7 +100,7 @@ impl Worker {
         record::encode(&ops, &self.stripes, &mut self.words);
         self.flush_blocks();
         let engine = &self.engine;
-        let (log, mut producer) = engine.take_log(self.log);
+        let (log, mut end, extents) = engine.take_log_for(self.log, &mut self.words)?;
         // Whoever sees the timestamp, which is taken next, sees this.
         log.committing.store(engine.clock.load(Ordering::Acquire), Ordering::Release);
         let recorded = self.take_timestamp().and_then(|timestamp| {
@@ -107,30 +108,30 @@ impl Worker {
                 engine.store_all(&self.stripes);
             }
             self.words[0] |= timestamp;
-            let (end, extents) = engine.append(&mut producer, &mut self.words)?;
-            if let Err(error) = engine.media.settle(engine.media.mark()) {
-                engine.poisoned.store(true, Ordering::Release);
-                return Err(error.into());
-            }
-            Ok((timestamp, end, extents))
+            Ok((timestamp, engine.append(&mut end.producer, &self.words)?))
         });
-        let (timestamp, end, extents) = recorded.inspect_err(|_| log.committing.store(u64::MAX, Ordering::Release))?;
+        let (timestamp, position) = recorded.inspect_err(|_| {
+            log.committing.store(u64::MAX, Ordering::Release);
+            engine.give_back(&extents);
+        })?;
         {
             let _section = engine.media.section();
             engine.store_all(&self.stripes); // 3
             if !ops.is_empty() {
                 engine.heap.apply(&ops);
             }
-            if !engine.media.capabilities().fence_settles {
+            if !engine.fence_settles {
                 self.flush_stores(); // a private page may be given back when the section ends
             }
         }
         let truncator = &engine.truncator;
         if truncator.is_asynchronous() || truncator.waiting.load(Ordering::Acquire) {
             let changes = Changes::new(ops, extents);
-            truncator.leave(&log.left, Committed { timestamp, end, changes }, lines(&self.stripes));
+            truncator.leave(&mut end.left, Committed { timestamp, end: position, changes }, lines(&self.stripes));
             log.committing.store(u64::MAX, Ordering::Release);
-            if producer.is_half_full() {
+            let is_half_full = end.producer.is_half_full();
+            drop(end);
+            if is_half_full {
                 match truncator.is_asynchronous() {
                     true => engine.call_truncator(),
                     false => engine.truncate(),
@@ -143,8 +144,9 @@ impl Worker {
             self.flush_stores();
         }
         engine.media.fence();
-        log.consumer.lock().truncate(end); // 4
+        log.consumer.lock().truncate(position); // 4
         log.committing.store(u64::MAX, Ordering::Release);
+        drop(end);
         engine.give_back(&extents);
         truncator.ripen(timestamp, &ops);
         Ok(timestamp)
@@ -190,26 +192,39 @@ fn lines(stripes: &[Stripe]) -> impl Iterator<Item = u64> {
 }
 
 impl Inner {
-    /// Appends a record and flushes it; waits for room.
-    fn append(&self, producer: &mut Producer, words: &mut Vec<u64>) -> Result<(Position, Vec<Block>)> {
+    /// A log with room for a record, which ends with its line then; a record that no log has room for is moved to extents.
+    fn take_log_for(&self, own: usize, words: &mut Vec<u64>) -> Result<(&Log, LatchGuard<'_, End>, Vec<Block>)> {
         let mut extents = Vec::new();
         loop {
+            let (log, mut end) = self.take_log(own);
             let count = words.len();
-            words.resize(producer.whole_lines(count as u64) as usize, 0);
-            let again = match producer.append(words) {
-                Ok(()) => return Ok((producer.flush(), extents)),
-                Err(log::Error::TooLarge { .. }) if extents.is_empty() => {
-                    words.truncate(count);
+            words.resize(end.producer.whole_lines(count as u64) as usize, 0);
+            let Err(error) = end.producer.reserve(words.len() as u64) else { return Ok((log, end, extents)) };
+            drop(end);
+            words.truncate(count);
+            let again = match error {
+                log::Error::TooLarge { .. } if extents.is_empty() => {
                     record::spill(&self.heap, words).map(|new| extents = new)
                 }
-                Err(log::Error::Full { .. }) => {
+                log::Error::Full { .. } => {
                     self.truncate(); // what fills it is older than this
                     self.require_sound()
                 }
-                Err(error) => Err(error.into()),
+                error => Err(error.into()),
             };
             again.inspect_err(|_| self.give_back(&extents))?;
         }
+    }
+
+    /// Appends a record for which there is room; settled on return.
+    fn append(&self, producer: &mut Producer, words: &[u64]) -> Result<Position> {
+        producer.append(words)?;
+        let position = producer.flush();
+        if let Err(error) = self.media.settle(self.media.mark()) {
+            self.poisoned.store(true, Ordering::Release);
+            return Err(error.into());
+        }
+        Ok(position)
     }
 
     /// Stores what waits.

@@ -9,9 +9,9 @@ use crate::{Error, Result, table};
 use crossbeam_utils::CachePadded;
 use everbyte_heap::Heap;
 use everbyte_log::{Consumer, Form, Producer, WordLog};
-use everbyte_media::Media;
+use everbyte_media::{Latch, LatchGuard, Media};
 use everbyte_store::{Engine, Object};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,6 +34,8 @@ pub struct Replayed {
 pub(super) struct Inner {
     pub heap: Heap,
     pub media: Media,
+    /// Of the media: a fence settles.
+    pub fence_settles: bool,
     /// Unlike any other engine's of this process.
     pub number: u64,
     pub logs: Vec<CachePadded<Log>>,
@@ -52,13 +54,18 @@ pub(super) struct Inner {
 
 /// One word log.
 pub(super) struct Log {
-    /// Held by the transaction that commits.
-    pub producer: Mutex<Producer>,
+    /// Taken by the transaction that commits, which waits for nobody's locks or logs meanwhile.
+    pub end: Latch<End>,
     pub consumer: Mutex<Consumer>,
-    /// What was committed through it and is not truncated.
-    pub left: Mutex<Left>,
     /// What the clock said before the transaction that commits took its timestamp; [`u64::MAX`]: none commits.
     pub committing: AtomicU64,
+}
+
+/// Where a log grows.
+pub(super) struct End {
+    pub producer: Producer,
+    /// What was committed through it and is not truncated.
+    pub left: Left,
 }
 
 impl Redo {
@@ -106,12 +113,12 @@ impl Redo {
         let found = recover::recover(&heap)?;
         let log = |log: WordLog| {
             let (producer, consumer) = log.split();
-            let (producer, consumer) = (Mutex::new(producer), Mutex::new(consumer));
-            let (left, committing) = (Mutex::default(), AtomicU64::new(u64::MAX));
-            CachePadded::new(Log { producer, consumer, left, committing })
+            let end = Latch::new(End { producer, left: Left::default() });
+            CachePadded::new(Log { end, consumer: Mutex::new(consumer), committing: AtomicU64::new(u64::MAX) })
         };
         let inner = Inner {
             media: heap.media().clone(),
+            fence_settles: heap.media().capabilities().fence_settles,
             heap,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             logs: found.logs.into_iter().map(log).collect(),
@@ -188,16 +195,15 @@ impl Inner {
         }
     }
 
-    /// A log that nobody commits to, the worker's own if it can be; waits for one. Whoever holds one waits for nobody's
-    /// locks, so it comes free.
+    /// A log that nobody commits to, the worker's own if it can be; waits for one.
     #[inline]
-    pub(super) fn take_log(&self, own: usize) -> (&Log, MutexGuard<'_, Producer>) {
+    pub(super) fn take_log(&self, own: usize) -> (&Log, LatchGuard<'_, End>) {
         for log in self.logs[own..].iter().chain(&self.logs[..own]) {
-            if let Some(producer) = log.producer.try_lock() {
-                return (log, producer);
+            if let Some(end) = log.end.try_lock() {
+                return (log, end);
             }
         }
-        (&self.logs[own], self.logs[own].producer.lock())
+        (&self.logs[own], self.logs[own].end.lock())
     }
 
     /// The clock, where no transaction has a timestamp that is not newer and a record that is not flushed.

@@ -92,10 +92,10 @@ impl Left {
 #[derive(Default)]
 pub(super) struct Truncator {
     asynchronous: AtomicBool,
-    /// Whether records are left for a pass. Set under the lock of what is left, cleared under all of these.
+    /// Whether records are left for a pass. Set by who has the end of a log, cleared by who has the ends of all.
     pub waiting: AtomicBool,
     /// One pass at a time.
-    turn: Mutex<()>,
+    pass: Mutex<()>,
     /// Frees whose records are truncated, by timestamp (REDO-6).
     ripening: Mutex<VecDeque<(u64, Vec<Op>)>>,
     /// Whether there are any: seen by whoever noted them at the least, and nobody has to hurry.
@@ -116,8 +116,7 @@ impl Truncator {
 
     /// Leaves a commit, through the log that `left` is of, for a pass.
     #[inline]
-    pub(super) fn leave(&self, left: &Mutex<Left>, commit: Committed, lines: impl Iterator<Item = u64>) {
-        let mut left = left.lock();
+    pub(super) fn leave(&self, left: &mut Left, commit: Committed, lines: impl Iterator<Item = u64>) {
         left.push(commit, lines);
         if !self.waiting.load(Ordering::Acquire) {
             self.waiting.store(true, Ordering::Release);
@@ -136,14 +135,14 @@ impl Truncator {
 }
 
 impl Inner {
-    /// Truncates everything up to the settled clock.
+    /// Truncates everything up to the settled clock. Not for who has the end of a log.
     pub(super) fn truncate(&self) {
         if !self.truncator.waiting.load(Ordering::Acquire) {
             return self.finish_ripe();
         }
-        let _turn = self.truncator.turn.lock();
+        let _pass = self.truncator.pass.lock();
         let clock = self.settled_clock();
-        let left = self.logs.iter().map(|log| (log, log.left.lock().take(clock)));
+        let left = self.logs.iter().map(|log| (log, log.end.lock().left.take(clock)));
         let left: Vec<_> = left.filter(|(_, left)| !left.commits.is_empty()).collect();
         if left.is_empty() {
             return self.finish_ripe();
@@ -169,8 +168,8 @@ impl Inner {
             let last = left.commits.last().map(|(commit, _)| commit.end);
             last.into_iter().for_each(|end| log.consumer.lock().truncate(end)); // 3
         }
-        let all: Vec<_> = self.logs.iter().map(|log| log.left.lock()).collect();
-        if all.iter().all(|left| left.commits.is_empty()) {
+        let all: Vec<_> = self.logs.iter().map(|log| log.end.lock()).collect();
+        if all.iter().all(|end| end.left.commits.is_empty()) {
             self.truncator.waiting.store(false, Ordering::Release);
         }
         drop(all);
@@ -209,7 +208,8 @@ impl Inner {
     /// Has the thread truncate, for a log is half full.
     #[cold]
     pub(super) fn call_truncator(self: &Arc<Inner>) {
-        if !self.truncator.called.swap(true, Ordering::AcqRel) {
+        let called = &self.truncator.called;
+        if !called.load(Ordering::Acquire) && !called.swap(true, Ordering::AcqRel) {
             let thread = self.truncator.thread.get_or_init(|| {
                 let engine = Arc::downgrade(self);
                 let named = std::thread::Builder::new().name("everbyte-truncate".into());
