@@ -222,25 +222,68 @@ fn every_name_of_libitm_is_there() {
     assert_eq!(theirs.difference(&ours).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// No store hides from the transaction in instrumented code; without one of the flags the check finds those that would.
+/// Compiles a file to an object.
+fn object_of(source: &Path, into: &Path, words: &[&str]) -> PathBuf {
+    let object = into.join("object.o");
+    let (compiler, standard) = match source.extension().is_some_and(|extension| extension == "cc") {
+        true => ("g++", "-std=c++20"),
+        false => ("gcc", "-std=c11"),
+    };
+    let mut compile = Command::new(compiler);
+    let output = compile.args([standard, "-c"]).args(words).arg(source).arg("-o").arg(&object).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    object
+}
+
+/// No store hides from the transaction in the instrumented code of any of the programs, blocks and what they call; without one
+/// of the flags the check finds those that would.
 #[test]
 fn no_store_hides_in_instrumented_code() {
     let dir = tempfile::tempdir().unwrap();
-    let object = dir.path().join("object.o");
     let flags = pkg_config_of("everbyte-patomic", &["--cflags"]);
-    let compile = |source: &str, words: &[&str]| {
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-std=c11", "-c"]).args(words).arg("-o").arg(&object);
-        let output = gcc.arg(root().join("crates/capi/tests/c").join(source)).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
-        object_code::hidden(&object)
-    };
     let all: Vec<&str> = flags.iter().map(String::as_str).collect();
-    for level in ["-O1", "-O2", "-O3", "-Os"] {
-        assert_eq!(compile("patomic_loops.c", &[&all[..], &[level]].concat()), [""; 0], "{level}");
+    let hidden = |name: &str, words: &[&str]| {
+        let source = root().join("crates/capi/tests/c").join(name);
+        object_code::hidden(&object_of(&source, dir.path(), words))
+    };
+    let programs = ["patomic_loops.c", "patomic_blocks.c", "patomic_table.c", "patomic_threads.c"];
+    for level in LEVELS {
+        for program in programs {
+            assert_eq!(hidden(program, &[&all[..], &[level]].concat()), [""; 0], "{program} {level}");
+        }
     }
+    assert_eq!(hidden("patomic_exceptions.cc", &[&all[..], &["-O2"]].concat()), [""; 0]);
     let without: Vec<&str> = all.iter().copied().filter(|flag| *flag != "-fno-tree-loop-distribute-patterns").collect();
-    let found = compile("patomic_loops.c", &[&without[..], &["-O2"]].concat());
+    let found = hidden("patomic_loops.c", &[&without[..], &["-O2"]].concat());
     assert!(found.iter().any(|line| line.contains("memset")), "{found:?}");
     assert!(found.iter().any(|line| line.contains("memcpy")), "{found:?}");
+}
+
+/// The check finds a direct store in a clone, in a block, and behind one that was cancelled inside it; and none where a block
+/// runs as it stands, after it, or on the stack.
+#[test]
+fn the_check_of_object_code_knows_where_a_transaction_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let hidden = |code: &str| {
+        let source = dir.path().join("code.s");
+        std::fs::write(&source, code).unwrap();
+        object_code::hidden(&object_of(&source, dir.path(), &[])).len()
+    };
+    assert_eq!(hidden("_ZGTt4call: movq $1, 8(%rsp)\n incl (%rdi)\n fstps (%rdi)\n cmpl $1, (%rdi)\n ret\n"), 2);
+    let block = |inside: &str| {
+        let begin = "call _ITM_beginTransaction@PLT\n";
+        hidden(&format!(
+            "block: {begin} test $2, %al\n jne 1f\n {inside}\n 2: call _ITM_commitTransaction@PLT\n\
+             movq $1, (%rdi)\n ret\n 1: movq $1, (%rdi)\n jmp 2b\n"
+        ))
+    };
+    assert_eq!(block("mov %rdi, %rax"), 0);
+    assert_eq!(block("addq $1, words(%rip)"), 1);
+    assert_eq!(block("jmp memset@PLT"), 1);
+    let inner = |after: &str| {
+        format!(
+            "call _ITM_beginTransaction@PLT\n test $16, %al\n jne 3f\n call _ITM_commitTransaction@PLT\n 3: {after}\n"
+        )
+    };
+    assert_eq!((block(&inner("nop")), block(&inner("xchg %rax, (%rdi)"))), (0, 1));
 }
