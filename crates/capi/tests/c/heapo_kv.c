@@ -23,7 +23,7 @@ static void calls(void) {
     FAILS(heapo_map("pairs"), EPERM);
     MUST(heapo_create("heap"));
     FAILS(heapo_kv_open("heap"), EPERM);
-    char value[100];
+    char value[100] = "";
     size_t len = 0;
     MUST(heapo_kv_insert(kv, "Oslo", 4, "Norway", 6));
     FAILS(heapo_kv_insert(kv, "Oslo", 4, "Denmark", 7), EEXIST);
@@ -72,6 +72,7 @@ static void ordered(void) {
     if (kind == HEAPO_KV_HASH) {
         FAILS(heapo_kv_scan_range(kv, "c", 1, "f", 1, HEAPO_KV_FORWARD, letters, found), ENOTSUP);
         FAILS(heapo_kv_scan_prefix(kv, "m", 1, HEAPO_KV_FORWARD, letters, found), ENOTSUP);
+        heapo_kv_close(kv);
         return;
     }
     MUST(heapo_kv_scan_range(kv, "c", 1, "f", 1, HEAPO_KV_FORWARD, letters, found) && !strcmp(found, "cde"));
@@ -85,6 +86,7 @@ static void ordered(void) {
     FAILS(heapo_kv_scan_range(kv, "a", 1, NULL, 1, HEAPO_KV_FORWARD, letters, found), EINVAL);
     FAILS(heapo_kv_scan_prefix(kv, "a", 1, (heapo_kv_way)2, letters, found), EINVAL);
     FAILS(heapo_kv_scan_prefix(kv, "a", 1, HEAPO_KV_FORWARD, NULL, found), EINVAL);
+    heapo_kv_close(kv);
 }
 
 /* Inserts, updates and deletes numbers, for ever; says each that is settled. To be killed. */
