@@ -64,6 +64,13 @@ pub(crate) const CASES: &[Case] = &[
         total: 3000,
         program: falls,
     },
+    Case {
+        name: "hkv-tree-joins-anew",
+        room: "hkv",
+        about: "a deletion that joins leaves of keys that begin alike and of others: a new node takes the place of two",
+        total: 500,
+        program: joins_anew,
+    },
 ];
 
 const MAX: u64 = 4 << 20;
@@ -217,6 +224,27 @@ fn rebuilds(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let pairs = (0..FILL).map(|number| (key(number), value(number))).collect();
     explore(explorer, &image(Kind::Tree, &pairs, |_| ()), &pairs, |kv, twin| {
         (FILL..FILL + 6).for_each(|number| insert_at(kv, twin, key(number), number));
+    })
+}
+
+fn joins_anew(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    const FILL: u8 = 30; // in leaves of 13, 13 and 4
+    let key = |number: u8| [b"they begin alike", &[number][..]].concat();
+    let all: Pairs = (0..FILL).map(|number| (key(number), value(number))).collect();
+    let gone = 13..20;
+    let pairs = all.iter().filter(|(at, _)| !gone.clone().any(|number| key(number) == **at));
+    let pairs: Pairs = pairs.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let prepare = |kv: &Kv| {
+        all.iter().for_each(|(key, value)| assert!(kv.insert(key, value).expect("room in the tree")));
+        gone.clone().for_each(|number| assert!(kv.delete(&key(number)).expect("a key that is there")));
+    };
+    explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
+        let (before, gone) = (kv.logged(), key(20));
+        let at = gone.clone();
+        let removed = move |pairs: &mut Pairs| drop(pairs.remove(&at));
+        twin.step("delete 20", removed, || assert!(kv.delete(&gone).unwrap()));
+        let logged = kv.logged() - before;
+        assert!(logged > 2 * 64, "a transaction has logged as well, not notes alone: {logged} bytes");
     })
 }
 

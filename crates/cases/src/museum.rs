@@ -333,6 +333,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "half of a node goes to a new one that is not flushed before the note that makes it count",
     ),
     exhibit(
+        "hkv-joined-unflushed",
+        "hkv",
+        "hkv-tree-joins",
+        "what one node had goes to slots of another, which are not flushed before the note that makes them count",
+    ),
+    exhibit(
         "hkv-gather-unfenced",
         "hkv",
         "hkv-hash-chains",

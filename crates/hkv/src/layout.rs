@@ -7,7 +7,7 @@ pub const HASH_MAGIC: [u8; 8] = *b"EVRBHKVH";
 /// `b"EVRBHKVT"`.
 pub const TREE_MAGIC: [u8; 8] = *b"EVRBHKVT";
 /// The newest format this program reads and writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// Buckets of the first segment; each further one has as many as all before it.
 pub const FIRST_SEGMENT: u64 = 16;
 /// Segments that a root can name.

@@ -1,4 +1,4 @@
-//! Notes: what changes a pair, adds buckets or halves a node, written down whole before it happens. Format: docs/formats/hkv.md.
+//! Notes: what changes a pair, adds buckets, halves a node or joins two, written down whole before it happens. Format: docs/formats/hkv.md.
 //!
 //! A change, with one fence:
 //!   1. what is new is written where nobody looks; the note says which blocks are taken and freed, and which words change to what
@@ -259,11 +259,15 @@ impl Base {
         if let Some(new) = split::added(self, ops, words) {
             return split::checksum(self, new);
         }
-        if let &[parent, halved] = &words[..] {
-            return tree::split::checksum(self, [parent, halved]);
+        let taken = ops.iter().filter(|op| !op.frees()).count();
+        if let &[parent, child] = &words[..] {
+            return match taken {
+                0 => tree::join::checksum(self, [parent, child]),
+                _ => tree::split::checksum(self, [parent, child]),
+            };
         }
         let at = words.first().map_or(0, |&(_, word)| word);
-        match ops.iter().filter(|op| !op.frees()).count() {
+        match taken {
             0 => Some(0),
             1 => self.record_checksum(at),
             _ => {

@@ -3,7 +3,7 @@
 use crate::layout::{RECORD_HEAD, RecordHead};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_media::Media;
+use everbyte_media::{LINE, Media};
 use everbyte_tx::Tx;
 use std::cmp::Ordering;
 use zerocopy::{FromZeros, IntoBytes};
@@ -15,7 +15,7 @@ pub(crate) struct Draft<'d> {
     value: &'d [u8],
 }
 
-/// Records of so many bytes are written past the cache: they are seldom read soon.
+/// Records of so many bytes are written past the cache: they are seldom read soon. Their blocks are whole lines.
 const LONG: usize = 256;
 
 impl<'d> Draft<'d> {
@@ -34,14 +34,18 @@ impl<'d> Draft<'d> {
         self.head.checksum
     }
 
-    /// Writes it and flushes it; no fence.
+    /// Writes it to a block and flushes it; no fence.
     pub(crate) fn write(&self, media: &Media, at: u64) {
-        let bytes = [self.head.as_bytes(), self.key, self.value].concat();
-        if bytes.len() >= LONG {
+        let len = self.len() as usize;
+        let whole = len.next_multiple_of(LINE as usize); // a line of which a part is written past the cache is a slow one
+        let mut bytes = Vec::with_capacity(whole);
+        [self.head.as_bytes(), self.key, self.value].iter().for_each(|part| bytes.extend_from_slice(part));
+        if len >= LONG {
+            bytes.resize(whole, 0);
             media.copy_nt(at, &bytes);
         } else {
             media.write(at, &bytes);
-            media.flush(at, bytes.len() as u64);
+            media.flush(at, len as u64);
         }
     }
 

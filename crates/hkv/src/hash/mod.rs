@@ -131,8 +131,9 @@ impl Hash {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        let found = self.find(&state, hash, key)?;
+        self.expect(&state, hash);
         let draft = Draft::new(hash, key, value)?;
+        let found = self.find(&state, hash, key)?;
         match found {
             Found::Here(..) => return self.answer(state, false),
             Found::Slot(at) => {
@@ -155,8 +156,9 @@ impl Hash {
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        self.expect(&state, hash);
         let draft = Draft::new(hash, key, value)?;
+        let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
         self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, slot_of(hash, place))])?;
         self.answer(state, true)
     }
@@ -224,6 +226,11 @@ impl Hash {
 
     fn record(&self, slot: u64) -> Result<Record> {
         Record::read(self.heap(), place_of(slot))
+    }
+
+    /// A hint that the chain of this hash is walked soon: there is something to do until its first bucket is there.
+    fn expect(&self, state: &State, hash: u64) {
+        self.base.media().prefetch(state.bucket_at(state.index_of(hash)));
     }
 
     /// Walks the chain of a key once: where it is, or where it would go.

@@ -1,11 +1,24 @@
-//! Shrinking: nodes are joined, and the topmost one is taken away, each in a transaction of its own.
+//! Shrinking: nodes are joined, and the topmost one is taken away.
+//!
+//! Two nodes are joined by a note, with one fence:
+//!   1. what the right one has is copied to slots that the left one does not use
+//!   2. after the fence, the left one's order names them, and the parent's forgets the right one, which is freed
+//!
+//! So it is while the left one's `skip` stays true for keys of both (HKV-5). Else a new node takes the place of the two, in a
+//! transaction.
+//!
+//! Invariants
+//!   HKV-12 A note that joins nodes counts by what the slots hold that its order names: these are written before the next fence.
 
 use super::node::{Draft, Node, common};
+use super::order::Order;
 use super::path::{Goal, Path};
 use super::{State, Tree};
 use crate::Result;
-use crate::base::set_all;
-use crate::layout::{FAN_OUT, TOP_AT};
+use crate::base::{Base, set_all};
+use crate::layout::{FAN_OUT, NODE, NodeSlot, TOP_AT};
+use everbyte_media::{Flusher, seeded};
+use zerocopy::IntoBytes;
 
 /// Neighbours with so many slots in all become one node.
 const JOINED_MAX: usize = 10;
@@ -22,16 +35,19 @@ impl Tree {
         loop {
             let path = self.path(state, Goal::At(key))?;
             let top = &path.0[0].node;
-            let done = if top.level() > 0 && top.count() == 1 {
-                self.shrink(state, top)
+            let (done, left_above) = if top.level() > 0 && top.count() == 1 {
+                (self.shrink(state, top), 0)
             } else if let Some((depth, right)) = self.joinable(&path)? {
-                self.join_pair(state, &path, depth, right)
+                (self.join_pair(state, &path, depth, right), path.0[depth - 1].node.count() - 1)
             } else {
                 return Ok(());
             };
             match done {
                 Err(error) if error.is_full() => return Ok(()),
                 done => done?,
+            }
+            if !is_sparse(left_above) {
+                return Ok(());
             }
         }
     }
@@ -72,8 +88,16 @@ impl Tree {
         let Path(steps) = path;
         let parent = &steps[depth - 1];
         let (one, two) = (parent.node.child(&self.base, right - 1)?, parent.node.child(&self.base, right)?);
-        let (low, high) = (self.bound(one.low())?, self.high(path, depth, right - parent.index)?);
-        let skip = common(low.as_deref(), high.as_deref());
+        let skip = match one.skip() {
+            0 => 0, // whatever the bounds are
+            _ => {
+                let (low, high) = (self.bound(one.low())?, self.high(path, depth, right - parent.index)?);
+                common(low.as_deref(), high.as_deref())
+            }
+        };
+        if one.skip() <= skip {
+            return self.append(state, &parent.node, &one, right, &two);
+        }
         let joined = Draft { level: one.level(), skip, low: one.low(), slots: Vec::with_capacity(FAN_OUT) };
         let joined = joined.take(&self.base, &one, 0..one.count())?.take(&self.base, &two, 0..two.count())?;
         self.base.run(&mut state.past, |tx| {
@@ -85,4 +109,42 @@ impl Tree {
             Ok(tx.free(two.at)?)
         })
     }
+
+    /// Gives `one`, a child of `parent`, what the next one has, which lies at `right`.
+    fn append(&self, state: &mut State, parent: &Node, one: &Node, right: usize, two: &Node) -> Result<()> {
+        let (heap, media) = (self.heap(), self.base.media());
+        let more = Draft { level: one.level(), skip: one.skip(), low: 0, slots: Vec::with_capacity(FAN_OUT) };
+        let more = more.take(&self.base, two, 0..two.count())?;
+        let mut ops = vec![heap.op_free(two.at)?];
+        if two.level() == 0 {
+            ops.push(heap.op_free(two.low()).inspect_err(|_| heap.abandon(&ops))?); // HKV-6
+        }
+        let _section = media.section();
+        let joined = more.slots.iter().fold(*one, |joined, &slot| joined.with(slot));
+        let mut flusher = Flusher::new(media);
+        for (at, slot) in (one.count()..joined.count()).map(|index| joined.slot(index)) {
+            media.put(at, &slot);
+            flusher.touch(at, size_of::<NodeSlot>() as u64);
+        }
+        if seeded("hkv-joined-unflushed") {
+            std::mem::forget(flusher);
+        } else {
+            drop(flusher);
+        }
+        let words = [(parent.at, parent.order().without(right).0), (joined.at, joined.order().0)];
+        self.base.note(&mut state.past, &ops, &words, sum(&joined));
+        Ok(())
+    }
+}
+
+/// Of the slots in use.
+fn sum(node: &Node) -> u32 {
+    (0..node.count()).fold(0, |sum, index| crc32c::crc32c_append(sum, node.slot(index).1.as_bytes()))
+}
+
+/// The checksum of what was written for a note that joins nodes: the second word is the order of the one that stays.
+pub(crate) fn checksum(base: &Base, [_, (at, order)]: [(u64, u64); 2]) -> Option<u32> {
+    let joined = Node::read(base, at, None).ok()?.with_order(Order(order))?;
+    base.media().adopt(at, NODE);
+    Some(sum(&joined))
 }

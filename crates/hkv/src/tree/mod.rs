@@ -4,8 +4,8 @@
 //! the order of the leaf; an update changes one place; a deletion the order alone.
 //!
 //! A leaf without a free slot is first split, as is each full node above it: half of a node goes to a new one, by a note, or
-//! two new ones take its place, in a transaction (`split`). A leaf that has become sparse is joined with a neighbour, in a
-//! transaction. A tree so grows and shrinks by steps that each leave it whole.
+//! two new ones take its place, in a transaction (`split`). A leaf that has become sparse is joined with a neighbour, by a
+//! note, too, where it can be (`join`). A tree so grows and shrinks by steps that each leave it whole.
 //!
 //! Invariants
 //!   HKV-4  Keys stand in order; those of a node lie from its `low` on and below the `low` of the next one.
@@ -16,7 +16,7 @@
 //! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
 
 mod check;
-mod join;
+pub(crate) mod join;
 mod node;
 mod order;
 mod path;
@@ -114,6 +114,7 @@ impl Tree {
     /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed. [`Error::Media`]: unknown
     /// until the store is opened again.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let draft = Draft::new(0, key, value)?;
         let mut state = self.state.write();
         let (leaf, index) = loop {
             let view = self.leaf(&state, key)?;
@@ -123,7 +124,6 @@ impl Tree {
                 ((index, None), leaf) => break (leaf, index),
             }
         };
-        let draft = Draft::new(0, key, value)?;
         let (at, _) = leaf.slot(leaf.count());
         let (prefix, order) = (node::prefix(key, leaf.skip()), leaf.order().with(index).0);
         self.base.change(&mut state.past, Some(&draft), None, |place| {
@@ -137,11 +137,11 @@ impl Tree {
     /// # Errors
     /// As [`Tree::insert`].
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let draft = Draft::new(0, key, value)?;
         let mut state = self.state.write();
         let view = self.leaf(&state, key)?;
         let (index, Some(old)) = view.rank(key)? else { return self.answer(state, false) };
-        let leaf = view.read()?;
-        let (draft, at) = (Draft::new(0, key, value)?, leaf.slot(index).0 + PLACE_AT);
+        let at = view.read()?.slot(index).0 + PLACE_AT;
         self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, place)])?;
         self.answer(state, true)
     }

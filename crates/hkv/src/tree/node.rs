@@ -83,6 +83,14 @@ impl Node {
         order.is_whole().then_some(self)
     }
 
+    /// As it would be with this slot behind its last one, in the first that it does not use.
+    pub(super) fn with(mut self, slot: NodeSlot) -> Node {
+        let (order, count) = (self.order(), self.count());
+        self.bytes.slots[order.slot(count)] = slot;
+        self.bytes.order = order.with(count).0;
+        self
+    }
+
     /// What it holds, of a node as it was made: its slots are used in the order in which they lie.
     pub(super) fn used(&self) -> &[u8] {
         &self.bytes.as_bytes()[..SLOTS_AT as usize + self.count() * size_of::<NodeSlot>()]
@@ -146,7 +154,8 @@ impl Draft {
     pub(super) fn take(mut self, base: &Base, node: &Node, range: Range<usize>) -> Result<Draft> {
         for index in range {
             let (_, mut slot) = node.slot(index);
-            if self.level > 0 || self.skip != node.skip() {
+            let has_prefix = self.level == 0 || index > 0; // the first child's means nothing
+            if self.skip != node.skip() || !has_prefix {
                 slot.prefix = match node.record_at(base, index)? {
                     0 => 0,
                     at => prefix(&Record::read(base.heap(), at)?.key(base.heap()), self.skip),
