@@ -11,7 +11,9 @@
 #ifndef EVERBYTE_PDATA_H
 #define EVERBYTE_PDATA_H
 
-#define PDATA __attribute__((section("PDATA"), used))
+#include "constant.h"
+
+#define PDATA EVERBYTE_CONSTANT __attribute__((section("PDATA"), used))
 
 /* Each file's part of the section is whole pages, so that the store's pages can be mapped over them. */
 __asm__(".pushsection PDATA,\"aw\"\n.subsection 1\n.balign 4096\n.popsection");

@@ -15,13 +15,15 @@
  *
  * A position-independent program lies elsewhere in each run, so a variable must not begin as the address of anything in
  * the program; such a program is refused too. Pointers into the store are good in every program. Types are plain data: a C++ constructor
- * that runs at start would run at every start, so C++ variables are constinit. Shared libraries may have such variables, for
+ * would run at every start, so the compiler refuses what does not begin as a constant. Shared libraries may have such variables, for
  * their functions' use. An executable that names one itself is compiled with -fPIC: otherwise the linker gives it a copy, and the
  * program is refused. */
 #ifndef EVERBYTE_PSTATIC_H
 #define EVERBYTE_PSTATIC_H
 
-#define pstatic __attribute__((section("persistent"), used))
+#include "constant.h"
+
+#define pstatic EVERBYTE_CONSTANT __attribute__((section("persistent"), used))
 
 /* Each file's part of the section is whole pages, so that the store's pages can be mapped over them. */
 __asm__(".pushsection persistent,\"aw\"\n.subsection 1\n.balign 4096\n.popsection");

@@ -64,8 +64,10 @@ fn options() -> Result<Options> {
 /// The file that `EVERBYTE_STORE` names; or `everbyte.store` in the directory that `MNEMOSYNE_REGION_PATH` names, or in the
 /// current one.
 fn path_of_store() -> PathBuf {
-    let directory = || std::env::var_os("MNEMOSYNE_REGION_PATH").map(PathBuf::from).unwrap_or_default();
-    std::env::var_os("EVERBYTE_STORE").map_or_else(|| directory().join("everbyte.store"), PathBuf::from)
+    // As is usual, what is set to nothing is not set.
+    let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let directory = || set("MNEMOSYNE_REGION_PATH").unwrap_or_default();
+    set("EVERBYTE_STORE").unwrap_or_else(|| directory().join("everbyte.store"))
 }
 
 /// The span of an object that may grow to `size_max` bytes, and to `usual` where that is 0. Addresses cost nothing.

@@ -97,6 +97,9 @@ fn what_cannot_be_opened_is_named_with_the_way_out() {
 
 #[test]
 fn the_headers_are_c_and_cpp() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    std::fs::write(&program, "int main(void) { return 0; }\n").unwrap();
     for header in std::fs::read_dir(root().join("include/everbyte")).unwrap() {
         let header = header.unwrap().path();
         for (compiler, standard) in [("cc", "c11"), ("cc", "c99"), ("c++", "c++20")] {
@@ -111,7 +114,7 @@ fn the_headers_are_c_and_cpp() {
                 "-fsyntax-only",
                 "-x",
             ]);
-            check.arg(language).arg(&header);
+            check.arg(language).arg("-include").arg(&header).arg(&program);
             if header.ends_with("patomic.h") {
                 check.args(pkg_config_of("everbyte-patomic", &["--cflags"])); // it is refused without
             }

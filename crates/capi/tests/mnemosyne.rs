@@ -155,6 +155,23 @@ fn a_section_that_shares_its_pages_is_refused() {
     assert!(text(&refused).contains("is not whole pages"), "{}", text(&refused));
 }
 
+/// A constructor would run at every start.
+#[test]
+fn variables_that_need_a_constructor_do_not_compile() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("variables.cc");
+    std::fs::write(
+        &source,
+        "#include <everbyte/pdata.h>\n#include <everbyte/pstatic.h>\nint f(); pstatic int one = f(); PDATA int two = f();\n",
+    )
+    .unwrap();
+    for compiler in ["g++", "clang++"] {
+        let mut command = Command::new(compiler);
+        let output = command.args(pkg_config(&["--cflags"])).arg("-fsyntax-only").arg(&source).output().unwrap();
+        assert_eq!(text(&output).matches("does not have a constant initializer").count(), 2, "{}", text(&output));
+    }
+}
+
 /// Runs an example on `words`, kills it after it has told of `count` of them, and returns of how many it has told.
 fn killed_after(count: usize, program: &Path, store: &Path, backend: &str, words: &[String]) -> usize {
     let mut command = Command::new(program);
@@ -233,7 +250,8 @@ fn the_store_is_where_the_environment_says() {
     assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &one)], "2"), "2\n");
     assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &two)], "3"), "3\n");
     assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", &one), ("EVERBYTE_STORE", &two.join("everbyte.store"))], "4"), "3\n4\n");
-    assert_eq!(run(&[], "5"), "1\n5\n");
+    let nothing = Path::new("");
+    assert_eq!(run(&[("MNEMOSYNE_REGION_PATH", nothing), ("EVERBYTE_STORE", nothing)], "5"), "1\n5\n");
     assert!(dir.path().join("everbyte.store").exists() && one.join("everbyte.store").exists());
 }
 

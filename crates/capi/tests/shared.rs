@@ -165,3 +165,22 @@ fn processes_on_one_key_value_store_lose_nothing_when_they_are_killed() {
         assert_eq!(Kv::open(store.object("pairs").unwrap()).unwrap().check(), []);
     }
 }
+
+/// With an object's lock, as a reader, in a transaction, with locks inside locks, among names or pairs: whoever dies so leaves
+/// everything as it was, and to the next.
+#[test]
+fn who_dies_with_a_lock_leaves_it_to_the_next() {
+    let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
+    let (program, path) = (compile("crates/capi/tests/c/heapo_deaths.c", dir.path()), dir.path().join("store"));
+    assert_eq!(succeed(&program, &path, "shm", &[]).lines().count(), 7);
+    let store = open(&path);
+    assert_eq!(store.check(), []);
+    for name in ["a", "b"] {
+        let undo = Undo::open(store.object(name).unwrap()).unwrap();
+        let words = undo.heap().object().root() - store.info().binding.unwrap();
+        assert_eq!(undo.check(Some(&BTreeSet::from([words]))), [], "{name}");
+    }
+    for name in ["tree", "hash"] {
+        assert_eq!(Kv::open(store.object(name).unwrap()).unwrap().check(), [], "{name}");
+    }
+}

@@ -46,7 +46,11 @@ pub(crate) fn reserve(path: &Path, address: u64, len: u64) -> Result<NonNull<u8>
         }
         Err(rustix::io::Errno::EXIST) => {}
         Err(errno) => {
-            return Err(Error::Io { action: "reserve the addresses of", path: path.into(), source: errno.into() });
+            return Err(Error::Io {
+                action: "reserve as many addresses as its maximum needs (see `ulimit -v`)",
+                path: path.into(),
+                source: errno.into(),
+            });
         }
     }
     Err(Error::AddressTaken { path: path.into(), address, len, holder: holder(address..address + len) })

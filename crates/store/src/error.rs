@@ -116,7 +116,7 @@ pub enum Error {
         object: String,
     },
     /// No object has this name.
-    #[error("no object is named `{name}` in this store")]
+    #[error("no object is named `{}` in this store", shown(.name))]
     NotFound {
         /// The name.
         name: String,
@@ -128,7 +128,7 @@ pub enum Error {
         name: String,
     },
     /// Not a name.
-    #[error("`{name}` cannot name an object: {why}")]
+    #[error("`{}` cannot name an object: {why}", shown(.name))]
     BadName {
         /// What was given, shortened.
         name: String,
@@ -297,6 +297,14 @@ impl From<space::Error> for Error {
             other => unreachable!("an error of `space` that `store` does not know: {other}"),
         }
     }
+}
+
+/// A name as a terminal may be sent it: one that was asked for may hold anything.
+fn shown(name: &str) -> String {
+    let shown = |character: char| {
+        if character.is_control() { character.escape_default().to_string() } else { character.into() }
+    };
+    name.chars().map(shown).collect()
 }
 
 /// Shorthand for this crate.

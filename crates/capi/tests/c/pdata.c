@@ -3,21 +3,15 @@
 #include <everbyte/mnemosyne.h>
 #include <everbyte/pdata.h>
 
-#ifdef __cplusplus
-#define CONSTANT constinit
-#else
-#define CONSTANT
-#endif
-
 struct pair {
     int first;
     double second[3];
 };
 
-CONSTANT PDATA int runs = BEGIN;
-CONSTANT PDATA struct pair pairs[300] = {{0, {0, 0, 0}}, {1, {2, 3, 4}}};
-CONSTANT PDATA void *block;
-CONSTANT pstatic int all = BEGIN; /* the program's, whichever file it is in */
+PDATA int runs = BEGIN;
+PDATA struct pair pairs[300] = {{0, {0, 0, 0}}, {1, {2, 3, 4}}};
+PDATA void *block;
+pstatic int all = BEGIN; /* the program's, whichever file it is in */
 
 int main(void) {
     MUST(pairs[1].first == 1 + runs - BEGIN && pairs[299].second[2] == runs - BEGIN);

@@ -1,13 +1,7 @@
 /* A second file with persistent variables, as C and as C++. */
 #include "pstatic.h"
 
-#ifdef __cplusplus
-#define CONSTANT constinit
-#else
-#define CONSTANT
-#endif
-
-CONSTANT pstatic struct pair pairs[1000] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0.5}};
+pstatic struct pair pairs[1000] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0.5}};
 
 int *inside(void) {
     pstatic static int value = 3;
