@@ -1,26 +1,35 @@
 //! Children of fork: they inherit descriptors, and with them the locks that say who is alive. So the descriptors that hold
 //! such locks are closed in every child, before any of its code runs.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// Forks between this process and its first ancestor that asked.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 /// Descriptors that children close; -1: none.
-static DESCRIPTORS: [AtomicI32; 64] = [const { AtomicI32::new(-1) }; 64];
+static DESCRIPTORS: [AtomicI32; 1024] = [const { AtomicI32::new(-1) }; 1024];
 
-/// One descriptor that no child keeps, and where it was opened.
-pub(crate) struct Forks {
+/// A descriptor that no child keeps, and with it the locks of its open file description.
+pub(crate) struct Own {
+    /// `None` once it was closed.
+    descriptor: Option<OwnedFd>,
     born: u32,
     owner: u32,
     place: usize,
 }
 
-impl Forks {
-    /// Has every child close `descriptor`, until [`Forks::end`].
-    pub(crate) fn close_in_children(descriptor: &OwnedFd) -> io::Result<Forks> {
+impl Own {
+    /// The file that `file` has open, by a description that nothing else has: neither another descriptor nor a mapping.
+    pub(crate) fn of(file: &File) -> io::Result<Own> {
+        // The file itself, whatever its name leads to by now.
+        Own::new(File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))?)
+    }
+
+    /// Has every child close what is given, of which nothing else has the description.
+    pub(crate) fn new(file: File) -> io::Result<Own> {
         static HANDLER: OnceLock<i32> = OnceLock::new();
         let refused = *HANDLER.get_or_init(|| {
             // SAFETY: the handler runs in a child of fork, on its one thread, and only calls what may be called there.
@@ -29,11 +38,13 @@ impl Forks {
         if refused != 0 {
             return Err(io::Error::from_raw_os_error(refused));
         }
+        let descriptor = OwnedFd::from(file);
         let number = descriptor.as_raw_fd();
         let free = |place: &AtomicI32| place.compare_exchange(-1, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         let place = DESCRIPTORS.iter().position(free);
-        let place = place.ok_or_else(|| io::Error::other("too many shared stores in one process"))?;
-        Ok(Forks { born: FORKS.load(Ordering::Acquire), owner: std::process::id(), place })
+        let place = place.ok_or_else(|| io::Error::other("too many open stores in one process"))?;
+        let (born, owner) = (FORKS.load(Ordering::Acquire), std::process::id());
+        Ok(Own { descriptor: Some(descriptor), born, owner, place })
     }
 
     /// Whether this is a child of the process that opened the descriptor: it has none.
@@ -46,14 +57,22 @@ impl Forks {
     pub(crate) fn owner(&self) -> u32 {
         self.owner
     }
+}
 
-    /// The descriptor is about to be closed. `true`: this is a child, where it is so already.
-    pub(crate) fn end(&self) -> bool {
-        let child = self.is_child();
-        if !child {
+impl AsFd for Own {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_ref().expect("open until it is dropped").as_fd()
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let descriptor = self.descriptor.take().expect("closed once");
+        if self.is_child() {
+            let _ = descriptor.into_raw_fd(); // closed already, and the number may be another file's by now
+        } else {
             DESCRIPTORS[self.place].store(-1, Ordering::Release);
         }
-        child
     }
 }
 
@@ -62,7 +81,7 @@ extern "C" fn in_child() {
     for place in &DESCRIPTORS {
         let number = place.swap(-1, Ordering::Relaxed);
         if number >= 0 {
-            // SAFETY: a descriptor of ours, whose owner in this child never uses or closes it again (`Forks::end`).
+            // SAFETY: a descriptor of ours, whose owner in this child never uses or closes it again (`Own`).
             unsafe { libc::close(number) };
         }
     }

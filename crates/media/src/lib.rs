@@ -61,7 +61,7 @@ mod words;
 pub use copy::publish;
 pub use counters::Counts;
 pub use error::{Error, Result};
-pub use file::Disk;
+pub use file::{Disk, disk_alone};
 pub use flusher::Flusher;
 pub use head::{FORMAT, HEAD_END};
 pub use heard::Heard;

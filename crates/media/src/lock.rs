@@ -1,9 +1,10 @@
 //! One process at a time, or several that only read: an advisory lock on the store file, and the name of who holds it.
 
+use crate::children::Own;
 use crate::{Error, Result, users};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 /// Who else may have the file meanwhile.
@@ -17,9 +18,18 @@ pub(crate) enum Hold {
     Users,
 }
 
-/// Locks the whole file for this process until the descriptor is closed.
-pub(crate) fn lock(file: &File, path: &Path, hold: Hold) -> Result<()> {
+/// Locks the whole file for this process alone; until what is returned is dropped, or this process ends. For backends whose
+/// mapping a child of fork may keep, since nothing that it stores there reaches the file.
+pub(crate) fn lock_apart(file: &File, path: &Path) -> Result<Own> {
+    let own = Own::of(file).map_err(|source| Error::Io { action: "lock", path: path.into(), source })?;
+    lock(&own, path, Hold::Alone)?;
+    Ok(own)
+}
+
+/// Locks the whole file until nothing has its open file description any more: no descriptor, no mapping, no child's either.
+pub(crate) fn lock(file: impl AsFd, path: &Path, hold: Hold) -> Result<()> {
     use rustix::fs::{FlockOperation, flock};
+    let file = file.as_fd();
     let operation = match hold {
         Hold::Alone => FlockOperation::NonBlockingLockExclusive,
         Hold::Readers | Hold::Users => FlockOperation::NonBlockingLockShared,
@@ -51,8 +61,8 @@ pub(crate) fn lock(file: &File, path: &Path, hold: Hold) -> Result<()> {
 
 /// The processes that hold a lock on this inode, by the kernel's table of locks: ` (pid 12, 34)`, or empty. This one is
 /// named if there is no other.
-pub(crate) fn holders(file: &File) -> String {
-    let Ok(inode) = file.metadata().map(|metadata| metadata.ino().to_string()) else { return String::new() };
+pub(crate) fn holders(file: BorrowedFd<'_>) -> String {
+    let Ok(inode) = rustix::fs::fstat(file).map(|found| found.st_ino.to_string()) else { return String::new() };
     let table = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let mut pids: BTreeSet<u32> = table.lines().filter_map(|line| holder(line, &inode)).collect();
     if pids.len() > 1 {

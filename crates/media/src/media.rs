@@ -289,6 +289,20 @@ impl Media {
         }
     }
 
+    /// Refuses a child of fork that has nothing of this media: on `file`, and where processes share it. In memory that its
+    /// parent has alone a child has what the parent has.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    #[inline]
+    pub fn require_here(&self) -> Result<()> {
+        match (self.inner.users.get(), &self.inner.backend) {
+            (Some(users), _) => users.require_here(),
+            (None, Backend::File(file)) => file.require_here(),
+            _ => Ok(()),
+        }
+    }
+
     /// Completes: everything this thread flushed before survives any crash that the durability mode covers.
     ///
     /// # Errors

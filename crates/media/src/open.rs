@@ -1,5 +1,6 @@
 //! Creating and opening media: choose the backend, replay the log, map.
 
+use crate::children::Own;
 use crate::counters::Counters;
 use crate::direct::{Backing, Direct};
 use crate::file::{self, Disk, FileBackend, FileDisk};
@@ -63,7 +64,7 @@ impl Media {
         address: Option<u64>,
         options: &Options,
     ) -> Result<Media> {
-        lock::lock(&file, path, Hold::Alone)?;
+        let lock = lock_alone(&file, path, options)?;
         let Geometry { max, len, log_at, log_len } = geometry;
         assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
         assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
@@ -80,7 +81,7 @@ impl Media {
             })?;
         }
         Disk::sync(&file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
-        Media::map(file, path, (head, Opened::default()), options)
+        Media::map((file, lock), path, (head, Opened::default()), options)
     }
 
     /// Opens what [`Media::create`] made: locks it, replays the log whatever the backend, and maps it.
@@ -94,13 +95,13 @@ impl Media {
     }
 
     pub(crate) fn open_file(file: File, path: &Path, options: &Options) -> Result<Media> {
-        lock::lock(&file, path, Hold::Alone)?;
+        let lock = lock_alone(&file, path, options)?;
         let (head, torn) = examine(&file, path)?;
         if choose(&file, path, options.backend)? == BackendKind::File {
-            return Media::resume(Arc::new(FileDisk::new(file)), path, (head, torn), options);
+            return Media::resume(Arc::new(FileDisk::new(file, lock)), path, (head, torn), options);
         }
         let (head, opened) = file::replay(&file, path, head)?;
-        Media::map(file, path, (head, Opened { torn_heads: torn, log_room: head.log_room, ..opened }), options)
+        Media::map((file, lock), path, (head, Opened { torn_heads: torn, log_room: head.log_room, ..opened }), options)
     }
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
@@ -191,7 +192,13 @@ impl Media {
         Ok(())
     }
 
-    pub(crate) fn map(file: File, path: &Path, (head, opened): (Head, Opened), options: &Options) -> Result<Media> {
+    /// Maps a file that was locked by the other one, or by its own description.
+    pub(crate) fn map(
+        (file, lock): (File, Option<Own>),
+        path: &Path,
+        (head, opened): (Head, Opened),
+        options: &Options,
+    ) -> Result<Media> {
         let kind = choose(&file, path, options.backend)?;
         let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mode = match kind {
@@ -202,7 +209,7 @@ impl Media {
         let mapping = map_file(file.as_fd(), path, mode, &head, len)?;
         if kind == BackendKind::File {
             return Media::on_disk_mapped(
-                Arc::new(FileDisk::new(file)),
+                Arc::new(FileDisk::new(file, lock)),
                 mapping,
                 path,
                 (head, len, opened),
@@ -307,6 +314,14 @@ impl Direct {
             _lock: None,
             path: path.into(),
         })
+    }
+}
+
+/// Locks a file for this process alone. A shared mapping belongs to the lock: a child of fork that keeps it could store there.
+fn lock_alone(file: &File, path: &Path, options: &Options) -> Result<Option<Own>> {
+    match choose(file, path, options.backend)? {
+        BackendKind::File => lock::lock_apart(file, path).map(Some),
+        _ => lock::lock(file, path, Hold::Alone).map(|()| None),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::open::{choose, examine};
 use crate::users::{self, Opening, Users};
 use crate::{BackendKind, Error, Options, Result};
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,11 +47,12 @@ impl Media {
         if choose(&file, path, options.backend)? == BackendKind::File {
             return Ok((Media::open_file(file, path, options)?, None));
         }
-        lock::lock(&file, path, Hold::Users)?;
         let users = Arc::new(Users::of_file(&file, locks, path)?);
+        let locks = users.locks().expect("users of a file");
+        lock::lock(locks, path, Hold::Users)?;
         let opening = users.begin()?;
         if users::is_looked_at(&file).map_err(io("look for locks of"))? {
-            return Err(Error::InUse { path: path.into(), holder: lock::holders(&file) });
+            return Err(Error::InUse { path: path.into(), holder: lock::holders(file.as_fd()) });
         }
         let (head, torn_heads) = examine(&file, path)?;
         let (head, opened) = match opening.is_alone() {
@@ -58,7 +60,7 @@ impl Media {
             false => (head, Opened::default()), // the log was brought in by who opened it first
         };
         let opened = Opened { torn_heads, log_room: head.log_room, ..opened };
-        let media = Media::map(file, path, (head, opened), options)?;
+        let media = Media::map((file, None), path, (head, opened), options)?;
         let child_has_it = media.inner.mapping.keep_from_children();
         child_has_it.map_err(io("keep from children"))?;
         assert!(media.inner.users.set(users).is_ok(), "a media has its users once");
@@ -89,7 +91,7 @@ impl Media {
     /// Who has the store's file open, by the kernel's table of locks: ` (pid 12, 34)`, or empty.
     pub fn users(&self) -> String {
         match &self.inner.backend {
-            Backend::Direct(Direct { file: Some(backing), .. }) => lock::holders(&backing.file),
+            Backend::Direct(Direct { file: Some(backing), .. }) => lock::holders(backing.file.as_fd()),
             _ => String::new(),
         }
     }

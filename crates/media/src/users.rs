@@ -17,13 +17,13 @@
 //!
 //! Threads: any.
 
-use crate::children::Forks;
+use crate::children::Own;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,11 +50,7 @@ pub(crate) struct Users {
 }
 
 enum Kind {
-    /// `None` once it was closed.
-    File {
-        locks: Option<OwnedFd>,
-        forks: Forks,
-    },
+    File(Own),
     Memory(Mutex<Present>),
 }
 
@@ -86,19 +82,24 @@ impl Users {
 
     /// The users of the store `file` at `path`: a description of its own is opened for the locks, unless one is given.
     pub(crate) fn of_file(file: &File, locks: Option<File>, path: &Path) -> Result<Users> {
-        let io = |source| Error::Io { action: "open", path: path.into(), source };
-        let own = format!("/proc/self/fd/{}", file.as_raw_fd()); // the file itself, whatever its name leads to by now
-        let locks = locks.map_or_else(|| File::options().read(true).write(true).open(own).map_err(io), Ok)?;
-        let locks = OwnedFd::from(locks);
-        let forks = Forks::close_in_children(&locks).map_err(io)?;
-        Ok(Users { path: path.into(), kind: Kind::File { locks: Some(locks), forks } })
+        let own = locks.map_or_else(|| Own::of(file), Own::new);
+        let own = own.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
+        Ok(Users { path: path.into(), kind: Kind::File(own) })
+    }
+
+    /// What the locks are on; `None`: there is no file.
+    pub(crate) fn locks(&self) -> Option<BorrowedFd<'_>> {
+        match &self.kind {
+            Kind::File(locks) => Some(locks.as_fd()),
+            Kind::Memory(_) => None,
+        }
     }
 
     /// Waits until nobody opens or closes the store, and finds out whether anybody uses it.
     pub(crate) fn begin(self: &Arc<Users>) -> Result<Opening> {
         self.require_here()?;
         let alone = match &self.kind {
-            Kind::File { .. } => {
+            Kind::File(_) => {
                 self.lock(OPENING, Hold::Alone, true)?;
                 self.lock(USERS, Hold::Alone, false)?
             }
@@ -109,27 +110,16 @@ impl Users {
 
     /// Locks or unlocks a byte; `false`: somebody else has it.
     fn lock(&self, at: u64, hold: Hold, wait: bool) -> Result<bool> {
-        let Kind::File { locks: Some(locks), .. } = &self.kind else { return Ok(true) };
+        let Kind::File(locks) = &self.kind else { return Ok(true) };
         let failed = |source| Error::Io { action: "lock", path: self.path.clone(), source };
-        set(locks.as_raw_fd(), at, hold, wait).map_err(failed)
+        set(locks.as_fd(), at, hold, wait).map_err(failed)
     }
 
     /// Refuses a child of fork.
-    fn require_here(&self) -> Result<()> {
+    pub(crate) fn require_here(&self) -> Result<()> {
         match &self.kind {
-            Kind::File { forks, .. } if forks.is_child() => Err(Error::Forked { owner: forks.owner() }),
+            Kind::File(locks) if locks.is_child() => Err(Error::Forked { owner: locks.owner() }),
             _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Users {
-    fn drop(&mut self) {
-        if let Kind::File { locks, forks } = &mut self.kind
-            && let Some(locks) = locks.take()
-            && forks.end()
-        {
-            let _ = locks.into_raw_fd(); // a child: closed already, and the number may be another file's by now
         }
     }
 }
@@ -150,7 +140,7 @@ impl Opening {
     pub fn enter(self, token: u32) -> Result<User> {
         let users = Arc::clone(&self.users);
         match &users.kind {
-            Kind::File { .. } => {
+            Kind::File(_) => {
                 let free = users.lock(TOKENS + u64::from(token), Hold::Alone, false)?;
                 assert!(free, "USER-1: token {token} is somebody's");
                 users.lock(USERS, Hold::Shared, false)?;
@@ -189,11 +179,10 @@ impl User {
     /// [`Error::Io`].
     pub fn is_alive(&self, token: u32) -> Result<bool> {
         match &self.users.kind {
-            Kind::File { locks: Some(locks), .. } => {
-                let taken = is_taken(locks.as_raw_fd(), TOKENS + u64::from(token), Hold::Alone);
+            Kind::File(locks) => {
+                let taken = is_taken(locks.as_fd(), TOKENS + u64::from(token), Hold::Alone);
                 taken.map_err(|source| Error::Io { action: "look for locks of", path: self.users.path.clone(), source })
             }
-            Kind::File { .. } => Ok(false),
             Kind::Memory(present) => Ok(present.lock().tokens.contains(&token)),
         }
     }
@@ -205,7 +194,7 @@ impl User {
     pub fn attach(&self, id: u64, alone: bool) -> Result<bool> {
         assert!(id < IDS, "objects' ids are smaller");
         match &self.users.kind {
-            Kind::File { .. } => self.users.lock(ATTACHED + id, if alone { Hold::Alone } else { Hold::Shared }, false),
+            Kind::File(_) => self.users.lock(ATTACHED + id, if alone { Hold::Alone } else { Hold::Shared }, false),
             Kind::Memory(present) => {
                 let attached = &mut present.lock().attached;
                 let others = attached.iter().filter(|(object, user, _)| *object == id && *user != self.token);
@@ -222,7 +211,7 @@ impl User {
     /// Takes [`User::attach`] back.
     pub fn detach(&self, id: u64) {
         match &self.users.kind {
-            Kind::File { .. } => {
+            Kind::File(_) => {
                 let _ = self.users.lock(ATTACHED + id, Hold::Free, false); // as in `Opening::drop`
             }
             Kind::Memory(present) => {
@@ -247,7 +236,7 @@ impl User {
 
     fn end(&self) {
         match &self.users.kind {
-            Kind::File { .. } => {
+            Kind::File(_) => {
                 let _ = self.users.lock(TOKENS + u64::from(self.token), Hold::Free, false); // as in `Opening::drop`
                 let _ = self.users.lock(USERS, Hold::Free, false);
             }
@@ -269,14 +258,14 @@ impl Drop for User {
 }
 
 /// Notes on `file` that it is only looked at. `false`: users change it meanwhile.
-pub(crate) fn look(file: &File) -> io::Result<bool> {
-    set(file.as_raw_fd(), READERS, Hold::Shared, false)?;
-    Ok(!is_taken(file.as_raw_fd(), USERS, Hold::Alone)?)
+pub(crate) fn look(file: BorrowedFd<'_>) -> io::Result<bool> {
+    set(file, READERS, Hold::Shared, false)?;
+    Ok(!is_taken(file, USERS, Hold::Alone)?)
 }
 
 /// Whether somebody looks at `file` without being a user.
 pub(crate) fn is_looked_at(file: &File) -> io::Result<bool> {
-    is_taken(file.as_raw_fd(), READERS, Hold::Alone)
+    is_taken(file.as_fd(), READERS, Hold::Alone)
 }
 
 fn byte(at: u64, hold: Hold) -> libc::flock {
@@ -289,13 +278,13 @@ fn byte(at: u64, hold: Hold) -> libc::flock {
     libc::flock { l_type: kind as _, l_whence: libc::SEEK_SET as _, l_start: at as _, l_len: 1, l_pid: 0 }
 }
 
-/// Locks a byte of the open file description `fd`; `false`: somebody else has it.
-fn set(fd: i32, at: u64, hold: Hold, wait: bool) -> io::Result<bool> {
+/// Locks a byte of the open file description of `file`; `false`: somebody else has it.
+fn set(file: BorrowedFd<'_>, at: u64, hold: Hold, wait: bool) -> io::Result<bool> {
     let lock = byte(at, hold);
     loop {
         let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
         // SAFETY: the command reads one `flock`, which lives through the call; a bad descriptor is an error.
-        if unsafe { libc::fcntl(fd, command, &raw const lock) } == 0 {
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } == 0 {
             return Ok(true);
         }
         let error = io::Error::last_os_error();
@@ -308,10 +297,10 @@ fn set(fd: i32, at: u64, hold: Hold, wait: bool) -> io::Result<bool> {
 }
 
 /// Whether a lock of another description stands against this one.
-fn is_taken(fd: i32, at: u64, hold: Hold) -> io::Result<bool> {
+fn is_taken(file: BorrowedFd<'_>, at: u64, hold: Hold) -> io::Result<bool> {
     let mut lock = byte(at, hold);
     // SAFETY: the command reads and writes one `flock`, which lives through the call; a bad descriptor is an error.
-    match unsafe { libc::fcntl(fd, libc::F_OFD_GETLK, &raw mut lock) } {
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) } {
         0 => Ok(lock.l_type != libc::F_UNLCK as _),
         _ => Err(io::Error::last_os_error()),
     }

@@ -1,9 +1,13 @@
 //! The disk below the `file` backend, as a seam: real files here, recorded and failing ones in `sim`.
 
+use crate::children::Own;
+use crate::{Result, lock};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -130,6 +134,18 @@ pub(crate) struct FileDisk {
     direct: Option<File>,
     /// A direct write was refused: the device wants another alignment.
     refused: AtomicBool,
+    /// Ends with it.
+    _lock: Option<Own>,
+}
+
+/// A file that nobody else has in this way until what is returned is dropped, or this process ends, whatever children it leaves;
+/// `path` is for messages.
+///
+/// # Errors
+/// [`Error::InUse`](crate::Error::InUse), [`Error::Io`](crate::Error::Io).
+pub fn disk_alone(file: File, path: &Path) -> Result<Arc<dyn Disk>> {
+    let lock = lock::lock_apart(&file, path)?;
+    Ok(Arc::new(FileDisk::new(file, Some(lock))))
 }
 
 /// A page of a buffer that can be written past the cache.
@@ -151,11 +167,11 @@ const ALIGNMENT: usize = 512;
 const RUN_MIN: usize = 64 << 10;
 
 impl FileDisk {
-    pub(crate) fn new(file: File) -> FileDisk {
+    pub(crate) fn new(file: File, lock: Option<Own>) -> FileDisk {
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
         // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs one without.
         let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(again).ok();
-        FileDisk { file, direct, refused: AtomicBool::new(false) }
+        FileDisk { file, direct, refused: AtomicBool::new(false), _lock: lock }
     }
 
     /// Writes past the cache by `write`; `None` where that cannot be.

@@ -18,8 +18,8 @@ mod log;
 mod replay;
 mod room;
 
-pub use disk::Disk;
 pub(crate) use disk::FileDisk;
+pub use disk::{Disk, disk_alone};
 pub(crate) use replay::{Pending, go_on, pending, raise_format, replay, resume, settle};
 
 use crate::counters::Counters;
@@ -166,6 +166,15 @@ impl FileBackend {
     #[inline]
     pub(crate) fn settle(&self, mark: Mark) -> Result<()> {
         self.shared.settle(mark)
+    }
+
+    /// Refuses a child of fork.
+    #[inline]
+    pub(crate) fn require_here(&self) -> Result<()> {
+        match self.shared.fork.is_child() {
+            true => Err(Error::Forked { owner: self.shared.fork.owner() }),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn checkpointed(&self, mark: Mark) -> bool {

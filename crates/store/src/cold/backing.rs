@@ -4,7 +4,7 @@
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, identity};
-use everbyte_media::Disk;
+use everbyte_media::{Disk, disk_alone};
 use everbyte_space::CLUSTER;
 use std::fs::File;
 use std::io;
@@ -45,29 +45,24 @@ pub struct RealFiles;
 impl Files for RealFiles {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        lock(&file)?;
+        let disk = disk_alone(file.try_clone()?, path).map_err(io::Error::other)?; // a copy of the store may name it, too
         file.set_len(0)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok(Arc::new(file))
+        Ok(disk)
     }
 
     fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>> {
         let file = File::options().read(true).write(!read_only).open(path)?;
-        if !read_only {
-            lock(&file)?;
+        match read_only {
+            true => Ok(Arc::new(file)),
+            false => disk_alone(file, path).map_err(io::Error::other),
         }
-        Ok(Arc::new(file))
     }
 
     fn remove(&self, path: &Path) {
         let _ = std::fs::remove_file(path); // it may be gone
     }
-}
-
-/// Against a copy of the store that names the same file.
-fn lock(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?)
 }
 
 /// An object's backing file, open.

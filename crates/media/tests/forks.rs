@@ -1,0 +1,80 @@
+//! Children of fork that live on: they have nothing of what their parent opened, its locks included.
+
+use everbyte_media::{BackendChoice, Geometry, Media, Options, disk_alone};
+use std::fs::File;
+use std::path::Path;
+
+fn options(backend: BackendChoice) -> Options {
+    Options { backend, ..Options::default() }
+}
+
+fn create(path: &Path, backend: BackendChoice) -> Media {
+    let geometry = Geometry { max: 64 << 20, len: 1 << 20, log_at: 16 << 10, log_len: 64 << 10 };
+    Media::create(path, geometry, &options(backend)).unwrap()
+}
+
+/// A child that lives until this is dropped.
+struct Child(i32);
+
+impl Child {
+    fn fork() -> Child {
+        // SAFETY: the child waits for signals, and needs nothing that another thread has locked.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            loop {
+                // SAFETY: it has no conditions.
+                unsafe { libc::pause() };
+            }
+        }
+        Child(child)
+    }
+
+    fn is_alive(&self) -> bool {
+        // SAFETY: looks at a child of ours without waiting.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), libc::WNOHANG) == 0 }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: a child of ours that nobody else waits for.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+        // SAFETY: as above.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
+    }
+}
+
+#[test]
+fn a_child_that_lives_on_keeps_no_store_from_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    let media = create(&path, BackendChoice::File);
+    let child = Child::fork();
+    let others = || Media::open(&path, &options(BackendChoice::File));
+    assert!(others().is_err(), "while the one who opened it lives");
+    drop(media);
+    drop(others().unwrap());
+    assert!(child.is_alive());
+
+    let path = dir.path().join("shared");
+    drop(create(&path, BackendChoice::Shm));
+    let (media, opening) = Media::open_shared(&path, &options(BackendChoice::Shm)).unwrap();
+    let user = opening.unwrap().enter(1).unwrap();
+    let child = Child::fork();
+    let others = || Media::open(&path, &options(BackendChoice::Shm));
+    assert!(others().is_err(), "while a user lives");
+    drop((user, media));
+    drop(others().unwrap());
+    assert!(child.is_alive());
+
+    let path = dir.path().join("beside"); // such as the file of an object that is larger than its memory
+    let file = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+    let take = || disk_alone(file(), &path);
+    let disk = take().unwrap();
+    let child = Child::fork();
+    assert!(take().is_err());
+    drop(disk);
+    drop(take().unwrap());
+    assert!(child.is_alive());
+}
