@@ -27,7 +27,7 @@ typedef enum heapo_kv_kind { HEAPO_KV_HASH = 0, HEAPO_KV_TREE = 1 } heapo_kv_kin
  * Fails with EEXIST, EINVAL for what is no name, ENOSPC. */
 heapo_kv *heapo_kv_init(const char *name, heapo_kv_kind kind, size_t size_max);
 
-/* Opens a store of either kind; what a crash left half done is undone first. Costs the same whatever it holds. Open it once.
+/* Opens a store of either kind; what a crash left half done is done or undone first. Costs the same whatever it holds. Open it once.
  * Fails with ENOENT, EPERM for an object of another kind, EBUSY if it is open, EUCLEAN if it is damaged. */
 heapo_kv *heapo_kv_open(const char *name);
 

@@ -17,7 +17,7 @@
  *
  * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed. EINVAL: an
  * address is not persistent memory of this process.
- * THREADS: any, unless it is said. After fork the child must not use the store.
+ * THREADS: any, unless it is said. After fork the child must not use variables, blocks and regions; calls fail with EPERM.
  *
  * After Volos, Tack, Swift: "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011. */
 #ifndef EVERBYTE_MNEMOSYNE_H

@@ -35,8 +35,10 @@ fn an_object_grows_and_shrinks_on_request_and_what_is_in_use_stays() {
 #[test]
 fn a_child_of_fork_inherits_nothing_and_takes_nothing_away() {
     let dir = tempfile::tempdir().unwrap();
-    let program = compile(SOURCE, dir.path());
-    succeed(&program, &dir.path().join("forks"), "shm", &["forks"]);
+    let program = compile("crates/capi/tests/c/forks.c", dir.path());
+    for backend in ["file", "shm"] {
+        succeed(&program, &dir.path().join(backend), backend, &[]);
+    }
 }
 
 /// A program of workers on one object, and its store.

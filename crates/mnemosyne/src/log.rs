@@ -58,8 +58,9 @@ impl Log {
     /// Appends one record; it counts once it is flushed.
     ///
     /// # Errors
-    /// [`Error::Log`](crate::Error::Log): no room, and nothing was appended.
+    /// [`Error::Log`](crate::Error::Log): no room, and nothing was appended. [`Error::Media`](crate::Error::Media) in a child of fork.
     pub fn append(&self, words: &[u64]) -> Result<()> {
+        self.media.require_here()?;
         Ok(self.producer.lock().append(words)?)
     }
 
@@ -68,6 +69,7 @@ impl Log {
     /// # Errors
     /// The media's: the outcome is unknown until the store is opened again.
     pub fn flush(&self) -> Result<()> {
+        self.media.require_here()?;
         let mut producer = self.producer.lock(); // held, so that the position only grows
         let position = producer.barrier()?;
         *self.flushed.lock() = position;
@@ -79,6 +81,7 @@ impl Log {
     /// # Errors
     /// The media's.
     pub fn truncate(&self) -> Result<()> {
+        self.media.require_here()?;
         let mut consumer = self.consumer.lock(); // before the position is read: another may have gone further meanwhile
         let flushed = *self.flushed.lock();
         consumer.truncate(flushed);

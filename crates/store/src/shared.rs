@@ -101,13 +101,13 @@ impl Store {
         self.inner.shared.get().is_some()
     }
 
-    /// Refuses a child of fork, which is no user of a shared store.
+    /// Refuses a child of fork that has nothing of the store; see [`everbyte_media::Media::require_here`].
     ///
     /// # Errors
     /// [`Error::Media`].
     #[inline]
     pub fn require_here(&self) -> Result<()> {
-        Ok(self.inner.shared.get().map_or(Ok(()), |shared| shared.user.require_here())?)
+        Ok(self.media().require_here()?)
     }
 
     /// The store's turn, caught up (SHARE-1); `None` in a store that is not shared.
@@ -259,7 +259,10 @@ impl Object {
     /// [`Error::Media`]; [`Error::Damaged`] if what a dead process left does not let itself be put right.
     #[inline]
     pub fn turn(&self) -> Result<Option<Turn>> {
-        let Some(turnstile) = self.inner.turnstile.get() else { return Ok(None) };
+        let Some(turnstile) = self.inner.turnstile.get() else {
+            self.store().require_here()?;
+            return Ok(None);
+        };
         let turn = turnstile.enter()?;
         if turn.news() != News::Nothing {
             drop(self.store().turn()?); // a dead process may have left the store half done, too

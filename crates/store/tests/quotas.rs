@@ -54,6 +54,21 @@ fn no_object_is_made_beyond_its_users_quota() {
     assert_eq!((clusters(&store), store.check()), (6, vec![]));
 }
 
+#[test]
+fn what_one_process_says_counts_in_the_others_that_share_the_store() {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    Store::format(media.clone(), &FormatOptions::default()).unwrap().close().unwrap();
+    let [one, other] = [media.clone(), media].map(|media| Store::attach_shared(media).unwrap());
+    one.set_user_quota(Some(2)).unwrap();
+    as_user(|| make(&other, "a", 2)).unwrap();
+    for store in [&one, &other] {
+        assert!(matches!(as_user(|| make(store, "b", 1)), Err(Error::UserQuotaExceeded { has: 2, .. })));
+    }
+    other.set_user_quota(None).unwrap();
+    as_user(|| make(&one, "b", 1)).unwrap();
+    assert_eq!((one.check(), other.check()), (vec![], vec![]));
+}
+
 /// One cluster is left for four who ask for it again and again.
 #[test]
 fn threads_that_ask_at_once_get_no_more_than_their_user_may_have() {

@@ -70,6 +70,7 @@ pub fn home(address: usize, len: usize) -> Result<Home> {
     if let Some(Section { addresses, owner, copied }) = sections.iter().find(inside) {
         let at = owner.program.variables().start + (address - addresses.start) as u64;
         let media = owner.program.media().clone();
+        media.require_here()?;
         return Ok(Home { media, at, copied: *copied, owner: Some(Arc::clone(owner)) });
     }
     let process = Process::get()?;

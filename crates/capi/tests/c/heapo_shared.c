@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,13 @@ static void other(void) {
     FAILS(heapo_map("b"), ENOENT);
 }
 
+/* Bytes that the store has on the file system. */
+static size_t room(void) {
+    struct stat found;
+    MUST(!stat(getenv("EVERBYTE_STORE"), &found));
+    return (size_t)found.st_blocks * 512;
+}
+
 static void calls(const char *self) {
     int to[2], from[2];
     MUST(!pipe(to) && !pipe(from));
@@ -144,8 +152,13 @@ static void calls(const char *self) {
     MUST(strstr(everbyte_error(), pid));
     MUST((large = heapo_malloc("a", 4 << 20)) && strcpy(large, "far away"));
     cells[1] = large;
+    size_t full = room();
     tell(to[1]), await(from[0]);
     FAILS(heapo_free("a", large), EINVAL); /* the other has freed it */
+    MUST(room() + (2 << 20) < full);       /* and given most of it back */
+    MUST((large = heapo_malloc("a", 4 << 20)));
+    memset(large, 7, 4 << 20);
+    MUST(room() + (1 << 20) > full);
     FAILS(heapo_unlock("a"), EPERM);
     MUST(heapo_delete("b"));
     tell(to[1]);
@@ -173,28 +186,6 @@ static void resize(void) {
     MUST(heapo_delete("r"));
 }
 
-/* A child of fork has nothing of it, and its end takes nothing away. */
-static void forks(void) {
-    MUST(heapo_create("f"));
-    char *chunk = heapo_calloc("f", 1, 100);
-    MUST(chunk && heapo_set_prime_node("f", chunk) && heapo_tx_begin("f"));
-    MUST(heapo_tx_append("f", chunk, 8) && strcpy(chunk, "parent"));
-    fflush(stdout);
-    pid_t child = fork();
-    if (!child) {
-        FAILS(heapo_malloc("f", 10), EPERM);
-        FAILS(heapo_map("f"), EPERM);
-        FAILS(heapo_open(getenv("EVERBYTE_STORE")), EPERM);
-        exit(0);
-    }
-    int status;
-    MUST(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    MUST(heapo_tx_end("f") && !strcmp(chunk, "parent") && heapo_free("f", chunk));
-    MUST(heapo_lock("f") && heapo_lock("f") && heapo_malloc("f", 10) && heapo_unlock("f"));
-    FAILS(heapo_unmap("f"), EBUSY);
-    MUST(heapo_unlock("f") && heapo_delete("f"));
-}
-
 int main(int argc, char **argv) {
     const char *part = argc > 1 ? argv[1] : "";
     if (!strcmp(part, "hammer")) hammer(strtoull(argv[2], NULL, 10));
@@ -202,7 +193,6 @@ int main(int argc, char **argv) {
     else if (!strcmp(part, "calls")) calls(argv[0]);
     else if (!strcmp(part, "other")) other();
     else if (!strcmp(part, "resize")) resize();
-    else if (!strcmp(part, "forks")) forks();
     else return 2;
     return 0;
 }
