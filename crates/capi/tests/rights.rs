@@ -77,6 +77,8 @@ fn each_user_has_exactly_the_rights_that_the_broker_grants() {
     place.client().chmod("shop", 0o640).unwrap();
     faulted(&place.run(&["read", "4002", "5000"]));
     faulted(&place.run(&["read", "4002", "5001", "5000"])); // by a supplementary group
+    place.succeed(&["force", "4002", "5000"]); // in vain: others find what was there
+    faulted(&place.run(&["read", "4002", "5000"]));
     place.succeed(&["refused", "4003", "5001"]);
     place.succeed(&["refused", "4003", "5001", "5002"]);
     place.client().chmod("shop", 0o444).unwrap();

@@ -103,6 +103,7 @@ fn limits_are_set_told_and_lifted() {
     place.bad(&["limit", "log", "--resident", "2", "--backend", "shm"], 2, &["at least"]);
     place.bad(&["limit", "log", "--resident", "many"], 2, &["or `all`"]);
     assert_eq!(place.good(&["limit", "--each-user", "500"]), "each user: quota 500 clusters\n");
+    assert!(place.good(&["info"]).contains("quota 500 clusters"));
     let stat: Value = serde_json::from_str(&place.good(&["stat", "log", "--json"])).unwrap();
     assert_eq!((&stat["quota"], &stat["limit"], &stat["cold"]), (&30.into(), &20.into(), &0.into()));
     assert!(place.good(&["stat", "log"]).contains("of at most 20"));

@@ -121,5 +121,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         two(count, |share, line| rival.update(share, line as usize, 1, 8));
     };
     metric("threads_2", Unit::PerSecond, &mine, &theirs);
+    let mine = |count| two(count, |share, _| ours.alloc_free(share, 64));
+    let theirs = |rival: &Pmemobj, count| two(count, |share, _| rival.alloc_free(share, 64));
+    metric("alloc_free_64_threads_2", Unit::PerSecond, &mine, &theirs);
     Ok(())
 }

@@ -1,8 +1,12 @@
 /* Objects that are mapped to be read, and stores that a broker passes. */
 #define _GNU_SOURCE
 #include "require.h"
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +71,23 @@ static void granted_to_read(void) {
     FAILS(heapo_chmod("kept", 0666), EACCES);
     FAILS(heapo_persist(heapo_get_prime_node("kept"), 1), EACCES);
     store_to(heapo_get_prime_node("kept"));
+}
+
+/* Tries to change a store that this process may only read, past the library. */
+static void force(void) {
+    MUST(heapo_map("kept"));
+    char *chunk = heapo_get_prime_node("kept"), path[32];
+    int attacked = 0;
+    for (int fd = 3; fd < 64; fd++) {
+        struct stat found;
+        if (fstat(fd, &found) || !S_ISREG(found.st_mode)) continue;
+        sprintf(path, "/proc/self/fd/%d", fd);
+        MUST(open(path, O_RDWR) < 0 && ftruncate(fd, 4096) && pwrite(fd, "taken", 6, 0) < 0);
+        attacked++;
+    }
+    MUST(attacked > 0);
+    if (!mprotect(chunk - (uintptr_t)chunk % 4096, 4096, PROT_READ | PROT_WRITE)) strcpy(chunk, "taken"); /* its own page */
+    FAILS(heapo_persist(chunk, 6), EACCES);
 }
 
 /* An object that its rights let this process read and not change. */
@@ -181,6 +202,7 @@ int main(int count, char **words) {
     if (count > 3) become(words + 2, count - 2);
     if (!strcmp(part, "make")) make();
     else if (!strcmp(part, "read")) granted_to_read();
+    else if (!strcmp(part, "force")) force();
     else if (!strcmp(part, "may-read")) may_read();
     else if (!strcmp(part, "refused")) refused();
     else if (!strncmp(part, "own:", 4)) owned(part + 4);

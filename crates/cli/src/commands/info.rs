@@ -20,7 +20,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
                 "store": args.store, "identity": text::hex(&info.identity), "format": info.format, "backend": info.backend.name(),
                 "max": info.max, "max_max": info.max_max, "binding": info.binding, "len": info.len, "log_len": info.log_len,
                 "log_room": info.log_room, "backed": info.backed, "opened": info.opened - 1, "slots": info.slots,
-                "recovery": recovery, "objects": objects,
+                "each_user": store.user_quota(), "recovery": recovery, "objects": objects,
             }),
         )?;
         return Ok(());
@@ -38,6 +38,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         "opened": format!("{} times", info.opened - 1),
         "last close": if store.recovery().clean { "in good order" } else { "none: opening it will recover" },
         "objects": format!("{} of at most {}", info.objects, info.slots),
+        "each user": store.user_quota().map_or("no quota".into(), |clusters| format!("quota {clusters} clusters")),
     }))?;
     for object in &objects {
         let used = object.backed.map_or("damaged".into(), |end| text::bytes(end - object.span.start));
