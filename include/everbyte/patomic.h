@@ -20,8 +20,8 @@
  * volatile, atomics, assembly, unknown functions; a block that becomes irrevocable all the same ends the process with a
  * sentence.
  *
- * A block that needs more log than there is goes through the heap; one that finds no room there, or stores to more than two
- * million places of 32 bytes that it has not allocated, ends the process with a sentence, and has done nothing. Memory that a block makes private, or frees, is nobody else's when it ends.
+ * A block that needs more log than there is goes through the heap; one that finds no room there, or stores to more than a
+ * million lines of 64 bytes that it has not allocated, ends the process with a sentence, and has done nothing. Memory that a block makes private, or frees, is nobody else's when it ends.
  *
  * EVERBYTE_TRUNCATION (sync, async) says whether a block's end also brings what it stored to its place, or a thread does that
  * later, which takes one fence where the other takes three. While a thread does it, a program that stores to the same

@@ -76,13 +76,13 @@ pub enum Error {
     Conflict,
     /// A transaction stores to more than the redo engine keeps in memory for one.
     #[error(
-        "a transaction stores to more than {most} places of 32 bytes in object `{object}`; it has been taken back: \
+        "a transaction stores to more than {most} lines of 64 bytes in object `{object}`; it has been taken back: \
          divide it, or fill blocks that it allocates"
     )]
     TooLong {
         /// The object.
         object: String,
-        /// Places that one may store to.
+        /// Lines that one may store to.
         most: usize,
     },
     /// An earlier failure left a lane in a state that only recovery can judge.

@@ -257,6 +257,17 @@ fn places_that_are_not_data_are_refused() {
         assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{at:#x}: {outcome:?}");
     }
     redo.atomically(|tx| tx.store(prime + 4088, 1)).unwrap();
+    // A word of the header beside the root word, of which the transaction has stored to the root word.
+    let root = redo.heap().object().root_at();
+    let header = redo.media().read_vec(root, 32);
+    for bytes in [16, 24] {
+        let outcome = redo.atomically(|tx| {
+            tx.store(root, 1)?;
+            tx.write(root, &vec![7; bytes])
+        });
+        assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{outcome:?}");
+        assert_eq!(redo.media().read_vec(root, 32), header);
+    }
 }
 
 /// An engine that nobody uses is whole, its logs are no leak, and damage is named with its place.

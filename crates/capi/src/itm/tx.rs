@@ -277,7 +277,7 @@ impl Tx {
                 "a transaction stores to persistent memory that is not its program's: another object, or the library's own words",
             ),
             Stop::TooLong => die(format_args!(
-                "a transaction stores to more than {STRIPES_MAX} places of 32 bytes; nothing of it has happened: divide it"
+                "a transaction stores to more than {STRIPES_MAX} lines of 64 bytes; nothing of it has happened: divide it"
             )),
             Stop::Conflict => {}
         }

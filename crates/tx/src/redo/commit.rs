@@ -15,6 +15,7 @@
 
 use super::Worker;
 use super::engine::{End, Inner, Log};
+use super::locks::STRIPE;
 use super::record;
 use super::recover::store_masked;
 use super::stripe::Stripe;
@@ -184,11 +185,10 @@ impl Worker {
     }
 }
 
-/// The lines of stripes that wait, in their order; the same line twice only if another lies between.
+/// The lines of stripes that wait.
 fn lines(stripes: &[Stripe]) -> impl Iterator<Item = u64> {
-    let mut last = u64::MAX;
-    let waiting = stripes.iter().filter(|stripe| stripe.is_waiting()).map(|stripe| stripe.base & !(LINE - 1));
-    waiting.filter(move |&line| std::mem::replace(&mut last, line) != line)
+    const { assert!(STRIPE == LINE) };
+    stripes.iter().filter(|stripe| stripe.is_waiting()).map(|stripe| stripe.base)
 }
 
 impl Inner {

@@ -161,7 +161,7 @@ mod tests {
         for &(at, mask, value) in stores {
             let base = at & !(STRIPE - 1);
             let index = stripes.iter().position(|stripe| stripe.base == base).unwrap_or_else(|| {
-                stripes.push(Stripe::new(base, 0, Word::free(0)));
+                stripes.push(Stripe::new(base, 0, Word::free(0), true));
                 stripes.len() - 1
             });
             stripes[index].put(Stripe::word(at), mask, value);
@@ -195,7 +195,7 @@ mod tests {
         check(&run(0, 255), 1 + 255);
         check(&run(0, 256), 2 + 256);
         check(&run(1, 300), 2 + 299);
-        check(&[run(9, 11), run(4, 8), run(13, 14)].concat(), 3 + 7);
+        check(&[run(9, 11), run(4, 8), run(21, 22)].concat(), 3 + 7);
     }
 
     #[test]

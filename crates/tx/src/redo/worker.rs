@@ -1,8 +1,5 @@
-//! [`Worker`]: what one thread's transaction reads, and what it will store.
-//!
-//! Stores take the lock of their stripe and wait in memory; loads of a stripe of one's own find them there. Other loads look
-//! at the lock before and after: what they return was there at the time up to which the transaction is known to be valid.
-//! Where a newer commit is met, everything read so far is looked at again, and that time moves on, or there is a conflict.
+//! [`Worker`]: what one thread's transaction has read and will store, from its begin to its end. Loads, stores and the commit have
+//! files of their own.
 //!
 //! Invariants
 //!   REDO-1  Nothing that was there before is stored to until the record of the commit is settled.
@@ -12,9 +9,9 @@
 
 use super::active::{Others, Since};
 use super::engine::Inner;
-use super::locks::{FOREIGN, Locks, STRIPE, Word};
-use super::recover::store_masked;
-use super::stripe::{NONE, Stripe};
+use super::locks::Word;
+use super::stores::store_through;
+use super::stripe::Stripe;
 use crate::owned::Owned;
 use crate::{Error, Result};
 use crossbeam_utils::Backoff;
@@ -30,19 +27,19 @@ pub enum Stop {
     Conflict,
     /// The place is none that transactions may change.
     Outside,
-    /// There are [`STRIPES_MAX`] places of 32 bytes that wait to be stored.
+    /// There are [`STRIPES_MAX`] lines that wait to be stored.
     TooLong,
 }
 
-/// Places of 32 bytes that one transaction may store to, what it allocates left out: 64 MiB where they touch.
-pub const STRIPES_MAX: usize = 2 << 20;
+/// Lines that one transaction may store to, what it allocates left out: 64 MiB where they touch.
+pub const STRIPES_MAX: usize = 1 << 20;
 
 /// Runs transactions, one after the other. Whoever wants isolation and retries in one call uses
 /// [`super::Redo::atomically`].
 pub struct Worker {
     pub(super) engine: Arc<Inner>,
     /// The engine's, one step nearer.
-    media: Media,
+    pub(super) media: Media,
     pub(super) since: Since,
     pub(super) others: Others,
     pub(super) number: u32,
@@ -62,8 +59,8 @@ pub struct Worker {
     /// The caller has changed memory under locks of this transaction's.
     pub(super) changed_foreign: bool,
     /// What stores replaced since the oldest checkpoint, while there is one.
-    replaced: Vec<Replaced>,
-    checkpoints: u32,
+    pub(super) replaced: Vec<Replaced>,
+    pub(super) checkpoints: u32,
     /// A step was not done because of a conflict: the transaction cannot commit.
     pub(super) met_conflict: bool,
     /// Times that this transaction was aborted by conflicts.
@@ -71,7 +68,7 @@ pub struct Worker {
     pub(super) words: Vec<u64>,
 }
 
-enum Replaced {
+pub(super) enum Replaced {
     /// A store that waited.
     Waiting { stripe: u32, word: u8, mask: u8, value: u64 },
     /// A word of a block of this transaction's own.
@@ -154,159 +151,6 @@ impl Worker {
     /// Times that the transaction that runs, or is to be begun again, was aborted by conflicts.
     pub fn attempts(&self) -> u32 {
         self.attempts
-    }
-
-    /// The word at `at`, a multiple of 8.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`]; [`Error::BadRange`].
-    #[inline(always)]
-    pub fn load(&mut self, at: u64) -> Result<u64> {
-        self.load_by(at, |media| media.get_word(at)).map_err(|stop| self.error(stop, at, 8))
-    }
-
-    /// The word with this key, a multiple of 8, as `value` finds it in memory, by one load with acquire order: for rooms that
-    /// know where the bytes are mapped. `None`: they are not.
-    ///
-    /// # Errors
-    /// [`Stop::Conflict`]; [`Stop::Outside`].
-    #[inline(always)]
-    pub fn load_by(&mut self, key: u64, value: impl Fn(&Media) -> Option<u64>) -> Result<u64, Stop> {
-        let lock = Locks::index(key);
-        loop {
-            let word = self.engine.locks.word(lock);
-            let before = Word(word.load(Ordering::Acquire));
-            if before.is_unchanged_since(self.valid_at) {
-                let found = value(&self.media);
-                if word.load(Ordering::Acquire) == before.0 {
-                    if self.reads.last() != Some(&lock) {
-                        self.reads.push(lock);
-                    }
-                    return found.ok_or(Stop::Outside);
-                }
-            } else if before.is_held() {
-                return self.load_held(key, before, value);
-            } else {
-                self.move_on()?;
-            }
-        }
-    }
-
-    #[cold]
-    fn load_held(&mut self, key: u64, word: Word, value: impl Fn(&Media) -> Option<u64>) -> Result<u64, Stop> {
-        if !word.is_held_by(self.number) {
-            return Err(Stop::Conflict);
-        }
-        let found = value(&self.media).ok_or(Stop::Outside)?;
-        let Some(stripe) = self.find(key & !(STRIPE - 1), word.index()) else { return Ok(found) };
-        Ok(self.stripes[stripe].over(Stripe::word(key), found))
-    }
-
-    /// The same for memory that is no store's, at `address`; the caller has not changed it, or by leave of
-    /// [`Worker::lock_foreign`].
-    ///
-    /// # Errors
-    /// [`Stop::Conflict`].
-    #[inline(always)]
-    pub fn load_foreign(&mut self, address: u64, value: impl Fn(&Media) -> u64) -> Result<u64, Stop> {
-        self.load_by(address | FOREIGN, |media| Some(value(media)))
-    }
-
-    /// Takes the lock of the word at `address`, a multiple of 8, which is no store's. The caller may change it in place until
-    /// the transaction ends, and before [`Worker::abort`] puts back what was there.
-    ///
-    /// # Errors
-    /// [`Stop::Conflict`].
-    #[inline]
-    pub fn lock_foreign(&mut self, address: u64) -> Result<(), Stop> {
-        self.own(address | FOREIGN)?;
-        self.changed_foreign = true;
-        Ok(())
-    }
-
-    /// Stores the word at `at`, a multiple of 8.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`]; [`Error::BadRange`]; [`Error::TooLong`].
-    #[inline]
-    pub fn store(&mut self, at: u64, value: u64) -> Result<()> {
-        self.store_masked(at, 0xff, value).map_err(|stop| self.error(stop, at, 8))
-    }
-
-    /// Stores those bytes of the word at `at`, a multiple of 8, that `mask` has bits for.
-    ///
-    /// # Errors
-    /// As it says.
-    #[inline]
-    pub fn store_masked(&mut self, at: u64, mask: u8, value: u64) -> Result<(), Stop> {
-        if !self.blocks.is_empty() && self.blocks.holds(at, at + 8) {
-            self.store_own(at, mask, value);
-            return Ok(());
-        }
-        if at >= FOREIGN {
-            return Err(Stop::Outside);
-        }
-        let (index, word) = (self.own(at)?, Stripe::word(at));
-        if self.checkpoints > 0 {
-            let (mask, value) = self.stripes[index].waiting(word);
-            self.replaced.push(Replaced::Waiting { stripe: index as u32, word: word as u8, mask, value });
-        }
-        self.stripes[index].put(word, mask, value);
-        Ok(())
-    }
-
-    /// Stores to a block of this transaction's own: in place, for on media it is free until the commit.
-    fn store_own(&mut self, at: u64, mask: u8, value: u64) {
-        let media = &self.engine.media;
-        if self.checkpoints > 0 {
-            self.replaced.push(Replaced::Own { at, value: media.load(at) });
-        }
-        store_through(media, at, mask, value);
-    }
-
-    /// Copies bytes out.
-    ///
-    /// # Errors
-    /// As [`Worker::load`].
-    pub fn read(&mut self, at: u64, into: &mut [u8]) -> Result<()> {
-        let (mut at, mut into) = (at, into);
-        while !into.is_empty() {
-            let (skip, word) = ((at % 8) as usize, self.load(at & !7)?.to_le_bytes());
-            let count = into.len().min(8 - skip);
-            let (now, later) = into.split_at_mut(count);
-            now.copy_from_slice(&word[skip..skip + count]);
-            (at, into) = (at + count as u64, later);
-        }
-        Ok(())
-    }
-
-    /// Stores bytes.
-    ///
-    /// # Errors
-    /// As [`Worker::store`].
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        self.write_by(at, bytes).map_err(|stop| self.error(stop, at, bytes.len() as u64))
-    }
-
-    /// Stores bytes.
-    ///
-    /// # Errors
-    /// As it says.
-    pub fn write_by(&mut self, at: u64, bytes: &[u8]) -> Result<(), Stop> {
-        let (mut at, mut bytes) = (at, bytes);
-        while !bytes.is_empty() {
-            if let (0, Some((word, later))) = (at % 8, bytes.split_first_chunk()) {
-                self.store_masked(at, 0xff, u64::from_le_bytes(*word))?;
-                (at, bytes) = (at + 8, later);
-                continue;
-            }
-            let (skip, mut word) = ((at % 8) as usize, [0; 8]);
-            let (now, later) = bytes.split_at(bytes.len().min(8 - skip));
-            word[skip..skip + now.len()].copy_from_slice(now);
-            self.store_masked(at & !7, (((1u32 << now.len()) - 1) << skip) as u8, u64::from_le_bytes(word))?;
-            (at, bytes) = (at + now.len() as u64, later);
-        }
-        Ok(())
     }
 
     /// Allocates a block of at least `size` bytes. It is the transaction's own: an abort or a crash gives it back. What it
@@ -444,7 +288,7 @@ impl Worker {
 
     /// A [`Stop`] as an error.
     #[cold]
-    fn error(&mut self, stop: Stop, at: u64, len: u64) -> Error {
+    pub(super) fn error(&mut self, stop: Stop, at: u64, len: u64) -> Error {
         match stop {
             Stop::Conflict => {
                 self.met_conflict = true;
@@ -453,99 +297,6 @@ impl Worker {
             Stop::Outside => Error::BadRange { at, len, object: self.engine.name() },
             Stop::TooLong => Error::TooLong { object: self.engine.name(), most: STRIPES_MAX },
         }
-    }
-
-    /// The stripe of a key, under a lock of this transaction's.
-    #[inline]
-    fn own(&mut self, key: u64) -> Result<usize, Stop> {
-        let (base, lock) = (key & !(STRIPE - 1), Locks::index(key));
-        if self.stripes.last().is_some_and(|newest| newest.base == base) {
-            return Ok(self.stripes.len() - 1);
-        }
-        let backoff = Backoff::new();
-        loop {
-            let seen = Word(self.engine.locks.word(lock).load(Ordering::Acquire));
-            if seen.is_held_by(self.number) {
-                return match self.find(base, seen.index()) {
-                    Some(index) => Ok(index),
-                    None => self.own_another(key, lock, seen.index()),
-                };
-            }
-            if seen.is_held() {
-                if backoff.is_completed() {
-                    return Err(Stop::Conflict);
-                }
-                backoff.spin(); // its holder may be about to commit
-                continue;
-            }
-            if !seen.is_unchanged_since(self.valid_at) {
-                self.move_on()?;
-                continue;
-            }
-            self.require_changeable(key)?;
-            self.media.prefetch(base); // the commit stores there; of an address that is no store's, a hint at nothing
-            let held = Word::held(self.number, self.stripes.len());
-            let word = self.engine.locks.word(lock);
-            if word.compare_exchange(seen.0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                self.stripes.push(Stripe::new(base, lock, seen));
-                return Ok(self.stripes.len() - 1);
-            }
-        }
-    }
-
-    /// Another stripe under a lock that this transaction holds.
-    #[cold]
-    fn own_another(&mut self, key: u64, lock: u32, first: u32) -> Result<usize, Stop> {
-        self.require_changeable(key)?;
-        let (base, index) = (key & !(STRIPE - 1), self.stripes.len());
-        let mut stripe = Stripe::new(base, lock, Word::held(self.number, first as usize));
-        stripe.next = std::mem::replace(&mut self.stripes[first as usize].next, index as u32);
-        self.stripes.push(stripe);
-        Ok(index)
-    }
-
-    #[inline]
-    fn require_changeable(&self, key: u64) -> Result<(), Stop> {
-        if self.stripes.len() == STRIPES_MAX {
-            return Err(Stop::TooLong);
-        }
-        if key & FOREIGN != 0 || key.is_multiple_of(8) && self.engine.may_change(key, 8) {
-            return Ok(());
-        }
-        Err(Stop::Outside)
-    }
-
-    #[inline]
-    fn find(&self, base: u64, first: u32) -> Option<usize> {
-        let mut index = first;
-        while index != NONE {
-            let stripe = &self.stripes[index as usize];
-            if stripe.base == base {
-                return Some(index as usize);
-            }
-            index = stripe.next;
-        }
-        None
-    }
-
-    /// Moves on to the present, if what was loaded is still there (REDO-2).
-    #[cold]
-    fn move_on(&mut self) -> Result<(), Stop> {
-        let now = self.engine.clock.load(Ordering::Acquire);
-        if !self.is_valid() {
-            return Err(Stop::Conflict);
-        }
-        self.valid_at = now;
-        self.since.store(now, Ordering::Release);
-        Ok(())
-    }
-
-    /// Whether nothing that was loaded has changed since.
-    pub(super) fn is_valid(&self) -> bool {
-        self.reads.iter().all(|&lock| {
-            let word = Word(self.engine.locks.word(lock).load(Ordering::Acquire));
-            word.is_unchanged_since(self.valid_at) || word.is_held_by(self.number)
-        })
     }
 }
 
@@ -562,15 +313,5 @@ impl Drop for Worker {
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Worker({}, {}, running: {})", self.engine.name(), self.number, self.running)
-    }
-}
-
-/// Stores to media that nobody else looks at; where memory is private, also on its way at once: no section is open that
-/// would keep it until the commit.
-fn store_through(media: &Media, at: u64, mask: u8, value: u64) {
-    let _section = media.section();
-    store_masked(media, at, mask, value);
-    if !media.capabilities().fence_settles {
-        media.flush(at, 8);
     }
 }
