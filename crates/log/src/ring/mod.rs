@@ -158,6 +158,7 @@ impl Ring {
     }
 
     /// Ring words of a record with that many payload words.
+    #[inline]
     pub(crate) fn record_len(&self, payload: u64) -> u64 {
         match self.form {
             Form::Torn => 1 + codec::encoded_len(payload),
@@ -165,13 +166,19 @@ impl Ring {
         }
     }
 
-    /// Payload words of the longest record (RING-3).
-    pub(crate) fn payload_max(&self) -> u64 {
-        let most = (self.words - 2).min(layout::LENGTH);
+    /// Payload words of the longest record that takes no more than `len` ring words.
+    #[inline]
+    pub(crate) fn payload_in(&self, len: u64) -> u64 {
         match self.form {
-            Form::Torn => most - most.div_ceil(64),
-            Form::Base => most,
+            Form::Torn => (len - 1) - (len - 1).div_ceil(64),
+            Form::Base => len - 1,
         }
+    }
+
+    /// Payload words of the longest record (RING-3).
+    #[inline]
+    pub(crate) fn payload_max(&self) -> u64 {
+        self.payload_in((self.words - 2).min(layout::LENGTH) + 1)
     }
 
     /// Reads the record at `position`, whose end may not lie beyond `limit`. `None`: no whole record is there (RING-5).

@@ -132,10 +132,8 @@ impl Producer {
     /// no later record stores to them. `words` itself if the log takes no such record.
     #[inline]
     pub fn whole_lines(&self, words: u64) -> u64 {
-        let end = self.tail + self.ring.record_len(words);
-        let short = end.next_multiple_of(8) - end;
-        let over = self.tail + self.ring.record_len(words + short) - end - short; // a word that carries the torn bits
-        let whole = words + short - over.min(short);
+        let end = (self.tail + self.ring.record_len(words)).next_multiple_of(8);
+        let whole = self.ring.payload_in(end - self.tail);
         if whole <= self.ring.payload_max() { whole } else { words }
     }
 
