@@ -1,6 +1,8 @@
 //! Programs with patomic blocks: compiled in every way, in each other's way, killed, and refused.
 #![cfg(target_arch = "x86_64")]
 
+#[path = "../../tx/tests/histories/mod.rs"]
+mod histories;
 #[path = "programs/kills.rs"]
 mod kills;
 #[path = "programs/object_code.rs"]
@@ -10,6 +12,7 @@ mod programs;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::Store;
 use everbyte_tx::Redo;
+use histories::Seen;
 use programs::{pkg_config_of, prefix, root, run, succeed, text};
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -57,6 +60,26 @@ fn succeeds_at_every_level(source: &str, words: &[&str]) {
 #[test]
 fn threads_in_each_others_way_lose_nothing_and_keep_their_locals() {
     succeeds_at_every_level("patomic_threads.c", &["300", "2"]);
+}
+
+/// Persistent words and others, which are changed in place: some order of the blocks that have happened explains what all saw.
+#[test]
+fn histories_of_blocks_are_serialisable() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_histories.c", dir.path(), &["-O2"]);
+    for mode in ["sync", "async"] {
+        let said = succeed(&program, &dir.path().join(mode), "shm", &[mode]);
+        let seen = |line: &str| {
+            let numbers: Vec<u64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            let words = numbers.chunks(3).map(|step| (step[0], step[1], Some(step[2]).filter(|&stored| stored != 0)));
+            Seen { words: words.collect() }
+        };
+        let history: Vec<Seen> = said.lines().map(seen).collect();
+        assert_eq!(history.len(), 4500);
+        let circle = histories::circle(&history);
+        let shown: Vec<_> = circle.iter().flatten().map(|&index| &history[index]).collect();
+        assert!(circle.is_none(), "{mode}: no order explains {shown:?}");
+    }
 }
 
 /// Blocks inside blocks, cancelled or left early; memory that comes and goes with them; one that changes a megabyte.
