@@ -11,7 +11,7 @@ help:
 	@echo "make run    build, create $(STORE) if absent, serve it on $(LISTEN)"
 	@echo "make test   every test that continuous integration runs"
 	@echo "make build  target/release/everbyte"
-	@echo "make install  headers and libraries for C and C++ in $(PREFIX)"
+	@echo "make install  headers, manual pages and libraries for C and C++ in $(PREFIX)"
 	@echo "cargo xtask help   the chores: tidy, museum, bench, dax, fuzz, soak"
 
 build:

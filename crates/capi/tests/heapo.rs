@@ -123,3 +123,35 @@ fn the_headers_are_c_and_cpp() {
         }
     }
 }
+
+/// Each call has a page of the manual, which is made of the headers; groff has nothing to say about any.
+#[test]
+fn every_call_has_a_page_of_the_manual() {
+    let (pages, headers) = (prefix().join("share/man/man3"), root().join("include/everbyte"));
+    let declared: String = std::fs::read_dir(headers)
+        .unwrap()
+        .map(|header| std::fs::read_to_string(header.unwrap().path()).unwrap())
+        .collect();
+    let exported = Command::new("nm").args(["-D", "--defined-only"]).arg(prefix().join("lib/libeverbyte.so")).output();
+    let exported = text(&exported.expect("nm"));
+    let names = exported.lines().filter_map(|line| line.split_whitespace().nth(2));
+    let calls: Vec<&str> = names.filter(|name| declared.contains(&format!("{name}("))).collect();
+    assert!(calls.len() > 60, "{calls:?}");
+    for name in calls.into_iter().chain(["patomic", "pstatic", "heapo"]) {
+        let page =
+            std::fs::read_to_string(pages.join(format!("{name}.3"))).unwrap_or_else(|_| panic!("no page: {name}"));
+        let page = std::fs::read_to_string(pages.join(page.trim().trim_start_matches(".so man3/")))
+            .unwrap_or_else(|error| panic!("{name}: {page}: {error}"));
+        assert!(page.contains(".SH NAME") && page.contains(name), "{name}: {page}");
+    }
+    for page in std::fs::read_dir(&pages).unwrap().map(|page| page.unwrap().path()) {
+        if !page.file_name().is_some_and(|name| name.to_string_lossy().starts_with("everbyte-")) {
+            continue; // a link
+        }
+        let mut groff = Command::new("groff");
+        let output =
+            groff.args(["-man", "-ww", "-z", "-Tutf8"]).arg(&page).current_dir(pages.parent().unwrap()).output();
+        let output = output.expect("groff, which ci/setup test installs");
+        assert!(output.status.success() && text(&output).is_empty(), "{}: {}", page.display(), text(&output));
+    }
+}
