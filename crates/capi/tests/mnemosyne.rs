@@ -5,7 +5,9 @@ mod kills;
 mod programs;
 
 use programs::{compile, copy, pkg_config, prefix, root, run, succeed, text};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -153,6 +155,23 @@ fn a_section_that_shares_its_pages_is_refused() {
     let refused = run(&program, &store, "shm", &["count"]);
     assert_eq!(refused.status.code(), Some(78), "{}", text(&refused));
     assert!(text(&refused).contains("is not whole pages"), "{}", text(&refused));
+}
+
+/// Names of files are bytes; a program whose file is gone, which its variables are named after, ends before main.
+#[test]
+fn the_file_of_a_program_may_have_any_name_but_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (dir.path().join(OsStr::from_bytes(b"\xff \xfe")), dir.path().join("store"));
+    let built = dir.path().join("built");
+    build(&[PROGRAM, MORE], &["-O2"], &built);
+    std::fs::rename(&built, &program).unwrap();
+    for run in 41..43 {
+        assert_eq!(succeed(&program, &store, "shm", &["count"]), format!("{run}\n"));
+    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 3<\"$1\"; rm \"$1\"; exec /proc/self/fd/3 count", "sh"]).arg(&program);
+    let output = shell.env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", "shm").output().unwrap();
+    assert!(output.status.code() == Some(78) && text(&output).contains("is gone"), "{}", text(&output));
 }
 
 /// A constructor would run at every start.

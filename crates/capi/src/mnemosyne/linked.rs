@@ -11,10 +11,11 @@ use crate::fault::{Fault, Result};
 use crate::process::Process;
 use crate::recorded;
 use everbyte_mnemosyne::{Program, Regions, Variables};
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, OsStr, c_void};
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
@@ -141,18 +142,18 @@ fn layout(path: &Path, section: &str) -> std::result::Result<Option<u64>, String
     }
 }
 
-/// The file that what lies at `address` was loaded from, as the kernel tells.
+/// The file that what lies at `address` was loaded from, as the kernel tells. Names of files are bytes.
 fn loaded_from(address: usize) -> Result<PathBuf> {
-    let table = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let path = table.lines().find_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
+    let table = std::fs::read("/proc/self/maps").unwrap_or_default();
+    let path = table.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut fields = line.splitn(6, |&byte| byte == b' ');
+        let (start, end) = str::from_utf8(fields.next()?).ok()?.split_once('-')?;
         let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-        (start..end).contains(&address).then(|| rest.splitn(5, ' ').nth(4).unwrap_or_default().trim())
+        (start..end).contains(&address).then(|| fields.nth(4).unwrap_or_default().trim_ascii_start())
     });
-    let path = path.filter(|path| path.starts_with('/') && !path.ends_with(" (deleted)"));
+    let path = path.filter(|path| path.starts_with(b"/") && !path.ends_with(b" (deleted)"));
     let path = path.ok_or_else(|| {
         Fault::new(libc::ENOENT, "the file of this program is gone, so nothing says which variables it has")
     })?;
-    Ok(path.into())
+    Ok(OsStr::from_bytes(path).into())
 }
