@@ -137,6 +137,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a released cluster is cleared before its release is ordered: after a crash its owner has it still, and finds zeros",
     ),
     exhibit(
+        "space-wanted-had",
+        "space",
+        "store-owners-ahead",
+        "a cluster is prepared for somebody who has it by now: he finds zeros where he stored",
+    ),
+    exhibit(
         "store-state-draft",
         "store",
         "store-objects",

@@ -1,4 +1,5 @@
-//! Case of clusters that go from one object to another: nobody reads what the owner before him left.
+//! Cases of clusters that go from one object to another, or are prepared for one: nobody reads what the owner before him left, or
+//! loses what he stored himself.
 
 use crate::store::image;
 use crate::{Case, TOTAL};
@@ -21,6 +22,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "the same where released clusters are kept, and cleared before anybody asks for them",
         total: TOTAL,
         program: |explorer| owners(explorer, true),
+    },
+    Case {
+        name: "store-owners-ahead",
+        room: "store",
+        about: "an object grows where room is prepared for it, into some before it is prepared and into some after",
+        total: TOTAL,
+        program: grows,
     },
 ];
 
@@ -113,4 +121,55 @@ fn check(media: &Media, seen: &Seen) -> Result<(), String> {
     let next = make(&store, "next").map_err(failed)?;
     require(&next, next.span(), &[0])?;
     other.back(second(&other)).map_err(failed)
+}
+
+/// The cluster that the growth of this number, from 1, gives an object.
+fn grown(object: &Object, number: u64) -> Range<u64> {
+    object.prime() + number * CLUSTER..object.prime() + (number + 1) * CLUSTER
+}
+
+fn grows(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let image = image().then(|media| {
+        let store = Store::attach(media).expect("a whole store");
+        let options = ObjectOptions { span: Some(4 * CLUSTER), ..ObjectOptions::default() };
+        store.create_object("grown", options, |_| Ok::<(), Error>(())).expect("room for an object");
+        store.close().expect("sim barriers do not fail");
+    });
+    explorer.explore(
+        &image,
+        |media, oracle| {
+            let store = Store::attach(media.clone()).expect("a whole store");
+            store.keep_released();
+            let object = store.object("grown").expect("it is there");
+            for (number, story) in
+                [(1, "grow"), (2, "grow into what was to be prepared"), (3, "into what was prepared")]
+            {
+                oracle.step(story, || {
+                    assert_eq!(object.grow(CLUSTER).expect("room on the media"), grown(&object, number));
+                    fill(&object, grown(&object, number), number);
+                });
+                if number == 2 {
+                    store.clear_released();
+                }
+            }
+        },
+        |media, seen| {
+            let failed = |error: Error| error.to_string();
+            let store = Store::attach(media).map_err(failed)?;
+            seen.recovered();
+            let object = store.object("grown").map_err(failed)?;
+            for number in 1..=3 {
+                let cluster = grown(&object, number);
+                if seen.acked_count() as u64 >= number {
+                    require(&object, cluster, &[number])?;
+                } else if object.backed() >= cluster.end {
+                    require(&object, cluster, &[0, number])?;
+                } else {
+                    require(&object, object.grow(CLUSTER).map_err(failed)?, &[0])?;
+                }
+            }
+            let next = make(&store, "next").map_err(failed)?;
+            require(&next, next.span(), &[0])
+        },
+    )
 }

@@ -4,13 +4,13 @@
 //! One such cluster, by [`Space::clear_next`]:
 //!   1. it is taken from those that wait, once a checkpoint has passed its release; it is *at work*, and whoever wants to
 //!      reserve it waits
-//!   2. room is made sure of; zeros are stored, flushed and fenced
+//!   2. room is made sure of; zeros are stored, flushed and fenced where it was used
 //!   3. it counts as *cleared*, and [`Space::reserve`] takes it from there
 //!
 //! What exceeds [`HELD`] becomes holes in the file instead; all of it does when the file system has no room for something
 //! else, and at [`Space::trim`].
 //!
-//! All this is volatile. On media such a cluster is one that nobody has and that was used: after a crash it is zeroed again
+//! What is *wanted* (`ahead`) is taken up like that when nothing else waits. All this is volatile. On media such a cluster is one that nobody has and that was used: after a crash it is zeroed again
 //! before anybody gets it (SPACE-3).
 //!
 //! Invariants
@@ -18,7 +18,7 @@
 //!
 //! Threads: any. Elsewhere: the thread in the background, and when it is called (`store`).
 
-use crate::space::State;
+use crate::space::{For, State};
 use crate::{CLUSTER, Error, Result, Space};
 use everbyte_media::{Mark, seeded};
 use std::ops::Range;
@@ -51,15 +51,29 @@ impl Cleared {
 pub(crate) struct Taken {
     holes: Vec<(Range<u64>, Mark)>,
     kept: Vec<(Range<u64>, Mark)>,
-    pub cleared: Cleared,
+    cleared: Vec<(Range<u64>, For)>,
+}
+
+impl Taken {
+    /// What of it is zeros.
+    pub(crate) fn cleared(&self) -> Cleared {
+        Cleared(self.cleared.iter().map(|(part, _)| part.clone()).collect())
+    }
+
+    /// Takes that out for good.
+    pub(crate) fn take_cleared(&mut self) -> Cleared {
+        let cleared = self.cleared();
+        self.cleared.clear();
+        cleared
+    }
 }
 
 impl State {
-    /// What of `range` nobody remembers as released.
-    fn unknown(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        let State { holes, kept, at_work, cleared, .. } = self;
-        let mut known =
-            [holes.within(range), kept.within(range), at_work.within(range), cleared.within(range)].concat();
+    /// What of `range` nothing is remembered of.
+    pub(crate) fn unknown(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let State { holes, kept, wanted, at_work, cleared, .. } = self;
+        let within = [holes.within(range), kept.within(range), wanted.within(range)];
+        let mut known = [within.concat(), at_work.within(range), cleared.within(range)].concat();
         known.sort_by_key(|part| part.start);
         Cleared(known).rest(range.clone())
     }
@@ -81,15 +95,22 @@ impl Space {
         state.kept.bytes()
     }
 
-    /// Clears the next cluster that waits for it, or makes a hole of it. `false`: there is none.
+    /// Clears the next cluster that waits for it, or makes a hole of it; then those that are wanted. `false`: there is none.
     pub fn clear_next(&self) -> bool {
-        let (range, keep) = {
+        let (range, keep, whose) = {
             let mut state = self.state.lock();
-            let keep = state.cleared.bytes() + state.at_work.bytes() + CLUSTER <= HELD;
+            let held = state.cleared.bytes_of(|whose| whose == For::Anybody) + state.at_work.bytes();
+            let keep = held + CLUSTER <= HELD;
             let ripe = |mark| self.media().checkpointed(mark);
-            let Some(range) = state.kept.take_some(if keep { CLUSTER } else { HOLE }, ripe) else { return false };
+            let (range, keep, whose) = match state.kept.take_some(if keep { CLUSTER } else { HOLE }, ripe) {
+                Some(range) => (range, keep, For::Anybody),
+                None => match state.next_wanted() {
+                    Some(range) => (range, true, For::Somebody),
+                    None => return false,
+                },
+            };
             state.at_work.add(range.clone(), ());
-            (range, keep)
+            (range, keep, whose)
         };
         let cleared = keep && self.clear(&range).is_ok();
         if !cleared {
@@ -98,7 +119,7 @@ impl Space {
         let mut state = self.state.lock();
         state.at_work.cut(&range);
         if cleared {
-            state.cleared.add(range, ()); // SPACE-5
+            state.cleared.add(range, whose); // SPACE-5
         }
         self.worked.notify_all();
         true
@@ -107,8 +128,15 @@ impl Space {
     fn clear(&self, range: &Range<u64>) -> Result<()> {
         let len = range.end - range.start;
         self.media().extend(range.start, len).map_err(|source| Error::of_extend(range.start, len, source))?;
+        let used = self.used().runs(self.media(), range.clone(), true); // the others read as zeros (SPACE-3)
+        if used.is_empty() {
+            for at in range.clone().step_by(CLUSTER as usize) {
+                self.media().load(at); // has the system map its pages, around this one
+            }
+            return Ok(());
+        }
         if !seeded("space-kept-dirty") {
-            self.zero(range.clone());
+            used.into_iter().for_each(|run| self.zero(run));
         }
         self.media().fence();
         Ok(())
@@ -120,8 +148,11 @@ impl Space {
         while state.at_work.overlaps(range) {
             self.worked.wait(&mut state);
         }
-        let cleared = state.cleared.cut(range).into_iter().map(|(part, ())| part).collect();
-        Taken { holes: state.holes.cut(range), kept: state.kept.cut(range), cleared: Cleared(cleared) } // SPACE-4
+        if !seeded("space-wanted-had") {
+            state.wanted.cut(range); // SPACE-6
+        }
+        let State { holes, kept, cleared, .. } = &mut *state;
+        Taken { holes: holes.cut(range), kept: kept.cut(range), cleared: cleared.cut(range) } // SPACE-4
     }
 
     /// Remembers again what was taken out for somebody who did not get it. `given` got room for him.
@@ -130,19 +161,20 @@ impl Space {
         let mut state = self.state.lock();
         taken.holes.into_iter().for_each(|(part, mark)| state.holes.add(part, mark));
         taken.kept.into_iter().for_each(|(part, mark)| state.kept.add(part, mark));
-        taken.cleared.0.into_iter().for_each(|part| state.cleared.add(part, ()));
+        taken.cleared.into_iter().for_each(|(part, whose)| state.cleared.add(part, whose));
         for part in given.iter().flat_map(|part| state.unknown(part)).collect::<Vec<_>>() {
             state.holes.add(part, mark);
         }
     }
 
-    /// Makes holes of all that is kept, as far as a checkpoint has passed it. Returns the bytes given back.
+    /// Makes holes of all that is kept or prepared, as far as a checkpoint has passed it. Returns the bytes given back.
     pub fn give_back(&self) -> u64 {
         let mut state = self.state.lock();
         while state.at_work.bytes() > 0 {
             self.worked.wait(&mut state);
         }
-        let mut ready = state.cleared.take(|()| true);
+        state.wanted.take(|()| true);
+        let mut ready = state.cleared.take(|_| true);
         ready.extend(state.kept.take(|mark| self.media().checkpointed(mark)));
         self.punch_all(ready)
     }
@@ -162,20 +194,20 @@ impl Space {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::SpaceLayout;
     use everbyte_media::{Media, Options};
 
-    const FIRST: u64 = 1 << 20;
+    pub(crate) const FIRST: u64 = 1 << 20;
 
-    fn space() -> Space {
+    pub(crate) fn space() -> Space {
         let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
         Space::new(media, SpaceLayout { bitmap_at: 16 << 10, used_at: 20 << 10, bitmap_len: 4096 })
     }
 
     /// Backs clusters and fills each of their first words.
-    fn back(space: &Space, range: Range<u64>) {
+    pub(crate) fn back(space: &Space, range: Range<u64>) {
         let cleared = space.reserve(&range).unwrap();
         space.prepare(&range, &cleared);
         space.mark(&range);

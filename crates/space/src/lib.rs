@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod bitmap;
 mod error;
 mod keep;
@@ -17,6 +18,7 @@ mod seal;
 mod space;
 mod span;
 
+pub use ahead::{AHEAD, STEP};
 pub use bitmap::Bitmap;
 pub use error::{Error, Result};
 pub use keep::{Cleared, HELD};

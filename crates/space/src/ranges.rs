@@ -75,8 +75,18 @@ impl<T: Copy> Ranges<T> {
         Some(some)
     }
 
+    /// Where the lowest begins.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.0.keys().next().copied()
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().map(|(start, (end, _))| end - start).sum()
+        self.bytes_of(|_| true)
+    }
+
+    /// Bytes of what `may` be.
+    pub(crate) fn bytes_of(&self, may: impl Fn(T) -> bool) -> u64 {
+        self.0.iter().filter(|(_, (_, known))| may(*known)).map(|(start, (end, _))| end - start).sum()
     }
 }
 

@@ -48,16 +48,27 @@ pub struct Space {
     pub(crate) worked: Condvar,
 }
 
+/// Why a cluster was cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    /// It was released.
+    Anybody,
+    /// It was wanted.
+    Somebody,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     /// Released, to be made holes of once their mark is checkpointed.
     pub(crate) holes: Ranges<Mark>,
     /// Released, to be cleared then.
     pub(crate) kept: Ranges<Mark>,
+    /// To be prepared for who asks for them next (SPACE-6).
+    pub(crate) wanted: Ranges<()>,
     /// Being cleared, or made holes of.
     pub(crate) at_work: Ranges<()>,
-    /// Kept, and zeros (SPACE-5).
-    pub(crate) cleared: Ranges<()>,
+    /// Kept or prepared, and zeros (SPACE-5).
+    pub(crate) cleared: Ranges<For>,
     /// Pages of the bitmaps that are known to be backed in this session.
     pages: BTreeSet<u64>,
 }
@@ -104,7 +115,8 @@ impl Space {
     /// If `range` is not whole clusters.
     pub fn reserve(&self, range: &Range<u64>) -> Result<Cleared> {
         let taken = self.take_out(range); // before anything else
-        let rest = taken.cleared.rest(range.clone());
+        let cleared = taken.cleared();
+        let rest = cleared.rest(range.clone());
         let mut given = 0;
         let backed = self.back_bitmaps(range).and_then(|()| {
             rest.iter().try_for_each(|rest| {
@@ -114,7 +126,7 @@ impl Space {
             })
         });
         match backed {
-            Ok(()) => Ok(taken.cleared),
+            Ok(()) => Ok(cleared),
             Err(error) => {
                 self.put_back(taken, &rest[..given]);
                 Err(error)
@@ -131,7 +143,7 @@ impl Space {
     /// If `range` is not whole clusters.
     pub fn reserve_part(&self, range: &Range<u64>, part: &Range<u64>) -> Result<()> {
         let mut taken = self.take_out(range); // before anything else
-        self.punch_all(std::mem::take(&mut taken.cleared.0)); // more room than is wanted
+        self.punch_all(taken.take_cleared().0); // more room than is wanted
         let backed = self.back_bitmaps(range).and_then(|()| self.extend(part));
         backed.inspect_err(|_| self.put_back(taken, &[]))
     }
@@ -286,10 +298,10 @@ impl Space {
     /// Remembers no range any more that waits for its hole: somebody else may own it by now.
     pub fn forget_holes(&self) {
         let mut state = self.state.lock();
-        (state.holes, state.kept, state.cleared) = Default::default();
+        (state.holes, state.kept, state.wanted, state.cleared) = Default::default();
     }
 
-    /// Bytes released and not yet given back to the file system.
+    /// Bytes that nobody has and that the file system has not back: released, or prepared for somebody.
     pub fn waiting(&self) -> u64 {
         let state = self.state.lock();
         state.holes.bytes() + state.kept.bytes() + state.cleared.bytes()

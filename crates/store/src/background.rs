@@ -1,30 +1,46 @@
-//! The thread that clears released clusters which are kept, so that who asks for some next finds them ready.
+//! The thread that clears released clusters which are kept, and prepares new ones, so that who asks for some next finds them
+//! ready.
 //!
-//! It begins when a MiB waits for it, so a store that releases little has none. Nothing depends on it: what it has not cleared
-//! is zeroed by whoever reserves it. Only stores that one process has alone keep clusters, where processes see each other's
+//! It begins when a MiB waits for it, or somebody has asked for a MiB in small pieces ([`AFTER`]), so a store that does little has
+//! none. Nothing depends on it: what it has not reached is done by whoever reserves it. Only stores that one process has alone keep clusters, where processes see each other's
 //! stores: on `file` zeros would go through the log, and a shared store's clusters may be others' by the next turn.
 //!
 //! Threads: called from any. It ends when the store is closed or dropped, and what was kept goes back to the file system. A child of
 //! fork has no such thread, and leaves its parent's clusters alone.
 
-use everbyte_space::Space;
+use everbyte_space::{AHEAD, STEP, Space};
 use parking_lot::{Condvar, Mutex};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// Bytes for which the thread is called.
 const CALL: u64 = 1 << 20;
+/// Bytes that an object has grown by before, or new objects have begun with, in this session, until more are prepared for the next.
+pub(crate) const AFTER: u64 = 1 << 20;
+/// What is prepared for an object that grows: as much as it asked for last, at least and at most this.
+const ONE: (u64, u64) = (1 << 20, AHEAD / 4);
 
 pub(crate) struct Background {
     space: Arc<Space>,
     /// Whether released clusters are kept.
     keeps: AtomicBool,
+    /// [`AFTER`], but for tests.
+    after: AtomicU64,
     calls: Arc<Calls>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process that has the thread.
     process: u32,
+}
+
+/// How an object grows.
+#[derive(Default)]
+pub(crate) struct Growth {
+    /// Bytes, in this session.
+    bytes: u64,
+    /// One past what was to be prepared.
+    ahead: u64,
 }
 
 #[derive(Default)]
@@ -45,7 +61,7 @@ enum State {
 impl Background {
     pub(crate) fn new(space: Arc<Space>) -> Background {
         let (keeps, calls, thread) = Default::default();
-        Background { space, keeps, calls, thread, process: std::process::id() }
+        Background { space, keeps, after: AFTER.into(), calls, thread, process: std::process::id() }
     }
 
     /// Has clusters kept from now on, or no more.
@@ -59,6 +75,35 @@ impl Background {
             self.space.release(range);
         } else if self.space.release_and_keep(range) >= CALL {
             self.call();
+        }
+    }
+
+    /// For tests: prepares ahead from the first piece on.
+    pub(crate) fn hurry(&self) {
+        self.after.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether more is prepared for somebody who has asked for so many bytes by now.
+    pub(crate) fn expects(&self, asked: u64) -> bool {
+        self.keeps.load(Ordering::Relaxed) && asked >= self.after.load(Ordering::Relaxed)
+    }
+
+    /// Has clusters prepared that nobody has. Nobody reserves them before this returns.
+    pub(crate) fn prepare(&self, range: &Range<u64>) {
+        if self.space.want(range) {
+            self.call();
+        }
+    }
+
+    /// Has more prepared for an object that grew and has addresses up to `end`, before the last is used up. The caller lets
+    /// nobody else grow it.
+    pub(crate) fn prepare_more(&self, growth: &mut Growth, grown: &Range<u64>, end: u64) {
+        let (before, len) = (growth.bytes, grown.end - grown.start);
+        growth.bytes += len;
+        let ahead = len.clamp(ONE.0, ONE.1);
+        if self.expects(before) && growth.ahead <= grown.end + ahead / 2 {
+            growth.ahead = end.min((grown.end + ahead).next_multiple_of(STEP));
+            self.prepare(&(grown.end..growth.ahead));
         }
     }
 

@@ -23,6 +23,7 @@ use everbyte_media::seeded;
 use everbyte_space::{CLUSTER, Span};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What an object is to be.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,9 @@ impl Store {
         let entry = Entry { at, id, name, engine, fingerprint, span, origin, small, access, replaces: 0 };
         let claimed = inner.claim_record(&mut table, &entry);
         claimed.inspect_err(|_| drop(inner.release_record(&mut table, &entry)))?;
+        if !small && inner.background.expects(inner.created.load(Ordering::Relaxed) * CLUSTER) {
+            inner.prepare_next(&mut table, span);
+        }
         Ok(entry)
     }
 
@@ -203,6 +207,15 @@ impl Inner {
         let mut sizes = (least.ilog2()..=most.ilog2()).rev();
         let span = sizes.find_map(|bits| spans.choose(within.clone(), 1 << bits));
         span.ok_or(Error::NoSpan { size: least, max })
+    }
+
+    /// Has the first cluster prepared that the next object after one with this span is likely to get.
+    fn prepare_next(&self, table: &mut Table, span: Span) {
+        let Superblock { spans_at, max, .. } = self.superblock();
+        let next = self.index(table).ok().and_then(|index| index.spans.choose(spans_at..max, span.len()));
+        if let Some(next) = next {
+            self.background.prepare(&(next.at()..next.at() + CLUSTER)); // the table is locked (SPACE-6)
+        }
     }
 
     /// The second half of a removal, for a record in `creating` or `removing`: takes its name away, clears the bits of its

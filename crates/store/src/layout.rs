@@ -88,7 +88,7 @@ pub mod words {
     pub const SUSPECT_START: u64 = 16;
     /// Their end.
     pub const SUSPECT_END: u64 = 24;
-    /// Bytes of the file that were accounted for when it was opened last; a file longer than this and than all its
+    /// Bytes of the file that were accounted for when it was opened or closed last; a file longer than this and than all its
     /// objects has grown from outside.
     pub const ACCOUNTED: u64 = 32;
     /// Bytes of all words.

@@ -15,6 +15,7 @@
 //!
 //! Threads: any. Growth, release and backing of one object take turns.
 
+use crate::background::Growth;
 use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;
 use crate::turn::Turnstile;
@@ -45,7 +46,7 @@ pub(crate) struct Inner {
     store: Store,
     entry: Entry,
     backed: AtomicU64,
-    growth: Mutex<()>,
+    growth: Mutex<Growth>,
     claimed: AtomicBool,
     /// Set where other processes may have it open.
     pub turnstile: OnceLock<Arc<Turnstile>>,
@@ -75,7 +76,7 @@ impl Object {
                 store,
                 entry,
                 backed: AtomicU64::new(backed),
-                growth: Mutex::new(()),
+                growth: Mutex::default(),
                 claimed: AtomicBool::new(false),
                 turnstile: OnceLock::new(),
                 cold,
@@ -241,10 +242,14 @@ impl Object {
     pub fn grow(&self, bytes: u64) -> Result<Range<u64>> {
         let inner = &*self.inner;
         let _turn = self.store().changing()?;
-        let _growth = inner.growth.lock();
+        let mut growth = inner.growth.lock();
         let _flight = self.store().depart(inner.entry.at);
         let range = grow_by(&self.store().inner, &inner.entry, self.backed(), bytes, self.pager())?;
         inner.backed.store(range.end, Ordering::Release);
+        if self.cold().is_none() {
+            let end = end_of_room(self.media(), &inner.entry);
+            self.store().inner.background.prepare_more(&mut growth, &range, end); // SPACE-6
+        }
         self.store().space().punch(); // of earlier releases, if a checkpoint has passed them meanwhile
         Ok(range)
     }
@@ -338,6 +343,11 @@ impl std::fmt::Debug for Object {
     }
 }
 
+/// One past the last address that an object may grow to.
+fn end_of_room(media: &Media, entry: &Entry) -> u64 {
+    entry.span.end() - unseal(media.load(entry.span.at() + header::TAIL)).unwrap_or(0)
+}
+
 /// [`Object::grow`] of an object whose last cluster ends at `from`.
 pub(crate) fn grow_by(
     store: &StoreInner,
@@ -346,8 +356,7 @@ pub(crate) fn grow_by(
     bytes: u64,
     pager: Option<&Pager>,
 ) -> Result<Range<u64>> {
-    let tail = unseal(store.media.load(entry.span.at() + header::TAIL)).unwrap_or(0);
-    let left = (entry.span.end() - tail).saturating_sub(from);
+    let left = end_of_room(&store.media, entry).saturating_sub(from);
     let Some(grown) = clusters_up(bytes).filter(|&bytes| bytes <= left) else {
         return Err(Error::SpanFull { object: entry.name.clone(), span: entry.span.len(), asked: bytes, left });
     };

@@ -103,7 +103,7 @@ pub struct Info {
     pub log_room: u64,
     /// Bytes of clusters that objects have.
     pub backed: u64,
-    /// Bytes released and not yet given back to the file system.
+    /// Bytes that nobody has and that the file system has not back: released, or prepared for who asks next.
     pub waiting: u64,
     /// Objects.
     pub objects: u64,
@@ -458,16 +458,18 @@ impl Store {
         Ok(inner.space.trim()?)
     }
 
-    /// Clears now what was released and is kept for whoever asks next, rather than in the background. Nobody needs to call it;
+    /// Clears now what was released and is kept for whoever asks next, and prepares what is, rather than in the background. Nobody needs to call it;
     /// what waits until it is done is measurements.
     pub fn clear_released(&self) {
         self.inner.background.finish();
     }
 
-    /// For tests: keeps released clusters on recorded media, too, where [`Store::clear_released`] alone clears them.
+    /// For tests: keeps released clusters, and prepares others, on recorded media, too, where [`Store::clear_released`] alone
+    /// does it, and from the first object and the first growth on.
     #[doc(hidden)]
     pub fn keep_released(&self) {
         self.inner.background.keep(true);
+        self.inner.background.hurry();
     }
 
     /// Gives released clusters back, notes that the store was closed, and brings everything flushed to its place.
@@ -488,6 +490,7 @@ impl Store {
         {
             let mut words = inner.words.lock();
             words.closed = words.opened;
+            words.accounted = words.accounted.max(inner.media.len().next_multiple_of(CLUSTER)); // with what was prepared
             words.write(&inner.media);
         }
         inner.media.barrier()?;

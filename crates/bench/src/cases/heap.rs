@@ -1,6 +1,9 @@
 //! `heap`: objects of a store against files that are mapped, on tmpfs and on a disk: made and touched, opened and touched, a cluster
 //! more, a cluster less. The files are not synced; objects are whole or absent after a crash, on shared memory.
 //!
+//! The same where nobody had the room before: in stores made just now, of objects after the first MiB; what is prepared ahead is
+//! ready, as it is where a program does something else in between.
+//!
 //! What these cost the CPUs is measured with everything that belongs to it: what is made goes again, all threads count. Opened
 //! *cold*: by a store that was opened just now, which has seen none of its objects; of files the system has nothing in memory.
 
@@ -28,10 +31,18 @@ enum Metric {
     Attach,
     Expand,
     Shrink,
+    CreateNew,
+    ExpandNew,
 }
 
-const METRICS: [(Metric, &str); 4] =
-    [(Metric::Create, "create"), (Metric::Attach, "attach"), (Metric::Expand, "expand"), (Metric::Shrink, "shrink")];
+const METRICS: [(Metric, &str); 6] = [
+    (Metric::Create, "create"),
+    (Metric::Attach, "attach"),
+    (Metric::Expand, "expand"),
+    (Metric::Shrink, "shrink"),
+    (Metric::CreateNew, "create_new"),
+    (Metric::ExpandNew, "expand_new"),
+];
 
 fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -41,7 +52,15 @@ fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
 }
 
 /// What making and removing, or growing and shrinking, costs all CPUs.
-const CPU: [(Metric, &str); 2] = [(Metric::Create, "cpu_create"), (Metric::Expand, "cpu_expand")];
+const CPU: [(Metric, &str); 4] = [
+    (Metric::Create, "cpu_create"),
+    (Metric::Expand, "cpu_expand"),
+    (Metric::CreateNew, "cpu_create_new"),
+    (Metric::ExpandNew, "cpu_expand_new"),
+];
+
+/// Clusters that objects of a new store get before they are timed: after sixteen more are prepared, by a thread that starts then.
+const BEFORE: u64 = 20;
 
 /// What the CPUs spend on some work, all threads of this process together.
 fn spent(work: impl FnOnce() -> Result<Duration>) -> Result<Duration> {
@@ -52,7 +71,20 @@ fn spent(work: impl FnOnce() -> Result<Duration>) -> Result<Duration> {
 
 struct Objects(Store);
 
+fn options() -> CreateOptions {
+    CreateOptions { media: Options::default(), max: 1 << 40, ..CreateOptions::default() }
+}
+
 impl Objects {
+    /// Those of a store made just now, beside this one; gone with what it returns first.
+    fn anew(&self) -> Result<(tempfile::TempDir, Objects)> {
+        let beside = self.0.media().path().parent().ok_or("a store lies in a folder")?;
+        let folder = tempfile::tempdir_in(beside)?;
+        let objects = Objects(Store::create(&folder.path().join("new"), &options())?);
+        host::unpin(); // its thread is to have a CPU of its own
+        Ok((folder, objects))
+    }
+
     /// Makes those that are opened.
     fn keep(&self) -> Result {
         (0..KEPT).try_for_each(|number| self.create(&format!("old/{number}")).map(drop))
@@ -110,6 +142,29 @@ impl Objects {
                     self.0.clear_released();
                 }
             }
+            Metric::CreateNew | Metric::ExpandNew => {
+                for first in (0..count).step_by(GROWTH as usize) {
+                    let (folder, new) = self.anew()?;
+                    let object = new.create("grown")?;
+                    for number in 0..BEFORE + GROWTH.min(count - first) {
+                        if number == BEFORE {
+                            host::pin(0);
+                        }
+                        let mut spent = Duration::ZERO;
+                        timed(&mut spent, || -> Result {
+                            if metric == Metric::CreateNew {
+                                new.create(&format!("new/{number}"))?;
+                            } else {
+                                touch(&new.0, object.grow(CLUSTER)?.start);
+                            }
+                            Ok(())
+                        })?;
+                        sum += if number < BEFORE { Duration::ZERO } else { spent };
+                        new.0.clear_released();
+                    }
+                    drop((object, new, folder));
+                }
+            }
         }
         Ok(sum)
     }
@@ -128,7 +183,7 @@ impl Files {
     fn run(&self, metric: Metric, count: u64) -> Result<Duration> {
         let (mut sum, path) = (Duration::ZERO, |name: &str, number: u64| self.0.join(format!("{name}{number}")));
         match metric {
-            Metric::Create => {
+            Metric::Create | Metric::CreateNew => {
                 for number in 0..count {
                     let path = path("new", number);
                     timed(&mut sum, || MappedFile::create(&path, CLUSTER).map(drop))?;
@@ -141,14 +196,14 @@ impl Files {
                     timed(&mut sum, || MappedFile::open(&path).map(drop))?;
                 }
             }
-            Metric::Expand | Metric::Shrink => {
+            Metric::Expand | Metric::Shrink | Metric::ExpandNew => {
                 for first in (0..count).step_by(GROWTH as usize) {
                     let (path, steps) = (path("grown", 0), GROWTH.min(count - first));
                     let mut file = MappedFile::create(&path, CLUSTER)?;
                     let (mut growing, mut shrinking) = (Duration::ZERO, Duration::ZERO);
                     timed(&mut growing, || (0..steps).try_for_each(|_| file.grow(CLUSTER)))?;
                     timed(&mut shrinking, || (0..steps).try_for_each(|_| file.shrink(CLUSTER)))?;
-                    sum += if metric == Metric::Expand { growing } else { shrinking };
+                    sum += if metric == Metric::Shrink { shrinking } else { growing };
                     drop(file);
                     std::fs::remove_file(path)?;
                 }
@@ -169,8 +224,7 @@ fn files(folder: &Path) -> Result<Files> {
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let memory = tempfile::tempdir_in(&bench.plan.memory)?;
     let disk = tempfile::tempdir_in(&bench.plan.disk)?;
-    let create = CreateOptions { media: Options::default(), max: 1 << 40, ..CreateOptions::default() };
-    let objects = Objects(Store::create(&memory.path().join("store"), &create)?);
+    let objects = Objects(Store::create(&memory.path().join("store"), &options())?);
     objects.keep()?;
     host::unpin(); // the thread that clears starts here, and is to have a CPU of its own
     objects.run(Metric::Shrink, GROWTH)?;
@@ -203,7 +257,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
 /// for the files.
 fn cold(bench: &mut Bench<'_>, on_memory: &Path, files: &Files) -> Result {
     let on_disk = files.0.join("store");
-    let objects = Objects(Store::create(&on_disk, &CreateOptions { max: 1 << 40, ..CreateOptions::default() })?);
+    let objects = Objects(Store::create(&on_disk, &options())?);
     objects.keep()?;
     objects.0.close()?;
     drop(objects);
