@@ -5,7 +5,8 @@ mod kills;
 mod programs;
 
 use kills::killed_again_and_again;
-use programs::{compile, link, pkg_config, pkg_config_of, prefix, root, succeed, text};
+use programs::{compile, link, pkg_config, pkg_config_of, prefix, root, run, succeed, text};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -49,6 +50,27 @@ fn an_object_larger_than_its_memory_is_used_through_pointers() {
     succeed(&program, &store, "shm", &["calls"]);
     let found: u64 = succeed(&program, &store, "shm", &["look"]).trim().parse().unwrap();
     assert!(found > 300, "{found}");
+}
+
+/// System calls do not wait for what is cold; a program hears of faults of its own; what cannot come back ends it with a sentence.
+#[test]
+fn what_is_cold_is_not_for_system_calls_and_is_not_made_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = compile("crates/capi/tests/c/cold.c", dir.path());
+    let store = dir.path().join("store");
+    succeed(&program, &store, "shm", &["limits"]);
+    let mut files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let backing = files.find(|path| path.to_string_lossy().contains(".swap-")).unwrap();
+    let whole = std::fs::read(&backing).unwrap();
+    let mut damaged = whole.clone();
+    damaged[4096..].iter_mut().step_by(100).for_each(|byte| *byte ^= 1);
+    std::fs::write(&backing, damaged).unwrap();
+    let ended = run(&program, &store, "shm", &["look"]);
+    assert_eq!(ended.status.signal(), Some(libc::SIGSEGV), "{}", text(&ended));
+    let said = text(&ended);
+    assert!(said.contains("`large`") && said.contains("not what was written") && said.contains("0x"), "{said}");
+    std::fs::write(&backing, whole).unwrap();
+    assert_eq!(succeed(&program, &store, "shm", &["look"]), "300\n", "nothing is lost");
 }
 
 #[test]

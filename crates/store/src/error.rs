@@ -208,8 +208,8 @@ pub enum Error {
         /// The one that asked.
         wanted: u64,
     },
-    /// The object is in use and cannot be removed.
-    #[error("object `{object}` is open and cannot be removed; close it first")]
+    /// This process has the object open, and what was asked for changes it as a whole.
+    #[error("object `{object}` is open in this process, which is in the way; close it first")]
     Open {
         /// The object.
         object: String,

@@ -1,5 +1,8 @@
-/* An object larger than the memory it may have, through plain pointers. Usage: cold calls | fill | look */
+/* An object larger than the memory it may have, through plain pointers. Usage: cold calls | limits | fill | look */
+#define _POSIX_C_SOURCE 200809L
 #include "require.h"
+#include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -69,12 +72,40 @@ static void calls(void) {
     MUST(heapo_set_resident("large", 0) && heapo_map("large") && look() == number);
 }
 
+static sigjmp_buf back;
+static void caught(int signal) { siglongjmp(back, signal); }
+
+/* Whether loading from there is a fault that the program itself hears of. */
+static int faults(volatile char *byte) {
+    if (sigsetjmp(back, 1)) return 1;
+    (void)*byte;
+    return 0;
+}
+
+/* What the header says of system calls that are given what is cold, and of a handler of the program's own. */
+static void limits(void) {
+    static struct chunk *chunks[300];
+    int pipes[2], refused = 0;
+    uint64_t word;
+    MUST(signal(SIGSEGV, caught) != SIG_ERR && !pipe(pipes));
+    open_large();
+    for (uint64_t i = 0; i < 300; i++) MUST(chunks[i] = add(i + 1));
+    MUST(faults((char *)8) && look() == 300 && faults((char *)64) && look() == 300);
+    for (uint64_t i = 0; i < 300; i++) {
+        uint64_t *last = &chunks[i]->words[WORDS - 1];
+        if (write(pipes[1], last, 8) < 0) {
+            MUST(errno == EFAULT && *last && write(pipes[1], last, 8) == 8); /* now that it was touched */
+            refused++;
+        }
+        MUST(read(pipes[0], &word, 8) == 8 && word == (i + 1) * WORDS + WORDS - 1);
+    }
+    MUST(refused > 0);
+}
+
 int main(int count, char **words) {
     const char *part = count > 1 ? words[1] : "";
-    if (!strcmp(part, "calls")) {
-        calls();
-        return 0;
-    }
+    if (!strcmp(part, "calls")) return calls(), 0;
+    if (!strcmp(part, "limits")) return limits(), 0;
     open_large();
     if (!strcmp(part, "fill"))
         fill();
