@@ -1,11 +1,24 @@
 //! Loads and stores of a transaction, of any length.
 
 use super::place;
-use super::tx::{Tx, step};
+use super::tx::{Tx, current, step};
 use super::undo::each_word;
 use everbyte_tx::redo::Stop;
 
 impl Tx {
+    /// The word at `address`, a multiple of 8, if it is persistent and nobody has changed it: nearly always. `None`: nothing is done.
+    #[inline(always)]
+    fn quick_word(&mut self, address: usize) -> Option<u64> {
+        let key = self.ground.key(address)?;
+        self.worker.look(key, &|_| Some(place::load(address)))
+    }
+
+    /// Stores those bytes of a persistent word beside the last one that was stored. `false`: nothing is done.
+    #[inline(always)]
+    fn quick_store(&mut self, address: usize, mask: u8, value: u64) -> bool {
+        self.ground.key(address).is_some_and(|key| self.worker.store_again(key, mask, value))
+    }
+
     /// The word at `address`, a multiple of 8.
     #[inline(always)]
     pub fn word(&mut self, address: usize) -> Result<u64, Stop> {
@@ -47,6 +60,9 @@ impl Tx {
     }
 
     pub fn store_bytes(&mut self, address: usize, bytes: &[u8]) -> Result<(), Stop> {
+        if let Some(key) = self.ground.key_of(address, bytes.len()) {
+            return self.worker.write_by(key, bytes);
+        }
         let mut done = 0;
         let mut outcome = Ok(());
         each_word(address, bytes.len(), |word, mask| {
@@ -66,6 +82,18 @@ impl Tx {
 /// Loads up to eight bytes; for the names by type.
 #[inline(always)]
 pub fn load<const SIZE: usize>(address: usize) -> u64 {
+    let skip = address % 8;
+    if skip + SIZE <= 8
+        && let Some(word) = current().and_then(|tx| tx.quick_word(address - skip))
+    {
+        return word >> (skip * 8);
+    }
+    load_otherwise::<SIZE>(address)
+}
+
+/// Of C's convention, which does not unwind: the caller prepares for nothing, and jumps here.
+#[inline(never)]
+extern "C" fn load_otherwise<const SIZE: usize>(address: usize) -> u64 {
     step(|tx| {
         let skip = address % 8;
         if skip + SIZE <= 8 {
@@ -80,6 +108,17 @@ pub fn load<const SIZE: usize>(address: usize) -> u64 {
 /// Stores up to eight bytes.
 #[inline(always)]
 pub fn store<const SIZE: usize>(address: usize, value: u64) {
+    let skip = address % 8;
+    let mask = (((1u32 << SIZE) - 1) << skip) as u8;
+    if skip + SIZE <= 8 && current().is_some_and(|tx| tx.quick_store(address - skip, mask, value << (skip * 8))) {
+        return;
+    }
+    store_otherwise::<SIZE>(address, value);
+}
+
+/// As [`load_otherwise`].
+#[inline(never)]
+extern "C" fn store_otherwise<const SIZE: usize>(address: usize, value: u64) {
     step(|tx| {
         let skip = address % 8;
         if skip + SIZE <= 8 {

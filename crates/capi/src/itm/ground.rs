@@ -17,15 +17,31 @@ use std::sync::OnceLock;
 
 pub struct Ground {
     pub redo: Redo,
-    /// Addresses of the bound store.
-    store: Range<usize>,
-    /// The key of the first of them.
-    store_key: u64,
-    /// Addresses of the persistent variables.
-    section: Range<usize>,
-    section_key: u64,
+    /// The bound store.
+    store: Stretch,
+    /// The persistent variables.
+    section: Stretch,
     /// What is stored to a persistent variable's place in the store is to be stored at its address, too.
     copied: bool,
+}
+
+/// Adjacent addresses that are persistent, and the key of the first.
+struct Stretch {
+    start: usize,
+    len: usize,
+    key: u64,
+}
+
+impl Stretch {
+    fn new(addresses: Range<usize>, key: u64) -> Stretch {
+        Stretch { start: addresses.start, len: addresses.len(), key }
+    }
+
+    #[inline(always)]
+    fn key(&self, address: usize) -> Option<u64> {
+        let at = address.wrapping_sub(self.start);
+        (at < self.len).then(|| self.key + at as u64)
+    }
 }
 
 /// Added to keys of a store that these transactions may not change: no engine has such places.
@@ -49,11 +65,12 @@ impl Ground {
         let store = process.as_ref().map_or(0..0, |process| process.window());
         let ground = match mnemosyne::transactional() {
             Some(Transactional { redo, addresses, at, copied }) => {
-                Ground { redo, store, store_key: 0, section: addresses, section_key: at, copied }
+                Ground { redo, store: Stretch::new(store, 0), section: Stretch::new(addresses, at), copied }
             }
             None => {
                 let redo = volatile().unwrap_or_else(|error| die(format_args!("no room for transactions: {error}")));
-                Ground { redo, store, store_key: NOBODYS, section: 0..0, section_key: 0, copied: false }
+                let (store, section) = (Stretch::new(store, NOBODYS), Stretch::new(0..0, 0));
+                Ground { redo, store, section, copied: false }
             }
         };
         ground.redo.set_truncation(match std::env::var("EVERBYTE_TRUNCATION").as_deref() {
@@ -68,19 +85,21 @@ impl Ground {
     /// The key of an address that is persistent.
     #[inline(always)]
     pub fn key(&self, address: usize) -> Option<u64> {
-        let at = address.wrapping_sub(self.store.start);
-        if at < self.store.end - self.store.start {
-            return Some(self.store_key + at as u64);
-        }
-        let at = address.wrapping_sub(self.section.start);
-        (at < self.section.end - self.section.start).then(|| self.section_key + at as u64)
+        self.store.key(address).or_else(|| self.section.key(address))
+    }
+
+    /// The key of the first of `len` addresses, if all of them are persistent and lie in the store as they do here.
+    #[inline]
+    pub fn key_of(&self, address: usize, len: usize) -> Option<u64> {
+        let (key, last) = (self.key(address)?, len.checked_sub(1)?);
+        (self.key(address.wrapping_add(last))? == key + last as u64).then_some(key)
     }
 
     /// The address that has a copy of what was stored under a key, if there is one.
     #[inline]
     pub fn copy_of(&self, key: u64) -> Option<usize> {
-        let at = key.wrapping_sub(self.section_key);
-        (self.copied && at < (self.section.end - self.section.start) as u64).then(|| self.section.start + at as usize)
+        let at = key.wrapping_sub(self.section.key);
+        (self.copied && at < self.section.len as u64).then(|| self.section.start + at as usize)
     }
 
     /// The address of a block.

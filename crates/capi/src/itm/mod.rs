@@ -6,7 +6,7 @@
 //! that began is the transaction's own.
 //!
 //! * `begin`: registers saved at a begin, and the jump back to it.
-//! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry.
+//! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry; `slot`: where a thread finds it.
 //! * `ground`: which addresses are persistent.
 //! * `access`: loads and stores of any length; `place`: of memory, the one place with raw pointers; `undo`: what an abort
 //!   puts back.
@@ -31,6 +31,7 @@ mod persistent;
 mod place;
 mod rest;
 mod scalars;
+mod slot;
 mod tx;
 mod undo;
 mod vectors;

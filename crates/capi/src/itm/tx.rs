@@ -13,11 +13,11 @@ use super::begin::{Jump, return_again};
 use super::exceptions::Handlers;
 use super::ground::Ground;
 use super::undo::Undo;
-use super::{die, place};
+use super::{die, place, slot};
 use crate::mnemosyne;
 use everbyte_tx::Error;
 use everbyte_tx::redo::{Checkpoint, STRIPES_MAX, Stop, Worker};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -76,9 +76,7 @@ struct Point {
 }
 
 thread_local! {
-    /// This thread's; null before its first transaction.
-    static CURRENT: Cell<*mut Tx> = const { Cell::new(null_mut()) };
-    /// Keeps it until the thread ends.
+    /// Keeps what `slot` points to until the thread ends.
     static OWNED: RefCell<Option<Owned>> = const { RefCell::new(None) };
 }
 
@@ -86,7 +84,7 @@ struct Owned(#[expect(dead_code, reason = "kept to be dropped")] Box<Tx>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        CURRENT.set(null_mut());
+        slot::set::<Tx>(null_mut());
     }
 }
 
@@ -104,10 +102,11 @@ pub const CANCELLED: u32 = 16;
 const OUTERMOST: u32 = 16;
 
 /// This thread's transaction, if it has one, or has had one.
+#[inline(always)]
 pub fn current() -> Option<&'static mut Tx> {
     // SAFETY: it is null or what `OWNED` keeps for this thread alone; each function of the ABI takes this reference once and
     // gives it up before it calls into the program.
-    unsafe { CURRENT.get().as_mut() }
+    unsafe { slot::get::<Tx>().as_mut() }
 }
 
 /// Does one step of the transaction that runs; if it cannot be done, control goes back to the begin.
@@ -134,7 +133,7 @@ fn first() -> &'static mut Tx {
         handlers: Handlers::of_this_thread(),
         number: 0,
     });
-    CURRENT.set(&raw mut *tx);
+    slot::set(&raw mut *tx);
     // A thread that is ending can keep nothing: this one stays for good.
     let mut tx = Some(tx);
     let _ = OWNED.try_with(|owned| owned.replace(tx.take().map(Owned)));
