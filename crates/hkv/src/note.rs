@@ -74,7 +74,7 @@ impl Base {
     pub(crate) fn change<const N: usize>(
         &self,
         past: &mut Past,
-        new: Option<&Draft<'_>>,
+        new: Option<&Draft>,
         old: Option<u64>,
         words: impl FnOnce(u64) -> [(u64, u64); N],
     ) -> Result<()> {

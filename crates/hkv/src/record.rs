@@ -8,54 +8,54 @@ use everbyte_tx::Tx;
 use std::cmp::Ordering;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A record to be written.
-pub(crate) struct Draft<'d> {
-    head: RecordHead,
-    key: &'d [u8],
-    value: &'d [u8],
+/// A record to be written, put together.
+pub(crate) struct Draft {
+    /// The record, and zeros up to the end of a line: one of which a part is written past the cache is slow.
+    lines: Vec<u8>,
+    len: usize,
+    checksum: u32,
 }
 
 /// Records of so many bytes are written past the cache: they are seldom read soon. Their blocks are whole lines.
 const LONG: usize = 256;
 
-impl<'d> Draft<'d> {
-    pub(crate) fn new(hash: u64, key: &'d [u8], value: &'d [u8]) -> Result<Draft<'d>> {
+impl Draft {
+    pub(crate) fn new(hash: u64, key: &[u8], value: &[u8]) -> Result<Draft> {
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| Error::TooLarge { len: bytes.len() });
         let mut head = RecordHead { hash, key_len: len(key)?, value_len: len(value)?, ..RecordHead::new_zeroed() };
-        head.checksum = head.sum(key, value);
-        Ok(Draft { head, key, value })
+        let len = size_of::<RecordHead>() + key.len() + value.len();
+        let whole = len.next_multiple_of(LINE as usize);
+        let mut lines = Vec::with_capacity(whole);
+        [head.as_bytes(), key, value].iter().for_each(|part| lines.extend_from_slice(part));
+        let checksum = crc32c::crc32c(&lines); // `RecordHead::sum`, at once
+        head.checksum = checksum;
+        lines[..size_of::<RecordHead>()].copy_from_slice(head.as_bytes());
+        lines.resize(whole, 0);
+        Ok(Draft { lines, len, checksum })
     }
 
     pub(crate) fn len(&self) -> u64 {
-        RECORD_HEAD + self.key.len() as u64 + self.value.len() as u64
+        self.len as u64
     }
 
     pub(crate) fn checksum(&self) -> u32 {
-        self.head.checksum
+        self.checksum
     }
 
     /// Writes it to a block and flushes it; no fence.
     pub(crate) fn write(&self, media: &Media, at: u64) {
-        let len = self.len() as usize;
-        let whole = len.next_multiple_of(LINE as usize); // a line of which a part is written past the cache is a slow one
-        let mut bytes = Vec::with_capacity(whole);
-        [self.head.as_bytes(), self.key, self.value].iter().for_each(|part| bytes.extend_from_slice(part));
-        if len >= LONG {
-            bytes.resize(whole, 0);
-            media.copy_nt(at, &bytes);
+        if self.len >= LONG {
+            media.copy_nt(at, &self.lines);
         } else {
-            media.write(at, &bytes);
-            media.flush(at, len as u64);
+            media.write(at, &self.lines[..self.len]);
+            media.flush(at, self.len());
         }
     }
 
     /// Writes it to a block of the transaction's own; where that lies.
     pub(crate) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
         let block = tx.allocate(self.len())?;
-        let key_at = block.at + RECORD_HEAD;
-        tx.media().put(block.at, &self.head);
-        tx.media().write(key_at, self.key);
-        tx.media().write(key_at + self.key.len() as u64, self.value);
+        tx.media().write(block.at, &self.lines[..self.len]);
         Ok(block.at)
     }
 }

@@ -11,7 +11,7 @@ type Words = [u64; 8];
 
 impl Hash {
     /// Adds a record to a chain whose last bucket has its link at `link`, by a note: a crash leaves both, or neither.
-    pub(super) fn link(&self, state: &mut State, draft: &Draft<'_>, hash: u64, link: u64) -> Result<()> {
+    pub(super) fn link(&self, state: &mut State, draft: &Draft, hash: u64, link: u64) -> Result<()> {
         let (heap, media, past) = (self.heap(), self.base.media(), &mut state.past);
         let record = self.base.reserve(past, draft.len())?;
         let bucket = self.base.reserve(past, BUCKET).inspect_err(|_| heap.cancel(record))?;

@@ -117,15 +117,16 @@ impl Tree {
         let draft = Draft::new(0, key, value)?;
         let mut state = self.state.write();
         let (leaf, index) = loop {
-            let view = self.leaf(&state, key)?;
-            match (view.rank(key)?, view.read()?) {
-                ((_, Some(_)), _) => return self.answer(state, false),
-                ((_, None), leaf) if leaf.order().is_full() => self.split(&mut state, key)?,
-                ((index, None), leaf) => break (leaf, index),
+            let leaf = self.leaf(&state, key)?;
+            match leaf.rank(key)? {
+                (_, Some(_)) => return self.answer(state, false),
+                (_, None) if leaf.order.is_full() => self.split(&mut state, key)?,
+                (index, None) => break (leaf, index),
             }
         };
-        let (at, _) = leaf.slot(leaf.count());
-        let (prefix, order) = (node::prefix(key, leaf.skip()), leaf.order().with(index).0);
+        leaf.verify()?;
+        let at = leaf.slot_at(leaf.order.count());
+        let (prefix, order) = (node::prefix(key, leaf.skip), leaf.order.with(index).0);
         self.base.change(&mut state.past, Some(&draft), None, |place| {
             [(at + PLACE_AT, place), (at + PREFIX_AT, prefix), (leaf.at, order)]
         })?;
@@ -139,9 +140,10 @@ impl Tree {
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let draft = Draft::new(0, key, value)?;
         let mut state = self.state.write();
-        let view = self.leaf(&state, key)?;
-        let (index, Some(old)) = view.rank(key)? else { return self.answer(state, false) };
-        let at = view.read()?.slot(index).0 + PLACE_AT;
+        let leaf = self.leaf(&state, key)?;
+        let (index, Some(old)) = leaf.rank(key)? else { return self.answer(state, false) };
+        leaf.verify()?;
+        let at = leaf.slot_at(index) + PLACE_AT;
         self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, place)])?;
         self.answer(state, true)
     }
@@ -152,12 +154,12 @@ impl Tree {
     /// As [`Tree::insert`].
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         let mut state = self.state.write();
-        let view = self.leaf(&state, key)?;
-        let (index, Some(old)) = view.rank(key)? else { return self.answer(state, false) };
-        let leaf = view.read()?;
-        let order = leaf.order().without(index).0;
-        self.base.change(&mut state.past, None, Some(old.at), |_| [(leaf.at, order)])?;
-        if join::is_sparse(leaf.count() - 1) {
+        let leaf = self.leaf(&state, key)?;
+        let (index, Some(old)) = leaf.rank(key)? else { return self.answer(state, false) };
+        leaf.verify()?;
+        let order = leaf.order.without(index);
+        self.base.change(&mut state.past, None, Some(old.at), |_| [(leaf.at, order.0)])?;
+        if join::is_sparse(order.count()) {
             self.join(&mut state, key)?;
         }
         self.answer(state, true)

@@ -17,6 +17,11 @@ pub(super) struct Node {
     pub bytes: Bytes,
 }
 
+/// Where a slot of the node at `node` lies.
+pub(super) fn slot_at(node: u64, slot: usize) -> u64 {
+    node + SLOTS_AT + slot as u64 * size_of::<NodeSlot>() as u64
+}
+
 /// Eight bytes of a key behind the first `skip`, in a number that is ordered as they are.
 pub(super) fn prefix(key: &[u8], skip: u32) -> u64 {
     let rest = key.get(skip as usize..).unwrap_or_default();
@@ -74,7 +79,7 @@ impl Node {
     /// The slot at `index`, and where it lies.
     pub(super) fn slot(&self, index: usize) -> (u64, NodeSlot) {
         let slot = self.order().slot(index);
-        (self.at + SLOTS_AT + slot as u64 * size_of::<NodeSlot>() as u64, self.bytes.slots[slot])
+        (slot_at(self.at, slot), self.bytes.slots[slot])
     }
 
     /// As it would be with another order; `None` if that is none.

@@ -2,7 +2,7 @@
 //!
 //! Threads: who holds the store's lock, so that nobody changes the node.
 
-use super::node::{Node, prefix};
+use super::node::{Node, prefix, slot_at};
 use super::order::Order;
 use crate::Result;
 use crate::base::Base;
@@ -18,11 +18,11 @@ const LEVEL_AT: usize = std::mem::offset_of!(Bytes, level);
 /// A node of which only what a search needs has been verified: that its order names no slot that there is not.
 pub(super) struct View<'b> {
     base: &'b Base,
-    at: u64,
     window: Window<'b>,
-    order: Order,
+    pub at: u64,
+    pub order: Order,
     pub level: u32,
-    skip: u32,
+    pub skip: u32,
 }
 
 impl<'b> View<'b> {
@@ -35,7 +35,7 @@ impl<'b> View<'b> {
             return Err(base.damaged(at, "no node can lie there"));
         };
         let (order, head) = (Order(window.load(0)), window.load(LEVEL_AT));
-        let view = View { base, at, window, order, level: head as u32, skip: (head >> 32) as u32 };
+        let view = View { base, window, at, order, level: head as u32, skip: (head >> 32) as u32 };
         if !order.is_readable() || level.is_some_and(|level| view.level != level) {
             return Err(base.damaged(at, "what lies there is no node of its level"));
         }
@@ -85,6 +85,19 @@ impl<'b> View<'b> {
     #[inline(always)]
     pub(super) fn child(&self, index: usize) -> Result<View<'b>> {
         View::of(self.base, self.place(index), Some(self.level - 1))
+    }
+
+    /// Where the slot at `index` lies; at the count, the first that is not used.
+    pub(super) fn slot_at(&self, index: usize) -> u64 {
+        slot_at(self.at, self.order.slot(index))
+    }
+
+    /// Verifies what a search does not need, and who changes the node does.
+    pub(super) fn verify(&self) -> Result<()> {
+        match self.order.is_whole() && self.base.heap().may_hold_blocks(self.at, NODE) {
+            true => Ok(()),
+            false => Err(self.base.damaged(self.at, "what lies there is no node of its level")),
+        }
     }
 
     /// The node, copied and verified.
