@@ -371,9 +371,24 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     std::fs::remove_dir_all(&other).unwrap();
     runs(&one, "21 18");
     assert_eq!(sets(&store), 1, "a directory that is gone takes its files with it");
+    // A file that goes while it runs takes its variables along when it has ended.
+    let next = dir.path().join("next");
+    programs::copy(&one, &next);
+    let mut running = Command::new(&one);
+    running.arg("wait").env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", "shm");
+    let mut running = running.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(running.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "22 19");
+    std::fs::remove_file(&one).unwrap();
+    runs(&next, "21 21");
+    drop(running.stdin.take());
+    assert_eq!(said.next().unwrap().unwrap(), "22");
+    assert!(running.wait().unwrap().success());
+    runs(&next, "22 22");
+    assert_eq!(sets(&store), 1, "it has ended");
     let disk = dir.path().join("disk");
     for run in 21..24 {
-        assert!(succeed(&one, &disk, "file", &[]).starts_with(&run.to_string()), "on a disk");
+        assert!(succeed(&next, &disk, "file", &[]).starts_with(&run.to_string()), "on a disk");
     }
 }
 
