@@ -4,7 +4,8 @@ use everbyte_media::{BackendChoice, Disk, Durability, Error, Geometry, Media, Op
 use everbyte_sim::{DiskEvent, RecordedDisk};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -150,14 +151,15 @@ fn running_programs_never_lose_a_store_to_a_checkpoint() {
     });
 }
 
-/// A disk whose syncs take a while wherever the test runs.
-struct SlowDisk(std::fs::File);
+/// A disk whose syncs take a while wherever the test runs, and whose writes of pages panic while they are to.
+struct SlowDisk(std::fs::File, Arc<AtomicBool>);
 
 impl Disk for SlowDisk {
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.0.read_at(at, into)
     }
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        assert!(!self.1.load(Ordering::Relaxed), "injected");
         self.0.write_at(at, bytes)
     }
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -181,13 +183,35 @@ impl Disk for SlowDisk {
     }
 }
 
+fn slow_disk(path: &Path, panics: Arc<AtomicBool>) -> Arc<dyn Disk> {
+    Arc::new(SlowDisk(std::fs::File::options().read(true).write(true).open(path).unwrap(), panics))
+}
+
+/// A panic in the midst of a checkpoint: its pages count as clean and are not written, so no other checkpoint may follow.
+#[test]
+fn a_panic_inside_a_checkpoint_is_the_last_that_is_written() {
+    let options = Options { background: false, ..options() };
+    let (_dir, path, media) = create(1 << 20, &options);
+    drop(media);
+    let panics = Arc::new(AtomicBool::new(false));
+    let media = Media::open_disk(slow_disk(&path, panics.clone()), &path, &options).unwrap();
+    settle(&media, DATA, 7);
+    panics.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| media.checkpoint())).is_err());
+    panics.store(false, Ordering::Relaxed);
+    assert!(matches!(media.checkpoint(), Err(Error::Poisoned { .. })));
+    media.flush(DATA, 8);
+    assert!(matches!(media.barrier(), Err(Error::Poisoned { .. })));
+    drop(media);
+    assert_eq!(Media::open(&path, &options).unwrap().load(DATA), 7);
+}
+
 /// Threads that wait together share a sync.
 #[test]
 fn eight_threads_share_syncs() {
     let (_dir, path, media) = create(1 << 20, &options());
     drop(media);
-    let disk = SlowDisk(std::fs::File::options().read(true).write(true).open(&path).unwrap());
-    let media = Media::open_disk(Arc::new(disk), &path, &options()).unwrap();
+    let media = Media::open_disk(slow_disk(&path, Arc::default()), &path, &options()).unwrap();
     let before = media.counts();
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {

@@ -21,7 +21,7 @@
 use super::Shared;
 use super::dirty::PAGE;
 use super::disk::Page;
-use super::log::Log;
+use super::log::{Log, Unfinished};
 use crate::counters::Counter;
 use crate::{Result, seeded};
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Release, fence};
@@ -97,6 +97,7 @@ impl Shared {
         let (target, freed) = {
             let mut log = self.log.lock();
             while log.writing {
+                self.check_alive()?; // else nobody may end it
                 self.turn.wait(&mut log);
             }
             if !wanted(&log) {
@@ -105,6 +106,7 @@ impl Shared {
             log.dirty.take(pages);
             ((log.tail, log.sequence, log.chain), log.tail - log.start)
         };
+        let unfinished = Unfinished { shared: self, what: "checkpoint" }; // its pages are dirty no more, and not written yet
         let done = if seeded("media-head-before-pages") {
             self.pass(target).and_then(|()| self.write_pages(pages, copies))
         } else {
@@ -114,6 +116,7 @@ impl Shared {
             let needed = self.log.lock().should_grow(freed, pages.len() as u64);
             self.grow_log(log_backed, needed)
         });
+        std::mem::forget(unfinished);
         if done.is_ok() && self.gives_back {
             room.cool();
         }

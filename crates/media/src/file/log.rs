@@ -324,7 +324,7 @@ impl Shared {
         let was_clean = std::mem::take(&mut log.clean);
         let crowded = log.is_crowded();
         drop(log);
-        let unfinished = Unfinished(self);
+        let unfinished = Unfinished { shared: self, what: "write the log" };
 
         if crowded {
             self.keeper.want_checkpoint();
@@ -419,13 +419,15 @@ impl Shared {
     }
 }
 
-/// A record that is being written; forgotten once it is. A panic meanwhile leaves the store poisoned, and nobody waiting.
-struct Unfinished<'a>(&'a Shared);
+/// Work that others wait for or build on; forgotten once it is done. A panic meanwhile leaves the store poisoned.
+pub(crate) struct Unfinished<'a> {
+    pub shared: &'a Shared,
+    pub what: &'static str,
+}
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let mut log = self.0.log.lock();
-        log.writing = false; // there is no spare buffer; being poisoned, nobody asks for it (FILE-3)
-        self.0.poison("could not write the log: its thread panicked".into(), &mut log);
+        let cause = format!("could not {}: its thread panicked", self.what);
+        self.shared.poison(cause, &mut self.shared.log.lock());
     }
 }

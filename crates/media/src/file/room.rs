@@ -98,6 +98,7 @@ impl Shared {
     fn hold_records(&self) -> Option<(u64, u64)> {
         let mut log = self.log.lock();
         while log.writing {
+            self.check_alive().ok()?; // else nobody may end it
             self.turn.wait(&mut log);
         }
         let (start, used) = (log.start % log.room, log.tail - log.start);
