@@ -34,8 +34,11 @@ pub fn museum(words: &[&str]) -> Result {
     )
 }
 
-/// Runs one bench case.
+/// Runs one bench case. One of them has a C program, which is linked with the library as it is now.
 pub fn bench(words: &[&str]) -> Result {
+    if words.contains(&"patomic") {
+        shell::run(&mut cargo(&["build", "--release", "--quiet", "--locked", "--package", "everbyte-capi"]))?;
+    }
     release("everbyte-bench", words)
 }
 

@@ -7,6 +7,7 @@ mod log;
 mod names;
 mod objects;
 mod patomic;
+mod patomic_c;
 mod patomic_table;
 mod rbtree;
 mod reopen;

@@ -98,5 +98,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         runners.extend(rival.map(|rival| Runner::new("libpmemobj", move |count| rival.update(count, 0, 1, 8))));
         bench.metric(&format!("word_{mode}"), ns, 0, runners);
     }
+    super::patomic_c::run(bench)?;
     super::patomic_table::run(bench)
 }
