@@ -1,6 +1,7 @@
 //! Nodes: how they are read, searched and made.
 
 use super::order::Order;
+use super::view::View;
 use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, PLACE_AT, SLOTS_AT};
@@ -8,7 +9,7 @@ use crate::record::Record;
 use everbyte_media::seeded;
 use everbyte_tx::Tx;
 use std::ops::Range;
-use zerocopy::{FromZeros, IntoBytes, transmute};
+use zerocopy::{FromZeros, IntoBytes};
 
 /// A node as it was read.
 #[derive(Clone, Copy)]
@@ -40,20 +41,9 @@ pub(super) fn common(low: Option<&[u8]>, high: Option<&[u8]>) -> u32 {
 }
 
 impl Node {
-    /// The node at `at`, which may be any number, at a level of which it must be.
+    /// The node at `at`, which may be any number, at a level of which it must be: verified, so that it may be changed.
     pub(super) fn read(base: &Base, at: u64, level: Option<u32>) -> Result<Node> {
-        let window = Some(at).filter(|at| at.is_multiple_of(64) && base.heap().may_hold_blocks(*at, NODE));
-        let Some(window) = window.and_then(|at| base.media().window(at, NODE)) else {
-            return Err(base.damaged(at, "no node can lie there"));
-        };
-        let node = Node { at, bytes: transmute!(window.words::<32>(0)) };
-        if !node.order().is_whole() || level.is_some_and(|level| node.level() != level) {
-            return Err(base.damaged(at, "what lies there is no node of its level"));
-        }
-        if node.level() > 0 && node.count() == 0 {
-            return Err(base.damaged(at, "an inner node without a child"));
-        }
-        Ok(node)
+        View::of(base, at, level)?.read()
     }
 
     pub(super) fn order(&self) -> Order {

@@ -11,6 +11,7 @@ use crate::record::Record;
 use everbyte_media::Window;
 use std::cmp::Ordering;
 use std::ops::Range;
+use zerocopy::transmute;
 
 /// Offset of the word of a node's level, of which `skip` is the upper half.
 const LEVEL_AT: usize = std::mem::offset_of!(Bytes, level);
@@ -102,7 +103,8 @@ impl<'b> View<'b> {
 
     /// The node, copied and verified.
     pub(super) fn read(&self) -> Result<Node> {
-        Node::read(self.base, self.at, Some(self.level))
+        self.verify()?;
+        Ok(Node { at: self.at, bytes: transmute!(self.window.words::<{ NODE as usize / 8 }>(0)) })
     }
 
     #[inline(always)]
