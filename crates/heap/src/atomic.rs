@@ -9,7 +9,8 @@
 //! A crash before 2 leaves nothing, one after it is answered by doing 3 and 4 again.
 //!
 //! Invariants
-//!   HEAP-8  A slot counts only if its check covers its words; it is one line, written whole.
+//!   HEAP-8  A slot counts only if its check covers its words; it is one line, written whole. Recovery empties those that do not
+//!           count: their next use has the same number, and with parts of that they might.
 //!   HEAP-9  A slot is retired and fenced before anybody can store to its target again by leave of this call.
 //!
 //! Threads: a thread uses the slot of its shard and waits for it when another thread has it.
@@ -119,8 +120,7 @@ impl Heap {
         media.store(target, value);
         media.flush(target, 8);
         media.fence();
-        media.store(at, 0); // 4, HEAP-9
-        media.flush(at, 8);
+        inner.empty(at); // 4, HEAP-9
         Ok(media.barrier()?)
     }
 }
@@ -151,7 +151,10 @@ impl Inner {
             self.media.adopt(at, size_of::<Slot>() as u64);
             self.slots.set_turn(number, slot.turn);
             if slot.check == 0 || slot.check != slot.sum() {
-                continue; // nothing, or torn: step 2 never ended (HEAP-8)
+                if slot.check != 0 {
+                    self.empty(at); // torn: step 2 never ended (HEAP-8)
+                }
+                continue;
             }
             let op = Op::from(slot.op);
             heap.validate(op)?;
@@ -170,12 +173,40 @@ impl Inner {
             self.media.flush(slot.target, 8);
         }
         self.media.fence();
-        for (at, _, _) in &found {
-            self.media.store(*at, 0);
-            self.media.flush(*at, 8);
-        }
+        found.iter().for_each(|(at, _, _)| self.empty(*at));
         self.media.fence();
         found.iter().for_each(|(_, op, _)| heap.finish(&[*op]));
         Ok(())
+    }
+
+    /// Has the next fence empty the slot at `at`.
+    fn empty(&self, at: u64) {
+        self.media.store(at, 0);
+        self.media.flush(at, 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_media::Options;
+    use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+
+    /// Word by word it could become a whole one by what the next use of its number leaves.
+    #[test]
+    fn a_torn_slot_is_emptied() {
+        let media = Media::anonymous(4 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions { log_len: 0, identity: None }).unwrap();
+        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(2 << 20) };
+        let object = store.create_object("heap", options, Heap::format).unwrap();
+        let at = object.prime() + layout::LOG + SLOT_STEP;
+        let mut slot = Slot { check: 0, op: 1, target: 2, value: 3, turn: 4, reserved: [0; 3] };
+        slot.check = slot.sum();
+        media.write(at, Slot { turn: 3, ..slot }.as_bytes());
+        drop(object);
+        drop(store);
+        let store = Store::attach(media.clone()).unwrap();
+        Heap::open(store.object("heap").unwrap()).unwrap();
+        assert_eq!(media.get::<Slot>(at).check, 0);
     }
 }
