@@ -12,7 +12,7 @@ use everbyte_space::{AHEAD, STEP, Space};
 use parking_lot::{Condvar, Mutex};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 /// Bytes for which the thread is called.
@@ -26,8 +26,8 @@ pub(crate) struct Background {
     space: Arc<Space>,
     /// Whether released clusters are kept.
     keeps: AtomicBool,
-    /// [`AFTER`], but for tests.
-    after: AtomicU64,
+    /// For tests: there is no thread, and more is prepared from the first piece on.
+    by_hand: AtomicBool,
     calls: Arc<Calls>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process that has the thread.
@@ -60,8 +60,8 @@ enum State {
 
 impl Background {
     pub(crate) fn new(space: Arc<Space>) -> Background {
-        let (keeps, calls, thread) = Default::default();
-        Background { space, keeps, after: AFTER.into(), calls, thread, process: std::process::id() }
+        let (keeps, by_hand, calls, thread) = Default::default();
+        Background { space, keeps, by_hand, calls, thread, process: std::process::id() }
     }
 
     /// Has clusters kept from now on, or no more.
@@ -78,14 +78,14 @@ impl Background {
         }
     }
 
-    /// For tests: prepares ahead from the first piece on.
-    pub(crate) fn hurry(&self) {
-        self.after.store(0, Ordering::Relaxed);
+    /// For tests: [`Background::finish`] alone does what there is to do, from the first piece on.
+    pub(crate) fn by_hand(&self) {
+        self.by_hand.store(true, Ordering::Relaxed);
     }
 
     /// Whether more is prepared for somebody who has asked for so many bytes by now.
     pub(crate) fn expects(&self, asked: u64) -> bool {
-        self.keeps.load(Ordering::Relaxed) && asked >= self.after.load(Ordering::Relaxed)
+        self.keeps.load(Ordering::Relaxed) && (asked >= AFTER || self.by_hand.load(Ordering::Relaxed))
     }
 
     /// Has clusters prepared that nobody has. Nobody reserves them before this returns.
@@ -109,7 +109,7 @@ impl Background {
 
     fn call(&self) {
         let mut state = self.calls.state.lock();
-        if *state != State::Idle {
+        if *state != State::Idle || self.by_hand.load(Ordering::Relaxed) {
             return; // it looks for more before it rests
         }
         let mut thread = self.thread.lock();

@@ -469,7 +469,7 @@ impl Store {
     #[doc(hidden)]
     pub fn keep_released(&self) {
         self.inner.background.keep(true);
-        self.inner.background.hurry();
+        self.inner.background.by_hand();
     }
 
     /// Gives released clusters back, notes that the store was closed, and brings everything flushed to its place.
