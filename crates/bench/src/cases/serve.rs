@@ -133,7 +133,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         let plain = if suffix.is_empty() { Some(redis(&place, false)?) } else { None };
         for test in tests {
             for (pipeline, count) in
-                [(1, bench.plan.pick(100_000, 30_000, 200)), (16, bench.plan.pick(800_000, 200_000, 800))]
+                [(1, bench.plan.pick(100_000, 30_000, 2_000)), (16, bench.plan.pick(800_000, 200_000, 20_000))]
             {
                 let mut values = [vec![], vec![], vec![]];
                 for _ in 0..rounds {
