@@ -129,6 +129,25 @@ fn a_transaction_reads_its_own_stores() {
     assert_eq!(redo.media().read_vec(at, 16), [0; 16]);
 }
 
+/// What it has allocated is stored to in place, whatever it stores beside it.
+#[test]
+fn a_block_of_the_transactions_own_shares_a_line_with_another() {
+    let (_store, redo) = create(1 << 20);
+    let elsewhere = table(&redo, 8);
+    let before = redo.atomically::<_, Error>(|tx| tx.allocate(16)).unwrap();
+    let own = redo.atomically::<_, Error>(|tx| {
+        let own = tx.allocate(16)?;
+        assert_eq!(own.at / 64, before.at / 64);
+        tx.store(before.at, 1)?;
+        tx.store(own.at, 2)?;
+        tx.store(elsewhere, 3)?;
+        tx.store(own.at, 4)?;
+        assert_eq!(tx.load(own.at)?, 4);
+        Ok(own)
+    });
+    assert_eq!([before.at, own.unwrap().at].map(|at| redo.media().load(at)), [1, 4]);
+}
+
 /// One fence where a thread truncates; where the transaction does, its log is empty and each line is flushed once.
 #[test]
 fn fences_and_lines_are_counted() {

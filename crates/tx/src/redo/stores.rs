@@ -50,7 +50,8 @@ impl Worker {
         let Some(newest) = newest.filter(|newest| newest.base == at & !(STRIPE - 1) && newest.is_data) else {
             return false;
         };
-        let goes = self.checkpoints == 0 && at.is_multiple_of(8);
+        // Blocks of its own, which are stored to in place, may share the line.
+        let goes = self.checkpoints == 0 && self.blocks.is_empty() && at.is_multiple_of(8);
         if goes {
             newest.put(Stripe::word(at), mask, value);
         }
