@@ -115,7 +115,7 @@ impl Trie {
     fn find_quickly(&self, name: &[u8]) -> Option<(u64, u64)> {
         let (mut word, mut depth) = (self.root_word(), 0);
         let wanted = tag(name);
-        loop {
+        while depth <= name.len() {
             let block = Block::of_unchecked(self.media.load(word))?;
             if !self.holds(block.at, block.kind.size()) {
                 return None;
@@ -133,6 +133,7 @@ impl Trie {
             word = child_at(node, byte(name, depth));
             depth += 1;
         }
+        None // damaged: no name leads so far
     }
 
     fn find_tagged(&self, container: u64, name: &[u8], wanted: u64) -> Option<(u64, u64)> {
@@ -256,4 +257,34 @@ pub(super) fn places(container: u64) -> impl Iterator<Item = u64> {
 /// Where a node's child for `byte` lies.
 pub(super) fn child_at(node: u64, byte: u8) -> u64 {
     node + NODE_HEAD + u64::from(byte) * 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CLUSTER;
+    use crate::{FormatOptions, ObjectOptions, Store};
+    use everbyte_media::Options;
+
+    #[test]
+    fn a_node_that_leads_to_itself_is_damage() {
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+        store.index_names().unwrap();
+        let options = ObjectOptions { span: Some(CLUSTER), ..ObjectOptions::default() };
+        for name in (0..100).map(|number| format!("{number:02}")) {
+            drop(store.create_small_object(&name, options, |_| Ok::<(), Error>(())).unwrap());
+        }
+        {
+            let table = store.inner.table.lock();
+            let trie = table.trie.as_ref().unwrap();
+            let root = trie.root_word();
+            let Some(Block { kind: Kind::Node, at }) = trie.child(root).unwrap() else { panic!("a hundred names") };
+            [0, b'x'].iter().for_each(|&byte| media.store(child_at(at, byte), media.load(root)));
+        }
+        for name in ["x", "xxxxxxxx", "xx7"] {
+            assert!(matches!(store.find_on_media(name), Err(Error::Damaged { .. }) | Ok(None)), "{name}");
+        }
+        assert!(store.find_on_media("07").unwrap().is_some());
+    }
 }
