@@ -12,7 +12,8 @@
 //!   4. lane retired
 //!   5. locks released; freed blocks become allocatable; after the barrier the caller hears
 //!
-//! Rollback: old bytes put back and flushed; lane retired; locks released, reservations ended.
+//! Rollback: old bytes put back and flushed; lane retired; locks released, reservations ended; the newest mark seen at a lock
+//! settled, then the caller hears.
 //!
 //! Invariants
 //!   TX-6  Locks fall after the fence that follows the retirement where there are operations: a block can then only be
@@ -129,6 +130,7 @@ impl Inner {
     #[cold]
     fn rollback_state(&self, state: &mut State) -> Result<()> {
         state.hooks.clear();
+        state.owed = state.seen;
         let Some(lane) = &mut state.lane else { return Ok(()) };
         let undone = if lane.journal.is_empty() { Ok(()) } else { lane.journal.rollback() };
         if let Err(error) = undone {
@@ -136,7 +138,7 @@ impl Inner {
             self.poisoned.store(true, Ordering::Release);
             std::mem::forget(std::mem::take(&mut state.locks));
             std::mem::forget(state.lane.take());
-            *state = State::default();
+            *state = State { owed: state.seen, ..State::default() };
             return Err(error.into());
         }
         let work = &mut state.work;
@@ -146,6 +148,17 @@ impl Inner {
         work.frees.clear();
         self.end(state, Some(self.media.mark()));
         Ok(())
+    }
+
+    /// After a rollback, with no section open: settles the newest mark that the transaction saw at a lock. Its error, result or
+    /// panic may tell what it read there (TX-5).
+    #[cold]
+    pub(crate) fn settle_owed(&self, context: &Context) -> Result<()> {
+        let owed = context.state.borrow_mut().owed.take();
+        match owed.filter(|_| !seeded("tx-failure-tells-unsettled")) {
+            Some(mark) => Ok(self.media.settle(mark)?),
+            None => Ok(()),
+        }
     }
 
     /// The lane is retired and fenced, or was never used: locks fall, the lane is free (TX-6, TX-7).

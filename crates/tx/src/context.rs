@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub lane: Option<ArcMutexGuard<RawMutex, Lane>>,
     /// The newest mark seen at a lock.
     pub seen: Option<Mark>,
+    /// After a rollback: the mark to settle before the caller is told of it (TX-5).
+    pub owed: Option<Mark>,
     pub work: Work,
     pub locks: Vec<Guard>,
     pub hooks: Vec<Box<dyn FnOnce()>>,

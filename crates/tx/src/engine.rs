@@ -15,7 +15,7 @@ use crate::layout::{FORMAT, LANES_AT, MAGIC};
 use crate::{Error, Recovered, Result, Tx, TxError, recover, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
-use everbyte_media::{Mark, Media, seeded};
+use everbyte_media::{Mark, Media, Section, seeded};
 use everbyte_store::Object;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::cell::Cell;
@@ -157,7 +157,8 @@ impl Undo {
     /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return.
     ///
     /// Inside another transaction of this thread and engine it is part of that one and settles with it. An error or a
-    /// panic rolls everything back, the outer transaction's changes included, even if the outer body catches it.
+    /// panic rolls everything back, the outer transaction's changes included, even if the outer body catches it. What the
+    /// body read under a lock is settled before the caller gets the error or the panic.
     ///
     /// # Errors
     /// [`TxError::Aborted`], [`TxError::Doomed`]: rolled back. [`TxError::Engine`] with [`Error::Media`]: unknown until
@@ -173,7 +174,7 @@ impl Undo {
     }
 
     /// [`Undo::run`] that returns once the commit is ordered: what the caller releases now, others may see; nobody is
-    /// told of it before the mark is settled.
+    /// told of it before the mark is settled. An error returns settled, as that of [`Undo::run`].
     ///
     /// # Errors
     /// As [`Undo::run`].
@@ -185,8 +186,9 @@ impl Undo {
         // Open until the changes are flushed, so that no page is given back that holds them only in memory.
         let section = (depth == 0).then(|| inner.media.section());
         context.depth.set(depth + 1);
-        let frame = Frame { inner, context: &context };
+        let mut frame = Frame { inner, context: &context, section };
         let outcome = body(&Tx { inner, context: &context });
+        let section = frame.section.take();
         std::mem::forget(frame); // from here on no code of the caller's can panic through us
         context.depth.set(depth);
         if depth > 0 {
@@ -211,7 +213,13 @@ impl Undo {
             }
         };
         drop(section); // a disk may be waited for now
-        let (value, committed) = committed?;
+        let (value, committed) = match committed {
+            Ok(committed) => committed,
+            Err(error) => {
+                inner.settle_owed(&context).map_err(TxError::Engine)?; // TX-5
+                return Err(error);
+            }
+        };
         Ok(Ordered { value, mark: committed.mark, hooks: committed.hooks })
     }
 }
@@ -231,6 +239,8 @@ pub struct Ordered<T> {
 struct Frame<'t> {
     inner: &'t Inner,
     context: &'t Context,
+    /// The outermost transaction's: closed before the disk is waited for.
+    section: Option<Section<'t>>,
 }
 
 impl Drop for Frame<'_> {
@@ -242,8 +252,10 @@ impl Drop for Frame<'_> {
             return;
         }
         self.context.doomed.set(false);
-        // The panic is what the caller hears of; if rolling back fails, too, the engine is poisoned.
+        // The panic is what the caller hears of; if rolling back or settling fails, the engine or the media is poisoned.
         let _ = self.inner.rollback(self.context);
+        self.section = None;
+        let _ = self.inner.settle_owed(self.context); // TX-5: the panic may tell what the body read
     }
 }
 

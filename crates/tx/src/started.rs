@@ -45,27 +45,40 @@ impl Started<'_> {
     /// As [`Undo::run`]'s [`crate::TxError::Engine`].
     #[inline]
     pub fn commit(mut self) -> Result<Ordered<()>> {
-        let committed = self.end(|inner, context| inner.commit(context))?;
+        let committed = self.end(|inner, context, section| {
+            inner.commit(context).or_else(|error| {
+                *section = None;
+                inner.settle_owed(context).and(Err(error)) // TX-5
+            })
+        })?;
         Ok(Ordered { value: (), mark: committed.mark, hooks: committed.hooks })
     }
 
-    /// Puts everything back; ordered on return.
+    /// Puts everything back; on return it is ordered, and the newest mark that the transaction saw at a lock is settled.
     ///
     /// # Errors
-    /// [`crate::Error::Log`] if the notes cannot be read: the engine is poisoned.
+    /// [`crate::Error::Log`] if the notes cannot be read: the engine is poisoned. [`crate::Error::Media`] if the mark cannot be
+    /// settled.
     pub fn rollback(mut self) -> Result<()> {
-        self.end(|inner, context| inner.rollback(context))
+        self.end(put_back)
     }
 
     /// Ends it as `how` does, and keeps the context for the next one.
     #[inline]
-    fn end<T>(&mut self, how: impl FnOnce(&Inner, &Context) -> Result<T>) -> Result<T> {
+    fn end<T>(&mut self, how: impl FnOnce(&Inner, &Context, &mut Option<Section<'_>>) -> Result<T>) -> Result<T> {
         let context = self.context.take().expect("it ends once");
-        let ended = how(self.inner, &context);
+        let ended = how(self.inner, &context, &mut self.section);
         self.section = None;
         let _ = SPARE.try_with(|spare| spare.set(Some(context))); // none is kept while the thread ends
         ended
     }
+}
+
+/// Rolls back, closes the section and settles the newest mark seen at a lock: the caller may tell what it read there (TX-5).
+fn put_back(inner: &Inner, context: &Context, section: &mut Option<Section<'_>>) -> Result<()> {
+    let ended = inner.rollback(context);
+    *section = None;
+    inner.settle_owed(context).and(ended)
 }
 
 impl Drop for Started<'_> {
@@ -73,7 +86,7 @@ impl Drop for Started<'_> {
     fn drop(&mut self) {
         if self.context.is_some() {
             // Who drops it has something to say already; if this fails, too, the engine is poisoned.
-            let _ = self.end(|inner, context| inner.rollback(context));
+            let _ = self.end(put_back);
         }
     }
 }
