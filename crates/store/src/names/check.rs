@@ -33,6 +33,10 @@ impl Trie {
             }
             met.fault(*at, format!("the trie does not lead to `{}`, whose record is here", entry.name));
         }
+        if !self.doubts_nothing() {
+            let at = self.entry.span.at() + head::DOUBT;
+            met.fault(at, "the list of a change of form is not empty, and no change is under way".into());
+        }
         for slot in 0..head::FLIGHT_WORDS {
             let at = self.entry.span.at() + head::FLIGHT + slot * 8;
             let word = self.media.load(at);

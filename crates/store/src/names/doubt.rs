@@ -7,11 +7,13 @@
 //!
 //! Invariants
 //!   NAMES-4  The doubt list is fenced before a bit of its blocks changes, and emptied behind a fence after the last did.
+//!            Empty means that every word of it is zero: a crash may keep any word of a list and lose the ones before it.
 //!   NAMES-5  A record is in flight, fenced, before its state leaves `free` or `live`, and until it is back.
 
 use super::layout::{Block, Kind, head, of_record_word, record_word};
 use super::trie::{End, Trie, child_at};
 use crate::{Result, catalogue};
+use everbyte_media::seeded;
 use std::collections::HashSet;
 
 impl Trie {
@@ -30,15 +32,31 @@ impl Trie {
         }
         assert!(count <= head::DOUBT_WORDS as usize, "NAMES-4: a change has {count} words to note");
         self.media.flush(self.doubt_at(0), count as u64 * 8);
+        self.clear_doubt_from(count);
     }
 
     /// Empties the list; flushed, not fenced.
     pub(super) fn doubt_nothing(&self) {
+        self.clear_doubt_from(0);
+    }
+
+    /// Zeroes every word of the list from `first` on that is not zero; flushed, not fenced. A zero does not end the list: a crash
+    /// may have lost the words in front of others.
+    fn clear_doubt_from(&self, first: usize) {
+        let stale = (first..head::DOUBT_WORDS as usize).map_while(|index| {
+            let word = self.media.load(self.doubt_at(index));
+            (word != 0 || !seeded("names-doubt-half-emptied")).then_some((index, word))
+        });
+        let stale: Vec<usize> = stale.filter(|&(_, word)| word != 0).map(|(index, _)| index).collect();
+        let (Some(&start), Some(&last)) = (stale.first(), stale.last()) else { return };
         let _section = self.media.section();
-        let used = (0..head::DOUBT_WORDS as usize).take_while(|&index| self.media.load(self.doubt_at(index)) != 0);
-        let used = used.count();
-        (0..used).for_each(|index| self.media.store(self.doubt_at(index), 0));
-        self.media.flush(self.doubt_at(0), (used as u64 * 8).max(8));
+        stale.into_iter().for_each(|index| self.media.store(self.doubt_at(index), 0));
+        self.media.flush(self.doubt_at(start), (last + 1 - start) as u64 * 8);
+    }
+
+    /// Whether no change of form is noted as under way.
+    pub(super) fn doubts_nothing(&self) -> bool {
+        (0..head::DOUBT_WORDS as usize).all(|index| self.media.load(self.doubt_at(index)) == 0)
     }
 
     /// Settles what was in doubt; fenced on return. What is damaged stays, for `check` to report.

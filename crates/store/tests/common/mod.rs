@@ -1,8 +1,12 @@
-//! What several tests of stores need.
+//! What several tests of stores need. Each test uses some of it.
+#![allow(dead_code)]
 
+use everbyte_media::{Capabilities, Media, Recorder};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// As `cp --sparse=always`, which not every `cp` knows: pages of zeros become holes.
 pub fn copy_sparsely(source: &Path, target: &Path) {
@@ -11,4 +15,48 @@ pub fn copy_sparsely(source: &Path, target: &Path) {
     for (page, bytes) in bytes.chunks(4096).enumerate().filter(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)) {
         target.write_all_at(bytes, page as u64 * 4096).unwrap();
     }
+}
+
+/// Stores to a media in the order of their making: each place and its new bytes.
+pub type Stores = Vec<(u64, Vec<u8>)>;
+
+/// A recorder that keeps the stores alone, for processes that die between any two of them.
+struct Tape(Arc<Mutex<Stores>>);
+
+impl Recorder for Tape {
+    fn store(&mut self, at: u64, bytes: &[u8]) {
+        self.0.lock().unwrap().push((at, bytes.to_vec()));
+    }
+    fn flush(&mut self, _: u64, _: u64) {}
+    fn fence(&mut self) {}
+    fn barrier(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn allocate(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: false, fence_settles: true, huge_pages: false }
+    }
+}
+
+/// The stores of `body` to a media of this content.
+pub fn record(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Stores {
+    let stores = Arc::default();
+    body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores)))).unwrap());
+    let stores = stores.lock().unwrap();
+    stores.clone()
+}
+
+/// The image after these stores: a process that dies behind the last of them leaves it.
+pub fn after(image: &[u8], stores: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut image = image.to_vec();
+    for (at, bytes) in stores {
+        let (at, end) = (*at as usize, *at as usize + bytes.len());
+        if image.len() < end {
+            image.resize(end.next_multiple_of(1 << 16), 0);
+        }
+        image[at..end].copy_from_slice(bytes);
+    }
+    image
 }

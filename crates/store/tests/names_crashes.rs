@@ -1,0 +1,110 @@
+//! The name space across two crashes: a second program runs on the image that recovery left of the first, and dies too.
+
+mod common;
+
+use common::{after, record};
+use everbyte_media::{Media, museum::with};
+use everbyte_store::names::layout::{HEAD_MAGIC, head};
+use everbyte_store::{Error, FormatOptions, ObjectOptions, Store};
+
+const MAX: u64 = 64 << 20;
+
+fn make(store: &Store, name: &str) {
+    let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
+    drop(store.create_small_object(name, options, |_| Ok::<(), Error>(())).unwrap());
+}
+
+/// The names of a store that is one name short of a burst.
+fn settled() -> Vec<String> {
+    let below_a = "0123456789abcdef".chars().map(|last| format!("a{last}"));
+    below_a.chain(["b0".to_owned()]).collect()
+}
+
+fn nearly_full() -> Vec<u8> {
+    let blank = vec![0; 1 << 20];
+    let stores = record(MAX, &blank, |media| {
+        let store = Store::format(media, &FormatOptions { identity: Some([7; 16]), log_len: 0 }).unwrap();
+        store.index_names().unwrap();
+        settled().iter().for_each(|name| make(&store, name));
+        assert_eq!(store.check(), []);
+    });
+    after(&blank, &stores)
+}
+
+/// The words of the doubt list that are not zero.
+fn left_in_list(image: &[u8]) -> usize {
+    let magic = |page: &&[u8]| page[head::AT as usize..].starts_with(&HEAD_MAGIC);
+    let prime = image.chunks(4096).find(magic).expect("the store has a name space");
+    prime[head::DOUBT as usize..head::FLIGHT as usize].chunks(8).filter(|word| **word != [0; 8]).count()
+}
+
+/// The list says what a change of the trie's form makes and gives back. A process dies at each store of a burst, the next one
+/// recovers, changes the form elsewhere, and dies at some of its stores.
+#[test]
+fn a_second_crash_does_not_take_the_list_of_the_first_for_its_own() {
+    let half_emptied = two_crashes().unwrap();
+    assert!(half_emptied > 10, "the list held something in {half_emptied} images of the first crash");
+}
+
+#[test]
+fn a_list_that_is_emptied_up_to_its_first_zero_is_noticed() {
+    let found = with("names-doubt-half-emptied", two_crashes).unwrap_err();
+    assert!(found.contains("list of a change of form is not empty"), "{found}");
+}
+
+/// The number of images of the first crash whose list held something.
+fn two_crashes() -> Result<usize, String> {
+    let image = nearly_full();
+    let first = record(MAX, &image, |media| make(&Store::attach(media).unwrap(), "ag"));
+    let mut half_emptied = 0;
+    for cut in 0..=first.len() {
+        let image = after(&image, &first[..cut]);
+        let mut found = Vec::new();
+        let second = record(MAX, &image, |media| {
+            let store = Store::attach(media).unwrap();
+            found = store.check();
+            make(&store, "c0");
+        });
+        if let Some(found) = found.first() {
+            return Err(format!("first crash behind store {cut}: {found}"));
+        }
+        // Where the list holds something is where the second crash matters; elsewhere one in 32 is looked at.
+        let listed = left_in_list(&image) > 0;
+        half_emptied += usize::from(listed);
+        let step = if listed { 8 } else { 32 };
+        for end in (cut % step..=second.len()).step_by(step) {
+            let crash = format!("crashes behind stores {cut} and {end}");
+            let (image, mut result) = (after(&image, &second[..end]), Ok(()));
+            record(MAX, &image, |media| result = recovered(media, &crash));
+            result?;
+        }
+    }
+    Ok(half_emptied)
+}
+
+/// Nothing is lost, and what is made from now on takes nothing that is in use.
+fn recovered(media: Media, crash: &str) -> Result<(), String> {
+    let store = Store::attach(media).map_err(|error| format!("{crash}: {error}"))?;
+    let sound = |when: &str| match store.check().first() {
+        Some(found) => Err(format!("{crash}{when}: {found}")),
+        None => Ok(()),
+    };
+    sound("")?;
+    (0..3).for_each(|number| make(&store, &format!("{}{number}", char::from(b'd' + number))));
+    let lost = settled().into_iter().find(|name| !matches!(store.find_on_media(name), Ok(Some(_))));
+    lost.map_or(Ok(()), |name| Err(format!("{crash}: `{name}` is lost")))?;
+    sound(", after more names")
+}
+
+/// `check` says that a list is left over: recovery always empties it.
+#[test]
+fn check_reports_a_list_that_is_not_empty() {
+    let image = nearly_full();
+    let at = image.chunks(4096).position(|page| page[head::AT as usize..].starts_with(&HEAD_MAGIC)).unwrap() * 4096;
+    record(MAX, &image, |media| {
+        let store = Store::attach(media.clone()).unwrap();
+        media.store(at as u64 + head::DOUBT + 40, 1);
+        let findings: Vec<String> = store.check().iter().map(ToString::to_string).collect();
+        assert!(findings.len() == 1 && findings[0].contains("change of form is not empty"), "{findings:?}");
+    });
+}
