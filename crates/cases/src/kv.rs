@@ -173,13 +173,13 @@ fn batches(explorer: Explorer) -> Result<Report, Box<Failure>> {
                     pairs.insert(vec![round + 1], value(round, 40));
                     pairs.insert(vec![100 + round], value(round, 3000));
                 };
-                let mut batch = kv.batch();
                 if round == 2 {
+                    let mut batch = kv.batch();
                     batch.put(&[50], b"never").expect("room");
                     batch.abort(); // the version is void, and nothing of it is seen
-                    batch = kv.batch();
                 }
                 twin.step(format!("batch {round}"), change, || {
+                    let mut batch = kv.batch();
                     batch.delete(&[round]).expect("room");
                     batch.put(&[round + 1], &value(round, 40)).expect("room");
                     batch.put(&[100 + round], &value(round, 3000)).expect("room");
@@ -242,9 +242,11 @@ fn late_settle(explorer: Explorer) -> Result<Report, Box<Failure>> {
                     let key = turn * 2 + part;
                     let put = move |pairs: &mut Pairs| drop(pairs.insert(vec![key % 4], value(key, 25)));
                     open_ops.push(twin.begin(format!("put {key}"), put));
-                    let mut batch = kv.batch();
-                    batch.put(&[key % 4], &value(key, 25)).expect("room");
-                    last = Some(batch.commit().expect("room"));
+                    last = Some(twin.on_its_thread(|| {
+                        let mut batch = kv.batch();
+                        batch.put(&[key % 4], &value(key, 25)).expect("room");
+                        batch.commit().expect("room")
+                    }));
                 }
                 kv.settle(last.expect("two batches")).expect("sim barriers do not fail");
                 open_ops.into_iter().for_each(|op| twin.acked(op));

@@ -152,7 +152,8 @@ impl End {
     }
 }
 
-/// A transaction that does what `body` does and ends as `end` says, beside a twin that is changed if it commits.
+/// A transaction that does what `body` does and ends as `end` says, beside a twin that is changed if it commits. The root
+/// may hold cells of one thread, so the step stays on the thread that opened it.
 pub(crate) fn step<R: PSafe<Explored>, T>(
     root: &Root<R, Explored>,
     twin: &Twin<'_, T>,
@@ -166,7 +167,7 @@ pub(crate) fn step<R: PSafe<Explored>, T>(
             change(plain);
         }
     };
-    twin.step(name, change, || {
+    twin.step_here(name, change, || {
         let outcome = root.try_tx_any(|j, root| {
             body(j, root);
             match end {
@@ -238,7 +239,7 @@ fn explore_list(explorer: Explorer, program: impl Fn(&List, &Twin<'_, Vec<u64>>)
 fn list(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore_list(explorer, |head, twin| {
         for val in 1..4 {
-            twin.step(
+            twin.step_here(
                 format!("append {val}"),
                 move |list| list.push(val),
                 || {
@@ -246,14 +247,14 @@ fn list(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 },
             );
         }
-        twin.step(
+        twin.step_here(
             "double",
             |list| list.iter_mut().for_each(|val| *val *= 2),
             || {
                 head.tx(|j, head| double(head, j)).expect("room");
             },
         );
-        twin.step(
+        twin.step_here(
             "panic",
             |_| (),
             || {
@@ -270,7 +271,7 @@ fn list(explorer: Explorer) -> Result<Report, Box<Failure>> {
             list.remove(0);
             list.push(9);
         };
-        twin.step("pop and append", change, || {
+        twin.step_here("pop and append", change, || {
             head.tx(|j, head| {
                 pop(head, j);
                 append(head, 9, j);

@@ -150,7 +150,7 @@ fn explore(
             let root = open::<v1::Root<Explored>>(&media).expect("a whole pool");
             for val in [3, 5, 7] {
                 let add = || root.tx(|j, root| v1::add(root, val, j)).expect("room");
-                twin.step(format!("add {val}"), move |plain| plain.all.push(val), add);
+                twin.step_here(format!("add {val}"), move |plain| plain.all.push(val), add);
             }
             drop(root);
             let store = Store::attach(media).expect("a whole store");
@@ -159,9 +159,9 @@ fn explore(
                 assert_eq!(rehearsed.steps[0].values, 4);
             }
             let migrate = || Explored::open_migrating::<v2::Root<Explored>>(&store, "graph").expect("room");
-            let root = twin.step("migrate", |plain| plain.is_new = true, migrate);
+            let root = twin.step_here("migrate", |plain| plain.is_new = true, migrate);
             let add = || root.tx(|j, root| v2::add(root, 9, j)).expect("room");
-            twin.step("add 9", |plain| plain.all.push(9), add);
+            twin.step_here("add 9", |plain| plain.all.push(9), add);
         },
         observe,
     )

@@ -109,7 +109,7 @@ fn text(error: impl ToString) -> String {
 fn explore(
     explorer: &Explorer,
     repaired: bool,
-    repair: impl Fn(&Store),
+    repair: impl Fn(&Store) + Sync,
     observe: fn(Media, &Seen) -> Result<Plain, String>,
 ) -> Result<Outcome, Box<Failure>> {
     let initial = Plain { names: vec![1, 2], repaired };
@@ -119,7 +119,7 @@ fn explore(
             UntypedPool::open(&store, "graph").and_then(|pool| pool.plan_repair(&|_| ())).expect("leaks").token();
         let graph = open::<Graph<Explored>>(&media).expect("a whole pool");
         let add = || graph.tx(|j, graph| graph.add(3, j)).expect("room");
-        twin.step("add 3", |plain: &mut Plain| plain.names.push(3), add);
+        twin.step_here("add 3", |plain: &mut Plain| plain.names.push(3), add);
         drop(graph);
         let late = UntypedPool::open(&store, "graph").and_then(|mut pool| pool.repair(token, &|_| ()));
         assert!(matches!(late, Err(Error::Changed { .. })), "the pool has changed since: {late:?}");

@@ -109,7 +109,7 @@ fn set(redo: &Redo, worker: &mut Worker, pairs: &[(u64, u64)]) {
     worker.commit().expect("room in the log");
 }
 
-fn step(twin: &Twin<'_, Table>, name: String, pairs: &[(u64, u64)], run: impl FnOnce()) {
+fn step(twin: &Twin<'_, Table>, name: String, pairs: &[(u64, u64)], run: impl FnOnce() + Send) {
     let kept = pairs.to_vec();
     twin.step(name, move |table: &mut Table| table.extend(kept.iter().copied()), run);
 }

@@ -3,7 +3,7 @@
 //! A room places a bug with `if !seeded("log-no-fence") { media.fence() }`. Without the crate feature `museum`,
 //! [`seeded`] is a constant `false` and the right code is all that is compiled; release binaries never enable it.
 //! With the feature, a bug is on only inside [`museum::with`](with) and only for the thread that called it (a child
-//! process forked there inherits it, a spawned thread does not).
+//! process forked there inherits it, a spawned thread does not unless it runs a [`carried`] body).
 
 /// Whether the seeded bug of that name is switched on for this thread. Always `false` without the feature `museum`.
 #[cfg(not(feature = "museum"))]
@@ -20,6 +20,22 @@ pub fn seeded(bug: &'static str) -> bool {
 
 #[cfg(feature = "museum")]
 pub use switch::with;
+
+/// `body`, to be run by another thread with the seeded bug that is on for this one.
+#[cfg(not(feature = "museum"))]
+pub fn carried<T>(body: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+    body
+}
+
+/// `body`, to be run by another thread with the seeded bug that is on for this one.
+#[cfg(feature = "museum")]
+pub fn carried<T>(body: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+    let bug = switch::SEEDED.with(std::cell::Cell::get);
+    move || {
+        switch::SEEDED.with(|seeded| seeded.set(bug));
+        body()
+    }
+}
 
 #[cfg(feature = "museum")]
 mod switch {
@@ -52,6 +68,7 @@ mod tests {
         with("a", || {
             assert!(seeded("a") && !seeded("b"));
             assert!(!std::thread::spawn(|| seeded("a")).join().unwrap());
+            assert!(std::thread::spawn(carried(|| seeded("a"))).join().unwrap());
         });
         let _ = std::panic::catch_unwind(|| with("a", || panic!("on purpose")));
         assert!(!seeded("a"));

@@ -5,11 +5,14 @@ use crate::failure::{Deviation, Failure, Found};
 use crate::points::Tear;
 use crate::stage::{Check, Stage};
 use crate::tape::{Recording, Settling};
-use crate::{Cut, DiskTape, Image, Oracle, PowerCut, RecordedDisk, Seen};
+use crate::{Cut, DiskTape, Image, Oracle, PowerCut, RecordedDisk, Seen, Threads};
 use everbyte_media::Media;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Opens the id of an image of [`Threads::PerStep`].
+const STEPS: &str = "steps:";
 
 /// Which images exist: what settles, and how stores tear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +58,7 @@ pub struct Explorer {
     name: String,
     profiles: Vec<Profile>,
     scanning: bool,
+    threads: Threads,
     budget: Budget,
     replay: Option<String>,
     command: Option<String>,
@@ -71,6 +75,10 @@ impl Explorer {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
             None => text.parse().ok(),
         };
+        let threads = match variable("EVERBYTE_CRASH_THREADS").as_deref() {
+            Some("steps") => Threads::PerStep,
+            _ => Threads::One,
+        };
         let ours = variable("EVERBYTE_CRASH_CASE").is_none_or(|case| case == name);
         let replay = variable("EVERBYTE_CRASH_IMAGE").filter(|_| ours);
         let budget = Budget {
@@ -86,7 +94,7 @@ impl Explorer {
             timeout: Duration::from_secs(20),
             seed: variable("EVERBYTE_CRASH_SEED").and_then(number).unwrap_or(1),
         };
-        Explorer { name, profiles: Profile::BOTH.to_vec(), scanning: false, budget, replay, command: None }
+        Explorer { name, profiles: Profile::BOTH.to_vec(), scanning: false, threads, budget, replay, command: None }
     }
 
     /// The seed of the samples.
@@ -136,6 +144,12 @@ impl Explorer {
     /// after recovery. For programs that promise nothing on such media.
     pub fn without_process_death(mut self) -> Explorer {
         self.budget.deaths = false;
+        self
+    }
+
+    /// Which thread runs each step of the program. Unless set, `EVERBYTE_CRASH_THREADS` decides: `one` or `steps`.
+    pub fn threads(mut self, threads: Threads) -> Explorer {
+        self.threads = threads;
         self
     }
 
@@ -274,7 +288,7 @@ impl Explorer {
         let (media, tape) = image.open(settling);
         tape.scan(self.scanning);
         tape.start();
-        program(media.clone(), &Oracle { tape: tape.clone() });
+        program(media.clone(), &Oracle { tape: tape.clone(), threads: self.mode() });
         tape.catch_up(&media);
         tape.take()
     }
@@ -297,11 +311,21 @@ impl Explorer {
     }
 
     fn parse(&self, id: &str) -> Result<(Profile, Vec<Deviation>), Box<Failure>> {
-        let parts = id.split_once('@').and_then(|(name, chain)| {
+        let plain = id.strip_prefix(STEPS).unwrap_or(id);
+        let parts = plain.split_once('@').and_then(|(name, chain)| {
             let profile = Profile::ALL.iter().find(|(known, _)| *known == name)?.1;
             Some((profile, Deviation::parse_chain(chain)?))
         });
         parts.ok_or_else(|| self.failure(Profile::FILE, self.no_image(format!("`{id}` is not an image id"))))
+    }
+
+    /// The mode of this run: an image to be replayed names its own.
+    fn mode(&self) -> Threads {
+        match &self.replay {
+            Some(id) if id.starts_with(STEPS) => Threads::PerStep,
+            Some(_) => Threads::One,
+            None => self.threads,
+        }
     }
 
     fn no_image(&self, text: String) -> Found {
@@ -309,7 +333,8 @@ impl Explorer {
     }
 
     fn failure(&self, profile: Profile, found: Found) -> Box<Failure> {
-        self.named(profile.name(), format!("{}@{}", profile.name(), found.id()), found)
+        let mode = if self.mode() == Threads::PerStep { STEPS } else { "" };
+        self.named(profile.name(), format!("{mode}{}@{}", profile.name(), found.id()), found)
     }
 
     fn named(&self, profile: &str, image: String, found: Found) -> Box<Failure> {

@@ -66,7 +66,7 @@ pub use faults::{FaultReport, fault_loop};
 pub use foreign::Foreign;
 pub use golden::{Tracer, assert_golden, trace};
 pub use image::Image;
-pub use oracle::{Op, Oracle, Seen};
+pub use oracle::{Op, Oracle, Seen, Threads};
 pub use page::{assert_page, dump};
 pub use points::Tear;
 pub use power::{Cut, PowerCut, PowerFailure, PowerReport};

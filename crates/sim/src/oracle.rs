@@ -1,16 +1,31 @@
 //! What a program promised by the time of a crash: operations begun and acknowledged.
 
 use crate::tape::Tape;
+use everbyte_media::museum::carried;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 /// An operation of the recorded program, numbered from 0 in the order of [`Oracle::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Op(pub usize);
 
+/// Which thread runs a step of the recorded program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Threads {
+    /// The program's own thread runs all steps.
+    #[default]
+    One,
+    /// Each step runs on a thread of its own, one after the other. A fence orders only what its own thread flushed, so
+    /// this mode permits every image of [`Threads::One`] and further ones: those in which a step relied on a fence
+    /// that the next step issues.
+    PerStep,
+}
+
 /// The recorded program's voice: it says what it begins and what it has told its caller.
 #[derive(Clone)]
 pub struct Oracle {
     pub(crate) tape: Tape,
+    pub(crate) threads: Threads,
 }
 
 impl Oracle {
@@ -24,12 +39,32 @@ impl Oracle {
         self.tape.acked(op.0);
     }
 
-    /// One operation from begin to acknowledgement.
-    pub fn step<T>(&self, name: impl Into<String>, body: impl FnOnce() -> T) -> T {
+    /// One operation from begin to acknowledgement, on the thread that [`Threads`] says.
+    pub fn step<T: Send>(&self, name: impl Into<String>, body: impl FnOnce() -> T + Send) -> T {
+        let op = self.begin(name);
+        let result = self.on_its_thread(body);
+        self.acked(op);
+        result
+    }
+
+    /// As [`Oracle::step`], always on the calling thread: for bodies that are bound to it.
+    pub fn step_here<T>(&self, name: impl Into<String>, body: impl FnOnce() -> T) -> T {
         let op = self.begin(name);
         let result = body();
         self.acked(op);
         result
+    }
+
+    /// Runs `body` to its end on the thread that [`Threads`] says. For operations that overlap and therefore begin
+    /// and are acknowledged outside of a step.
+    pub fn on_its_thread<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        match self.threads {
+            Threads::One => body(),
+            Threads::PerStep => {
+                let body = carried(body);
+                std::thread::scope(|scope| scope.spawn(body).join().unwrap_or_else(|panic| resume_unwind(panic)))
+            }
+        }
     }
 }
 

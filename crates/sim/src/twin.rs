@@ -41,8 +41,21 @@ impl<M> Twin<'_, M> {
         self.oracle.acked(op);
     }
 
-    /// One operation from begin to acknowledgement.
-    pub fn step<T>(
+    /// One operation from begin to acknowledgement, on the thread that [`Threads`](crate::Threads) says.
+    pub fn step<T: Send>(
+        &self,
+        name: impl Into<String>,
+        change: impl Fn(&mut M) + Send + Sync + 'static,
+        body: impl FnOnce() -> T + Send,
+    ) -> T {
+        let op = self.begin(name, change);
+        let result = self.oracle.on_its_thread(body);
+        self.acked(op);
+        result
+    }
+
+    /// As [`Twin::step`], always on the calling thread: for bodies that are bound to it.
+    pub fn step_here<T>(
         &self,
         name: impl Into<String>,
         change: impl Fn(&mut M) + Send + Sync + 'static,
@@ -52,6 +65,11 @@ impl<M> Twin<'_, M> {
         let result = body();
         self.acked(op);
         result
+    }
+
+    /// See [`Oracle::on_its_thread`].
+    pub fn on_its_thread<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
+        self.oracle.on_its_thread(body)
     }
 }
 

@@ -2,7 +2,7 @@
 //! bug the explorer exists for, each as the smallest program that has it.
 
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Oracle, Profile, Report, Seen};
+use everbyte_sim::{Explorer, Failure, Image, Oracle, Profile, Report, Seen, Threads};
 use std::time::Duration;
 
 type Outcome = Result<Report, Box<Failure>>;
@@ -318,6 +318,40 @@ fn a_fence_orders_only_its_own_threads_flushes() {
     };
     outcome(true).unwrap();
     found(outcome(false));
+}
+
+/// The last flush of each step is left to the first fence of the next: right as long as one thread runs all steps.
+#[test]
+fn a_step_that_relies_on_the_next_steps_fence_is_found_where_steps_change_threads() {
+    let outcome = |fences_itself: bool, threads: Threads| {
+        Explorer::new("late-fence").threads(threads).explore(
+            &Image::zeroed(4096),
+            move |media, oracle| {
+                for round in 1..4 {
+                    oracle.step(format!("round {round}"), || {
+                        media.fence();
+                        persist(&media, 64, round - 1); // the data of the round before is ordered by now
+                        media.barrier().unwrap();
+                        persist(&media, 0, round * 10);
+                        if fences_itself {
+                            media.fence();
+                        }
+                    });
+                }
+            },
+            |media, _| match media.load(0) < media.load(64) * 10 {
+                true => Err(format!("tail {} over data {}", media.load(64), media.load(0))),
+                false => Ok(()),
+            },
+        )
+    };
+    for threads in [Threads::One, Threads::PerStep] {
+        outcome(true, threads).unwrap();
+    }
+    outcome(false, Threads::One).unwrap();
+    let failure = found(outcome(false, Threads::PerStep));
+    assert!(failure.message.contains("tail 1 over data 0"), "{failure}");
+    assert!(failure.image.starts_with("steps:"), "{failure}");
 }
 
 /// Group commit: the mark of one thread, settled by another, settles the first one's stores and no later ones.

@@ -219,7 +219,7 @@ fn interleave(undo: &Undo, twin: &Twin<'_, Model>) {
                     model.words[1] = round;
                     model.blocks[1] = Some(round);
                 };
-                twin.step(format!("other {round}"), change, || {
+                twin.step_here(format!("other {round}"), change, || {
                     undo.run(|tx| {
                         set(undo, tx, 1, round)?;
                         turn(&to_first, &from_first);
@@ -235,7 +235,7 @@ fn interleave(undo: &Undo, twin: &Twin<'_, Model>) {
                 model.words[0] = round;
                 model.blocks[0] = Some(round);
             };
-            twin.step(format!("first {round}"), change, || {
+            twin.step_here(format!("first {round}"), change, || {
                 undo.run(|tx| {
                     set(undo, tx, 0, round)?;
                     turn(&to_other, &from_other);
