@@ -9,6 +9,10 @@
  * Compile with GCC 12 and the words of `pkg-config --cflags --libs everbyte-patomic`, GCC 13 to 15 with those of
  * everbyte-patomic-13: GCC compiles such blocks wrongly without these flags, so this header refuses to be compiled.
  *
+ * No bit fields in a block, nor in what it calls: GCC compiles them wrongly there, and stores to their neighbours. Where `make
+ * install` found the headers of GCC's plugins, the words of pkg-config load a checker that refuses them, and copies of structs
+ * that GCC has divided into bit fields; elsewhere the program has to see to it. Structs with bit fields are copied whole.
+ *
  * What happens. Persistent variables (pstatic.h) and blocks from pmalloc are changed when the block ends, together, and
  * settled then. Other memory is changed too, and put back if the block is run again or cancelled, as are locals. Blocks of
  * several threads happen one after the other, in some order; one that meets another is run again. Inside another, a block is
@@ -16,7 +20,7 @@
  *
  * What may be in a block: expressions, control flow (return and break too, which commit), functions in sight or declared
  * EVERBYTE_SAFE, pmalloc and pfree, malloc and free, memcpy and its kin, new and delete, exceptions. An exception that leaves it commits it.
- * Inside, catch by `catch (...)`: a typed catch crashes the compiler. What may not is an error of the compiler's: I/O,
+ * Inside, catch by `catch (...)`: a typed catch crashes the compiler, and so does va_arg, which the checker refuses. What may not is an error of the compiler's: I/O,
  * volatile, atomics, assembly, unknown functions; a block that becomes irrevocable all the same ends the process with a
  * sentence.
  *

@@ -200,6 +200,75 @@ fn programs_without_the_flags_are_refused() {
     assert!(refused.contains("everbyte_patomic"), "{refused}");
 }
 
+/// The lines of a source that end with this comment.
+fn lines_marked(source: &str, mark: &str) -> BTreeSet<usize> {
+    let text = std::fs::read_to_string(root().join("crates/capi/tests/c").join(source)).unwrap();
+    text.lines().zip(1..).filter(|(line, _)| line.ends_with(mark)).map(|(_, number)| number).collect()
+}
+
+/// Each of them is refused, at every level, in blocks and in what they call; and nothing else is.
+#[test]
+fn bit_fields_in_blocks_do_not_compile() {
+    let (dir, words) = (tempfile::tempdir().unwrap(), words());
+    for level in LEVELS {
+        let words: Vec<&str> = words.iter().map(String::as_str).chain([level, "-fdiagnostics-color=never"]).collect();
+        let refused = text(&compile("patomic_bits.c", dir.path(), &words).unwrap_err());
+        let lines = refused.lines().filter_map(|line| line.split_once("error: "));
+        let bits = lines.clone().filter(|(_, what)| what.contains("bit field"));
+        let at = |(place, _): (&str, _)| place.split(':').nth(1).and_then(|line| line.parse().ok());
+        let bits: BTreeSet<usize> = bits.filter_map(at).collect();
+        assert_eq!(bits, lines_marked("patomic_bits.c", "/* refused */"), "{level}: {refused}");
+        assert_eq!(lines.count(), bits.len(), "{level}: {refused}");
+    }
+}
+
+/// Structs with bit fields are copied whole, at every level. A copy that the optimizer divides is refused, and so is what GCC
+/// crashes on.
+#[test]
+fn copies_of_structs_stay_whole_or_do_not_compile() {
+    succeeds_at_every_level("patomic_bits_whole.c", &[]);
+    let (dir, words) = (tempfile::tempdir().unwrap(), words());
+    let compiled = |more: &[&str]| {
+        let words: Vec<&str> = more.iter().copied().chain(words.iter().map(String::as_str)).collect();
+        compile("patomic_bits_whole.c", dir.path(), &words).map_err(|output| text(&output))
+    };
+    let divided = compiled(&["-O1", "-DDIVIDED"]).unwrap_err();
+    assert!(divided.contains("which GCC has divided"), "{divided}");
+    compiled(&["-O1", "-DDIVIDED", "-fno-tree-sra"]).unwrap();
+    let variadic = compiled(&["-DVARIADIC"]).unwrap_err();
+    assert!(variadic.contains("va_arg") && variadic.contains("take the arguments by a pointer"), "{variadic}");
+}
+
+/// What GCC makes of bit fields, by its version, where the checker lets it: the reason for the checker. A version that is right
+/// needs no refusal.
+#[test]
+fn bit_fields_in_blocks_are_compiled_wrongly() {
+    let dir = tempfile::tempdir().unwrap();
+    let version = Command::new("gcc").arg("-dumpversion").output().unwrap();
+    let version = text(&version).trim().to_owned();
+    let unchecked: Vec<String> = words().into_iter().filter(|word| !word.starts_with("-fplugin=")).collect();
+    let said = |level| {
+        let words: Vec<&str> = unchecked.iter().map(String::as_str).chain([level]).collect();
+        let program =
+            compile("patomic_bits.c", dir.path(), &words).unwrap_or_else(|output| panic!("{}", text(&output)));
+        let store = dir.path().join(format!("store{level}"));
+        succeed(&program, &store, "shm", &[])
+    };
+    let (plain, optimized) = (said("-O0"), said("-O2"));
+    let right = "set: a 3, b 2, c 6, d 5; behind aaaaaaaaaaaaaaaa\n\
+                 add: a 3, b 0, c 6, d 10; behind aaaaaaaaaaaaaaaa\n\
+                 local: a 3, b 0, c 6, d 5; behind aaaaaaaaaaaaaaaa\n";
+    assert!(plain != right || optimized != right, "GCC {version} is right: the checker may let bit fields pass");
+    if version == "12" {
+        let add = "add: a 3, b 0, c 6, d 5; behind aaaaaaaaaaaa0000";
+        let local = "local: a 3, b 0, c 6, d 5; behind aaaaaaaaaaaaaaaa";
+        assert_eq!(plain, format!("set: a 2, b 0, c 262, d 2; behind aaaaaaaaaaaa0000\n{add}\n{local}\n"));
+        assert_eq!(optimized, format!("set: a 3, b 2, c 6, d 5; behind aaaaaaaaaaaaaaaa\n{add}\n{local}\n"));
+    } else {
+        panic!("GCC {version} says\n{plain}and at -O2\n{optimized}: add these numbers here");
+    }
+}
+
 /// A block that stores to an object that is not its program's, or to a region, ends the process, and the object stays as it was.
 #[test]
 fn a_block_that_stores_elsewhere_ends_the_process() {
