@@ -17,6 +17,9 @@
  * settled then. Other memory is changed too, and put back if the block is run again or cancelled, as are locals. Blocks of
  * several threads happen one after the other, in some order; one that meets another is run again. Inside another, a block is
  * part of it. What the blocks of a program change belongs to the program: its variables and what pmalloc gave for them.
+ * They may read other persistent memory; one that stores to it ends the process with a sentence, and nothing of it has happened: objects,
+ * regions, variables of a library, PDATA in a program that has pstatic. A program without variables lends its blocks to
+ * the PDATA it has, or to the library with variables that was loaded last.
  *
  * What may be in a block: expressions, control flow (return and break too, which commit), functions in sight or declared
  * EVERBYTE_SAFE, pmalloc and pfree, malloc and free, memcpy and its kin, new and delete, exceptions. An exception that leaves it commits it.

@@ -7,6 +7,7 @@
  * run there before other such programs are. What belongs to a file that is gone is given up when the next program with
  * such variables starts.
  *
+ * Blocks of patomic.h change PDATA only in a program that has no pstatic; elsewhere one that stores to PDATA ends the process.
  * Otherwise all is as pstatic.h says: where they lie, what survives, what cannot be kept. */
 #ifndef EVERBYTE_PDATA_H
 #define EVERBYTE_PDATA_H

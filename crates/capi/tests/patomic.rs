@@ -281,6 +281,37 @@ fn a_block_that_stores_elsewhere_ends_the_process() {
     succeed(&program, &store, "shm", &[]);
 }
 
+/// Variables of a library, and `PDATA` beside `pstatic`, have an engine of their own: a block that changes them with the
+/// program's ends the process, and nothing of it has happened. In a program without variables a library's blocks change the
+/// library's.
+#[test]
+fn a_block_that_stores_to_variables_of_another_file_ends_the_process() {
+    const SOURCE: &str = "patomic_sections.c";
+    let dir = tempfile::tempdir().unwrap();
+    let words = words();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let built = compile(SOURCE, dir.path(), &[&["-DLIBRARY", "-shared", "-fPIC"], &words[..]].concat());
+    let library = dir.path().join("libkeeps.so");
+    std::fs::rename(built.unwrap_or_else(|output| panic!("{}", text(&output))), &library).unwrap();
+    let linked = [library.to_str().unwrap()];
+    let program = build(SOURCE, dir.path(), &linked);
+    for backend in ["shm", "file"] {
+        let store = dir.path().join(backend);
+        for place in ["library", "pdata", "inside"] {
+            let ended = run(&program, &store, backend, &[place]);
+            assert!(text(&ended).contains("not its program's"), "{place} on {backend}: {}", text(&ended));
+        }
+        assert_eq!(succeed(&program, &store, backend, &["look"]), "0 0\n", "{backend}");
+    }
+    let bare = build(SOURCE, dir.path(), &[linked[0], "-DBARE"]);
+    for backend in ["shm", "file"] {
+        let store = dir.path().join(format!("bare-{backend}"));
+        let ended = run(&bare, &store, backend, &["inside"]);
+        assert_eq!(ended.status.signal(), Some(libc::SIGKILL), "{backend}: {}", text(&ended));
+        assert_eq!(succeed(&bare, &store, backend, &["look"]), "1 0\n", "{backend}");
+    }
+}
+
 /// The counter of the header's example goes on from run to run, on every backend and in both modes.
 #[test]
 fn a_counter_goes_on_from_run_to_run() {

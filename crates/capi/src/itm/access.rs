@@ -3,6 +3,7 @@
 use super::place;
 use super::tx::{Tx, current, step};
 use super::undo::each_word;
+use crate::mnemosyne;
 use everbyte_tx::redo::Stop;
 
 impl Tx {
@@ -29,13 +30,17 @@ impl Tx {
         }
     }
 
-    /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has.
+    /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has. Variables that another engine keeps, of a
+    /// library or of another kind, are not changed in place as memory is: nobody would keep them whole.
     #[inline(always)]
     pub fn set_word(&mut self, address: usize, mask: u8, value: u64) -> Result<(), Stop> {
         if let Some(key) = self.ground.key(address) {
             return self.worker.store_masked(key, mask, value);
         }
         if !self.is_own_stack(address) {
+            if mnemosyne::is_variable(address) {
+                return Err(Stop::Outside);
+            }
             self.worker.lock_foreign(address as u64)?;
             self.undo.note(address, mask);
         } else if self.outlives_a_point(address) {

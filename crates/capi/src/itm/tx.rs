@@ -273,7 +273,7 @@ impl Tx {
     fn stop(&mut self, stop: Stop) -> ! {
         match stop {
             Stop::Outside => die(
-                "a transaction stores to persistent memory that is not its program's: another object, or the library's own words",
+                "a transaction stores to persistent memory that is not its program's: another object, a region, a variable of a library (or PDATA, in a program with pstatic), or the library's own words; nothing of it has happened",
             ),
             Stop::TooLong => die(format_args!(
                 "a transaction stores to more than {STRIPES_MAX} lines of 64 bytes; nothing of it has happened: divide it"

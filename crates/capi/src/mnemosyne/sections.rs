@@ -3,8 +3,9 @@
 //! Invariants
 //!   SECT-1  What is flushed in a copied section is stored to the object first: its lines there are those flushed last.
 //!   SECT-2  A section stays open until the process ends.
+//!   SECT-3  A section is in the chain of places before its variables can be used.
 //!
-//! Threads: any. Elsewhere: how a section is opened (`linked`).
+//! Threads: any; the chain of places is read without a lock. Elsewhere: how a section is opened (`linked`).
 
 use crate::fault::Result;
 use crate::process::Process;
@@ -13,7 +14,7 @@ use everbyte_mnemosyne::{Program, Regions};
 use everbyte_tx::Redo;
 use parking_lot::RwLock;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 struct Section {
     addresses: Range<usize>,
@@ -23,6 +24,26 @@ struct Section {
 }
 
 static SECTIONS: RwLock<Vec<Section>> = RwLock::new(Vec::new());
+
+/// Where sections lie, each with the next one: for code that may take no lock. They stay (SECT-2).
+struct Place {
+    addresses: Range<usize>,
+    next: OnceLock<Box<Place>>,
+}
+
+static PLACES: OnceLock<Box<Place>> = OnceLock::new();
+
+/// Whether a persistent variable, of whichever file, lies at this address.
+pub fn is_variable(address: usize) -> bool {
+    let mut place = PLACES.get();
+    while let Some(Place { addresses, next }) = place.map(|place| &**place) {
+        if addresses.contains(&address) {
+            return true;
+        }
+        place = next.get();
+    }
+    false
+}
 
 /// Whose variables they are.
 pub struct Owner {
@@ -152,5 +173,12 @@ pub fn is_open(addresses: &Range<usize>) -> bool {
 
 /// Takes a section into account; `copied` as in [`Home`].
 pub fn add(addresses: Range<usize>, owner: Owner, copied: bool) {
-    SECTIONS.write().push(Section { addresses, owner: Arc::new(owner), copied });
+    let mut sections = SECTIONS.write();
+    let mut place = Box::new(Place { addresses: addresses.clone(), next: OnceLock::new() });
+    let mut end = &PLACES;
+    while let Err(refused) = end.set(place) {
+        place = refused;
+        end = &end.get().expect("set by another").next;
+    }
+    sections.push(Section { addresses, owner: Arc::new(owner), copied });
 }
