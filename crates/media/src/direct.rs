@@ -99,9 +99,12 @@ impl Direct {
         if at + len > head.file_len {
             // The growth first: a head must never promise bytes that a power loss can take back.
             Disk::sync(file).map_err(io("sync the growth of"))?;
-            head.file_len = at + len;
-            let (place, bytes) = head.next();
+            // What is in memory follows the medium: a failed write leaves the growth to be written by the next.
+            let mut grown = *head;
+            grown.file_len = at + len;
+            let (place, bytes) = grown.next();
             Disk::write_sync_at(file, place, bytes).map_err(io("write the media head of"))?;
+            *head = grown;
         }
         Ok(())
     }

@@ -3,12 +3,21 @@
 //! Format: docs/formats/media.md, section 1. The copies lie at 8 KiB and 12 KiB and are written in turn, so a torn
 //! write leaves the other one. The valid copy with the larger sequence counts.
 //!
+//! A copy can also rot, or a write of it can be lost, long after it was acknowledged. The other copy is then the older
+//! one, so it must lead recovery to every record that counts, or to an error.
+//!
 //! Invariants
 //!   HEAD-1  A copy counts only if its checksum covers all its fields.
 //!   HEAD-2  The copy that counts is never overwritten: `next` writes the other one.
 //!   HEAD-3  No record that a format does not know is in the log before a head of a later format is on the medium.
+//!   HEAD-4  Before the first record after a clean head, and before the first record in a larger ring, both copies on
+//!           the medium say so: without either copy, the other one still leads to these records. Opening restores this
+//!           where a crash came between the two writes.
+//!   HEAD-5  `log_clean` counts only while both copies are whole. Otherwise the log itself is read.
 
-use crate::{Error, Result, binding};
+use crate::file::Disk;
+use crate::{Error, Result, binding, seeded};
+use std::io;
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -42,6 +51,29 @@ impl Head {
         (COPIES[(self.sequence % 2) as usize], self.as_bytes())
     }
 
+    /// The log's room. Format 1 had no field for it: the whole log was in use.
+    fn room(&self) -> u64 {
+        if self.format < 2 && self.log_ready != 0 { self.log_len } else { self.log_room }
+    }
+
+    /// Whether a copy would lead to the same records as this one, if this one were lost, whatever is written to the log from
+    /// now on. A torn copy leads nowhere, and is found by its checksum.
+    pub(crate) fn agrees_with(&self, copy: &[u8]) -> bool {
+        Head::read_from_bytes(copy).is_ok_and(|copy| {
+            (copy.log_ready, copy.room()) == (self.log_ready, self.room()) && copy.log_clean <= self.log_clean
+        })
+    }
+
+    /// Writes and syncs both copies, one after the other, so that losing either of them changes nothing (HEAD-4). The
+    /// fields may have changed; the copy that counts on the medium is overwritten after the other one is there (HEAD-2).
+    pub(crate) fn write_both(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        let copies = if seeded("media-one-head-copy") { 1 } else { COPIES.len() };
+        (0..copies).try_for_each(|_| {
+            let (at, bytes) = self.next();
+            disk.write_sync_at(at, bytes)
+        })
+    }
+
     /// Whether an older program has written it, whose log holds no records of the newer kinds (HEAD-3).
     pub(crate) fn is_older(&self) -> bool {
         self.format < FORMAT
@@ -71,9 +103,7 @@ impl Head {
         if head.format > FORMAT {
             return Err(Error::NewerFormat { path: path.into(), found: head.format, known: FORMAT });
         }
-        if head.format < 2 && head.log_ready != 0 {
-            head.log_room = head.log_len;
-        }
+        head.log_room = head.room();
         let damaged = |detail: &str| Error::Damaged { path: path.into(), at: COPIES[0], detail: detail.into() };
         let log_end = head.log_at.checked_add(head.log_len).ok_or_else(|| damaged("the log's end overflows"))?;
         if head.max % 4096 != 0

@@ -8,8 +8,11 @@ use crate::head::{COPIES, HEAD_END, Head};
 use crate::lock::{self, Hold};
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Inner, Media, Opened};
-use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Recorder, Result, binding, copy, isa};
+use crate::{
+    BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Recorder, Result, binding, copy, isa, seeded,
+};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +29,9 @@ pub struct Geometry {
     /// What it may grow to; see [`Options::log_room`].
     pub log_len: u64,
 }
+
+/// The reads of the two copies of the head, for messages.
+const READ_COPIES: [&str; 2] = ["read the media head at offset 0x2000", "read the media head at offset 0x3000"];
 
 impl Media {
     /// Creates the file and maps it. The file must not exist.
@@ -96,12 +102,18 @@ impl Media {
 
     pub(crate) fn open_file(file: File, path: &Path, options: &Options) -> Result<Media> {
         let lock = lock_alone(&file, path, options)?;
-        let (head, torn) = examine(&file, path)?;
+        let (head, copies) = examine(&file, path)?;
         if choose(&file, path, options.backend)? == BackendKind::File {
-            return Media::resume(Arc::new(FileDisk::new(file, lock)), path, (head, torn), options);
+            return Media::resume(Arc::new(FileDisk::new(file, lock)), path, (head, copies), options);
         }
-        let (head, opened) = file::replay(&file, path, head)?;
-        Media::map((file, lock), path, (head, Opened { torn_heads: torn, log_room: head.log_room, ..opened }), options)
+        let (mut head, opened) = file::replay(&file, path, head)?;
+        repair_copies(&file, path, &mut head, &copies)?;
+        Media::map(
+            (file, lock),
+            path,
+            (head, Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened }),
+            options,
+        )
     }
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
@@ -126,10 +138,10 @@ impl Media {
 
     fn look(file: File, path: &Path, options: &Options, at_home: bool) -> Result<Media> {
         lock::lock(&file, path, Hold::Readers)?;
-        let (head, torn) = examine(&file, path)?;
+        let (head, copies) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;
         let (mapping, len, opened) = private_copy(&file, path, &head, at_home)?;
-        let opened = Opened { read_only: true, torn_heads: torn, log_room: head.log_room, ..opened };
+        let opened = Opened { read_only: true, torn_heads: copies.torn, log_room: head.log_room, ..opened };
         // No file: there is nothing that room could be asked of, or that could be synced.
         let direct = Direct {
             kind,
@@ -154,7 +166,7 @@ impl Media {
     pub fn open_recorded(path: &Path, recorder: Box<dyn Recorder>) -> Result<Media> {
         let file = open_to_read(path)?;
         lock::lock(&file, path, Hold::Readers)?;
-        let (head, torn_heads) = examine(&file, path)?;
+        let (head, Copies { torn: torn_heads, .. }) = examine(&file, path)?;
         let pending = file::pending(&file, path, head)?;
         let io = |action| move |source| Error::Io { action, path: path.into(), source };
         let len = Disk::len(&file).map_err(io("measure"))?;
@@ -185,9 +197,7 @@ impl Media {
         }
         if max > head.max {
             head.max = max;
-            let (at, bytes) = head.next();
-            let written = Disk::write_sync_at(&file, at, bytes);
-            written.map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
+            head.write_both(&file).map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
         }
         Ok(())
     }
@@ -235,10 +245,11 @@ impl Media {
     fn resume(
         disk: Arc<dyn Disk>,
         path: &Path,
-        (mut head, torn_heads): (Head, Vec<u64>),
+        (mut head, copies): (Head, Copies),
         options: &Options,
     ) -> Result<Media> {
         let mut pending = file::resume(&*disk, path, head)?;
+        repair_copies(&*disk, path, &mut head, &copies)?;
         let opened = pending.as_ref().map(file::Pending::opened).unwrap_or_default();
         if let Some(found) = &mut pending {
             if found.may_go_on(&head) {
@@ -254,7 +265,7 @@ impl Media {
         if let Some(found) = &pending {
             found.put(&mapping);
         }
-        let opened = Opened { torn_heads, log_room: head.log_room, ..opened };
+        let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
         Media::on_disk_mapped(disk, mapping, path, (head, len, opened), pending.as_ref(), options)
     }
 
@@ -365,15 +376,18 @@ pub(crate) fn sync_directory(path: &Path) -> Result<()> {
 }
 
 /// Recognises a store: the head that counts, and the copies that are torn. Changes nothing.
-pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Vec<u64>)> {
+pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Copies)> {
     let mut copies = [[0; 512]; 2];
-    for (copy, at) in copies.iter_mut().zip(COPIES) {
-        // A file too short for a head is simply not a store.
-        if disk.read_at(at, copy).is_err() {
-            *copy = [0; 512];
+    for (copy, (at, action)) in copies.iter_mut().zip(COPIES.into_iter().zip(READ_COPIES)) {
+        match disk.read_at(at, copy) {
+            // A file too short for a head is simply not a store.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => *copy = [0; 512],
+            Err(_) if seeded("media-unread-head") => *copy = [0; 512],
+            // Any other failure says nothing about the copy, and the other one may be older.
+            read => read.map_err(|source| Error::Io { action, path: path.into(), source })?,
         }
     }
-    let head = Head::choose(path, [&copies[0], &copies[1]])?;
+    let mut head = Head::choose(path, [&copies[0], &copies[1]])?;
     let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
     if len < head.file_len {
         let detail =
@@ -381,7 +395,29 @@ pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Vec<u64>)> 
         return Err(Error::Damaged { path: path.into(), at: len, detail });
     }
     let torn = COPIES.into_iter().zip(&copies).filter(|(_, copy)| !Head::is_whole(*copy)).map(|(at, _)| at);
-    Ok((head, torn.collect()))
+    let torn: Vec<u64> = torn.collect();
+    if !torn.is_empty() && !seeded("media-clean-by-one-copy") {
+        head.log_clean = 0; // HEAD-5
+    }
+    let agree = copies.iter().all(|copy| head.agrees_with(copy)) || seeded("media-copies-disagree");
+    Ok((head, Copies { torn, agree }))
+}
+
+/// What [`examine`] finds of the two copies of the head.
+pub(crate) struct Copies {
+    /// Where a copy is no whole head.
+    pub torn: Vec<u64>,
+    /// Either copy leads to all records that the log may come to hold.
+    agree: bool,
+}
+
+/// Writes both copies of the head if one of them is torn, or if a crash has come between two that belong together (HEAD-4).
+/// The log has been judged by then.
+pub(crate) fn repair_copies(disk: &dyn Disk, path: &Path, head: &mut Head, copies: &Copies) -> Result<()> {
+    if copies.torn.is_empty() && copies.agree {
+        return Ok(());
+    }
+    head.write_both(disk).map_err(|source| Error::Io { action: "repair the media head", path: path.into(), source })
 }
 
 /// What a path can give: `MAP_SYNC` is tried, tmpfs is recognised, everything else is a disk.

@@ -7,7 +7,7 @@ use crate::direct::Direct;
 use crate::file;
 use crate::lock::{self, Hold};
 use crate::media::{Backend, Media, Opened};
-use crate::open::{choose, examine};
+use crate::open::{choose, examine, repair_copies};
 use crate::users::{self, Opening, Users};
 use crate::{BackendKind, Error, Options, Result};
 use std::fs::File;
@@ -54,12 +54,15 @@ impl Media {
         if users::is_looked_at(&file).map_err(io("look for locks of"))? {
             return Err(Error::InUse { path: path.into(), holder: lock::holders(file.as_fd()) });
         }
-        let (head, torn_heads) = examine(&file, path)?;
-        let (head, opened) = match opening.is_alone() {
+        let (head, copies) = examine(&file, path)?;
+        let (mut head, opened) = match opening.is_alone() {
             true => file::replay(&file, path, head)?,
             false => (head, Opened::default()), // the log was brought in by who opened it first
         };
-        let opened = Opened { torn_heads, log_room: head.log_room, ..opened };
+        if opening.is_alone() {
+            repair_copies(&file, path, &mut head, &copies)?;
+        }
+        let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
         let media = Media::map((file, None), path, (head, opened), options)?;
         let child_has_it = media.inner.mapping.keep_from_children();
         child_has_it.map_err(io("keep from children"))?;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -74,9 +75,14 @@ pub enum DiskCall {
     Write,
     /// [`Disk::sync`], or the sync part of [`Disk::write_sync_at`].
     Sync,
-    /// [`Disk::allocate`]: nothing has changed.
+    /// [`Disk::allocate`]: nothing has changed, or half of it was done (see [`RecordedDisk::allocate_by_halves`]).
     Allocate,
+    /// [`Disk::read_at`].
+    Read,
 }
+
+/// Kinds of calls.
+const CALLS: usize = 4;
 
 /// What the medium holds, and what may still happen to it.
 #[derive(Clone, Default)]
@@ -230,10 +236,20 @@ struct State {
     tape: DiskTape,
     live: Medium,
     /// Calls of each kind so far, and which of them fail from when on with what.
-    calls: [u64; 3],
+    calls: [u64; CALLS],
     failing: Option<(DiskCall, u64, i32)>,
     /// Bytes of the file beyond which allocations fail.
     capacity: u64,
+    /// An allocation that fails keeps the first half of what was asked for.
+    halves: bool,
+    /// The file system has no `fallocate`: growth is a write of zeros.
+    zeros: bool,
+    /// Ranges that cannot be read until they are written again.
+    unreadable: Vec<Range<u64>>,
+    /// Before which call of any kind (from 0) another thread lets the file grow, and to what.
+    growth: Option<(u64, u64)>,
+    /// Calls of all kinds so far; hints and measurements count as well.
+    steps: u64,
 }
 
 impl RecordedDisk {
@@ -252,7 +268,18 @@ impl RecordedDisk {
         file.write_all_at(image, 0)?;
         let tape = DiskTape { image: image.to_vec(), events: Vec::new() };
         let live = Medium::new(image);
-        let state = State { tape, live, calls: [0; 3], failing: None, capacity: u64::MAX };
+        let state = State {
+            tape,
+            live,
+            calls: [0; CALLS],
+            failing: None,
+            capacity: u64::MAX,
+            halves: false,
+            zeros: false,
+            unreadable: Vec::new(),
+            growth: None,
+            steps: 0,
+        };
         Ok(Arc::new(RecordedDisk { file, state: state.into() }))
     }
 
@@ -272,11 +299,38 @@ impl RecordedDisk {
     pub fn heal(&self) {
         let mut state = self.state.lock();
         (state.failing, state.capacity) = (None, u64::MAX);
+        state.unreadable.clear();
     }
 
     /// Allocations beyond that length of the file fail with `ENOSPC`.
     pub fn limit(&self, capacity: u64) {
         self.state.lock().capacity = capacity;
+    }
+
+    /// From now on an allocation that fails keeps the first half of what was asked for, as `ext4` does.
+    pub fn allocate_by_halves(&self) {
+        self.state.lock().halves = true;
+    }
+
+    /// From now on the file grows by writes of zeros, as on a file system without `fallocate`.
+    pub fn without_fallocate(&self) {
+        self.state.lock().zeros = true;
+    }
+
+    /// Reads that touch the range fail with `EIO` until all of it has been written again.
+    pub fn make_unreadable(&self, at: u64, len: u64) {
+        self.state.lock().unreadable.push(at..at + len);
+    }
+
+    /// Before the `nth` call from now, of any kind, another thread lets the file grow to `len` bytes.
+    pub fn grow_before(&self, nth: u64, len: u64) {
+        let mut state = self.state.lock();
+        state.growth = Some((state.steps + nth, len));
+    }
+
+    /// Calls of all kinds so far.
+    pub fn steps(&self) -> u64 {
+        self.state.lock().steps
     }
 
     /// Calls of that kind so far.
@@ -298,6 +352,26 @@ impl RecordedDisk {
         let mut state = self.state.lock();
         state.live.apply(&event);
         state.tape.events.push(event);
+    }
+
+    /// Between two calls of one thread, other threads act.
+    fn step(&self) {
+        let mut state = self.state.lock();
+        let step = state.steps;
+        state.steps += 1;
+        if let Some((_, len)) = state.growth.take_if(|(at, _)| *at == step) {
+            self.grow(&mut state, len).expect("memory for a larger file");
+        }
+    }
+
+    fn grow(&self, state: &mut State, len: u64) -> io::Result<()> {
+        if len > self.file.metadata()?.len() {
+            self.file.set_len(len)?;
+        }
+        let event = DiskEvent::Grow { len };
+        state.live.apply(&event);
+        state.tape.events.push(event);
+        Ok(())
     }
 
     fn try_call(&self, call: DiskCall) -> io::Result<()> {
@@ -326,6 +400,8 @@ impl RecordedDisk {
         // The event first: another thread's sync then covers at most what the medium may already have.
         let mut state = self.state.lock();
         self.file.write_all_at(bytes, at)?;
+        let end = at + bytes.len() as u64;
+        state.unreadable.retain(|range| range.start < at || range.end > end);
         let event = DiskEvent::Write { at, bytes: bytes.to_vec() };
         state.live.apply(&event);
         state.tape.events.push(event);
@@ -346,39 +422,59 @@ impl RecordedDisk {
 
 impl Disk for RecordedDisk {
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.step();
+        self.try_call(DiskCall::Read)?;
+        let end = at + into.len() as u64;
+        if self.state.lock().unreadable.iter().any(|range| range.start < end && range.end > at) {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
         self.file.read_exact_at(into, at)
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.step();
         self.write(at, bytes)
     }
 
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.step();
         self.write(at, bytes)?;
+        self.step();
         self.synced(DiskEvent::SyncRange { at, len: bytes.len() as u64 })
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.step();
         self.synced(DiskEvent::Sync)
     }
 
     fn len(&self) -> io::Result<u64> {
+        self.step();
         Ok(self.file.metadata()?.len())
     }
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
-        self.try_call(DiskCall::Allocate)?;
+        self.step();
+        let called = self.try_call(DiskCall::Allocate);
         let mut state = self.state.lock();
-        if at + len > state.capacity {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        let allocated = match called {
+            Ok(()) if at + len > state.capacity => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            called => called,
+        };
+        let there = self.file.metadata()?.len();
+        let end = match &allocated {
+            Ok(()) => at + len,
+            Err(_) if state.halves => at + (len / 2).next_multiple_of(SECTOR as u64),
+            Err(_) => there,
+        };
+        if state.zeros && end > there {
+            drop(state);
+            let zeros = vec![0; (end - there) as usize];
+            self.write(there, &zeros)?;
+        } else if end > there || allocated.is_ok() {
+            self.grow(&mut state, end)?;
         }
-        if at + len > self.file.metadata()?.len() {
-            self.file.set_len(at + len)?;
-        }
-        let event = DiskEvent::Grow { len: at + len };
-        state.live.apply(&event);
-        state.tape.events.push(event);
-        Ok(())
+        allocated
     }
 
     fn forget(&self, at: u64, len: u64) {

@@ -92,8 +92,8 @@ impl Store {
         }
         for &at in &opened.torn_heads {
             let detail =
-                "this copy of the media head is torn and the other is good; the next change of the head replaces it";
-            findings.add(FindingKind::Note, at, None, detail.into());
+                "this copy of the media head is torn, and the other is good; opening the store writes it again";
+            findings.add(FindingKind::Damage, at, None, detail.into());
         }
         let names = |names: &[String], what: &str| -> Vec<(String, String)> {
             names.iter().map(|name| (name.clone(), format!("{what}; opening the store finishes that"))).collect()

@@ -2,8 +2,8 @@
 //!
 //! 1. take the set of dirty pages, and note where the log ends: `target`
 //! 2. for each batch of pages: copy them from memory; sync the log as it stands; write them
-//! 3. sync the file
-//! 4. write and sync a head that says `target`
+//! 3. measure the file, then sync it
+//! 4. write and sync a head that says `target`, and the length that was measured
 //! 5. the log up to `target` is free
 //! 6. if the log proves too small, it grows (`room`)
 //!
@@ -15,6 +15,8 @@
 //!   CKPT-1  No page is written before the log holds, on the medium, all that was flushed before the page was copied.
 //!   CKPT-2  No head passes a record before every page that the record touched is on the medium.
 //!   CKPT-3  Log space is reused only after a head that passes it is on the medium.
+//!   CKPT-4  No head promises a length of the file that is not on the medium: another thread may let the file grow
+//!           between any two steps, and a synced write of the head need not bring the length along.
 //!
 //! Threads: one checkpoint at a time, beside any number of writers. It waits for no section and no flush.
 
@@ -108,9 +110,11 @@ impl Shared {
         };
         let unfinished = Unfinished { shared: self, what: "checkpoint" }; // its pages are dirty no more, and not written yet
         let done = if seeded("media-head-before-pages") {
-            self.pass(target).and_then(|()| self.write_pages(pages, copies))
+            self.measure()
+                .and_then(|len| self.pass(target, len))
+                .and_then(|()| self.write_pages(pages, copies).map(drop))
         } else {
-            self.write_pages(pages, copies).and_then(|()| self.pass(target))
+            self.write_pages(pages, copies).and_then(|len| self.pass(target, len))
         };
         let done = done.and_then(|()| {
             let needed = self.log.lock().should_grow(freed, pages.len() as u64);
@@ -124,8 +128,8 @@ impl Shared {
         done
     }
 
-    /// Step 2 and 3.
-    fn write_pages(&self, pages: &mut [u64], copies: &mut Box<[Page]>) -> Result<()> {
+    /// Step 2 and 3; returns the length of the file that is on the medium.
+    fn write_pages(&self, pages: &mut [u64], copies: &mut Box<[Page]>) -> Result<u64> {
         pages.sort_unstable();
         if copies.len() < pages.len().min(BATCH_PAGES) {
             *copies = Page::buffer(pages.len().min(BATCH_PAGES));
@@ -146,20 +150,24 @@ impl Shared {
                 copied += run.len();
             }
         }
+        let len = self.measure()?; // CKPT-4
         if seeded("media-pages-unsynced") {
-            return Ok(());
+            return Ok(len);
         }
         self.punched.store(false, Release);
         self.try_io("sync pages", |shared| shared.disk.sync())?; // CKPT-2
         self.counters.add(Counter::Syncs, 1);
-        Ok(())
+        if seeded("media-measure-after-sync") { self.measure() } else { Ok(len) }
+    }
+
+    fn measure(&self) -> Result<u64> {
+        let mut len = 0;
+        self.try_io("measure the file", |shared| shared.disk.len().map(|found| len = found))?;
+        Ok(len.min(self.mapping.reserve()))
     }
 
     /// Step 4 and 5.
-    fn pass(&self, (tail, sequence, chain): (u64, u64, u64)) -> Result<()> {
-        let mut file_len = 0;
-        self.try_io("measure the file", |shared| shared.disk.len().map(|len| file_len = len))?;
-        let file_len = file_len.min(self.mapping.reserve());
+    fn pass(&self, (tail, sequence, chain): (u64, u64, u64), file_len: u64) -> Result<()> {
         let synced = self.synced.load(Acquire) + 1;
         let place = tail % self.log.lock().room;
         if !seeded("media-reuse-before-head") {

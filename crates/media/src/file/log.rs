@@ -20,7 +20,7 @@ use super::dirty::{DirtyPages, LINES_PER_PAGE, PAGE};
 use super::layout::{LINE_WORDS, RECORD_MAGIC, RecordHeader, SECTOR};
 use super::{Pending, Shared};
 use crate::counters::Counter;
-use crate::head::Head;
+use crate::head::{COPIES, Head};
 use crate::{Durability, Error, Mark, Result, Words, seeded};
 use parking_lot::MutexGuard;
 use std::io;
@@ -356,7 +356,7 @@ impl Shared {
     /// Writes a record at its place in a ring of so much room; it may go over the ring's end.
     fn write_record(&self, was_clean: bool, (place, room): (u64, u64), bytes: &[u8]) -> Result<()> {
         if was_clean {
-            self.write_head(|head| head.log_clean = 0)?;
+            self.write_both_heads(|head| head.log_clean = 0)?; // HEAD-4
         }
         let (log_at, _) = self.log_place;
         let first = bytes.len().min((room - place) as usize);
@@ -380,6 +380,15 @@ impl Shared {
         let mut head = self.head.lock();
         change(&mut head);
         self.put_head(&mut head)
+    }
+
+    /// Changes the head and brings both copies to the medium (HEAD-4).
+    pub(crate) fn write_both_heads(&self, change: impl FnOnce(&mut Head)) -> Result<()> {
+        let mut head = self.head.lock();
+        change(&mut head);
+        self.try_io("write the media head", |shared| head.write_both(&*shared.disk))?;
+        self.counters.add(Counter::Syncs, COPIES.len() as u64);
+        Ok(())
     }
 
     /// As [`Shared::write_head`], for callers that hold the head.

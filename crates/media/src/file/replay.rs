@@ -31,6 +31,7 @@ use crate::head::{COPIES, Head};
 use crate::mapping::Mapping;
 use crate::{Error, LINE, Opened, Result, seeded};
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use zerocopy::FromBytes;
 
@@ -77,12 +78,7 @@ pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Res
     if !head.is_older() || seeded("media-format-late") {
         return Ok(());
     }
-    let (at, bytes) = head.next();
-    disk.write_sync_at(at, bytes).map_err(|source| Error::Io {
-        action: "write the media head",
-        path: path.into(),
-        source,
-    })
+    head.write_both(disk).map_err(|source| Error::Io { action: "write the media head", path: path.into(), source })
 }
 
 /// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The caller has made
@@ -235,14 +231,15 @@ impl Replay<'_> {
     fn settle(mut self, pending: &Pending) -> Result<Head> {
         self.apply(pending)?;
         let file_len = self.disk.len().map_err(|source| self.io("measure", source))?;
+        let disk = self.disk;
         let head = &mut self.head;
         head.file_len = file_len.min(head.max);
         (head.log_head, head.log_sequence, head.log_chain) =
             ((head.log_head + pending.position) % head.log_room, pending.sequence, pending.chain);
         (head.log_synced, head.log_clean) = (pending.sequence, 1);
         head.incarnation = pending.incarnation + 1;
-        let (at, bytes) = head.next();
-        self.disk.write_sync_at(at, bytes).map_err(|source| self.io("write the media head", source))?;
+        // Both: another backend may change pages from now on, over which an older head would replay the log.
+        head.write_both(disk).map_err(|source| self.io("write the media head", source))?;
         Ok(self.head)
     }
 
@@ -269,17 +266,25 @@ impl Replay<'_> {
             }
             log.resize((from + step) as usize, 0);
             let read = self.disk.read_at(log_at + place, &mut log[from as usize..]);
-            read.map_err(|source| self.io("read the log", source))?;
+            let named = |source: io::Error| {
+                io::Error::new(source.kind(), format!("{source} (offset {:#x} + {step})", log_at + place))
+            };
+            read.map_err(|source| self.io("read the log", named(source)))?;
         }
         Ok(())
     }
 
-    /// The whole record of that incarnation that begins at `position`, if one does (REC-1).
-    fn record_at(&self, log: &mut Vec<u8>, position: u64, incarnation: u64) -> Result<Option<RecordHeader>> {
+    /// The whole record of one of those incarnations that begins at `position`, if one does (REC-1).
+    fn record_at(
+        &self,
+        log: &mut Vec<u8>,
+        position: u64,
+        incarnations: RangeInclusive<u64>,
+    ) -> Result<Option<RecordHeader>> {
         self.read_to(log, position + HEADER_LEN)?;
         let header = log.get(position as usize..).and_then(|rest| RecordHeader::read_from_prefix(rest).ok());
         let Some((header, _)) = header else { return Ok(None) };
-        let life = header.incarnation == incarnation || seeded("media-no-chain");
+        let life = incarnations.contains(&header.incarnation) || seeded("media-no-chain");
         let sane = header.magic == RECORD_MAGIC && life && header.payload_len % 8 == 0;
         if !sane || header.payload_len == 0 || header.payload_len > self.head.log_room - position - HEADER_LEN {
             return Ok(None);
@@ -292,7 +297,8 @@ impl Replay<'_> {
 
     /// Follows the chain from the head's position to the first break.
     fn follow(&self, pending: &mut Pending) -> Result<()> {
-        while let Some(header) = self.record_at(&mut pending.log, pending.position, pending.incarnation)?
+        while let Some(header) =
+            self.record_at(&mut pending.log, pending.position, pending.incarnation..=pending.incarnation)?
             && header.sequence == pending.sequence
             && (header.chain == pending.chain || seeded("media-no-chain"))
         {
@@ -357,6 +363,10 @@ impl Replay<'_> {
 
     /// A break is the end of the log unless something proves that the broken record had been on the medium. Records lie
     /// side by side: where a stretch much longer than any record holds the beginning of none, there are no more.
+    ///
+    /// A later life is a proof, too: its records were written only after the record that began it was on the medium.
+    /// A later record in the place of the break itself says that the head is older than the log, because a write of it
+    /// was lost or its newer copy has rotted.
     fn look_behind(&self, pending: &mut Pending) -> Result<()> {
         let (position, sequence, incarnation) = (pending.position, pending.sequence, pending.incarnation);
         let broken = |witness: String| {
@@ -369,9 +379,10 @@ impl Replay<'_> {
             return broken("the media head".into());
         }
         let stretch = 4 * record_max(self.head.log_room);
-        let (mut later, mut until) = (position + SECTOR, position + stretch);
+        let lives = incarnation..=if seeded("media-witness-of-one-life") { incarnation } else { INCARNATION_MAX };
+        let (mut later, mut until) = (position, position + stretch);
         while later < until.min(self.head.log_room) {
-            if let Some(header) = self.record_at(&mut pending.log, later, incarnation)?
+            if let Some(header) = self.record_at(&mut pending.log, later, lives.clone())?
                 && header.sequence > sequence
             {
                 if header.synced > sequence {

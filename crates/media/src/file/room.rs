@@ -4,7 +4,7 @@
 //! which shows that the ring is too small, it grows:
 //! 1. back the part to come, write zeros there, sync
 //! 2. let no record begin, and see that those which count lie in one piece; else leave it to the next checkpoint
-//! 3. write and sync a head with the new room
+//! 3. write and sync both copies of the head with the new room (HEAD-4)
 //! 4. go on in the larger ring
 //!
 //! Invariants
@@ -82,7 +82,7 @@ impl Shared {
         let written = if seeded("media-room-late") {
             Ok(())
         } else {
-            self.write_head(|head| (head.log_room, head.log_head) = (room, start))
+            self.write_both_heads(|head| (head.log_room, head.log_head) = (room, start))
         };
         let mut log = self.log.lock();
         if written.is_ok() && !seeded("media-room-early") {

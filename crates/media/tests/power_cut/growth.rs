@@ -1,9 +1,9 @@
 //! The log grows: whatever is cut, the old room or the new one is found, and in it every record that was acknowledged.
 
-use crate::program::{DATA, LOG_LEN, Op, Op::*, Program, explore, growing, open, options};
+use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, explore, fresh, growing, open, options};
 use crate::traps::{finds, settle};
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
-use everbyte_sim::{DiskCall, PowerCut, RecordedDisk};
+use everbyte_sim::{DiskCall, PowerCut, PowerReport, RecordedDisk};
 use std::sync::Arc;
 
 /// One record of one sector, on one of sixteen pages: pages cost more than records do.
@@ -158,4 +158,41 @@ fn a_new_store_takes_little_of_its_disk() {
     assert_eq!(media.log_room(), 1 << 20);
     assert!((1 << 20..3 << 19).contains(&taken()), "{}", taken());
     assert_eq!(Options::default().log_room, 16 << 20);
+}
+
+/// Another thread lets the file grow between any two calls of a checkpoint. The head of that checkpoint reaches the medium, and
+/// the growth need not: a power cut then leaves a file that is as long as its head says, or longer.
+#[test]
+fn a_head_never_promises_a_length_that_a_power_cut_takes_back() {
+    let program = |disk: &Arc<RecordedDisk>, step: Option<u64>| {
+        let media = open(disk, Durability::Always).unwrap();
+        settle(&media, DATA, 7);
+        disk.note(1);
+        if let Some(step) = step {
+            disk.grow_before(step, LEN + 8192);
+        }
+        let before = disk.steps();
+        media.checkpoint().unwrap();
+        settle(&media, DATA + 64, 8);
+        media.abandon();
+        disk.steps() - before
+    };
+    let steps = program(&RecordedDisk::new(&fresh()).unwrap(), None);
+    assert!(steps >= 6);
+    finds("media-measure-after-sync", || {
+        let mut all = PowerReport::default();
+        for step in 0..steps {
+            let disk = RecordedDisk::new(&fresh()).unwrap();
+            program(&disk, Some(step));
+            let cut = PowerCut::new("a_head_never_promises_a_length_that_a_power_cut_takes_back");
+            let report = cut.explore(&disk.tape(), |cut, image: Arc<RecordedDisk>| {
+                let media = open(&image, Durability::Always).map_err(|error| format!("growth {step}: {error}"))?;
+                let found = media.load(DATA);
+                media.abandon();
+                if cut.notes.is_empty() || found == 7 { Ok(()) } else { Err(format!("growth {step}: {found}")) }
+            })?;
+            all.images += report.images;
+        }
+        Ok(all)
+    });
 }

@@ -6,6 +6,7 @@ mod formats;
 mod growth;
 mod model;
 mod program;
+mod rot;
 mod traps;
 
 use program::{Program, explore};
