@@ -54,7 +54,7 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-const MAX: u64 = 32 << 20;
+const MAX: u64 = 128 << 20;
 /// Words that blocks are allocated into, in a block that the object's root names.
 const SLOTS: u64 = 4;
 
@@ -95,7 +95,7 @@ fn image(ops: &[Do]) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
-        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(16 << 20) };
+        let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(64 << 20) };
         let object = store.create_object("heap", options, Heap::format).expect("room for an object");
         let heap = Heap::open(object.clone()).expect("a fresh heap");
         heap.alloc_set(SLOTS * 8, object.root_at(), 0).expect("room in the heap");

@@ -2,7 +2,7 @@
 
 use crate::classes::{self, PAGE};
 use crate::heap::Inner;
-use crate::layout::{self, CLUSTER, Kind, ZONE_CLUSTERS};
+use crate::layout::{self, CLUSTER, HEADER, Kind, ZONE_CLUSTERS};
 use crate::zone::words_of;
 use crate::{Block, Heap, Result};
 use everbyte_store::{Finding, FindingKind};
@@ -139,6 +139,7 @@ impl Heap {
                 add(FindingKind::Damage, record, error.to_string());
             }
         }
+        inner.check_tables(&mut add);
         for &at in reachable.into_iter().flatten().filter(|at| !seen.contains(at)) {
             add(FindingKind::DoubleUse, at, "somebody points to this, and it is no allocated block".into());
         }
@@ -190,6 +191,27 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Each zone that should have a table (HEAP-3) has one of its own, in a cluster whose record says "system".
+    fn check_tables(&self, add: &mut dyn FnMut(FindingKind, u64, String)) {
+        let (end, mut tables) = (self.end(), BTreeSet::new());
+        for zone in 1..self.tabled(end) {
+            let table = match self.table_of(zone, end) {
+                Ok(table) => table,
+                // The walk over the clusters has named a table that is missing where its zone has begun.
+                Err(error) if zone * ZONE_CLUSTERS >= end => {
+                    add(FindingKind::Damage, self.prime + HEADER, format!("the table of zone {zone}: {error}"));
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let of_system =
+                self.kind_on_media((table - self.prime) / CLUSTER).is_ok_and(|kind| kind == Some(Kind::System));
+            if !tables.insert(table) || !of_system {
+                add(FindingKind::Damage, table, format!("the table of zone {zone} lies where something else is"));
+            }
+        }
     }
 
     fn check_record(&self, cluster: u64, kind: Kind, open: &mut u64, add: &mut dyn FnMut(FindingKind, u64, String)) {

@@ -4,7 +4,10 @@
 //! of its own: the object has no name yet, and the store's barrier comes before it gets one.
 
 use crate::classes::PAGE;
-use crate::layout::{self, CLUSTER, FIRST_TABLE, FORMAT, HEADER, Header, MAGIC, RECORD, ZONE_CLUSTERS};
+use crate::layout::{
+    self, CLUSTER, FIRST_TABLE, FORMAT, FORMAT_SINGLE_TABLES, HEADER, Header, MAGIC, RECORD, ZONE, ZONE_CLUSTERS,
+    ZONES_MAX,
+};
 use crate::{Error, Result};
 use everbyte_store::Object;
 use zerocopy::{FromZeros, IntoBytes};
@@ -15,10 +18,16 @@ pub(crate) struct Plan {
     pub end: u64,
     /// Pages at the start of the span that are the heap's own.
     pub system_pages: u64,
+    /// Zones for which tables are laid out; 0: each table is made for itself.
+    pub zones: u64,
 }
 
 fn first_records(span_len: u64) -> u64 {
     (span_len / CLUSTER).min(ZONE_CLUSTERS)
+}
+
+fn zones_of(span_len: u64) -> u64 {
+    span_len.div_ceil(ZONE).min(ZONES_MAX)
 }
 
 fn system_pages(first_records: u64) -> u64 {
@@ -45,6 +54,7 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     }
     let mut header = Header { magic: MAGIC, format: FORMAT, ..Header::new_zeroed() };
     (header.span_len, header.first_records) = (span.end - span.start, records);
+    header.zones = zones_of(header.span_len);
     header.end = layout::seal(end as u32, layout::END);
     header.checksum = header.sum();
     media.write(prime + HEADER, header.as_bytes());
@@ -66,6 +76,12 @@ pub(crate) fn adapt(object: &Object) {
     let (media, at, span) = (object.media(), object.prime() + HEADER, object.span());
     let mut header: Header = media.get(at);
     header.span_len = span.end - span.start;
+    // Tables that have been made are where they are; later batches follow the new span.
+    let begun = layout::unseal(header.end, layout::END).map_or(0, u64::from).div_ceil(ZONE_CLUSTERS);
+    let zones = zones_of(header.span_len);
+    if header.format >= FORMAT && layout::tabled_zones(begun, zones) == layout::tabled_zones(begun, header.zones) {
+        header.zones = zones;
+    }
     header.checksum = header.sum();
     let _section = media.section();
     media.write(at, header.as_bytes());
@@ -87,6 +103,9 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     if header.checksum != header.sum() {
         return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));
     }
+    if header.format >= FORMAT && !(1..=ZONES_MAX).contains(&header.zones) {
+        return Err(damaged(prime + HEADER, "the heap's header says that it has no zones"));
+    }
     if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len) {
         return Err(damaged(prime + HEADER, "the heap's header speaks of another span"));
     }
@@ -95,7 +114,8 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     let backed = (object.backed() - prime) / CLUSTER;
     match end {
         Some(end) if end <= backed && end * 16 >= system_pages(header.first_records) => {
-            Ok(Plan { end, system_pages: system_pages(header.first_records) })
+            let zones = if header.format == FORMAT_SINGLE_TABLES { 0 } else { header.zones };
+            Ok(Plan { end, system_pages: system_pages(header.first_records), zones })
         }
         Some(_) => Err(damaged(prime + layout::END, "the heap's end lies outside what is backed")),
         None => Err(damaged(prime + layout::END, "the word that says where the heap ends is not whole")),

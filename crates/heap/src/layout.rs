@@ -37,7 +37,13 @@ pub const ZONES_MAX: u64 = DIRECT + DIRECTORIES * DIRECTORY_ZONES;
 /// `b"EVRBHEAP"`.
 pub const MAGIC: [u8; 8] = *b"EVRBHEAP";
 /// The newest heap format this program reads and writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+/// The format whose tables were made one by one, each where the heap ended; read and written as it is.
+pub const FORMAT_SINGLE_TABLES: u32 = 1;
+/// Zones whose tables are made together when the second zone begins.
+pub const FIRST_TABLES: u64 = 8;
+/// The most tables that are made together: those of 8 GiB.
+pub const TABLES_MAX: u64 = 1024;
 
 /// The heap's header, at `prime + 512`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -53,8 +59,10 @@ pub struct Header {
     pub span_len: u64,
     /// Records in the table of zone 0: one for each cluster of a small span, else 128.
     pub first_records: u64,
+    /// Zones of the span for which the tables were laid out (section 2 of the format page); 0 in format 1.
+    pub zones: u64,
     /// Zeros.
-    pub reserved: [u8; 32],
+    pub reserved: [u8; 24],
     /// Clusters that the heap has taken over; sealed with its place. On a line of its own.
     pub end: u64,
     /// Zeros.
@@ -83,6 +91,18 @@ impl Header {
         let plain = Header { checksum: 0, ..*self };
         crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])
     }
+}
+
+/// Zones that have a table once `begun` zones have begun, in a heap laid out for `zones` (0: format 1).
+///
+/// Tables are made in batches that double, side by side: the free space between two batches serves large blocks.
+pub fn tabled_zones(begun: u64, zones: u64) -> u64 {
+    if zones == 0 || begun <= 1 {
+        return begun;
+    }
+    let batch = begun.next_power_of_two().clamp(FIRST_TABLES, TABLES_MAX);
+    let tabled = begun.next_multiple_of(batch).min(ZONES_MAX);
+    if begun <= zones { tabled.min(zones) } else { tabled }
 }
 
 /// One word of the heap's own log: a slot of two lines. Section 5 of the format page.
@@ -197,6 +217,23 @@ pub const TAIL_WORD: u64 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_made_in_batches_that_double() {
+        let batches = |zones| (1..=5000).map(|begun| tabled_zones(begun, zones)).collect::<Vec<_>>();
+        let all = batches(ZONES_MAX);
+        assert!(all.is_sorted());
+        for (begun, &tabled) in (1..).zip(&all) {
+            assert!(tabled >= begun, "a zone that has begun has a table");
+        }
+        let mut ends = all;
+        ends.dedup();
+        assert_eq!(ends, [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3072, 4096, 5120]);
+        assert_eq!(tabled_zones(2, 4), 4, "no tables for zones that the span does not have");
+        assert_eq!(tabled_zones(5, 4), 8, "a heap that was copied to a larger span goes on");
+        assert_eq!((1..100).map(|begun| tabled_zones(begun, 0)).collect::<Vec<_>>(), (1..100).collect::<Vec<_>>());
+        assert_eq!(tabled_zones(ZONES_MAX, ZONES_MAX), ZONES_MAX);
+    }
 
     #[test]
     fn a_changed_bit_or_a_wrong_place_is_found() {

@@ -3,14 +3,15 @@
 //! Growth, a fence between the lines:
 //!   1. the object backs more clusters (recorded and fenced by the store)
 //!   2. records of the clusters that are new are zeros; new tables are zeros; their clusters' records say "system";
-//!      their names stand in the header or a directory
+//!      their names stand in the header or a directory. Tables are made in batches, some before their zones begin
 //!   3. `end` says that the clusters are the heap's
 //!
 //! A crash before 3 leaves backed clusters above `end`; the next growth takes them first and does 2 again.
 //!
 //! Invariants
 //!   HEAP-2  Nothing on media is believed of clusters at or above `end`.
-//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there.
+//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there; so have the later zones of
+//!           its batch (`tabled_zones`).
 //!   HEAP-10  What a process left unflushed when it died, and what is read after it, is flushed before anything is
 //!            built on it: the end, the heap's log, the kinds of clusters.
 //!
@@ -166,7 +167,7 @@ impl Inner {
     }
 
     /// Where the table of a zone lies, according to media.
-    fn table_of(&self, zone: u64, end: u64) -> Result<u64> {
+    pub(crate) fn table_of(&self, zone: u64, end: u64) -> Result<u64> {
         if zone == 0 { Ok(self.prime + layout::FIRST_TABLE) } else { self.follow(self.name_of(zone, end)?, end) }
     }
 
@@ -316,12 +317,19 @@ impl Inner {
             return ahead;
         }
         let goal = (end + ahead).next_multiple_of(LARGE);
-        goal - end - (self.tables_before(goal) - self.tables_before(end))
+        let tables = self.tables_before(goal) - self.tables_before(end);
+        // A batch of tables may be longer than all that would lie ahead.
+        (goal - end).checked_sub(tables).filter(|&count| count > 0).unwrap_or(ahead)
+    }
+
+    /// Zones that have a table in a heap of `end` clusters.
+    pub(crate) fn tabled(&self, end: u64) -> u64 {
+        layout::tabled_zones(end.div_ceil(ZONE_CLUSTERS), self.plan.zones)
     }
 
     /// Tables and directories that a heap of `end` clusters has.
     fn tables_before(&self, end: u64) -> u64 {
-        let zones = end.div_ceil(ZONE_CLUSTERS);
+        let zones = self.tabled(end);
         zones.saturating_sub(1) + zones.saturating_sub(DIRECT).div_ceil(DIRECTORY_ZONES)
     }
 
@@ -352,7 +360,7 @@ impl Inner {
             self.media.flush(self.at(cluster), CLUSTER);
         }
         self.name_tables(end, end + total)?; // 2
-        self.clear_records(end, (end + total).min(end.next_multiple_of(ZONE_CLUSTERS)));
+        self.clear_records(end, end + total)?;
         for cluster in end..end + tables {
             let record = self.table_of(cluster / ZONE_CLUSTERS, end + total)? + cluster % ZONE_CLUSTERS * RECORD;
             self.media.store(record, layout::seal_kind(Kind::System, cluster));
@@ -368,7 +376,7 @@ impl Inner {
         self.adopt(pool, end, end + total)
     }
 
-    /// Names the tables of the zones that begin in `end..new_end`; the tables are the clusters from `end` on.
+    /// Names the tables that a heap of `new_end` clusters has and one of `end` has not; they are the clusters from `end` on.
     fn name_tables(&self, end: u64, new_end: u64) -> Result<()> {
         let mut next = end;
         let mut put = |at: u64| {
@@ -376,7 +384,7 @@ impl Inner {
             self.media.flush(at, 8);
             next += 1;
         };
-        for zone in end.div_ceil(ZONE_CLUSTERS)..new_end.div_ceil(ZONE_CLUSTERS) {
+        for zone in self.tabled(end)..self.tabled(new_end) {
             if zone >= DIRECT && (zone - DIRECT).is_multiple_of(DIRECTORY_ZONES) {
                 put(self.prime + layout::DIRECTORIES_AT + (zone - DIRECT) / DIRECTORY_ZONES * 8);
             }
@@ -385,15 +393,17 @@ impl Inner {
         Ok(())
     }
 
-    /// Zeroes what an interrupted growth may have left in the records of a zone that has begun.
-    fn clear_records(&self, from: u64, until: u64) {
-        for cluster in from..until {
-            let record = self.record(cluster);
-            if self.media.get::<[u8; RECORD as usize]>(record) != [0; RECORD as usize] {
+    /// Zeroes the records of new clusters whose tables are not new: an interrupted growth may have written there.
+    fn clear_records(&self, end: u64, new_end: u64) -> Result<()> {
+        for cluster in end..new_end.min(self.tabled(end) * ZONE_CLUSTERS) {
+            let record = self.table_of(cluster / ZONE_CLUSTERS, end)? + cluster % ZONE_CLUSTERS * RECORD;
+            if !seeded("heap-stale-records") && self.media.get::<[u8; RECORD as usize]>(record) != [0; RECORD as usize]
+            {
                 self.media.zero(record, RECORD);
                 self.media.flush(record, RECORD);
             }
         }
+        Ok(())
     }
 
     /// Makes the twins of new clusters.
