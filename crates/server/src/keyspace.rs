@@ -21,6 +21,7 @@
 use std::ops::Bound;
 
 use everbyte_kv::{Batch, Commit, Error, Kv, Range, Result, Snapshot};
+use everbyte_media::seeded;
 
 /// See the head of this file.
 pub struct Keyspace<'k> {
@@ -83,9 +84,10 @@ impl<'k> Keyspace<'k> {
 
     /// The batch, where reads must see it.
     fn reader(&mut self) -> Option<&mut Batch<'k>> {
-        if self.batch.is_none() && (self.commit.is_some() || self.behind && self.may_write) {
+        let builds = self.behind && (self.may_write || seeded("server-unsettled-read"));
+        if self.batch.is_none() && (self.commit.is_some() || builds) {
             self.batch = Some(self.kv.batch());
-            self.exposed = true;
+            self.exposed = self.exposed || !seeded("server-unsettled-read");
         }
         self.batch.as_mut()
     }

@@ -26,6 +26,7 @@ mod connection;
 mod cursor;
 mod error;
 mod fuzz;
+mod gather;
 mod glob;
 mod keyspace;
 mod metrics;

@@ -48,6 +48,10 @@ pub struct Metrics {
     pub settle_time_max: Duration,
     /// Commands of the largest turn.
     pub turn_commands_max: u64,
+    /// The most syncs that had to end before a turn's replies could leave: the one under way and its own.
+    pub flight_syncs_max: u64,
+    /// The most whole turns that a commit waited for more writers while the settler was idle.
+    pub gather_turns_max: u64,
     /// Times a client was not read because its replies waited.
     pub back_pressure: u64,
     /// By row of the table of commands.

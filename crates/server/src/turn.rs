@@ -13,27 +13,28 @@
 //! connections are parked, and the settler (`settler.rs`) settles while the next turns read and execute for others. A flight
 //! lands when its commit is settled: its replies leave, its connections may be served again.
 //!
-//! A sync costs the same for one as for many, so flights gather while the settler is busy, and beyond that until half of those
-//! who take part are in them or nobody else has anything to say: then one half is settled while the other is served.
+//! A sync costs the same for one as for many, so flights gather while the settler is busy, and a little beyond that (`gather.rs`).
+//! A write is answered within two syncs, the one under way and its own, and one whole turn between them.
 //!
 //! Invariants
 //!   FLIGHT-1  A connection is in at most one flight, and is not served while it is. So behind the replies that a flight
 //!             holds back stand no others, and whoever is served has nothing of its own on the way.
 //!   FLIGHT-2  Flights land in the order in which they left.
-//! And TURN-1 (`keyspace.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1 (`settler.rs`).
+//! And TURN-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1 (`settler.rs`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everbyte_kv::Commit;
-use everbyte_media::Durability;
+use everbyte_media::{Durability, seeded};
 use mio::Waker;
 
 use crate::clients::{Clients, Closing, ReplyMode};
 use crate::command::{Call, Fail, Flags, Table, store_text};
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
+use crate::gather::Gather;
 use crate::keyspace::{Keyspace, Verdict};
 use crate::resp::reply::{Mark, Protocol};
 use crate::settler::Settler;
@@ -62,12 +63,8 @@ pub struct Turns {
     settler: Option<Settler>,
     /// Turns that are not settled yet, oldest first.
     flights: VecDeque<Flight>,
-    /// The newest commit, while the settler has not been asked for it: more may gather meanwhile.
-    gathering: Option<Commit>,
-    /// Connections whose turns the settler has not been asked for.
-    gathered: usize,
-    /// Connections that take part, about: those parked or queued lately.
-    active: usize,
+    /// Commits that the settler has not been asked for.
+    gather: Gather<Commit>,
     /// Lists of flights that have landed, for the next ones.
     spare: Vec<Vec<Served>>,
     /// Requests to come whose keys the store knows.
@@ -142,9 +139,7 @@ impl Turns {
             served: Vec::new(),
             settler,
             flights: VecDeque::new(),
-            gathering: None,
-            gathered: 0,
-            active: 0,
+            gather: Gather::default(),
             spare: Vec::new(),
             ahead: 0,
             pool: Pool::default(),
@@ -200,6 +195,7 @@ impl Turns {
     /// See the head of this file.
     pub fn turn(&mut self) -> Result<()> {
         self.land()?;
+        self.gather.begin_turn(self.settler.as_ref().is_some_and(Settler::is_idle));
         let mut budget =
             Budget { commands: self.shared.options.turn_commands_max, size: self.shared.options.turn_size_max };
         let kv = self.shared.kv.clone();
@@ -207,6 +203,8 @@ impl Turns {
         self.careful = self.careful.saturating_sub(1);
         let mut left = self.queue.len();
         while left > 0 && budget.commands > 0 && budget.size > 0 && !self.shared.stopping {
+            // A sync that has ended meanwhile is followed by the next one at once.
+            self.send_off(false);
             let group = self.receive(left);
             left -= group;
             self.warm(group, &mut keys);
@@ -226,7 +224,9 @@ impl Turns {
             self.shared.metrics.turns += 1;
             self.shared.metrics.turn_commands_max = self.shared.metrics.turn_commands_max.max(commands as u64);
         }
+        self.gather.end_turn();
         let result = self.finish(keys);
+        self.send_off(false);
         let result = result.map_err(|source| Error::Store { source });
         if let Err(error) = &result {
             self.fail(error);
@@ -252,12 +252,11 @@ impl Turns {
         let alone = self.flights.is_empty() && self.served.len() == self.clients.count();
         match (commit, &mut self.settler) {
             (Some(commit), Some(settler)) if !alone => {
-                let ticket = settler.next_ticket();
+                let (ticket, settled) = (settler.next_ticket(), settler.settled());
                 let served = self.park();
-                self.gathering = Some(commit);
-                self.gathered += served.len();
+                self.gather.add(commit, served.len());
+                self.shared.metrics.flight_syncs_max = self.shared.metrics.flight_syncs_max.max(ticket - settled);
                 self.flights.push_back(Flight { ticket, served, start });
-                self.send_off(false);
             }
             (Some(commit), _) => {
                 self.shared.kv.settle(commit)?;
@@ -278,26 +277,25 @@ impl Turns {
 
     /// Whether flights wait for others to gather, and for nothing else: a poll that finds nobody should send them off.
     pub fn gathers(&self) -> bool {
-        self.gathering.is_some() && self.settler.as_ref().is_some_and(Settler::is_idle)
+        self.gather.waits() && self.settler.as_ref().is_some_and(Settler::is_idle)
     }
 
-    /// Asks the settler for what has gathered, if it is idle, and enough have gathered or `all` are here.
+    /// Asks the settler for what has gathered, if it is idle and it is time (`gather.rs`), or `all` others are silent.
     pub fn send_off(&mut self, all: bool) {
         let Some(settler) = self.settler.as_mut().filter(|settler| settler.is_idle()) else { return };
-        let taking_part = self.gathered + self.queue.len();
-        self.active = taking_part.max(self.active - self.active / 8);
-        if all || self.gathered * 2 >= self.active {
-            if let Some(commit) = self.gathering.take() {
-                settler.ask(commit);
-            }
-            self.gathered = 0;
+        if !all && seeded("server-gather-forever") {
+            return;
+        }
+        if let Some((commit, waited)) = self.gather.take(all) {
+            settler.ask(commit);
+            self.shared.metrics.gather_turns_max = self.shared.metrics.gather_turns_max.max(waited);
         }
     }
 
     /// Parks those of this turn who wait (FLIGHT-1).
     fn park(&mut self) -> Vec<Served> {
         let mut parked = self.spare.pop().unwrap_or_default();
-        for served in self.served.extract_if(.., |served| served.waits) {
+        for served in self.served.extract_if(.., |served| served.waits && !seeded("server-reply-early")) {
             if let Some(connection) = self.clients.get_mut(served.slot) {
                 assert!(!connection.parked && !connection.queued, "FLIGHT-1");
                 connection.parked = true;

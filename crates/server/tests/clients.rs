@@ -6,18 +6,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{Client, Ours, PATIENCE, Random, Reply, command};
+use common::{Client, Ours, PATIENCE, Random, Reply, command, figure};
 use everbyte_server::{Error, Options, Server};
-
-/// The figure `name` of INFO.
-fn figure(client: &mut Client, name: &str) -> u64 {
-    let text = String::from_utf8(client.call(&["INFO", "everything"]).bytes()).unwrap();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(&format!("{name}:")))
-        .unwrap_or_else(|| panic!("no {name} in {text}"));
-    line.trim().parse().unwrap()
-}
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -127,6 +127,8 @@ fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "settle_usec_max", metrics.settle_time_max.as_micros());
     let mean = metrics.settle_time.as_micros().checked_div(u128::from(metrics.settled)).unwrap_or(0);
     line(text, "settle_usec_mean", mean);
+    line(text, "flight_syncs_max", metrics.flight_syncs_max);
+    line(text, "gather_turns_max", metrics.gather_turns_max);
     Ok(())
 }
 

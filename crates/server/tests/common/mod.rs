@@ -255,6 +255,16 @@ pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     out
 }
 
+/// The figure `name` of INFO.
+pub fn figure(client: &mut Client, name: &str) -> u64 {
+    let text = String::from_utf8(client.call(&["INFO", "everything"]).bytes()).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{name}:")))
+        .unwrap_or_else(|| panic!("no {name} in {text}"));
+    line.trim().parse().unwrap()
+}
+
 /// A small generator of random numbers, seeded.
 pub struct Random(u64);
 
