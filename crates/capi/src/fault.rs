@@ -196,6 +196,7 @@ impl From<tx::Error> for Fault {
             Error::NoLane { .. } => libc::EPERM,
             Error::Conflict => libc::EAGAIN,
             Error::TooLong { .. } => libc::E2BIG,
+            Error::TimestampsExhausted { .. } => libc::EOVERFLOW,
             Error::NewerFormat { .. } => libc::ENOTSUP,
             Error::Damaged { .. } => libc::EUCLEAN,
             _ => libc::EIO,

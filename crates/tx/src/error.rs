@@ -85,6 +85,15 @@ pub enum Error {
         /// Lines that one may store to.
         most: usize,
     },
+    /// The redo engine has given out all its timestamps.
+    #[error(
+        "object `{object}` has had as many transactions as its format can number (2^48); nothing of it is lost, and it \
+         can be read: copy its data into a new object"
+    )]
+    TimestampsExhausted {
+        /// The object.
+        object: String,
+    },
     /// An earlier failure left a lane in a state that only recovery can judge.
     #[error(
         "transactions on object `{object}` stopped after a failure of the media; close the store and open it again"

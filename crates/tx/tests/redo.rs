@@ -241,6 +241,30 @@ fn timestamps_go_on_above_the_newest() {
     }
 }
 
+/// Timestamps have 48 bits, beside the form of a record: the transaction behind the last one is refused, not misread.
+#[test]
+fn a_transaction_beyond_the_last_timestamp_is_refused() {
+    let (store, redo) = create(1 << 20);
+    let at = table(&redo, 8);
+    redo.atomically(|tx| tx.store(at, 1)).unwrap();
+    let floor = redo.heap().object().prime() + layout::FLOOR;
+    drop(redo);
+    store.media().store(floor, layout::seal_floor(layout::TIMESTAMPS_LAST - 2));
+    let redo = Redo::open(store.object("test").unwrap()).unwrap();
+    redo.set_truncation(Truncation::Asynchronous);
+    for value in [2, 3] {
+        redo.atomically(|tx| tx.store(at, value)).unwrap();
+    }
+    let refused = |redo: &Redo| redo.atomically(|tx| tx.store(at, 4)).unwrap_err();
+    assert!(matches!(refused(&redo), TxError::Engine(Error::TimestampsExhausted { .. })));
+    redo.truncate();
+    assert!(layout::unseal_floor(store.media().load(floor)).is_some_and(|floor| floor < layout::TIMESTAMPS));
+    drop(redo);
+    let redo = Redo::open(store.object("test").unwrap()).unwrap();
+    assert!(matches!(refused(&redo), TxError::Engine(Error::TimestampsExhausted { .. })), "after opening, too");
+    assert_eq!(store.media().load(at), 3, "what was committed is there");
+}
+
 /// A checkpoint takes back what came after it, blocks and frees too, and leaves what came before.
 #[test]
 fn a_checkpoint_takes_back_what_came_after_it() {

@@ -23,6 +23,9 @@ pub fn unseal_floor(word: u64) -> Option<u64> {
 
 /// Timestamps are less: nine years at a million transactions a second.
 pub const TIMESTAMPS: u64 = 1 << 48;
+/// No transaction begins once the clock has come here. Each takes at most two timestamps after it has begun, so those that run
+/// then stay below [`TIMESTAMPS`].
+pub const TIMESTAMPS_LAST: u64 = TIMESTAMPS - (1 << 24);
 
 /// The format of the lane table of this engine, and of its records.
 pub const FORMAT: u32 = 2;

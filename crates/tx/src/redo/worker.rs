@@ -9,6 +9,7 @@
 
 use super::active::{Others, Since};
 use super::engine::Inner;
+use super::layout::TIMESTAMPS_LAST;
 use super::locks::Word;
 use super::stores::store_through;
 use super::stripe::Stripe;
@@ -116,7 +117,7 @@ impl Worker {
     /// Begins a transaction. After conflicts it waits a little, and in the end until it runs alone.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`], [`Error::TimestampsExhausted`].
     ///
     /// # Panics
     /// If one runs.
@@ -131,6 +132,10 @@ impl Worker {
         engine.active.begin(&self.since, self.number, &engine.clock);
         self.valid_at = engine.clock.load(Ordering::Acquire);
         self.running = true;
+        if self.valid_at >= TIMESTAMPS_LAST {
+            self.abort();
+            return Err(Error::TimestampsExhausted { object: self.engine.name() });
+        }
         Ok(())
     }
 
