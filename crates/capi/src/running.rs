@@ -88,7 +88,7 @@ pub fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
     let started = outermost.started.take().expect("taken once");
     match (how, outermost.doomed) {
         (End::Commit, false) => {
-            if let Some(mark) = started.commit()?.mark {
+            if let Some(mark) = started.commit(|| ())?.mark {
                 object.undo.media().settle(mark)?;
             }
             Ok(())

@@ -58,20 +58,20 @@ pub(crate) fn impl_generics(generics: &Generics, pool: Option<&Ident>, own: &Ide
 }
 
 /// The type's arguments with another brand.
-pub(crate) fn at(generics: &Generics) -> TokenStream {
+pub(crate) fn at(generics: &Generics, brand: &TokenStream) -> TokenStream {
     if generics.params.is_empty() {
         return quote!();
     }
     let arguments = generics.params.iter().map(|parameter| match parameter {
         GenericParam::Type(parameter) => {
             let ident = &parameter.ident;
-            quote!(#ident::At<'__x>)
+            quote!(#ident::#brand)
         }
         GenericParam::Const(parameter) => {
             let ident = &parameter.ident;
             quote!(#ident)
         }
-        GenericParam::Lifetime(_) => quote!('__x),
+        GenericParam::Lifetime(_) => unreachable!("refused"),
     });
     quote!(<#(#arguments),*>)
 }

@@ -50,7 +50,7 @@ fn one(One { attributes, visibility, name }: &One, object: &TokenStream) -> Toke
 
         #about
         #(#attributes)*
-        #visibility type #name = #object::In<'static, #tag>;
+        #visibility type #name = #object::Out<#tag>;
 
         const _: () = {
             static SLOT: #object::hidden::Slot = #object::hidden::Slot::new();

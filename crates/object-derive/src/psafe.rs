@@ -23,7 +23,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (_, types, wheres) = input.generics.split_for_impl();
     let generics = impl_generics(&input.generics, pool.as_ref(), &own, object);
     let (impl_generics, _, _) = generics.split_for_impl();
-    let at = at(&input.generics);
+    let (at, outside) = (at(&input.generics, &quote!(At<'__x>)), at(&input.generics, &quote!(Outside)));
     let types_of_fields: Vec<&Type> = all_fields(&input.data).into_iter().flat_map(types_of).collect();
     let trace = trace(input, &repr, object, pool_name)?;
     let moved = moved(input, &options, pool_name);
@@ -34,10 +34,11 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
     Ok(quote! {
         // SAFETY: `trace` calls every field as `PSafe` in the same pool, the layout is fixed by a `repr`, and
-        // `At` differs in the brand alone.
+        // `At` and `Outside` differ in the brand alone.
         #[automatically_derived]
         unsafe impl #impl_generics #object::PSafe<#pool_name> for #name #types #wheres {
             type At<'__x> = #name #at;
+            type Outside = #name #outside;
             const CELLS: u8 = {
                 let cells: &[u8] = &[#(<#types_of_fields as #object::PSafe<#pool_name>>::CELLS),*];
                 let (mut index, mut most) = (0, 0);

@@ -7,7 +7,7 @@ macro_rules! counted {
         use crate::migrate::{Kind, Moving, PartId, Planner, Refusal};
         use crate::pbox::nonzero;
         use crate::schema::{Schema, TypeName};
-        use crate::{In, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
+        use crate::{In, Out, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
         use std::fmt;
         use std::marker::PhantomData;
         use std::num::NonZeroU64;
@@ -94,7 +94,7 @@ macro_rules! counted {
             }
 
             /// A volatile weak pointer to the same object.
-            pub fn demote(&self, j: &Journal<P>) -> VWeak<T::At<'static>, P::At<'static>> {
+            pub fn demote(&self, j: &Journal<P>) -> VWeak<T::Outside, P::Outside> {
                 let number = j.running().number(self.offset.get());
                 VWeak { offset: self.offset.get(), number, marker: PhantomData }
             }
@@ -132,7 +132,7 @@ macro_rules! counted {
             }
         }
 
-        impl<T: PSafe<In<'static, G>>, G: PoolTag> VWeak<T, In<'static, G>> {
+        impl<T: PSafe<Out<G>>, G: PoolTag> VWeak<T, Out<G>> {
             /// A strong pointer to the object, or `None`.
             pub fn promote<'tx>(&self, j: &Journal<In<'tx, G>>) -> Option<$Name<T::At<'tx>, In<'tx, G>>> {
                 let there = j.running().upgrade(self.offset, Some(self.number), contents::<T>, $shared);
@@ -185,6 +185,7 @@ macro_rules! counted {
         // SAFETY: an offset in the same pool; `At` differs in the brand.
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for $Name<T, P> {
             type At<'x> = $Name<T::At<'x>, P::At<'x>>;
+            type Outside = $Name<T::Outside, P::Outside>;
             const CELLS: u8 = 0;
             const NICHE: crate::Niche = crate::Niche::WORD;
 
@@ -211,6 +212,7 @@ macro_rules! counted {
         // SAFETY: an offset in the same pool; `At` differs in the brand.
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PWeak<T, P> {
             type At<'x> = PWeak<T::At<'x>, P::At<'x>>;
+            type Outside = PWeak<T::Outside, P::Outside>;
             const CELLS: u8 = 0;
             const NICHE: crate::Niche = crate::Niche::WORD;
 
@@ -280,11 +282,11 @@ pub mod parc {
     // SAFETY: as `Arc`: `&Parc` gives `&T`, and a clone, which may be the last to go.
     unsafe impl<T: PSafe<P> + Sync + Send, P: MemPool> Sync for Parc<T, P> {}
     // SAFETY: as `Arc`, for what lies in the pool (a static brand).
-    unsafe impl<T: PSafe<In<'static, G>> + Sync + Send, G: PoolTag> Send for Parc<T, In<'static, G>> {}
+    unsafe impl<T: PSafe<Out<G>> + Sync + Send, G: PoolTag> Send for Parc<T, Out<G>> {}
     // SAFETY: as `Weak`.
     unsafe impl<T: PSafe<P> + Sync + Send, P: MemPool> Sync for PWeak<T, P> {}
     // SAFETY: as `Weak`, for what lies in the pool.
-    unsafe impl<T: PSafe<In<'static, G>> + Sync + Send, G: PoolTag> Send for PWeak<T, In<'static, G>> {}
+    unsafe impl<T: PSafe<Out<G>> + Sync + Send, G: PoolTag> Send for PWeak<T, Out<G>> {}
     // SAFETY: two numbers; promoted as `Weak` is upgraded.
     unsafe impl<T: PSafe<P> + Send + Sync, P: MemPool> Send for VWeak<T, P> {}
     // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! [`Journal`]: the right to change a pool, given to a transaction's body.
 
 use crate::running::Running;
-use crate::{In, MemPool, PSafe, PoolTag};
+use crate::{In, MemPool, Out, PSafe, PoolTag};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
@@ -33,7 +33,7 @@ impl<'tx, G: PoolTag> Journal<In<'tx, G>> {
     ///
     /// # Panics
     /// If it does not point into the pool.
-    pub fn enter<'s, T: PSafe<In<'static, G>>>(&'s self, object: &'s T) -> &'s T::At<'tx> {
+    pub fn enter<'s, T: PSafe<Out<G>>>(&'s self, object: &'s T) -> &'s T::At<'tx> {
         let at = (&raw const *object).cast::<u8>();
         assert!(self.running().contains(at, size_of::<T>()), "`enter` takes references into the pool");
         // SAFETY: in the pool, where `T` and `T::At<'tx>` are the same bytes (`PSafe`), borrowed for as long.

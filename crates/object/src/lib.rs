@@ -132,7 +132,7 @@ pub use open::PoolOptions;
 pub use pbox::Pbox;
 pub use pmutex::{PMutex, PMutexGuard};
 pub use ponce::POnceCell;
-pub use pool::{In, MemPool, Pool, PoolTag};
+pub use pool::{In, MemPool, Out, Pool, PoolTag};
 pub use prefcell::{PRef, PRefCell, PRefMut};
 pub use prwlock::{PReadGuard, PRwLock, PWriteGuard};
 pub use psafe::{PSafe, PersistentTypesMustNotImplementDrop};

@@ -7,16 +7,16 @@
 macro_rules! map {
     ($Map:ident: $($bound:ident),+) => {
         use crate::entry::Entry;
-        use crate::{In, Journal, MemPool, PSafe, PoolTag};
+        use crate::{Out, Journal, MemPool, PSafe, PoolTag};
         use std::borrow::Borrow;
 
         // SAFETY: as in the standard library: a shared map gives `&K` and `&V`.
         unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Sync for $Map<K, V, P> {}
         // SAFETY: as in the standard library, for what lies in the pool (a static brand).
-        unsafe impl<K, V, G: PoolTag> Send for $Map<K, V, In<'static, G>>
+        unsafe impl<K, V, G: PoolTag> Send for $Map<K, V, Out<G>>
         where
-            K: PSafe<In<'static, G>> + Send,
-            V: PSafe<In<'static, G>> + Send,
+            K: PSafe<Out<G>> + Send,
+            V: PSafe<Out<G>> + Send,
         {
         }
         impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> std::panic::RefUnwindSafe for $Map<K, V, P> {}

@@ -24,7 +24,7 @@ use crate::inner::Inner;
 use crate::open::{Bound, Found, describe, lock};
 use crate::running;
 use crate::schema::Schema;
-use crate::{Error, In, Journal, MemPool, PSafe, PoolTag, Result, Root, TryError};
+use crate::{Error, In, Journal, MemPool, Out, PSafe, PoolTag, Result, Root, TryError};
 use everbyte_store::Store;
 use moving::Fault;
 use plan::Plan;
@@ -139,10 +139,10 @@ impl fmt::Display for Migrated {
     }
 }
 
-pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, In<'static, G>>> {
+pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
     let mut bound = lock::<G>()?;
     let found = Found::of(store, name)?;
-    let text = Schema::of::<R, In<'static, G>>().text(found.header.format);
+    let text = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description == text {
         return found.into_root::<R, G>(&mut bound);
     }
@@ -150,10 +150,10 @@ pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &s
     Ok(Root { inner, offset, migrated: Some(Box::new(migrated)), marker: PhantomData })
 }
 
-pub(crate) fn rehearse<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Migrated> {
+pub(crate) fn rehearse<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Migrated> {
     let mut bound = lock::<G>()?;
     let found = Found::of(store, name)?;
-    let text = Schema::of::<R, In<'static, G>>().text(found.header.format);
+    let text = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description == text {
         return Ok(Migrated::default());
     }
@@ -169,7 +169,7 @@ enum Stop {
 }
 
 /// Migrates the pool, binds it, and answers where its root lies; or, if it is not to `keep` that, rolls it back.
-fn attempt<R: PSafe<In<'static, G>>, G: PoolTag>(
+fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     found: Found,
     bound: &mut Bound,
     text: &str,

@@ -14,7 +14,7 @@ use crate::counts::Shared;
 use crate::inner::Inner;
 use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX, fingerprint};
 use crate::locks::Table;
-use crate::pool::In;
+use crate::pool::{In, Out};
 use crate::running::{self, Running};
 use crate::schema::Schema;
 use crate::sync::{AtomicBool, Mutex, RwLockWriteGuard};
@@ -37,15 +37,15 @@ pub struct PoolOptions {
 }
 
 /// The value of type `R` is put where `root` says, with its description.
-pub(crate) fn create<R: PSafe<In<'static, G>>, G: PoolTag>(
+pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
     store: &Store,
     name: &str,
     options: &PoolOptions,
     init: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> R::At<'tx>,
-) -> Result<Root<R, In<'static, G>>> {
+) -> Result<Root<R, Out<G>>> {
     let slot = G::slot();
     let mut bound = lock::<G>()?;
-    let text = Schema::of::<R, In<'static, G>>().text(FORMAT);
+    let text = Schema::of::<R, Out<G>>().text(FORMAT);
     let object_options = ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span };
     let mut made = None;
     let object = store.create_object::<Error>(name, object_options, |object| {
@@ -76,12 +76,12 @@ pub(crate) fn create<R: PSafe<In<'static, G>>, G: PoolTag>(
     Ok(Root { inner, offset, migrated: None, marker: PhantomData })
 }
 
-pub(crate) fn open<R: PSafe<In<'static, G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, In<'static, G>>> {
+pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
     let mut bound = lock::<G>()?;
     let found = Found::of(store, name)?;
-    let wanted = Schema::of::<R, In<'static, G>>().text(found.header.format);
+    let wanted = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description != wanted {
-        return Err(migrate::mismatch::<R, In<'static, G>>(&found, &wanted));
+        return Err(migrate::mismatch::<R, Out<G>>(&found, &wanted));
     }
     found.into_root::<R, G>(&mut bound)
 }
@@ -114,7 +114,7 @@ impl Found {
     }
 
     /// Opens the pool, whose root has the bytes of an `R`.
-    pub fn into_root<R: PSafe<In<'static, G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, In<'static, G>>> {
+    pub fn into_root<R: PSafe<Out<G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, Out<G>>> {
         self.require_root(size_of::<R>())?;
         let offset = self.header.root;
         Ok(Root { inner: self.bind::<G>(bound), offset, migrated: None, marker: PhantomData })

@@ -2,7 +2,7 @@
 
 use crate::migrate::{Kind, Moving, PartId, Planner, Refusal};
 use crate::schema::{Schema, TypeName};
-use crate::{In, Journal, MemPool, PSafe, PoolTag, Tracer, pool, running};
+use crate::{Journal, MemPool, Out, PSafe, PoolTag, Tracer, pool, running};
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ pub struct Pbox<T: PSafe<P>, P: MemPool> {
 // SAFETY: as `Box`: `&Pbox` gives `&T`.
 unsafe impl<T: PSafe<P> + Sync, P: MemPool> Sync for Pbox<T, P> {}
 // SAFETY: as `Box`, for what lies in the pool (a static brand). Pointers of a running transaction stay in its thread.
-unsafe impl<T: PSafe<In<'static, G>> + Send, G: PoolTag> Send for Pbox<T, In<'static, G>> {}
+unsafe impl<T: PSafe<Out<G>> + Send, G: PoolTag> Send for Pbox<T, Out<G>> {}
 impl<T: PSafe<P>, P: MemPool> RefUnwindSafe for Pbox<T, P> {}
 
 impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
@@ -121,6 +121,7 @@ impl<T: PSafe<P>, P: MemPool> Drop for Pbox<T, P> {
 // SAFETY: an offset in the same pool; `At` differs in the brand.
 unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for Pbox<T, P> {
     type At<'x> = Pbox<T::At<'x>, P::At<'x>>;
+    type Outside = Pbox<T::Outside, P::Outside>;
 
     const CELLS: u8 = 0;
     const NICHE: crate::Niche = crate::Niche::WORD;

@@ -1,6 +1,7 @@
 //! [`POnceCell`]: a value that is set once.
 
 use crate::migrate::{Moving, PartId, Planner, Refusal};
+use crate::pool::{is_unsettled, require_settled};
 use crate::schema::{Schema, TypeName};
 use crate::{Journal, MemPool, PSafe, Tracer};
 use std::cell::UnsafeCell;
@@ -24,9 +25,15 @@ impl<T: PSafe<P>, P: MemPool> POnceCell<T, P> {
     }
 
     /// The value, if it is set.
+    ///
+    /// # Panics
+    /// Inside of a transaction, if the cell was not got from it (POOL-3).
     #[inline]
+    #[track_caller]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: once set, the value is not changed behind `&self`; before, nobody has a reference to it.
+        require_settled::<P>(self.value.get().cast());
+        // SAFETY: once set, the value is not changed behind `&self`, unless a roll-back takes it, which no reference
+        // outlives (POOL-3); before, nothing has a reference to it.
         unsafe { (*self.value.get()).as_ref() }
     }
 
@@ -75,6 +82,7 @@ impl<T: PSafe<P>, P: MemPool> Default for POnceCell<T, P> {
 // SAFETY: as the value; setting it takes a journal of the pool.
 unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for POnceCell<T, P> {
     type At<'x> = POnceCell<T::At<'x>, P::At<'x>>;
+    type Outside = POnceCell<T::Outside, P::Outside>;
     const CELLS: u8 = T::CELLS;
     const NICHE: crate::Niche = crate::Niche::None;
 
@@ -100,6 +108,9 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for POnceCell<T, P> {
 
 impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for POnceCell<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_unsettled::<P>(self.value.get().cast()) {
+            return f.write_str("POnceCell(<of the running transaction>)");
+        }
         f.debug_tuple("POnceCell").field(&self.get()).finish()
     }
 }

@@ -5,6 +5,8 @@
 //!           mapped until the slot is emptied.
 //!   POOL-2  A slot is emptied only when its [`Root`] is gone and no transaction runs on it: every reference into the
 //!           pool borrows one of the two.
+//!   POOL-3  While a transaction of a thread runs, the thread makes no reference into the pool that outlives it: from cells
+//!           it gets them with the transaction's brand alone. A roll-back takes back what such a reference would see.
 //!
 //! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the opening happened before.
 
@@ -35,16 +37,20 @@ pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
     fn current<T>(with: impl FnOnce(&Current) -> T) -> T;
 }
 
-/// A pool type with a brand. `P1` is `In<'static, P1Tag>`; a transaction's body sees `In<'tx, P1Tag>`, which no other
-/// transaction has, so what is made in it stays in it.
+/// A pool type as a transaction's body sees it: `In<'tx, P1Tag>`, with a brand that no other transaction has, so what is
+/// made in a body stays in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<fn() -> G>);
+
+/// A pool type outside of transactions: `P1` is `Out<P1Tag>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Out<G: PoolTag>(PhantomData<fn() -> G>);
 
 /// A pool type, as the parameter `P` of everything that lies in a pool. It has every trait that a derive may ask of a
 /// parameter.
 ///
 /// # Safety
-/// Implemented by [`In`] alone: `At` differs from `Self` in its brand only.
+/// Implemented by [`In`] and [`Out`] alone: `At` and `Outside` differ from `Self` in the brand only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pool type",
     note = "declare one with `pool!(Name)`, or take `P: MemPool` as a parameter"
@@ -54,12 +60,44 @@ pub unsafe trait MemPool: Copy + Debug + Default + Hash + Ord {
     type Tag: PoolTag;
     /// The same pool with another brand.
     type At<'x>: MemPool<Tag = Self::Tag> + 'x;
+    /// The same pool as it is seen outside of transactions.
+    type Outside: MemPool<Tag = Self::Tag>;
+    /// Whether a reference with this brand ends with the transaction that it was got in (POOL-3).
+    #[doc(hidden)]
+    const INSIDE: bool;
 }
 
-// SAFETY: another lifetime is all that differs.
+// SAFETY: the brand is all that differs.
 unsafe impl<G: PoolTag> MemPool for In<'_, G> {
     type Tag = G;
     type At<'x> = In<'x, G>;
+    type Outside = Out<G>;
+    const INSIDE: bool = true;
+}
+
+// SAFETY: as above.
+unsafe impl<G: PoolTag> MemPool for Out<G> {
+    type Tag = G;
+    type At<'x> = In<'x, G>;
+    type Outside = Out<G>;
+    const INSIDE: bool = false;
+}
+
+/// POOL-3, before a reference to what cells lend out is made of a cell at `at`.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn require_settled<P: MemPool>(at: *const u8) {
+    if !P::INSIDE && is_unsettled::<P>(at) {
+        panic!(
+            "this cell is read from outside of the running transaction: read it through the root that the body is given"
+        );
+    }
+}
+
+/// Whether what lies at `at` may be rolled back while a reference with this brand, made now, lives (POOL-3).
+#[inline(always)]
+pub(crate) fn is_unsettled<P: MemPool>(at: *const u8) -> bool {
+    !P::INSIDE && running::with_current::<P::Tag, _>(|running| running.is_some_and(|running| running.contains(at, 0)))
 }
 
 /// Which pool is open under a tag.
@@ -198,7 +236,7 @@ pub trait Pool: MemPool {
         F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> Result<O, E> + InTx;
 }
 
-impl<G: PoolTag> Pool for In<'static, G> {
+impl<G: PoolTag> Pool for Out<G> {
     fn create_with<R: PSafe<Self>>(
         store: &Store,
         name: &str,

@@ -5,6 +5,7 @@
 
 use crate::borrows::Borrow;
 use crate::guard::{Exclusive, exclusive};
+use crate::pool::{is_unsettled, require_settled};
 use crate::psafe::level;
 use crate::wrapper::wrapper;
 use crate::{Journal, MemPool, PSafe, pool};
@@ -28,7 +29,7 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     /// Borrows the value for reading, until the guard is dropped.
     ///
     /// # Panics
-    /// While it is borrowed mutably.
+    /// While it is borrowed mutably; and inside of a transaction, if the cell was not got from it (POOL-3).
     #[inline]
     #[track_caller]
     pub fn borrow(&self) -> PRef<'_, T> {
@@ -36,9 +37,14 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     }
 
     /// [`PRefCell::borrow`]; `None` while it is borrowed mutably.
+    ///
+    /// # Panics
+    /// Inside of a transaction, if the cell was not got from it (POOL-3).
     #[inline]
+    #[track_caller]
     pub fn try_borrow(&self) -> Option<PRef<'_, T>> {
         let value = self.value.get();
+        require_settled::<P>(value.cast());
         let borrow = Borrow::shared(key::<T, P>(value))?;
         Some(PRef { value, borrow, marker: PhantomData })
     }
@@ -146,6 +152,9 @@ exclusive!(PRefMut);
 
 impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for PRefCell<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_unsettled::<P>(self.value.get().cast()) {
+            return f.write_str("PRefCell(<of the running transaction>)");
+        }
         match self.try_borrow() {
             Some(value) => f.debug_tuple("PRefCell").field(&*value).finish(),
             None => f.write_str("PRefCell(<borrowed>)"),

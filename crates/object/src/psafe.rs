@@ -10,7 +10,7 @@ use crate::{MemPool, Niche, Tracer};
 /// transaction. Derived: `#[derive(PSafe)]` checks every field.
 ///
 /// # Safety
-/// `At` is the same type with another brand: the same bytes. Values hold no references, no pointers but this crate's,
+/// `At` and `Outside` are the same type with another brand: the same bytes. Values hold no references, no pointers but this crate's,
 /// and no interior mutability but this crate's; the layout does not depend on the build. `trace` visits every pointer. `moved` reads what `plan` has planned.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in a pool",
@@ -22,6 +22,9 @@ use crate::{MemPool, Niche, Tracer};
 pub unsafe trait PSafe<P: MemPool>: Sized {
     /// The same type with another brand.
     type At<'x>: PSafe<P::At<'x>> + 'x;
+
+    /// The same type as it is seen outside of transactions.
+    type Outside: PSafe<P::Outside>;
 
     /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than what it holds.
     #[doc(hidden)]
@@ -77,6 +80,7 @@ macro_rules! plain {
         // SAFETY: plain data, the same bytes in every build.
         unsafe impl<P: MemPool> PSafe<P> for $t {
             type At<'x> = $t;
+            type Outside = $t;
             const CELLS: u8 = 0;
             const NICHE: Niche = $niche;
 
@@ -119,6 +123,7 @@ plain!(
 // SAFETY: as its value, with a tag whose place is part of the description (NICHE-1).
 unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
     type At<'x> = Option<T::At<'x>>;
+    type Outside = Option<T::Outside>;
     const CELLS: u8 = T::CELLS;
     const NICHE: Niche = Tag::of::<T, P>().niche::<T, P>();
 
@@ -168,6 +173,7 @@ unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
 // SAFETY: as its elements.
 unsafe impl<P: MemPool, T: PSafe<P>, const N: usize> PSafe<P> for [T; N] {
     type At<'x> = [T::At<'x>; N];
+    type Outside = [T::Outside; N];
     const CELLS: u8 = T::CELLS;
     const NICHE: Niche = if N == 0 { Niche::None } else { T::NICHE };
 
@@ -210,6 +216,7 @@ macro_rules! tuple {
         // SAFETY: as its fields, whose places are part of the description.
         unsafe impl<P: MemPool, $($t: PSafe<P>),*> PSafe<P> for ($($t,)*) {
             type At<'x> = ($($t::At<'x>,)*);
+            type Outside = ($($t::Outside,)*);
             const CELLS: u8 = deepest(&[$($t::CELLS),*]);
             const NICHE: Niche = Niche::largest(&[$((std::mem::offset_of!(Self, $index), $t::NICHE)),*]);
 
@@ -255,6 +262,7 @@ tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 // SAFETY: no bytes.
 unsafe impl<P: MemPool, T: 'static> PSafe<P> for std::marker::PhantomData<T> {
     type At<'x> = std::marker::PhantomData<T>;
+    type Outside = std::marker::PhantomData<T>;
     const CELLS: u8 = 0;
     const NICHE: Niche = Niche::None;
 

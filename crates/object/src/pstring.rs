@@ -107,6 +107,7 @@ impl<P: MemPool> Default for PString<P> {
 // SAFETY: as its bytes.
 unsafe impl<P: MemPool> PSafe<P> for PString<P> {
     type At<'x> = PString<P::At<'x>>;
+    type Outside = PString<P::Outside>;
     const CELLS: u8 = 0;
     const NICHE: crate::Niche = crate::Niche::None;
 

@@ -35,7 +35,7 @@ pub struct PVec<T: PSafe<P>, P: MemPool> {
 // SAFETY: as `Vec`: `&PVec` gives `&T`.
 unsafe impl<T: PSafe<P> + Sync, P: MemPool> Sync for PVec<T, P> {}
 // SAFETY: as `Vec`, for what lies in the pool (a static brand).
-unsafe impl<T: PSafe<crate::In<'static, G>> + Send, G: crate::PoolTag> Send for PVec<T, crate::In<'static, G>> {}
+unsafe impl<T: PSafe<crate::Out<G>> + Send, G: crate::PoolTag> Send for PVec<T, crate::Out<G>> {}
 impl<T: PSafe<P>, P: MemPool> RefUnwindSafe for PVec<T, P> {}
 
 impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
@@ -395,6 +395,7 @@ impl<'s, T: PSafe<P>, P: MemPool> IntoIterator for &'s PVec<T, P> {
 // SAFETY: an offset in the same pool and two numbers; `At` differs in the brand.
 unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for PVec<T, P> {
     type At<'x> = PVec<T::At<'x>, P::At<'x>>;
+    type Outside = PVec<T::Outside, P::Outside>;
     const CELLS: u8 = 0;
     const NICHE: crate::Niche = crate::Niche::None;
 

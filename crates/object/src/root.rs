@@ -3,8 +3,8 @@
 use crate::inner::Inner;
 use crate::layout::HEADER;
 use crate::{
-    In, InTx, Journal, MemPool, Migrated, PSafe, PoolTag, RepairPlan, Report, Result, Token, TryError, check, pool,
-    repair, running,
+    In, InTx, Journal, MemPool, Migrated, Out, PSafe, PoolTag, RepairPlan, Report, Result, Token, TryError, check,
+    pool, repair, running,
 };
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -31,7 +31,7 @@ unsafe impl<R: PSafe<P> + Sync, P: MemPool> Sync for Root<R, P> {}
 impl<R: PSafe<P>, P: MemPool> RefUnwindSafe for Root<R, P> {}
 impl<R: PSafe<P>, P: MemPool> UnwindSafe for Root<R, P> {}
 
-impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
+impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return. Commits whatever
     /// `body` returns. Inside another transaction of this thread and pool it is part of that one.
     ///
@@ -137,7 +137,7 @@ impl<R: PSafe<In<'static, G>>, G: PoolTag> Root<R, In<'static, G>> {
     }
 
     fn examine_without(&self, given_up: &BTreeSet<u64>, progress: &dyn Fn(u64)) -> Report {
-        check::examine::<R, In<'static, G>>(&self.inner, self.offset, given_up, progress)
+        check::examine::<R, Out<G>>(&self.inner, self.offset, given_up, progress)
     }
 
     /// What [`Root::repair`] would do: which counts it would mend, which blocks it would free. Nothing changes.

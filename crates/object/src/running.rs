@@ -11,6 +11,8 @@
 //!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that runs it.
 //!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
 //!   OBJ-4  Nothing unwinds out of a destructor: what fails there dooms the transaction.
+//!   OBJ-5  What a body returned or panicked with is dropped after the end, so a panic there changes nothing of it. Whatever
+//!          ends without a commit reverts its counts before the engine puts anything back.
 //!
 //! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
 
@@ -266,20 +268,10 @@ impl Running {
         resume_unwind(Box::new(Stopped)) // no message: it comes out as an error
     }
 
-    fn reason(&self, payload: Box<dyn Any + Send>) -> Error {
-        if payload.is::<Stopped>()
-            && let Some(error) = self.failure.borrow_mut().take()
-        {
-            return error;
-        }
-        let message = match payload.downcast::<String>() {
-            Ok(message) => *message,
-            Err(payload) => match payload.downcast_ref::<&str>() {
-                Some(message) => (*message).into(),
-                None => "(a payload that is no text)".into(),
-            },
-        };
-        Error::Panicked { message }
+    /// What the engine said, if it is the engine that has ended the body.
+    #[cold]
+    fn stopped(&self, payload: &(dyn Any + Send)) -> Option<Error> {
+        payload.is::<Stopped>().then(|| self.failure.borrow_mut().take()).flatten()
     }
 
     /// A transaction inside this one.
@@ -287,7 +279,7 @@ impl Running {
     pub(crate) fn nest<O>(&self, body: impl FnOnce() -> O) -> Result<O> {
         catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
             self.doomed.set(true); // OBJ-3
-            self.reason(payload)
+            self.stopped(&*payload).unwrap_or_else(|| panicked(payload))
         })
     }
 
@@ -311,12 +303,26 @@ impl Running {
     }
 }
 
+/// What a panic of the program comes out as.
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> Error {
+    let message = match payload.downcast::<String>() {
+        Ok(message) => *message,
+        Err(payload) => match payload.downcast_ref::<&str>() {
+            Some(message) => (*message).into(),
+            None => "(a payload that is no text)".into(),
+        },
+    };
+    Error::Panicked { message }
+}
+
 impl std::ops::Drop for Running {
     /// The transaction is ordered, or rolled back: what others wait for is theirs.
     #[inline]
     fn drop(&mut self) {
         if let Some(started) = self.started.take() {
-            drop(started); // a bug of ours is unwinding: rolled back before anybody sees it
+            self.revert_counts(); // a bug of ours is unwinding: rolled back before anything sees it
+            drop(started);
             self.worked = true;
         }
         if self.worked {

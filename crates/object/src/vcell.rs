@@ -78,6 +78,7 @@ impl<T: Copy + 'static, P: MemPool> Default for VCell<T, P> {
 // SAFETY: of any value only bytes persist, and no later opening reads them as one.
 unsafe impl<T: Copy + 'static, P: MemPool> PSafe<P> for VCell<T, P> {
     type At<'x> = VCell<T, P::At<'x>>;
+    type Outside = VCell<T, P::Outside>;
     const CELLS: u8 = 0;
     const NICHE: crate::Niche = crate::Niche::None;
 

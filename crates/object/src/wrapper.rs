@@ -32,6 +32,7 @@ macro_rules! wrapper {
         // SAFETY: as the value; flags and locks are kept elsewhere, and changing it takes a journal of the pool.
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for $Wrapper<T, P> {
             type At<'x> = $Wrapper<T::At<'x>, P::At<'x>>;
+            type Outside = $Wrapper<T::Outside, P::Outside>;
             const CELLS: u8 = T::CELLS + $cells;
             const NICHE: crate::Niche = crate::Niche::None;
 

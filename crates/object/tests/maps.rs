@@ -3,7 +3,7 @@
 mod common;
 
 use common::store;
-use everbyte_object::{In, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool};
+use everbyte_object::{MemPool, Out, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool};
 use everbyte_sim::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -240,7 +240,7 @@ fn ranges_are_refused_as_those_of_the_standard_library() {
 fn large<G: PoolTag, const W: usize>() {
     let store = store();
     type Map<const W: usize, P> = PRefCell<PBTreeMap<u64, [u64; W], P>, P>;
-    let map = In::<'static, G>::create::<Map<W, In<'static, G>>>(&store, "map", |_| PRefCell::default()).unwrap();
+    let map = Out::<G>::create::<Map<W, Out<G>>>(&store, "map", |_| PRefCell::default()).unwrap();
     let mut twin: BTreeMap<u64, [u64; W]> = (0..2000).map(|key| (key, [key; W])).collect();
     let mut random = Random::new(W as u64);
     let mut steps: Vec<(u64, bool)> = (0..4000).map(|_| (random.below(3000), random.below(3) > 0)).collect();

@@ -1,9 +1,9 @@
 //! What must not compile does not, and what should compile does.
 //!
 //! Each file in `ui/` is a crate of many small programs. A line `//@ name: codes "texts"` begins one: every error within
-//! its lines must have one of these codes (`lifetime`, `general` and `private` stand for errors that have none), at least one
-//! must be there, and each text must appear in what the compiler says. Errors outside of programs, and programs
-//! without an error, fail the test. So a misspelt program cannot pass for a refused one, and one compilation a file
+//! its lines must have one of these codes (`lifetime`, `general`, `unsendable` and `private` stand for errors that have
+//! none), at least one must be there, and each text must appear in what the compiler says. Errors outside of programs, and
+//! programs without an error, fail the test. So a misspelt program cannot pass for a refused one, and one compilation a file
 //! does for all of its programs.
 //!
 //! The compiler is given the metadata that `cargo check` makes of this crate.
@@ -56,6 +56,7 @@ impl Refusal {
         match &self.code {
             Some(code) => code == expected,
             None if expected == "lifetime" => self.text.contains("lifetime may not live long enough"),
+            None if expected == "unsendable" => self.text.contains("cannot be sent between threads safely"),
             None if expected == "private" => self.text.contains("is private"),
             None => expected == "general" && self.text.contains("is not general enough"),
         }

@@ -39,9 +39,10 @@ pub(crate) struct Committed {
 const SPILL: u64 = 16 << 10;
 
 impl Inner {
-    /// Commits; ordered on return, and the caller settles the mark.
+    /// Commits; ordered on return, and the caller settles the mark. If that fails, `failed` is called before anything is
+    /// put back.
     #[inline]
-    pub(crate) fn commit(&self, context: &Context) -> Result<Committed> {
+    pub(crate) fn commit(&self, context: &Context, failed: impl FnOnce()) -> Result<Committed> {
         let mut state = context.state.borrow_mut();
         let state = &mut *state;
         if state.lane.is_none() {
@@ -58,6 +59,7 @@ impl Inner {
                 Ok(Committed { mark: mark.max(seen), hooks: std::mem::take(&mut state.hooks) })
             }
             Err(error) => {
+                failed();
                 self.rollback_state(state)?;
                 Err(error)
             }

@@ -206,7 +206,7 @@ impl Undo {
             Ok(_) if context.doomed.replace(false) => {
                 inner.rollback(&context).map_err(TxError::Engine).and(Err(TxError::Doomed))
             }
-            Ok(value) => inner.commit(&context).map(|mark| (value, mark)).map_err(TxError::Engine),
+            Ok(value) => inner.commit(&context, || ()).map(|mark| (value, mark)).map_err(TxError::Engine),
             Err(error) => {
                 context.doomed.set(false);
                 inner.rollback(&context).map_err(TxError::Engine).and(Err(TxError::Aborted(error)))

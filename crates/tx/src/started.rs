@@ -39,14 +39,15 @@ impl Started<'_> {
         Tx { inner: self.inner, context: self.context.as_ref().expect("taken at the end alone") }
     }
 
-    /// Commits; ordered on return, nobody may be told before the mark is settled.
+    /// Commits; ordered on return, nobody may be told before the mark is settled. If it cannot be committed, `failed` is
+    /// called before anything is put back: no other transaction has got a block of this one by then.
     ///
     /// # Errors
     /// As [`Undo::run`]'s [`crate::TxError::Engine`].
     #[inline]
-    pub fn commit(mut self) -> Result<Ordered<()>> {
+    pub fn commit(mut self, failed: impl FnOnce()) -> Result<Ordered<()>> {
         let committed = self.end(|inner, context, section| {
-            inner.commit(context).or_else(|error| {
+            inner.commit(context, failed).or_else(|error| {
                 *section = None;
                 inner.settle_owed(context).and(Err(error)) // TX-5
             })

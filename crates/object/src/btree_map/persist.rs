@@ -42,6 +42,7 @@ unsafe fn contents<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *mut u8) {
 // SAFETY: an offset in the same pool and a number; `At` differs in the brand.
 unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PBTreeMap<K, V, P> {
     type At<'x> = PBTreeMap<K::At<'x>, V::At<'x>, P::At<'x>>;
+    type Outside = PBTreeMap<K::Outside, V::Outside, P::Outside>;
     const CELLS: u8 = 0;
     const NICHE: Niche = Niche::None;
 

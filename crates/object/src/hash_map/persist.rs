@@ -24,6 +24,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PHashMap<K, V, P> {
 // SAFETY: an offset in the same pool and numbers; `At` differs in the brand.
 unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PHashMap<K, V, P> {
     type At<'x> = PHashMap<K::At<'x>, V::At<'x>, P::At<'x>>;
+    type Outside = PHashMap<K::Outside, V::Outside, P::Outside>;
     const CELLS: u8 = 0;
     const NICHE: Niche = Niche::None;
 

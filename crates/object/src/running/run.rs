@@ -1,10 +1,11 @@
 //! How transactions are run: by whom, in which order they end, and what is waited for.
 
-use super::Running;
+use super::{Running, panicked};
 use crate::inner::Inner;
 use crate::sync::meanwhile;
 use crate::{Error, PoolTag, Result, TryError};
 use everbyte_media::{Mark, seeded};
+use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,9 +50,33 @@ pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) ->
     with(unsafe { running.as_ref() })
 }
 
-/// What a transaction came to. Errors are boxed: a result that large would be copied about, and cost more than all the
-/// rest of an empty transaction.
-type Outcome<O, E> = Result<O, Box<TryError<E>>>;
+/// An outermost transaction that has ended. The body's result, error or payload is still whole: its destructor may panic, and
+/// by then nothing is to be left to do (OBJ-5).
+struct Ended<O, E> {
+    body: Result<Result<O, E>, Box<dyn Any + Send>>,
+    /// Why it was not committed, if not by the body's own doing; boxed, as few are.
+    failed: Option<Box<Error>>,
+}
+
+impl<O, E> Ended<O, E> {
+    #[inline]
+    fn is_committed(&self) -> bool {
+        matches!(self.body, Ok(Ok(_))) && self.failed.is_none()
+    }
+
+    #[inline]
+    fn outcome(self) -> Result<O, TryError<E>> {
+        match (self.body, self.failed) {
+            (Ok(Ok(value)), None) => Ok(value),
+            (Ok(Err(error)), None) => Err(TryError::Aborted(error)),
+            (Err(payload), None) => Err(TryError::Failed(panicked(payload))),
+            (body, Some(error)) => {
+                drop(body);
+                Err(TryError::Failed(*error))
+            }
+        }
+    }
+}
 
 /// What is left to do after an outermost transaction.
 #[derive(Default)]
@@ -67,27 +92,27 @@ fn outermost<G: PoolTag, O, E>(
     inner: &Inner,
     left: &mut Left,
     body: impl FnOnce(&Running) -> Result<O, E>,
-) -> Outcome<O, E> {
+) -> Ended<O, E> {
     let mut running = Running::new(inner);
     let named = Named::<G>::new(&running);
-    let outcome = catch_unwind(AssertUnwindSafe(|| body(&running)));
-    let outcome = match outcome {
-        Ok(Ok(value)) if running.started.get().is_none() && !running.doomed.get() => Ok(value),
-        Ok(Ok(value)) => running.finish().map(|()| value).map_err(|error| Box::new(TryError::Failed(*error))),
-        Ok(Err(error)) => Err(Box::new(TryError::Aborted(error))),
-        Err(payload) => Err(Box::new(TryError::Failed(running.reason(payload)))),
+    let body = catch_unwind(AssertUnwindSafe(|| body(&running)));
+    let mut failed = match &body {
+        Ok(Ok(_)) if running.started.get().is_none() && !running.doomed.get() => None,
+        Ok(Ok(_)) => running.finish().err(),
+        Ok(Err(_)) => None,
+        Err(payload) => running.stopped(&**payload).map(Box::new),
     };
     drop(named);
     left.closing = running.closing.get();
     if running.started.get().is_some() {
         running.tell();
         running.worked = true;
-        match running.conclude(outcome.is_ok()) {
+        match running.conclude(matches!(body, Ok(Ok(_))) && failed.is_none()) {
             Ok(mark) => left.mark = mark,
-            Err(error) => return Err(Box::new(TryError::Failed(error))),
+            Err(error) => failed = Some(Box::new(error)),
         }
     }
-    outcome
+    Ended { body, failed }
 }
 
 impl Running {
@@ -99,7 +124,7 @@ impl Running {
         }
         meanwhile();
         let mark = if commit {
-            started.commit()?.mark
+            started.commit(|| self.revert_counts())?.mark
         } else {
             self.revert_counts();
             started.rollback()?;
@@ -136,11 +161,11 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
 ) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
         let mut left = Left::default();
-        let outcome = outermost::<G, _, _>(inner, &mut left, body);
+        let ended = outermost::<G, _, _>(inner, &mut left, body);
         if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
             inner.settle_all(left.mark)?; // also when it was rolled back: its error may tell of what it saw
         }
-        outcome.map_err(|error| *error)
+        ended.outcome()
     })
 }
 
@@ -151,11 +176,13 @@ pub(crate) fn buffered<G: PoolTag, O, E>(
 ) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
         let mut left = Left::default();
-        let value = outermost::<G, _, _>(inner, &mut left, body).map_err(|error| *error)?;
-        if let Some(mark) = left.mark {
+        let ended = outermost::<G, _, _>(inner, &mut left, body);
+        if let Some(mark) = left.mark
+            && ended.is_committed()
+        {
             inner.settle_later(mark);
         }
-        Ok(value)
+        ended.outcome()
     })
 }
 
@@ -173,7 +200,7 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
             close::<G>(&inner);
         }
         settled?;
-        ended.map_err(|error| *error)
+        ended.outcome()
     })
 }
 

@@ -14,7 +14,7 @@ mod locks;
 mod returns;
 
 use crate::hidden::{Current, Slot};
-use crate::{In, Journal, MemPool, PSafe, Pool, PoolOptions, PoolTag, Root};
+use crate::{Journal, MemPool, Out, PSafe, Pool, PoolOptions, PoolTag, Root};
 use everbyte_media::{Media, Options, museum};
 use everbyte_store::{FormatOptions, Store};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The tag of the pools of all programs; its slot is new in every execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Tag;
-type P = In<'static, Tag>;
+type P = Out<Tag>;
 
 thread_local! {
     static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };

@@ -11,9 +11,9 @@ mod refused;
 mod shared;
 mod values;
 
-use everbyte_object::{In, PSafe, PoolTag, Root};
+use everbyte_object::{Out, PSafe, PoolTag, Root};
 
 /// Nothing has leaked, and nothing is damaged.
-fn whole<R: PSafe<In<'static, G>>, G: PoolTag>(root: &Root<R, In<'static, G>>) {
+fn whole<R: PSafe<Out<G>>, G: PoolTag>(root: &Root<R, Out<G>>) {
     assert_eq!(root.check().unwrap(), []);
 }

@@ -4,7 +4,7 @@ use crate::common::store;
 use crate::whole;
 use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{
-    Error, In, Journal, MemPool, Migrate, PBTreeMap, PCell, PHashMap, PSafe, PString, PVec, Pbox, Pool, PoolOptions,
+    Error, Journal, MemPool, Migrate, Out, PBTreeMap, PCell, PHashMap, PSafe, PString, PVec, Pbox, Pool, PoolOptions,
     PoolTag, pool,
 };
 use everbyte_store::Store;
@@ -21,7 +21,7 @@ mod v1 {
     pub type Root<P> = PVec<Pbox<Entry<P>, P>, P>;
 }
 
-type Of<G> = In<'static, G>;
+type Of<G> = Out<G>;
 
 fn make<G: PoolTag>(store: &Store, count: u32) {
     let options = PoolOptions { span: Some(1 << 20), ..Default::default() };

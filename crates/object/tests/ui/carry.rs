@@ -16,7 +16,7 @@ fn into_a_variable_by_tx_any() {
     list().tx_any(|j, _| out = Some(Pbox::new(1u32, j))).unwrap();
     drop(out);
 }
-//@ into_an_asserted_variable: E0521 lifetime
+//@ into_an_asserted_variable: E0308 E0521 lifetime
 fn into_an_asserted_variable() {
     let mut out: Option<Pbox<u32, P1>> = None;
     let mut way = AssertUnwindSafe(&mut out);
@@ -57,7 +57,7 @@ fn guard_into_a_variable() {
     list().tx_any(|j, root| out = Some(root.next.borrow_mut(j))).unwrap();
     drop(out);
 }
-//@ into_a_refcell: E0521
+//@ into_a_refcell: E0308 E0521
 fn into_a_refcell() {
     let out: RefCell<Option<Pbox<u32, P1>>> = RefCell::new(None);
     let way = AssertUnwindSafe(&out);
@@ -67,7 +67,7 @@ fn into_a_refcell() {
     })
     .unwrap();
 }
-//@ into_a_mutex: E0521
+//@ into_a_mutex: E0308 E0521
 fn into_a_mutex() {
     let out: Mutex<Option<Pbox<u32, P1>>> = Mutex::new(None);
     P1::transaction(|j| *out.lock().unwrap() = Some(Pbox::new(1u32, j))).unwrap();
@@ -77,12 +77,12 @@ fn into_a_mutex_inferred() {
     let out = Mutex::new(None);
     P1::transaction_any(|j| *out.lock().unwrap() = Some(Pbox::new(1u32, j))).unwrap();
 }
-//@ leaked_into_a_mutex: E0521
+//@ leaked_into_a_mutex: E0308 E0521
 fn leaked_into_a_mutex() {
     let out: Mutex<Option<&'static Pbox<u32, P1>>> = Mutex::new(None);
     P1::transaction(|j| *out.lock().unwrap() = Some(Box::leak(Box::new(Pbox::new(1u32, j))))).unwrap();
 }
-//@ ferried_into_a_mutex: E0521
+//@ ferried_into_a_mutex: E0308 E0521
 fn ferried_into_a_mutex() {
     let out: Mutex<Option<Ferry<Pbox<u32, P1>>>> = Mutex::new(None);
     P1::transaction(|j| *out.lock().unwrap() = Some(Ferry::new(Pbox::new(1u32, j)))).unwrap();
@@ -92,7 +92,7 @@ fn journal_into_a_mutex() {
     let out = Mutex::new(None);
     P1::transaction_any(|j| *out.lock().unwrap() = Some(j)).unwrap();
 }
-//@ into_a_channel: E0521
+//@ into_a_channel: E0308 E0521
 fn into_a_channel() {
     let (sender, receiver) = mpsc::channel::<Pbox<u32, P1>>();
     P1::transaction(move |j| sender.send(Pbox::new(1u32, j)).unwrap()).unwrap();
@@ -104,27 +104,27 @@ fn into_a_channel_inferred() {
     P1::transaction_any(|j| sender.send(Pbox::new(1u32, j)).unwrap()).unwrap();
     drop(receiver);
 }
-//@ into_a_static: E0521
+//@ into_a_static: E0308 E0521
 static HELD: Mutex<Option<Pbox<u32, P1>>> = Mutex::new(None);
 fn into_a_static() {
     P1::transaction(|j| *HELD.lock().unwrap() = Some(Pbox::new(1u32, j))).unwrap();
 }
-//@ leaked_into_a_static: E0521
+//@ leaked_into_a_static: E0308 E0521
 static LEAKED: Mutex<Option<&'static Pbox<u32, P1>>> = Mutex::new(None);
 fn leaked_into_a_static() {
     P1::transaction(|j| *LEAKED.lock().unwrap() = Some(Box::leak(Box::new(Pbox::new(1u32, j))))).unwrap();
 }
-//@ ferried_into_a_static: E0521
+//@ ferried_into_a_static: E0308 E0521
 static FERRIED: Mutex<Option<Ferry<Pbox<u32, P1>>>> = Mutex::new(None);
 fn ferried_into_a_static() {
     P1::transaction(|j| *FERRIED.lock().unwrap() = Some(Ferry::new(Pbox::new(1u32, j)))).unwrap();
 }
-//@ into_a_static_once: E0521
+//@ into_a_static_once: E0308 E0521
 static ONCE: OnceLock<Pbox<u32, P1>> = OnceLock::new();
 fn into_a_static_once() {
     P1::transaction(|j| ONCE.set(Pbox::new(1u32, j)).is_ok()).unwrap();
 }
-//@ into_a_thread_local: E0521
+//@ into_a_thread_local: E0308 E0521
 thread_local! { static HERE: RefCell<Option<Pbox<u32, P1>>> = const { RefCell::new(None) }; }
 fn into_a_thread_local() {
     P1::transaction(|j| HERE.with(|here| *here.borrow_mut() = Some(Pbox::new(1u32, j)))).unwrap();
@@ -134,32 +134,32 @@ thread_local! { static ANY: RefCell<Option<Box<dyn Any>>> = const { RefCell::new
 fn into_a_thread_local_any() {
     P1::transaction(|j| ANY.with(|any| *any.borrow_mut() = Some(Box::new(Pbox::new(1u32, j))))).unwrap();
 }
-//@ guard_into_a_thread_local: E0521
+//@ guard_into_a_thread_local: E0308 E0521
 thread_local! { static GUARD: RefCell<Option<PRefMut<'static, u32, P1>>> = const { RefCell::new(None) }; }
 fn guard_into_a_thread_local(r: &Root<PRefCell<u32, P1>, P1>) {
     r.tx(|j, cell| GUARD.with(|guard| *guard.borrow_mut() = Some(cell.borrow_mut(j)))).unwrap();
 }
-//@ into_a_volatile_cell: E0521
+//@ into_a_volatile_cell: E0308 E0521
 fn into_a_volatile_cell() {
     let out: PRefCell<Option<Pbox<u32, P1>>, P1> = PRefCell::new(None);
     P1::transaction(|j| *out.borrow_mut(j) = Some(Pbox::new(1u32, j))).unwrap();
 }
-//@ into_a_volatile_mutex: E0521
+//@ into_a_volatile_mutex: E0308 E0521
 fn into_a_volatile_mutex() {
     let out: PMutex<Option<Pbox<u32, P1>>, P1> = PMutex::new(None);
     P1::transaction(|j| *out.lock(j) = Some(Pbox::new(1u32, j))).unwrap();
 }
-//@ into_a_volatile_once_cell: E0521
+//@ into_a_volatile_once_cell: E0308 E0521
 fn into_a_volatile_once_cell() {
     let out: POnceCell<Pbox<u32, P1>, P1> = POnceCell::new();
     P1::transaction(|j| out.set(Pbox::new(1u32, j), j).is_ok()).unwrap();
 }
-//@ volatile_pcell_changed: E0521
+//@ volatile_pcell_changed: E0308 E0521
 fn volatile_pcell_changed() {
     let out: PCell<u32, P1> = PCell::new(1);
     P1::transaction(|j| out.set(2, j)).unwrap();
 }
-//@ thrown: E0521
+//@ thrown: E0277 E0521
 fn thrown() {
     let _ = P1::transaction(|j| std::panic::panic_any(Pbox::new(1u32, j)));
 }

@@ -62,11 +62,11 @@ fn a_cell_of_the_root_as_mutable() {
 fn a_box_outside() {
     let _: Pbox<u32, P1> = Pbox::new(1);
 }
-//@ a_captured_root: E0521
+//@ a_captured_root: E0308 E0521
 fn a_captured_root(head: &Root<List, P1>, v: i32) {
     P1::transaction(|j| append(head, v, j)).unwrap();
 }
-//@ a_captured_reference: E0521
+//@ a_captured_reference: E0308 E0521
 fn a_captured_reference(head: &List) {
     P1::transaction(|j| *head.next.borrow_mut(j) = None).unwrap();
 }

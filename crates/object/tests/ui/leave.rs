@@ -8,7 +8,7 @@ fn returned_box() {
     let gone = P1::transaction(|j| Pbox::new(1, j)).unwrap();
     println!("{}", *gone);
 }
-//@ returned_box_named: lifetime
+//@ returned_box_named: E0308 lifetime
 fn returned_box_named() {
     let gone: Pbox<u32, P1> = P1::transaction(|j| Pbox::new(1, j)).unwrap();
     drop(gone);
@@ -36,7 +36,7 @@ fn returned_in_a_struct() {
     let gone = P1::transaction(|j| Held { held: Pbox::new(1, j) }).unwrap();
     println!("{}", *gone.held);
 }
-//@ returned_in_a_struct_of_the_pool: E0521
+//@ returned_in_a_struct_of_the_pool: E0308 E0521
 struct HeldFor {
     held: Pbox<u32, P1>,
 }
@@ -53,7 +53,7 @@ fn returned_reference() {
     .unwrap();
     println!("{gone}");
 }
-//@ returned_leaked_reference: lifetime
+//@ returned_leaked_reference: E0308 lifetime
 fn returned_leaked_reference() {
     let gone: &'static Pbox<u32, P1> = P1::transaction(|j| &*Box::leak(Box::new(Pbox::new(1, j)))).unwrap();
     println!("{}", **gone);
@@ -183,7 +183,7 @@ fn nested_result_returned() {
     let gone = P1::transaction(|j| j.nested(|j| Pbox::new(1u32, j)).unwrap()).unwrap();
     drop(gone);
 }
-//@ returned_from_creation: E0521
+//@ returned_from_creation: E0308 E0521
 fn returned_from_creation(store: &everbyte_store::Store) {
     let _ = P1::create::<Slot>(store, "x", |j| PMutex::new(Some(Pbox::<u32, P1>::new(1, j))));
 }

@@ -66,12 +66,12 @@ fn a_map_returned(r: &Hash) {
     let gone = r.tx(|j, map| map.take(j)).unwrap();
     drop(gone);
 }
-//@ a_value_lent_to_the_outside: E0515 E0716 lifetime
+//@ a_value_lent_to_the_outside: E0308 E0515 E0716 lifetime
 fn a_value_lent_to_the_outside(r: &Hash) {
     let gone: Option<&Pbox<u32, P1>> = r.tx(|_, map| map.borrow().get(&1)).unwrap();
     drop(gone);
 }
-//@ carried_out_by_a_closure: lifetime
+//@ carried_out_by_a_closure: E0308 lifetime
 fn carried_out_by_a_closure(r: &Hash, kept: &Mutex<Vec<Pbox<u32, P1>>>) {
     r.tx(|j, map| {
         map.borrow_mut(j).get_or_insert_with(
@@ -118,7 +118,7 @@ fn a_first_entry_returned(r: &Ordered) {
     let gone = r.tx(|j, map| map.borrow_mut(j).pop_first(j)).unwrap();
     drop(gone);
 }
-//@ a_range_returned: E0515 E0716 lifetime
+//@ a_range_returned: E0277 E0515 E0716 lifetime
 fn a_range_returned(r: &Ordered) {
     let gone: Vec<&Pbox<u32, P1>> = r.tx(|_, map| map.borrow().values().collect()).unwrap();
     drop(gone);
@@ -167,7 +167,7 @@ fn the_journal_of_another_pool(r: &Numbers) {
 fn cells_shared_by_threads(r: &Root<PHashMap<u32, PCell<u32, P1>, P1>, P1>) {
     thread::scope(|s| s.spawn(|| r[&1].get()).join().unwrap());
 }
-//@ a_map_of_a_transaction_in_a_thread: E0521
+//@ a_map_of_a_transaction_in_a_thread: E0277 E0521
 fn a_map_of_a_transaction_in_a_thread() {
     P1::transaction(|j| {
         let map = PHashMap::from_iter([(1u32, 2u32)], j);

@@ -254,7 +254,7 @@ mod helpers {
         list().tx(|j, h| drop(by_tag(h, j))).unwrap();
         P1::transaction(body).unwrap() + P1::transaction(|j| *generic(1, j)).unwrap()
     }
-    fn over_roots<R: PSafe<In<'static, G>>, G: PoolTag>(r: &Root<R, In<'static, G>>) {
+    fn over_roots<R: PSafe<Out<G>>, G: PoolTag>(r: &Root<R, Out<G>>) {
         r.tx_any(|_, _| ()).unwrap();
     }
     trait Bump<P: MemPool> {

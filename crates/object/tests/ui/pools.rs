@@ -87,7 +87,7 @@ fn an_inner_box_in_an_outer_variable() {
 fn the_outer_journal_in_an_inner_transaction(r: &Root<List, P1>) {
     P1::transaction_any(|j1| r.tx_any(|_, root| append(root, 1, j1)).unwrap()).unwrap();
 }
-//@ the_pool_by_its_own_name: E0521
+//@ the_pool_by_its_own_name: E0308 E0521
 fn by_name(list: &List, j: &Journal<P1>) {
     append(list, 1, j);
 }

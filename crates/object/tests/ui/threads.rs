@@ -12,7 +12,7 @@ fn a_counted_pointer_spawned() {
     })
     .unwrap();
 }
-//@ a_counted_pointer_in_a_scope: E0521
+//@ a_counted_pointer_in_a_scope: E0277 E0521
 fn a_counted_pointer_in_a_scope() {
     P1::transaction(|j| {
         let shared = Parc::new(1u32, j);
@@ -22,7 +22,7 @@ fn a_counted_pointer_in_a_scope() {
     })
     .unwrap();
 }
-//@ a_box_in_a_scope: E0521
+//@ a_box_in_a_scope: E0277 E0521
 fn a_box_in_a_scope() {
     P1::transaction(|j| {
         let new = Pbox::new(1u32, j);
@@ -32,7 +32,7 @@ fn a_box_in_a_scope() {
     })
     .unwrap();
 }
-//@ a_vector_in_a_scope: E0521
+//@ a_vector_in_a_scope: E0277 E0521
 fn a_vector_in_a_scope() {
     P1::transaction(|j| {
         let new = PVec::from_slice(&[1u8], j);
@@ -42,7 +42,7 @@ fn a_vector_in_a_scope() {
     })
     .unwrap();
 }
-//@ a_weak_pointer_in_a_scope: E0521
+//@ a_weak_pointer_in_a_scope: E0277 E0521
 fn a_weak_pointer_in_a_scope() {
     P1::transaction(|j| {
         let weak = Parc::new(1u32, j).downgrade(j);
@@ -60,7 +60,7 @@ fn a_ferried_box_spawned() {
     })
     .unwrap();
 }
-//@ a_leaked_box_spawned: lifetime E0521
+//@ a_leaked_box_spawned: E0308 lifetime E0521
 fn a_leaked_box_spawned() {
     P1::transaction(|j| {
         let leaked: &'static Pbox<u32, P1> = Box::leak(Box::new(Pbox::new(1u32, j)));
@@ -160,7 +160,7 @@ fn a_thread_bound_weak_pointer() {
 }
 //@ a_shared_static_of_cells: E0277
 static CELLS: OnceLock<Root<PRefCell<u32, P1>, P1>> = OnceLock::new();
-//@ a_future_that_drops_a_box_elsewhere: E0521
+//@ a_future_that_drops_a_box_elsewhere: unsendable E0521
 fn a_future_that_drops_a_box_elsewhere() {
     P1::transaction(|j| {
         let new = Pbox::new(1u32, j);
@@ -171,7 +171,7 @@ fn a_future_that_drops_a_box_elsewhere() {
     })
     .unwrap();
 }
-//@ a_future_that_holds_a_box: E0521 general "`Send` is actually implemented"
+//@ a_future_that_holds_a_box: unsendable "the trait `Send` is not implemented"
 fn a_future_that_holds_a_box() {
     P1::transaction(|j| {
         let new = Pbox::new(1u32, j);
