@@ -4,6 +4,7 @@
 use crate::Case;
 use everbyte_media::{Disk, Media};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
+use everbyte_store::layout::{SWAP_SLOTS, SwapHeader};
 use everbyte_store::{CLUSTER, Error, Files, FindingKind, FormatOptions, Object, ObjectOptions, Store};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -72,8 +73,14 @@ impl Disk for Range {
         self.media.barrier().map_err(io::Error::other)
     }
 
+    /// A file is as long as its header unless that is whole: then it may have slots.
     fn len(&self) -> io::Result<u64> {
-        Ok(self.media.len() - self.at)
+        let header: SwapHeader = self.media.get(self.at);
+        Ok(match header.magic {
+            [0, ..] => 0,
+            _ if header.checksum == header.sum() => self.media.len() - self.at,
+            _ => SWAP_SLOTS,
+        })
     }
 
     fn allocate(&self, _at: u64, _len: u64) -> io::Result<()> {
@@ -95,8 +102,12 @@ struct Drawer {
 }
 
 impl Files for Drawer {
+    /// There is a file while its first word is not zero.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
-        self.open(path, false)
+        match self.media.load(self.at) {
+            0 => self.open(path, false),
+            _ => Err(io::ErrorKind::AlreadyExists.into()),
+        }
     }
 
     fn open(&self, _path: &Path, _read_only: bool) -> io::Result<Arc<dyn Disk>> {
@@ -104,7 +115,10 @@ impl Files for Drawer {
         Ok(Arc::new(Range { media, at: self.at, unsynced: Mutex::default(), nothing }))
     }
 
-    fn remove(&self, _path: &Path) {}
+    fn remove(&self, _path: &Path, _disk: &dyn Disk) {
+        self.media.store(self.at, 0);
+        self.media.flush(self.at, 8);
+    }
 
     fn touches_are_told(&self) -> bool {
         self.told
@@ -234,5 +248,11 @@ fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
         limit(None);
         limit(Some(LIMIT + 1));
     };
-    explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, true))
+    explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| {
+        let words = observe(&media, seen, true)?;
+        // Whatever file the crash left, the object can have a limit.
+        let store = attach(&media, true).map_err(|error| error.to_string())?;
+        store.set_resident("large", Some(LIMIT), None).map_err(|error| error.to_string())?;
+        Ok(words)
+    })
 }

@@ -178,7 +178,7 @@ impl Store {
         inner.release_record(&mut table, &entry)?;
         inner.media.barrier()?;
         inner.space.punch();
-        backing.iter().for_each(|path| inner.files().remove(path));
+        inner.remove_backing(backing);
         Ok(())
     }
 }

@@ -38,7 +38,8 @@ impl Held {
         if let Some(other) = open.get(&identity) {
             return Err(Error::SameIdentity { path: path.into(), open: other.clone() });
         }
-        open.insert(identity, path.into());
+        // By its whole path: the process may change its directory.
+        open.insert(identity, std::path::absolute(path).unwrap_or_else(|_| path.into()));
         Ok(Held(identity))
     }
 }

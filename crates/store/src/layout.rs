@@ -284,7 +284,7 @@ const _: () = assert!(size_of::<ColdHeader>() == 4096);
 pub struct SwapHeader {
     /// [`SWAP_MAGIC`].
     pub magic: [u8; 8],
-    /// CRC-32C of these 64 bytes with this field zero.
+    /// CRC-32C of these 4096 bytes with this field zero.
     pub checksum: u32,
     /// [`SWAP_FORMAT`].
     pub format: u32,
@@ -296,15 +296,21 @@ pub struct SwapHeader {
     pub slot: u64,
     /// As in the cold table.
     pub pair: [u8; 16],
+    /// Bytes of the path of the store; 0: the file lies beside it.
+    pub home_len: u32,
+    /// Zeros.
+    pub reserved: [u8; 4],
+    /// The path of the store that the file was given to; zeros after it.
+    pub home: [u8; 4024],
 }
-const _: () = assert!(size_of::<SwapHeader>() == 64);
+const _: () = assert!(size_of::<SwapHeader>() == SWAP_SLOTS as usize);
 
 /// `b"EVRBCOLD"`.
 pub const COLD_MAGIC: [u8; 8] = *b"EVRBCOLD";
 /// `b"EVRBSWAP"`.
 pub const SWAP_MAGIC: [u8; 8] = *b"EVRBSWAP";
 /// The newest format of backing files that this program reads and writes.
-pub const SWAP_FORMAT: u32 = 1;
+pub const SWAP_FORMAT: u32 = 2;
 /// Where the first slot of a backing file lies.
 pub const SWAP_SLOTS: u64 = 4096;
 /// The word of a cold cluster that is all zeros, and has no slot.

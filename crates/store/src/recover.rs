@@ -26,6 +26,7 @@ use crate::{Engine, Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
 use everbyte_media::Media;
 use everbyte_space::{Bitmap, CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -102,6 +103,12 @@ pub(crate) fn join(media: Media) -> Result<Store> {
     Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
 }
 
+/// The path of the media's file. Recorded media have none, and backing files that bear their name.
+fn home_of(media: &Media) -> Option<PathBuf> {
+    let found = media.path().canonicalize().ok();
+    found.or_else(|| media.is_recorded().then(|| media.path().into()))
+}
+
 /// The trie of names, if there is one.
 fn find_trie(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)], adopting: bool) -> Result<Option<Trie>> {
     let entry = slots.iter().find_map(|(_, slot)| match slot {
@@ -144,6 +151,7 @@ impl Inner {
         Inner {
             background: Background::new(Arc::clone(&space)),
             held: Mutex::default(),
+            home: home_of(&media),
             media,
             current: RwLock::new(superblock),
             space,

@@ -15,7 +15,7 @@ use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -62,6 +62,9 @@ pub(crate) struct Inner {
     /// Let go before the media is. `None` on media that were attached: whoever opened these tells them apart.
     pub held: Mutex<Option<Held>>,
     pub media: Media,
+    /// The path of the store's file, absolute and without links, whatever the process does to its directory later; `None` if
+    /// the media is no file of a name.
+    pub home: Option<PathBuf>,
     /// Changes only in [`Store::grow`].
     pub current: RwLock<Superblock>,
     pub space: Arc<Space>,

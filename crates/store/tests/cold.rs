@@ -182,9 +182,9 @@ fn a_backing_file_that_is_not_the_right_one_is_refused_and_nothing_is_lost() {
     flipped[20] ^= 1;
     refused(Some(&flipped), "checksum of its header");
     let mut newer = whole.clone();
-    newer[12] = 2;
+    newer[12] = 3;
     newer[8..12].fill(0);
-    let sum = crc32c::crc32c(&newer[..64]);
+    let sum = crc32c::crc32c(&newer[..4096]);
     newer[8..12].copy_from_slice(&sum.to_le_bytes());
     refused(Some(&newer), "use a newer Everbyte");
     // Bytes of clusters: each names its offset, and the others are there.

@@ -55,7 +55,7 @@ impl Files for OneFile {
         self.create(path)
     }
 
-    fn remove(&self, _path: &Path) {}
+    fn remove(&self, _path: &Path, _disk: &dyn Disk) {}
 
     fn pair(&self) -> everbyte_store::Result<[u8; 16]> {
         Ok(*b"worked example 5")

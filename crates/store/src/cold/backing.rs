@@ -1,31 +1,42 @@
-//! The backing file: a header that says whose it is, then slots of one cluster each.
+//! The backing file: a header that says which object it belongs to, then slots of one cluster each.
 //!
-//! Format: docs/formats/swap.md, section 1. Which slots are in use, and what they hold, the cold table alone says.
+//! Format: docs/formats/swap.md, section 1. The cold table alone says which slots are in use, and what they hold.
+//!
+//! A path is only a name: the file behind it may be a user's document, or hold the cold clusters of another object. So a file
+//! is created under a free name, or taken if it holds nothing; it is removed only through a header that was found to be right.
+//!
+//! Invariants
+//!   COLD-5  A file is truncated, written to or removed only if it holds nothing, or its header names this object: its pair,
+//!           its id, and for a file that does not lie beside the store the path of the store.
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, identity};
 use everbyte_media::{Disk, disk_alone};
 use everbyte_space::CLUSTER;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Where backing files are made and found: a seam for those who explore what a crash leaves of them.
 pub trait Files: Send + Sync {
-    /// An empty file of this name; what had it before is gone.
+    /// A new file of this name, empty, for this process alone.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; `AlreadyExists` if anything has this name.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>>;
-    /// The file of this name, for this process alone.
+    /// The regular file of this name, for this process alone unless it is only read.
     ///
     /// # Errors
     /// The system's.
     fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>>;
-    /// The file is of no use any more.
-    fn remove(&self, path: &Path);
+    /// Removes the file of this name if it is the one that is open as `disk`.
+    fn remove(&self, path: &Path, disk: &dyn Disk);
     /// What a new backing file and its table have in common.
     ///
     /// # Errors
@@ -44,25 +55,37 @@ pub struct RealFiles;
 
 impl Files for RealFiles {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        let disk = disk_alone(file.try_clone()?, path).map_err(io::Error::other)?; // a copy of the store may name it, too
-        file.set_len(0)?;
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let disk = disk_alone(file, path).map_err(io::Error::other)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         Ok(disk)
     }
 
     fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>> {
-        let file = File::options().read(true).write(!read_only).open(path)?;
+        use rustix::fs::OFlags;
+        // The path may come from media: no symbolic link is followed, and no pipe or terminal is waited for.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+        let file = File::options().read(true).write(!read_only).custom_flags(flags).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
         match read_only {
             true => Ok(Arc::new(file)),
             false => disk_alone(file, path).map_err(io::Error::other),
         }
     }
 
-    fn remove(&self, path: &Path) {
-        let _ = std::fs::remove_file(path); // it may be gone
+    fn remove(&self, path: &Path, disk: &dyn Disk) {
+        if let Ok(true) = is_of_this_name(disk.mappable(), path) {
+            let _ = std::fs::remove_file(path); // a file that stays is found and taken by the next limit
+        }
     }
+}
+
+fn is_of_this_name(open: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
+    let (open, named) = (rustix::fs::fstat(open)?, path.symlink_metadata()?);
+    Ok((open.st_dev, open.st_ino) == (named.dev(), named.ino()))
 }
 
 /// An object's backing file, open.
@@ -75,12 +98,15 @@ pub(crate) struct Backing {
 /// Whose file it is, and where.
 #[derive(Clone)]
 pub(crate) struct Owner {
+    /// For messages.
     pub store: PathBuf,
     pub identity: [u8; 16],
     pub object: String,
     pub id: u64,
     pub pair: [u8; 16],
     pub path: PathBuf,
+    /// The path of the store's file, for a backing file that does not lie beside it.
+    pub home: Option<PathBuf>,
 }
 
 impl Owner {
@@ -92,12 +118,128 @@ impl Owner {
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error + '_ {
         move |source| self.error(format!("cannot {action} it: {source}"))
     }
+
+    /// Checks a header against this owner, except for the path of the store.
+    fn require(&self, header: &SwapHeader) -> Result<(), String> {
+        if header.magic != SWAP_MAGIC {
+            return Err("it is no backing file".into());
+        }
+        if header.format < SWAP_FORMAT {
+            return Err("an older Everbyte has made it; lift the object's limit with that one first".into());
+        }
+        if header.checksum != header.sum() {
+            return Err("the checksum of its header is wrong".into());
+        }
+        if header.format != SWAP_FORMAT || header.slot != CLUSTER {
+            return Err("its format is unknown to this program; use a newer Everbyte".into());
+        }
+        if header.pair != self.pair || header.object != self.id {
+            return Err("it belongs to another object, or to another store".into());
+        }
+        Ok(())
+    }
+
+    /// Refuses the file of a store that has another path: this one may be a copy of it.
+    fn require_home(&self, header: &SwapHeader) -> Result<(), String> {
+        let found = home_of(header);
+        let same = match (&self.home, &found) {
+            (None, None) => true,
+            (Some(home), Some(found)) => home == found || is_same_file(home, found),
+            _ => false,
+        };
+        if same {
+            return Ok(());
+        }
+        let found = found.map_or("beside which it lies".into(), |found| format!("at {}", found.display()));
+        Err(format!(
+            "it belongs to the store {found}; if that store is this one, moved, name the file again with `everbyte limit --backing`"
+        ))
+    }
+}
+
+fn home_of(header: &SwapHeader) -> Option<PathBuf> {
+    let home = header.home.get(..header.home_len as usize).unwrap_or(&[]);
+    (!home.is_empty()).then(|| OsStr::from_bytes(home).into())
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}
+
+/// A file that an object may have: a new one, one that holds nothing, or one that it had before.
+pub(crate) struct Candidate {
+    disk: Arc<dyn Disk>,
+    /// The pair of an earlier limit of the object, whose header the file bears.
+    pub earlier: Option<[u8; 16]>,
+}
+
+impl Candidate {
+    /// A file for an object without a limit, whose table had `earlier` as its pair, if it ever had one.
+    ///
+    /// # Errors
+    /// [`Error::Backing`]: the path names something that may be another's. Nothing has changed.
+    pub(crate) fn find(files: &dyn Files, owner: &Owner, earlier: Option<[u8; 16]>) -> Result<Candidate> {
+        let disk = match files.create(&owner.path) {
+            Ok(disk) => return Ok(Candidate { disk, earlier: None }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files.open(&owner.path, false),
+            Err(error) => Err(error),
+        };
+        let disk = disk.map_err(owner.failed("create"))?;
+        if holds_nothing(&*disk).map_err(owner.failed("read"))? {
+            return Ok(Candidate { disk, earlier: None });
+        }
+        let before = earlier.map(|pair| Owner { pair, ..owner.clone() });
+        let ours = before.zip(read_header(&*disk).ok()).is_some_and(|(before, header)| {
+            before.require(&header).and_then(|()| before.require_home(&header)).is_ok()
+        });
+        match ours {
+            true => Ok(Candidate { disk, earlier }),
+            false => Err(owner
+                .error("a file of this name exists, and may be another's; remove it, or choose another name".into())),
+        }
+    }
+}
+
+/// Whether a file can be no loss to anybody: empty, or cut off in the making, when no slot was there yet.
+fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
+    let len = disk.len()?;
+    if len == 0 {
+        return Ok(true);
+    }
+    if len != SWAP_SLOTS {
+        return Ok(false);
+    }
+    let header = read_header(disk)?;
+    let torn = header.magic == SWAP_MAGIC && header.checksum != header.sum() && header.format == SWAP_FORMAT;
+    Ok(torn || header.as_bytes().iter().all(|&byte| byte == 0))
+}
+
+fn read_header(disk: &dyn Disk) -> io::Result<SwapHeader> {
+    let mut header = SwapHeader::new_zeroed();
+    disk.read_at(0, header.as_mut_bytes())?;
+    Ok(header)
 }
 
 impl Backing {
-    /// Makes an empty one, synced.
-    pub(crate) fn create(files: &dyn Files, owner: Owner) -> Result<Backing> {
-        let disk = files.create(&owner.path).map_err(owner.failed("create"))?;
+    /// Makes a file the object's, synced. Its cold table bears the pair by now, settled: a crash leaves a file that the next
+    /// limit takes.
+    pub(crate) fn make(candidate: Candidate, owner: Owner) -> Result<Backing> {
+        let Candidate { disk, .. } = candidate;
+        let backing = Backing { disk, owner };
+        let len = backing.disk.len().unwrap_or(0);
+        if len > SWAP_SLOTS {
+            backing.disk.punch(SWAP_SLOTS, len - SWAP_SLOTS); // slots of an earlier limit
+        }
+        backing.write_header()?;
+        Ok(backing)
+    }
+
+    fn write_header(&self) -> Result<()> {
+        let owner = &self.owner;
+        let home = owner.home.as_deref().map_or(&[][..], |home| home.as_os_str().as_bytes());
         let mut header = SwapHeader {
             magic: SWAP_MAGIC,
             format: SWAP_FORMAT,
@@ -105,13 +247,15 @@ impl Backing {
             object: owner.id,
             slot: CLUSTER,
             pair: owner.pair,
+            home_len: home.len() as u32,
             ..SwapHeader::new_zeroed()
         };
+        let room = header.home.get_mut(..home.len());
+        room.ok_or_else(|| owner.error("the path of the store is longer than 4024 bytes".into()))?
+            .copy_from_slice(home);
         header.checksum = header.sum();
-        let mut page = [0; SWAP_SLOTS as usize];
-        page[..size_of::<SwapHeader>()].copy_from_slice(header.as_bytes());
-        disk.write_at(0, &page).and_then(|()| disk.sync()).map_err(owner.failed("write"))?;
-        Ok(Backing { disk, owner })
+        let written = self.disk.write_at(0, header.as_bytes()).and_then(|()| self.disk.sync());
+        written.map_err(owner.failed("write"))
     }
 
     /// Opens it and finds out whether it is this object's.
@@ -119,25 +263,57 @@ impl Backing {
     /// # Errors
     /// [`Error::Backing`].
     pub(crate) fn open(files: &dyn Files, owner: Owner, read_only: bool) -> Result<Backing> {
+        let (backing, header) = Backing::open_any_home(files, owner, read_only)?;
+        backing.owner.require_home(&header).map_err(|detail| backing.owner.error(detail))?;
+        Ok(backing)
+    }
+
+    fn open_any_home(files: &dyn Files, owner: Owner, read_only: bool) -> Result<(Backing, SwapHeader)> {
         let disk = files.open(&owner.path, read_only).map_err(owner.failed("open"))?;
-        let mut header = SwapHeader::new_zeroed();
-        let wrong = |detail: &str| Err(owner.error(detail.into()));
-        if disk.read_at(0, header.as_mut_bytes()).is_err() {
-            return wrong("it is shorter than its header");
+        let header = match read_header(&*disk) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(owner.error("it is shorter than its header".into()));
+            }
+            header => header.map_err(owner.failed("read"))?,
+        };
+        owner.require(&header).map_err(|detail| owner.error(detail))?;
+        Ok((Backing { disk, owner }, header))
+    }
+
+    /// Opens the file that lies beside the store, of an object whose clusters are all in memory: if there is none, or one that
+    /// holds nothing, it is made.
+    ///
+    /// # Errors
+    /// [`Error::Backing`].
+    pub(crate) fn open_or_make(files: &dyn Files, owner: Owner) -> Result<Backing> {
+        Backing::open(files, owner.clone(), false).or_else(|error| match Candidate::find(files, &owner, None) {
+            Ok(candidate) => Backing::make(candidate, owner),
+            Err(_) => Err(error), // which says more
+        })
+    }
+
+    /// Gives the file of a store that was moved to the place where the store is now.
+    ///
+    /// # Errors
+    /// [`Error::Backing`]: it is another's, or a store lies where this one is said to have been. Nothing has changed.
+    pub(crate) fn bring_home(files: &dyn Files, owner: Owner) -> Result<()> {
+        let (backing, header) = Backing::open_any_home(files, owner, false)?;
+        if backing.owner.require_home(&header).is_ok() {
+            return Ok(());
         }
-        if header.magic != SWAP_MAGIC {
-            return wrong("it is no backing file");
+        match home_of(&header) {
+            Some(home) if home.symlink_metadata().is_err() => backing.write_header(),
+            Some(home) => {
+                let detail = format!("it belongs to the store at {}, of which this one is a copy", home.display());
+                Err(backing.owner.error(detail))
+            }
+            None => Err(backing.owner.error("it belongs to the store beside which it lies".into())),
         }
-        if header.checksum != header.sum() {
-            return wrong("the checksum of its header is wrong");
-        }
-        if header.format != SWAP_FORMAT || header.slot != CLUSTER {
-            return wrong("its format is unknown to this program; use a newer Everbyte");
-        }
-        if header.pair != owner.pair || header.object != owner.id {
-            return wrong("it belongs to another object, or to another store");
-        }
-        Ok(Backing { disk, owner })
+    }
+
+    /// Removes the file, which is of no use any more.
+    pub(crate) fn remove(&self, files: &dyn Files) {
+        files.remove(&self.owner.path, &*self.disk); // COLD-5
     }
 
     fn at(slot: u32) -> u64 {
@@ -146,7 +322,13 @@ impl Backing {
 
     /// Makes sure of room for so many slots: a full disk is an error here, and not at a store.
     pub(crate) fn reserve(&self, slots: u64) -> Result<()> {
-        self.disk.allocate(SWAP_SLOTS, slots.max(1) * CLUSTER).map_err(self.owner.failed("find room for"))
+        let (before, end) = (self.disk.len().unwrap_or(u64::MAX), SWAP_SLOTS + slots.max(1) * CLUSTER);
+        let reserved = self.disk.allocate(SWAP_SLOTS, end - SWAP_SLOTS).inspect_err(|_| {
+            if before < end {
+                self.disk.punch(before, end - before); // the file system may have given a part, which no slot has yet
+            }
+        });
+        reserved.map_err(self.owner.failed("find room for"))
     }
 
     pub(crate) fn write(&self, slot: u32, bytes: &[u8]) -> Result<()> {
@@ -167,9 +349,5 @@ impl Backing {
         };
         let offset = Backing::at(slot);
         Err(self.owner.error(format!("the bytes of offset {at:#x} of the store should lie at {offset:#x}: {found}")))
-    }
-
-    pub(crate) fn owner(&self) -> &Owner {
-        &self.owner
     }
 }

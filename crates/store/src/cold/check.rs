@@ -38,8 +38,10 @@ impl Inner {
                     format!("its bytes and those of {other:#x} lie in slot {slot}"),
                 ));
             }
-            let opened =
-                backing.get_or_insert_with(|| Backing::open(self.files(), self.owner(entry, pair, path.clone()), true));
+            let opened = backing.get_or_insert_with(|| {
+                let owner = self.owner(entry, pair, path.clone())?;
+                Backing::open(self.files(), owner, true)
+            });
             match opened {
                 Ok(backing) => {
                     if let Err(error) = backing.read(slot, checksum, at, &mut buffer) {

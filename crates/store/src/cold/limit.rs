@@ -1,6 +1,6 @@
 //! Limits of objects: how many of their clusters may be in memory.
 
-use super::backing::{Backing, Owner};
+use super::backing::{Backing, Candidate, Owner};
 use super::pager::{Cold, Hearing};
 use super::table::{Place, Table};
 use super::{Files, Pager, RealFiles};
@@ -30,13 +30,14 @@ pub struct Residency {
 
 impl Store {
     /// Says how many clusters of an object may be in memory at once, and where the others go: to a file at `backing`, or to one
-    /// beside the store. `None`: all of them may, and the backing file goes. Settled on return; a crash leaves the old limit or
+    /// beside the store. Given again for a store that was moved, `backing` stays its file. `None`: all of them may be in memory, and
+    /// the backing file goes. Settled on return; a crash leaves the old limit or
     /// the new one.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`]; [`Error::Open`] and [`Error::Attached`] while somebody has it open;
     /// [`Error::BadOption`] for a limit that is too small, or where nobody can hear of touches; [`Error::Backing`],
-    /// [`Error::SpanFull`], [`Error::OutOfSpace`].
+    /// [`Error::SpanFull`], [`Error::OutOfSpace`]. A file of that name that may be another's is refused, and stays as it is.
     pub fn set_resident(&self, name: &str, clusters: Option<u64>, backing: Option<&Path>) -> Result<()> {
         let Some(clusters) = clusters else { return self.lift_limit(name) };
         let inner = &*self.inner;
@@ -61,9 +62,14 @@ impl Store {
         if extent.resident == 0 {
             inner.require_feature(FEATURE_COLD)?;
             self.make_table(&entry, &extent, backing)?;
-        } else if backing.is_some() {
-            let detail = format!("object `{name}` has a backing file; lift its limit first, and it can get another");
-            return Err(Error::BadOption { detail });
+        } else if let Some(named) = absolute(backing)? {
+            let owner = inner.backing_of(&entry, &extent).filter(|owner| owner.path == named);
+            let Some(owner) = owner else {
+                let detail =
+                    format!("object `{name}` has a backing file; lift its limit first, and it can get another");
+                return Err(Error::BadOption { detail });
+            };
+            Backing::bring_home(inner.files(), owner)?;
         }
         inner.set_limit(&entry, header::RESIDENT, Some(clusters))?;
         drop(turn);
@@ -74,11 +80,16 @@ impl Store {
         let turn = self.turn()?;
         self.inner.removable(&mut self.inner.table.lock(), name)?;
         drop(turn);
-        let object = self.object(name)?;
-        let Some(cold) = object.cold() else { return Ok(()) };
+        let (inner, object) = (&*self.inner, self.object(name)?);
+        let Some(cold) = object.cold() else {
+            let Some(owner) = inner.backing_of(object.entry(), &inner.extent(object.entry())?) else { return Ok(()) };
+            inner.set_limit(object.entry(), header::RESIDENT, None)?; // everything is in memory
+            inner.remove_backing(Some(owner));
+            return Ok(());
+        };
         cold.pager.warm_all()?;
-        self.inner.set_limit(object.entry(), header::RESIDENT, None)?;
-        self.inner.files().remove(cold.pager.path());
+        inner.set_limit(object.entry(), header::RESIDENT, None)?;
+        cold.pager.remove_backing(inner.files());
         Ok(())
     }
 
@@ -108,14 +119,18 @@ impl Store {
             object::set_word(media, prime + header::TAIL, range.end - range.start);
             media.fence();
         }
-        let path = backing
-            .map(std::path::absolute)
-            .transpose()
-            .map_err(|source| Error::BadOption { detail: format!("the path of the backing file is none: {source}") })?;
-        let (table, pair) = (Table::of(media, entry).expect("it has a place"), inner.files().pair()?);
-        table.name(pair, path.as_deref()).map_err(|detail| Error::BadOption { detail })?;
-        let made = Backing::create(inner.files(), inner.owner(entry, pair, path))?;
-        made.reserve((extent.backed - prime) / CLUSTER)?;
+        let table = Table::of(media, entry).expect("it has a place");
+        let earlier = table.named().ok().map(|(pair, _)| pair);
+        let owner = inner.owner(entry, [0; 16], absolute(backing)?)?;
+        let files = inner.files();
+        let candidate = Candidate::find(files, &owner, earlier)?;
+        let pair = candidate.earlier.map_or_else(|| files.pair(), Ok)?;
+        table.name(pair, owner.home.is_some().then_some(&owner.path)).map_err(|detail| Error::BadOption { detail })?;
+        if !seeded("store-backing-unnamed") {
+            media.barrier()?; // before the file bears the pair: a later limit takes no other
+        }
+        let made = Backing::make(candidate, Owner { pair, ..owner })?;
+        made.reserve((extent.backed - prime) / CLUSTER).inspect_err(|_| made.remove(files))?;
         Ok(media.barrier()?)
     }
 
@@ -161,25 +176,35 @@ impl Store {
         let (pair, path) = table.named().map_err(damaged)?;
         table.adopt(); // STORE-8: of a shared store nobody is told whose process died
         media.fence();
-        let (owner, read_only) = (inner.owner(entry, pair, path), media.opened().read_only);
-        let backing = match Backing::open(inner.files(), owner.clone(), read_only) {
-            // Nothing is there that could be missed.
-            Err(_) if !read_only && table.is_warm() => Backing::create(inner.files(), owner)?,
-            opened => opened?,
-        };
-        let backed: Vec<bool> =
-            (prime..extent.backed).step_by(CLUSTER as usize).map(|at| inner.space.is_backed(at)).collect();
+        let read_only = media.opened().read_only;
         let hearing = match () {
             () if read_only => Hearing::Nothing,
             () if media.can_watch() => Hearing::Faults,
             () if media.is_recorded() && inner.files().touches_are_told() => Hearing::Calls,
             () => Hearing::Nothing,
         };
+        let warm = table.is_warm();
+        if warm && hearing == Hearing::Nothing {
+            return Ok(None); // no cluster leaves the memory, and none is elsewhere
+        }
+        // A file is made where the store says, and never where only a path on media says (COLD-5).
+        let (beside, owner) = (path.is_none(), inner.owner(entry, pair, path)?);
+        let backing = match warm && beside {
+            true => Backing::open_or_make(inner.files(), owner)?,
+            false => Backing::open(inner.files(), owner, read_only)?,
+        };
+        let backed: Vec<bool> =
+            (prime..extent.backed).step_by(CLUSTER as usize).map(|at| inner.space.is_backed(at)).collect();
         let frames = (extent.resident / CLUSTER).saturating_sub(1 + extent.tail / CLUSTER).max(LEAST);
         let frames = usize::try_from(frames).unwrap_or(usize::MAX);
         let pager = Pager::new(media, prime, (table, backing), (hearing, frames), &backed).map_err(damaged)?;
         Cold::begin(Arc::new(pager)).map(Some)
     }
+}
+
+fn absolute(path: Option<&Path>) -> Result<Option<PathBuf>> {
+    let path = path.map(std::path::absolute).transpose();
+    path.map_err(|source| Error::BadOption { detail: format!("the path of the backing file is none: {source}") })
 }
 
 impl Inner {
@@ -197,22 +222,41 @@ impl Inner {
         self.files.get().map_or(&RealFiles, |files| &**files)
     }
 
-    pub(crate) fn owner(&self, entry: &Entry, pair: [u8; 16], path: Option<PathBuf>) -> Owner {
+    /// Who has the backing file of an object: `path`, or beside the store.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`]: the store was passed as a descriptor, and nothing lies beside it.
+    pub(crate) fn owner(&self, entry: &Entry, pair: [u8; 16], path: Option<PathBuf>) -> Result<Owner> {
         let store = self.media.path().to_path_buf();
-        let beside = || {
-            let mut path = store.as_os_str().to_owned();
-            path.push(format!(".swap-{:x}", entry.id));
-            path.into()
+        let Some(home) = &self.home else {
+            let detail =
+                format!("object `{}` cannot have a backing file: its store has no place in a directory", entry.name);
+            return Err(Error::BadOption { detail });
         };
-        let path = path.unwrap_or_else(beside);
-        Owner { identity: self.superblock().identity, object: entry.name.clone(), id: entry.id, pair, path, store }
+        let (path, home) = match path {
+            Some(path) => (path, Some(home.clone())),
+            None => {
+                let mut path = home.as_os_str().to_owned();
+                path.push(format!(".swap-{:x}", entry.id));
+                (path.into(), None)
+            }
+        };
+        let identity = self.superblock().identity;
+        Ok(Owner { identity, object: entry.name.clone(), id: entry.id, pair, path, store, home })
     }
 
-    /// Where an object's backing file lies, if it has one.
-    pub(crate) fn backing_of(&self, entry: &Entry, extent: &Extent) -> Option<PathBuf> {
+    /// Who has an object's backing file, if it has one.
+    pub(crate) fn backing_of(&self, entry: &Entry, extent: &Extent) -> Option<Owner> {
         let table = Table::of(&self.media, entry).filter(|_| extent.resident > 0)?;
         let (pair, path) = table.named().ok()?;
-        Some(self.owner(entry, pair, path).path)
+        self.owner(entry, pair, path).ok()
+    }
+
+    /// Removes a backing file if it is this owner's.
+    pub(crate) fn remove_backing(&self, owner: Option<Owner>) {
+        if let Some(Ok(backing)) = owner.map(|owner| Backing::open(self.files(), owner, false)) {
+            backing.remove(self.files());
+        }
     }
 
     /// What of an object is in memory, as its table says; `None`: it has no limit.

@@ -1,6 +1,6 @@
 //! [`Pager`]: lets clusters of one object grow cold, and brings them back. The order of its steps is that of `cold.rs`.
 
-use super::backing::Backing;
+use super::backing::{Backing, Files};
 use super::queue::{Queue, Slots};
 use super::table::{Place, Table};
 use crate::{Error, Result};
@@ -8,7 +8,6 @@ use everbyte_media::{Media, Watch, Watcher, seeded};
 use everbyte_space::CLUSTER;
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Clusters that are put aside at a time, at least; so that a sync is shared.
@@ -344,9 +343,9 @@ impl Pager {
         Ok(())
     }
 
-    /// Where the backing file lies.
-    pub(crate) fn path(&self) -> &Path {
-        &self.backing.owner().path
+    /// Removes the backing file, of which the table needs nothing any more.
+    pub(crate) fn remove_backing(&self, files: &dyn Files) {
+        self.backing.remove(files);
     }
 }
 

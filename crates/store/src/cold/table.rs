@@ -72,7 +72,11 @@ impl Table {
             return wrong("has a header whose checksum is wrong");
         }
         let Some(path) = header.path.get(..header.path_len as usize) else { return wrong("has no path") };
-        Ok((header.pair, (!path.is_empty()).then(|| OsStr::from_bytes(path).into())))
+        let path: Option<PathBuf> = (!path.is_empty()).then(|| OsStr::from_bytes(path).into());
+        match path.as_ref().is_none_or(|path| path.is_absolute()) {
+            true => Ok((header.pair, path)),
+            false => wrong("names a backing file by a path that is not absolute"),
+        }
     }
 
     fn len(&self) -> u64 {
