@@ -14,8 +14,9 @@
  * it may be run again, from its start, so it changes nothing else but its own variables. The rest is as in patomic.h, whose
  * blocks may be transactions of the same program. It allocates by TXALLOCATE and frees by TXFREE.
  *
- * A body returns: it is left neither by longjmp nor by an exception of C++.
- * THREADS: any. */
+ * A body returns: it is left neither by longjmp nor by an exception of C++; the next transaction ends the process if it finds
+ * that one was. A thread that ends inside (pthread_exit, cancellation) leaves nothing of it.
+ * THREADS: any; not from signal handlers (see patomic.h). */
 #ifndef EVERBYTE_ATOMICALLY_H
 #define EVERBYTE_ATOMICALLY_H
 
@@ -30,7 +31,8 @@ extern "C" {
 #endif
 
 /* Runs `body`, which may be called with `with`, as one transaction. 1: it has happened, and is settled. 0: the body
- * answered 0, and nothing has happened. Inside another it is part of that, and taken back alone if its body answers 0. */
+ * answered 0, and nothing has happened. Inside another it is part of that, and taken back alone if its body answers 0.
+ * Fails in a child of fork with EPERM, and in a child that its body makes when that next loads, stores or returns: 0. */
 int everbyte_atomically(int (*body)(void *with), void *with);
 
 /* Inside a body. What patomic.h's compiler calls for the same. */

@@ -21,7 +21,7 @@
  * survives the process and a power cut. Everything stored and never flushed may be lost, at a clean end too.
  *
  * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed.
- * THREADS: any; a transaction belongs to the thread that began it.
+ * THREADS: any, not from signal handlers; a transaction belongs to the thread that began it.
  *
  * Sharing. On pmem and shm several processes may have the store open, and map one object, which lies at the same addresses in
  * all: what one stores the others see at once, as they do when the object grows. A transaction, and each call that allocates

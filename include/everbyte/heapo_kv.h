@@ -6,7 +6,7 @@
  *
  * Keys and values are byte strings of at most 4 GiB - 1. The store is the one of heapo.h, opened when it is first used.
  * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed.
- * THREADS: any; one changes a store, or several read it. Where processes share a store (heapo.h), one call at a time. */
+ * THREADS: any, not from signal handlers; one changes a store, or several read it. Where processes share a store (heapo.h), one call at a time. */
 #ifndef EVERBYTE_HEAPO_KV_H
 #define EVERBYTE_HEAPO_KV_H
 

@@ -17,7 +17,7 @@
  *
  * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed. EINVAL: an
  * address is not persistent memory of this process.
- * THREADS: any, unless it is said. After fork the child must not use variables, blocks and regions; calls fail with EPERM.
+ * THREADS: any, unless it is said; not from signal handlers. After fork the child must not use variables, blocks and regions; calls fail with EPERM.
  *
  * After Volos, Tack, Swift: "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011. */
 #ifndef EVERBYTE_MNEMOSYNE_H
@@ -50,7 +50,8 @@ extern "C" {
 /* Allocates at least `size` bytes, aligned to 16, and stores their address to the pointer at `destination`, which lies in
  * persistent memory: a pstatic variable, a block, an object of heapo.h. Both happen, or neither; settled on return. What
  * the block holds is unspecified; pmalloc_set fills it with the byte `value`, which appears together with it.
- * REQUIRES: no transaction is changing the pointer. Inside a block of patomic.h it is part of that instead.
+ * REQUIRES: no transaction is changing the pointer. Inside a block of patomic.h it is part of that instead, and the pointer is
+ * the program's: a variable, or in a block.
  * Returns the block. Fails with EINVAL, ENOMEM for more than there can be, ENOSPC if the disk or the heap (8 GiB) is full. */
 EVERBYTE_SAFE void persistent *pmalloc(size_t size, void *destination);
 EVERBYTE_SAFE void persistent *pmalloc_set(size_t size, void *destination, int value);

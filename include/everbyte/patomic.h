@@ -33,7 +33,12 @@
  * EVERBYTE_TRUNCATION (sync, async) says whether a block's end also brings what it stored to its place, or a thread does that
  * later, which takes one fence where the other takes three. While a thread does it, a program that stores to the same
  * words outside of blocks calls everbyte_patomic_truncate first.
- * THREADS: any. */
+ * A block ends by its end. The compiler keeps longjmp out of it; a handler that jumps out of a fault inside ends the process at the
+ * next block. A thread that ends inside (pthread_exit, cancellation) leaves nothing of the block. A child of fork runs no
+ * blocks: its first one, or the rest of the one that it was made in, ends it with a sentence.
+ * A function with a block does not call setjmp: the compiler crashes.
+ * THREADS: any; not from signal handlers. A handler's block that finds the thread in a step of another ends the process; one that
+ * comes between two steps is part of that block, and is taken back if that is run again. */
 #ifndef EVERBYTE_PATOMIC_H
 #define EVERBYTE_PATOMIC_H
 

@@ -312,6 +312,69 @@ fn a_block_that_stores_to_variables_of_another_file_ends_the_process() {
     }
 }
 
+/// A body that is left by a jump, and a block in a signal handler that interrupted a step of another, end the process at the
+/// next begin or commit, before anything more is told settled; and nothing of what was told has to be missed.
+#[test]
+fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_ends.c", dir.path(), &["-O2", "-pthread"]);
+    let left = "left without ending it";
+    let step = "inside a step of another";
+    let (all, file) = (&["shm", "file"][..], &["file"][..]);
+    for (what, sentence, backends) in [
+        ("jump", left, all),
+        ("jump-deeper", left, all),
+        ("jump-inner", left, all),
+        ("jump-block", step, file),
+        ("fault", step, file),
+    ] {
+        for backend in backends {
+            let store = dir.path().join(format!("{what}-{backend}"));
+            let ended = run(&program, &store, backend, &[what]);
+            assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{what} on {backend}: {}", text(&ended));
+            assert!(text(&ended).contains(sentence), "{what} on {backend}: {}", text(&ended));
+            assert_eq!(succeed(&program, &store, backend, &["look"]), "0 0 no block\n", "{what} on {backend}");
+        }
+    }
+    let ended = run(&program, &dir.path().join("handler"), "shm", &["handler"]);
+    assert!(text(&ended).contains(step), "{}", text(&ended));
+}
+
+/// A thread that exits, or is cancelled, inside a body: memory, persistent or not, is as it was, locks are free, and other
+/// threads go on.
+#[test]
+fn a_thread_that_ends_inside_a_body_leaves_nothing_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_ends.c", dir.path(), &["-O2", "-pthread"]);
+    for backend in ["shm", "file"] {
+        let store = dir.path().join(backend);
+        succeed(&program, &store, backend, &["threads"]);
+        assert_eq!(succeed(&program, &store, backend, &["look"]), "1 1 no block\n", "{backend}");
+    }
+}
+
+/// In a child of a fork inside a body the body's function answers that nothing has happened, with `EPERM`, and so does each
+/// later one; a block ends the child with a sentence. The parent's goes on.
+#[test]
+fn a_child_of_a_fork_inside_a_body_runs_no_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_ends.c", dir.path(), &["-O2", "-pthread"]);
+    for backend in ["shm", "file"] {
+        let store = dir.path().join(backend);
+        let output = run(&program, &store, backend, &["fork"]);
+        assert!(output.status.success() && text(&output).contains("child of fork"), "{backend}: {}", text(&output));
+        assert_eq!(succeed(&program, &store, backend, &["look"]), "3 3 no block\n", "{backend}");
+    }
+}
+
+/// As outside of blocks, the place of a pointer is persistent and aligned: nothing else would lead to the block.
+#[test]
+fn blocks_are_allocated_into_persistent_pointers_inside_transactions_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_ends.c", dir.path(), &["-O2", "-pthread"]);
+    succeed(&program, &dir.path().join("store"), "shm", &["pointers"]);
+}
+
 /// The counter of the header's example goes on from run to run, on every backend and in both modes.
 #[test]
 fn a_counter_goes_on_from_run_to_run() {

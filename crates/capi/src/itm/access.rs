@@ -11,13 +11,14 @@ impl Tx {
     #[inline(always)]
     fn quick_word(&mut self, address: usize) -> Option<u64> {
         let key = self.ground.key(address)?;
-        self.worker.look(key, &|_| Some(place::load(address)))
+        self.inside(|tx| tx.worker.look(key, &|_| Some(place::load(address))))
     }
 
     /// Stores those bytes of a persistent word beside the last one that was stored. `false`: nothing is done.
     #[inline(always)]
     fn quick_store(&mut self, address: usize, mask: u8, value: u64) -> bool {
-        self.ground.key(address).is_some_and(|key| self.worker.store_again(key, mask, value))
+        let key = self.ground.key(address);
+        key.is_some_and(|key| self.inside(|tx| tx.worker.store_again(key, mask, value)))
     }
 
     /// The word at `address`, a multiple of 8.

@@ -3,7 +3,7 @@
 //! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps for its caller are saved, and a
 //! jump restores them, the stack pointer and the return address.
 
-use super::{rest, tx};
+use super::{place, rest, tx};
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 
@@ -19,7 +19,7 @@ pub struct Jump {
     r13: usize,
     r14: usize,
     r15: usize,
-    address: usize,
+    pub address: usize,
 }
 
 /// # Safety
@@ -78,6 +78,18 @@ pub unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
     )
 }
 
+extern "C" fn commit(stack: usize) {
+    tx::commit(Some(stack));
+}
+
+/// Whether the function that began there, by [`everbyte_atomically`], is still running its body: the call of the body has put its
+/// own return address below the stack pointer of the begin, and frames that came in its place have put others.
+pub fn body_runs(stack: usize) -> bool {
+    const CODE: usize = 128; // bytes of the function, at most
+    let start = (everbyte_atomically as *const ()).addr();
+    place::load(stack - size_of::<usize>()).wrapping_sub(start as u64) < CODE as u64
+}
+
 /// `atomically.h`: a transaction whose body is a function, for compilers that know of none. The body answers whether it is to
 /// commit. Control comes back to a begin in assembly alone, which keeps in registers what the body is called with.
 ///
@@ -106,6 +118,7 @@ pub unsafe extern "C" fn everbyte_atomically(
         "test eax, eax",
         "jz 2f",
         "mov ebx, 1",
+        "mov rdi, rsp", // as it was at the begin
         "call {commit}",
         "jmp 3f",
         "2:",
@@ -117,10 +130,10 @@ pub unsafe extern "C" fn everbyte_atomically(
         "pop r12",
         "pop rbx",
         "ret",
-        instrumented = const tx::HAS_INSTRUMENTED,
+        instrumented = const tx::HAS_INSTRUMENTED | tx::IS_FUNCTION,
         cancelled = const tx::CANCELLED,
         begin = sym _ITM_beginTransaction,
-        commit = sym rest::_ITM_commitTransaction,
+        commit = sym commit,
         cancel = sym rest::_ITM_abortTransaction,
     )
 }

@@ -1,8 +1,8 @@
 //! `malloc`, `new` and their kin inside a transaction: what is allocated goes back if it aborts, what is freed goes when it
 //! has committed and nobody can look at it.
 
-use super::tx::{Action, current};
-use super::{die, weak};
+use super::tx::{Action, current, step};
+use super::weak;
 use std::ffi::c_void;
 
 type Free = unsafe extern "C" fn(*mut c_void);
@@ -29,17 +29,22 @@ unsafe extern "C" fn delete_array(block: *mut c_void) {
 
 /// Notes a block that was allocated; it is the transaction's until its end.
 pub fn allocated(block: *mut c_void, free: Free) -> *mut c_void {
-    if let (false, Some(tx)) = (block.is_null(), current()) {
-        tx.actions.allocated.push(Action { run: free, with: block });
+    if !block.is_null() && current().is_some() {
+        step(|tx| {
+            tx.actions.allocated.push(Action { run: free, with: block });
+            Ok(())
+        });
     }
     block
 }
 
 fn freed(block: *mut c_void, free: Free) {
-    let Some(tx) = current() else { die("a transaction's code frees outside of a transaction") };
-    if !block.is_null() {
-        tx.actions.freed.push(Action { run: free, with: block });
-    }
+    step(|tx| {
+        if !block.is_null() {
+            tx.actions.freed.push(Action { run: free, with: block });
+        }
+        Ok(())
+    });
 }
 
 #[unsafe(no_mangle)]

@@ -3,8 +3,8 @@
 //!
 //! What unwinds does not pass through frames of Rust: throwing and the end of a handler are jumps.
 
-use super::tx::{self, Action, current};
-use super::weak;
+use super::tx::{self, Action, current, step};
+use super::{place, weak};
 use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -95,8 +95,11 @@ extern "C" fn _ITM_cxa_allocate_exception(size: usize) -> *mut c_void {
 
 /// The object is not the transaction's to give back any more.
 fn disown(object: *mut c_void) {
-    if let Some(tx) = current() {
-        tx.actions.allocated.retain(|Action { with, .. }| *with != object);
+    if current().is_some() {
+        step(|tx| {
+            tx.actions.allocated.retain(|Action { with, .. }| *with != object);
+            Ok(())
+        });
     }
 }
 
@@ -150,8 +153,15 @@ extern "C" fn _ITM_cxa_throw() {
     naked_asm!("endbr64", ".weak __cxa_throw", "jmp [rip + __cxa_throw@GOTPCREL]")
 }
 
-/// An exception leaves the block: what was done is committed, and the exception is the program's.
+/// Where the unwinder's header says that a thread is ending: the place of the function that stops it, which a throw leaves empty.
+const FORCED: usize = 16;
+
+/// An exception leaves the block: what was done is committed, and the exception is the program's. A thread that ends inside the
+/// block leaves it in the same way: what was done is taken back.
 #[unsafe(no_mangle)]
-extern "C" fn _ITM_commitTransactionEH(_header: *mut c_void) {
-    tx::commit(); // until then the object goes if the block is run again
+extern "C" fn _ITM_commitTransactionEH(header: *mut c_void) {
+    if !header.is_null() && place::load(header.expose_provenance() + FORCED) != 0 {
+        return tx::leave();
+    }
+    tx::commit(None); // until then the object goes if the block is run again
 }

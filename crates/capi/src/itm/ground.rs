@@ -55,6 +55,11 @@ impl Ground {
         GROUND.get_or_init(Ground::find)
     }
 
+    /// Whether this process may run transactions: a child of fork has nothing of its parent's store.
+    pub fn require_here(&self) -> crate::fault::Result<()> {
+        Ok(self.redo.media().require_here()?)
+    }
+
     /// If there has been a transaction.
     pub fn known() -> Option<&'static Ground> {
         GROUND.get()

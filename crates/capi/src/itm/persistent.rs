@@ -4,45 +4,62 @@
 use super::ground::Ground;
 use super::tx::{Tx, step};
 use super::{bulk, die};
+use crate::fault::{Fault, answer, done};
 use everbyte_tx::Error;
 use everbyte_tx::redo::{Stop, Truncation};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 impl Tx {
-    /// Allocates a block and stores its address to the word at `destination`. 0: there is no room.
-    fn allocate(&mut self, size: usize, destination: usize) -> Result<usize, Stop> {
+    /// Refuses what is no place of a persistent pointer: a block that only other memory leads to would be lost.
+    fn require_pointer(&self, address: usize) -> Result<(), Fault> {
+        if !address.is_multiple_of(8) {
+            return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
+        }
+        let key = self.ground.key_of(address, 8);
+        let key = key.ok_or_else(|| Fault::invalid(format!("{address:#x} is not persistent memory of this program")));
+        key.map(drop)
+    }
+
+    /// Allocates a block and stores its address to the word at `destination`.
+    fn allocate(&mut self, size: usize, destination: usize) -> Result<Result<usize, Fault>, Stop> {
+        if let Err(fault) = self.require_pointer(destination) {
+            return Ok(Err(fault));
+        }
         let block = match self.worker.allocate(size.max(1) as u64) {
             Ok(block) => block,
-            Err(Error::Heap(_)) => return Ok(0),
+            Err(error @ Error::Heap(_)) => return Ok(Err(error.into())),
             Err(error) => die(error),
         };
         let address = self.ground.address(block.at);
         self.store_bytes(destination, &address.to_le_bytes())?;
-        Ok(address)
+        Ok(Ok(address))
     }
 
-    /// Frees the block whose address the word at `pointer` holds. `false`: there is none.
-    fn free(&mut self, pointer: usize) -> Result<bool, Stop> {
+    /// Frees the block whose address the word at `pointer` holds.
+    fn free(&mut self, pointer: usize) -> Result<Result<(), Fault>, Stop> {
+        if let Err(fault) = self.require_pointer(pointer) {
+            return Ok(Err(fault));
+        }
         let mut address = [0; 8];
         self.load_bytes(pointer, &mut address)?;
         let address = usize::from_le_bytes(address);
         if address == 0 {
-            return Ok(true);
+            return Ok(Ok(()));
         }
         self.store_bytes(pointer, &[0; 8])?; // first: two threads that free one block are in each other's way
-        let freed = self.worker.free(self.ground.offset(address)).is_ok();
-        if !freed {
+        let freed = self.worker.free(self.ground.offset(address));
+        if freed.is_err() {
             self.store_bytes(pointer, &address.to_le_bytes())?;
         }
-        Ok(freed)
+        Ok(freed.map_err(Fault::from))
     }
 }
 
 #[unsafe(export_name = "_ZGTt7pmalloc")]
 extern "C" fn pmalloc(size: usize, destination: *mut c_void) -> *mut c_void {
-    let address = step(|tx| tx.allocate(size, destination.expose_provenance()));
-    if address == 0 { null_mut() } else { with_exposed_provenance_mut(address) }
+    let allocated = step(|tx| tx.allocate(size, destination.expose_provenance()));
+    answer(allocated, null_mut(), with_exposed_provenance_mut)
 }
 
 #[unsafe(export_name = "_ZGTt11pmalloc_set")]
@@ -56,7 +73,7 @@ extern "C" fn pmalloc_set(size: usize, destination: *mut c_void, value: c_int) -
 
 #[unsafe(export_name = "_ZGTt5pfree")]
 extern "C" fn pfree(pointer: *mut c_void) -> c_int {
-    step(|tx| tx.free(pointer.expose_provenance())).into()
+    done(step(|tx| tx.free(pointer.expose_provenance())))
 }
 
 /// What `patomic.h` refers to, so that a program is not linked to another library's transactions.

@@ -4,7 +4,9 @@
 //! and atomically: other threads may be changing them, under locks that are looked at afterwards.
 
 use std::arch::asm;
-use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// The word at `address`, a multiple of 8.
@@ -59,6 +61,22 @@ pub fn copy_to(address: usize, bytes: &[u8]) {
     let to = with_exposed_provenance_mut::<u8>(address);
     // SAFETY: the program says that this many bytes may be stored there, and that they are its own; `bytes` is ours.
     unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+}
+
+/// The addresses of this thread's stack; none if the system does not say.
+pub fn stack() -> Range<usize> {
+    let (mut attributes, mut start, mut len) = (MaybeUninit::<libc::pthread_attr_t>::uninit(), null_mut(), 0);
+    // SAFETY: it has no conditions.
+    let thread = unsafe { libc::pthread_self() };
+    // SAFETY: it fills the attributes of a thread that runs: this one.
+    if unsafe { libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) } != 0 {
+        return 0..0;
+    }
+    // SAFETY: the attributes have been filled; it writes two words of this frame's.
+    let known = unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut len) } == 0;
+    // SAFETY: they have been filled, and are not used any more.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    if known { start.addr()..start.addr() + len } else { 0..0 }
 }
 
 /// The stack pointer of this thread, here.

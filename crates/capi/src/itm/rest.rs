@@ -1,12 +1,12 @@
 //! The rest of the names: commit and cancel, what a program may ask, actions of its own.
 
 use super::die;
-use super::tx::{self, Action, current};
+use super::tx::{self, Action, current, step};
 use std::ffi::{c_char, c_int, c_void};
 
 #[unsafe(no_mangle)]
-pub extern "C" fn _ITM_commitTransaction() {
-    tx::commit();
+extern "C" fn _ITM_commitTransaction() {
+    tx::commit(None);
 }
 
 #[unsafe(no_mangle)]
@@ -36,9 +36,13 @@ type Run = unsafe extern "C" fn(*mut c_void);
 /// `run` may be called with `with` after this transaction has committed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _ITM_addUserCommitAction(run: Run, _resumes: u64, with: *mut c_void) {
-    match current().filter(|tx| tx.is_running()) {
-        Some(tx) => tx.actions.committed.push(Action { run, with }),
-        None => Action { run, with }.call(),
+    if current().is_some_and(|tx| tx.is_running()) {
+        step(|tx| {
+            tx.actions.committed.push(Action { run, with });
+            Ok(())
+        });
+    } else {
+        Action { run, with }.call();
     }
 }
 
@@ -46,8 +50,11 @@ unsafe extern "C" fn _ITM_addUserCommitAction(run: Run, _resumes: u64, with: *mu
 /// `run` may be called with `with` after this transaction has been aborted.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _ITM_addUserUndoAction(run: Run, with: *mut c_void) {
-    if let Some(tx) = current() {
-        tx.actions.aborted.push(Action { run, with });
+    if current().is_some() {
+        step(|tx| {
+            tx.actions.aborted.push(Action { run, with });
+            Ok(())
+        });
     }
 }
 

@@ -8,18 +8,30 @@
 //! | cancel, inside | memory and stores go back to the point; control returns from that begin: do not run |
 //! | cancel, outermost | everything put back; control returns from the outermost begin: do not run |
 //! | commit, outermost | the worker commits; then what was to be freed is, and actions run |
+//! | the thread ends inside | everything put back but what lay on its stack |
+//! | fork inside | the child has no transaction: its next step ends the body, or the process |
+//!
+//! Invariants
+//!   ITM-4  While the thread is in a step of a transaction, `is_inside` is set: a begin then comes from a signal handler, or
+//!          after one has jumped away, and finds things half done.
+//!   ITM-5  The frames that began are there until their transactions end. One that control has left by a jump is found at the
+//!          next begin, which is not below it on the stack or whose caller has taken its place, or at the next commit, which is
+//!          another's.
 
-use super::begin::{Jump, return_again};
+use super::begin::{Jump, body_runs, return_again};
 use super::exceptions::Handlers;
 use super::ground::Ground;
 use super::undo::Undo;
 use super::{die, place, slot};
+use crate::fault::{Fault, answer};
 use crate::mnemosyne;
 use everbyte_tx::Error;
 use everbyte_tx::redo::{Checkpoint, STRIPES_MAX, Stop, Worker};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 /// A function of the program's or of the system's, and what it is given.
 #[derive(Clone, Copy)]
@@ -55,6 +67,11 @@ pub struct Tx {
     nesting: u32,
     /// Where the outermost began.
     jump: Jump,
+    is_function: bool,
+    /// Where those inside it began that have not ended; `nesting - 1` of them.
+    inner: Vec<Begun>,
+    /// ITM-4. Looked at by handlers of this thread.
+    is_inside: AtomicBool,
     /// Begins inside it that may be cancelled alone.
     points: Vec<Point>,
     pub undo: Undo,
@@ -62,6 +79,15 @@ pub struct Tx {
     pub handlers: Handlers,
     /// The transaction's number in this thread.
     number: u64,
+}
+
+/// Where a transaction began.
+#[derive(Clone, Copy)]
+struct Begun {
+    stack: usize,
+    address: usize,
+    /// By `everbyte_atomically`.
+    is_function: bool,
 }
 
 /// What a begin inside another goes back to.
@@ -80,16 +106,63 @@ thread_local! {
     static OWNED: RefCell<Option<Owned>> = const { RefCell::new(None) };
 }
 
-struct Owned(#[expect(dead_code, reason = "kept to be dropped")] Box<Tx>);
+struct Owned(Box<Tx>);
 
 impl Drop for Owned {
+    /// The thread ends, perhaps inside a transaction: by `pthread_exit`, because it is cancelled, or with the process.
     fn drop(&mut self) {
         slot::set::<Tx>(null_mut());
+        let tx = &mut *self.0;
+        if tx.is_inside.load(Ordering::Relaxed) {
+            die("a thread ends inside a step of a transaction: it was cancelled at once, or a signal handler ends it");
+        }
+        if tx.nesting > 0 {
+            tx.undo.put_back_but(0, place::stack()); // nothing there is as it was
+            tx.points.clear();
+            tx.inner.clear();
+            tx.worker.give_up();
+            tx.nesting = 0;
+            tx.abort_actions();
+        }
     }
+}
+
+thread_local! {
+    /// In a child of fork: the transaction that the thread was in, in the parent.
+    static LEFT_BEHIND: Cell<*mut Tx> = const { Cell::new(null_mut()) };
+}
+
+/// Runs in a child of fork. Nothing of the parent's transaction is the child's to end; its memory stays.
+extern "C" fn forked() {
+    if Ground::known().is_none_or(|ground| ground.require_here().is_ok()) {
+        return; // an engine in memory, which the child has a copy of
+    }
+    let _ = OWNED.try_with(|owned| owned.try_borrow_mut().map(|mut owned| std::mem::forget(owned.take())));
+    LEFT_BEHIND.set(slot::get::<Tx>());
+    slot::set::<Tx>(null_mut());
+}
+
+/// What a child of fork hears.
+const FORKED: &str = "this process is a child of fork and has nothing of its parent's store: it runs no transactions, nor the rest of one";
+
+/// There is no transaction where a step of one is to be done. In a child of a fork inside the body of a function, that function
+/// returns as if cancelled, with an error.
+#[cold]
+fn outside(what: &str) -> ! {
+    // SAFETY: null, or what `OWNED` kept for this thread in the parent, and nothing frees it.
+    let Some(tx) = (unsafe { LEFT_BEHIND.replace(null_mut()).as_mut() }).filter(|tx| tx.nesting > 0) else { die(what) };
+    if !tx.is_function {
+        die(FORKED);
+    }
+    tx.put_back();
+    answer(Err::<(), _>(Fault::new(libc::EPERM, FORKED)), (), |()| ());
+    go_back(CANCELLED | RESTORE_LIVE, &tx.jump)
 }
 
 /// Of a begin: the instrumented code is there.
 pub const HAS_INSTRUMENTED: u32 = 1;
+/// Of a begin, by `everbyte_atomically`: what it runs is a function, and it looks whether it was cancelled.
+pub const IS_FUNCTION: u32 = 1 << 31;
 /// Of a begin: it is not cancelled alone.
 const HAS_NO_CANCEL: u32 = 8;
 /// Answers of a begin.
@@ -112,21 +185,35 @@ pub fn current() -> Option<&'static mut Tx> {
 /// Does one step of the transaction that runs; if it cannot be done, control goes back to the begin.
 #[inline(always)]
 pub fn step<T>(step: impl FnOnce(&mut Tx) -> Result<T, Stop>) -> T {
-    let Some(tx) = current() else { die("a transaction's code runs outside of a transaction") };
-    match step(tx) {
+    let Some(tx) = current() else { outside("a transaction's code runs outside of a transaction") };
+    match tx.inside(step) {
         Ok(done) => done,
         Err(stop) => tx.stop(stop),
     }
 }
 
+/// Whether a signal handler asks this, which found the thread in a function of this module (ITM-4).
+fn interrupts() -> bool {
+    // SAFETY: it is null or leads to this thread's transaction, of which no more is looked at than an atomic.
+    unsafe { slot::get::<Tx>().as_ref() }.is_some_and(|tx| tx.is_inside.load(Ordering::Relaxed))
+}
+
+/// The thread's first transaction; an error in a child of fork.
 #[cold]
-fn first() -> &'static mut Tx {
+fn first() -> Result<&'static mut Tx, Fault> {
+    static WATCHED: Once = Once::new();
     let ground = Ground::get();
+    ground.require_here().map_err(|_| Fault::new(libc::EPERM, FORKED))?;
+    // SAFETY: the function may run in any child, at once after the fork: it takes no lock.
+    WATCHED.call_once(|| assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(forked)) }, 0, "no room"));
     let mut tx = Box::new(Tx {
         worker: ground.redo.worker(),
         ground,
         nesting: 0,
         jump: Jump::default(),
+        is_function: false,
+        inner: Vec::new(),
+        is_inside: AtomicBool::new(false),
         points: Vec::new(),
         undo: Undo::default(),
         actions: Actions::default(),
@@ -138,13 +225,20 @@ fn first() -> &'static mut Tx {
     let mut tx = Some(tx);
     let _ = OWNED.try_with(|owned| owned.replace(tx.take().map(Owned)));
     tx.map(Box::leak);
-    current().expect("set just now")
+    Ok(current().expect("set just now"))
 }
 
 pub fn begin(properties: u32, jump: Jump) -> u32 {
-    let tx = match current() {
-        Some(tx) => tx,
-        None => first(),
+    let is_function = properties & IS_FUNCTION != 0;
+    if interrupts() {
+        die(
+            "a block begins while this thread is inside a step of another: a signal handler runs it, or a handler has jumped out of that step",
+        );
+    }
+    let tx = match current().map_or_else(first, Ok) {
+        Ok(tx) => tx,
+        Err(fault) if is_function => return answer(Err::<(), _>(fault), CANCELLED, |()| CANCELLED),
+        Err(fault) => die(fault.message()),
     };
     if properties & HAS_INSTRUMENTED == 0 {
         die(
@@ -153,74 +247,134 @@ pub fn begin(properties: u32, jump: Jump) -> u32 {
     }
     if tx.nesting == 0 {
         mnemosyne::restart();
-        tx.nesting = 1;
-        tx.jump = jump;
-        tx.number += 1;
-        tx.handlers.begin();
-        tx.begin_worker();
-        return RUN | SAVE_LIVE;
+        return tx.inside(|tx| {
+            tx.jump = jump;
+            tx.is_function = is_function;
+            tx.number += 1;
+            tx.handlers.begin();
+            tx.begin_worker();
+            tx.nesting = 1;
+            RUN | SAVE_LIVE
+        });
     }
-    let may_be_cancelled = properties & HAS_NO_CANCEL == 0;
-    if may_be_cancelled {
-        let point = Point {
-            jump,
-            nesting: tx.nesting,
-            checkpoint: tx.worker.checkpoint(),
-            undo: tx.undo.len(),
-            actions: tx.actions.lens(),
-            caught: tx.handlers.caught,
-        };
-        tx.points.push(point);
-    }
-    tx.nesting += 1;
-    if may_be_cancelled { RUN | SAVE_LIVE } else { RUN }
+    tx.inside(|tx| tx.begin_inner(properties, jump, is_function))
 }
 
-pub fn commit() {
-    let Some(tx) = current().filter(|tx| tx.nesting > 0) else { die("a commit without a transaction") };
-    if tx.nesting > 1 {
-        tx.nesting -= 1;
-        if tx.points.pop_if(|point| point.nesting == tx.nesting).is_some() {
-            tx.worker.release();
+impl Tx {
+    /// Part of the outermost.
+    fn begin_inner(&mut self, properties: u32, jump: Jump, is_function: bool) -> u32 {
+        let tx = self;
+        let innermost = tx.innermost();
+        // Blocks inside each other in one function begin at the same place of the stack, each by another call (ITM-5).
+        let same = jump.stack == innermost.stack && (innermost.is_function || jump.address == innermost.address);
+        if jump.stack > innermost.stack || same || innermost.is_function && !body_runs(innermost.stack) {
+            die(LEFT);
         }
+        tx.inner.push(Begun { stack: jump.stack, address: jump.address, is_function });
+        let may_be_cancelled = properties & HAS_NO_CANCEL == 0;
+        if may_be_cancelled {
+            let point = Point {
+                jump,
+                nesting: tx.nesting,
+                checkpoint: tx.worker.checkpoint(),
+                undo: tx.undo.len(),
+                actions: tx.actions.lens(),
+                caught: tx.handlers.caught,
+            };
+            tx.points.push(point);
+        }
+        tx.nesting += 1;
+        if may_be_cancelled { RUN | SAVE_LIVE } else { RUN }
+    }
+
+    /// Runs a step (ITM-4).
+    #[inline(always)]
+    pub fn inside<T>(&mut self, step: impl FnOnce(&mut Tx) -> T) -> T {
+        self.is_inside.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let done = step(self);
+        compiler_fence(Ordering::SeqCst);
+        self.is_inside.store(false, Ordering::Relaxed);
+        done
+    }
+
+    fn innermost(&self) -> Begun {
+        let Jump { stack, address, .. } = self.jump;
+        self.inner.last().copied().unwrap_or(Begun { stack, address, is_function: self.is_function })
+    }
+}
+
+/// ITM-5.
+const LEFT: &str = "the function that began a transaction has been left without ending it, by longjmp; or a signal handler on a stack of its own runs a block: nothing of the transaction has happened";
+
+/// `function`: the stack pointer of the `everbyte_atomically` that commits. Compiled code may have left its frame by then, to
+/// return from here to its caller.
+pub fn commit(function: Option<usize>) {
+    let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("a commit without a transaction") };
+    let innermost = tx.innermost();
+    if function != innermost.is_function.then_some(innermost.stack) {
+        die(LEFT);
+    }
+    if tx.nesting > 1 {
+        tx.inside(Tx::end_inner);
         return;
     }
     let ground = tx.ground;
-    let committed = tx.worker.commit_by(|key, mask, value| {
-        if let Some(address) = ground.copy_of(key) {
-            place::store(address, mask, value);
-        }
+    let committed = tx.inside(|tx| {
+        tx.worker.commit_by(|key, mask, value| {
+            if let Some(address) = ground.copy_of(key) {
+                place::store(address, mask, value);
+            }
+        })?;
+        tx.nesting = 0;
+        tx.undo.clear();
+        tx.handlers.end();
+        Ok(std::mem::take(&mut tx.actions))
     });
-    match committed {
-        Ok(()) => {}
+    let Actions { freed, committed, .. } = match committed {
+        Ok(actions) => actions,
         Err(Error::Conflict) => tx.stop(Stop::Conflict),
         Err(error) => die(error),
-    }
-    tx.nesting = 0;
-    tx.undo.clear();
-    tx.handlers.end();
-    let Actions { freed, committed, .. } = std::mem::take(&mut tx.actions);
+    };
     freed.into_iter().chain(committed).for_each(Action::call);
+}
+
+/// A thread that ends leaves a block, by unwinding its stack. What the outermost did is put back; its frame is still there.
+pub fn leave() {
+    let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("the end of a thread without a transaction") };
+    tx.inside(|tx| match tx.nesting {
+        1 => {
+            tx.put_back();
+            tx.worker.give_up();
+            tx.nesting = 0;
+            tx.abort_actions();
+        }
+        _ => tx.end_inner(),
+    });
 }
 
 /// `__transaction_cancel`.
 pub fn cancel(reason: u32) -> ! {
-    let Some(tx) = current().filter(|tx| tx.nesting > 0) else { die("a cancel without a transaction") };
-    if reason & OUTERMOST == 0
-        && let Some(point) = tx.points.pop()
-    {
-        tx.undo.put_back(point.undo, point.jump.stack);
-        tx.worker.roll_back_to(point.checkpoint);
-        tx.actions.abort_to(point.actions);
-        tx.handlers.forget_to(point.caught);
-        tx.nesting = point.nesting;
-        go_back(CANCELLED | RESTORE_LIVE, &point.jump);
-    }
-    tx.put_back();
-    tx.worker.give_up();
-    tx.abort_actions();
-    tx.nesting = 0;
-    go_back(CANCELLED | RESTORE_LIVE, &tx.jump)
+    let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("a cancel without a transaction") };
+    let jump = tx.inside(|tx| {
+        if reason & OUTERMOST == 0
+            && let Some(point) = tx.points.pop()
+        {
+            tx.undo.put_back(point.undo, point.jump.stack);
+            tx.worker.roll_back_to(point.checkpoint);
+            tx.actions.abort_to(point.actions);
+            tx.handlers.forget_to(point.caught);
+            tx.nesting = point.nesting;
+            tx.inner.truncate(point.nesting as usize - 1);
+            return point.jump;
+        }
+        tx.put_back();
+        tx.worker.give_up();
+        tx.abort_actions();
+        tx.nesting = 0;
+        tx.jump
+    });
+    go_back(CANCELLED | RESTORE_LIVE, &jump)
 }
 
 fn go_back(action: u32, jump: &Jump) -> ! {
@@ -261,6 +415,15 @@ impl Tx {
     fn put_back(&mut self) {
         self.undo.put_back(0, self.jump.stack);
         self.points.clear();
+        self.inner.clear();
+    }
+
+    fn end_inner(&mut self) {
+        self.nesting -= 1;
+        self.inner.pop();
+        if self.points.pop_if(|point| point.nesting == self.nesting).is_some() {
+            self.worker.release();
+        }
     }
 
     fn abort_actions(&mut self) {
@@ -280,12 +443,14 @@ impl Tx {
             )),
             Stop::Conflict => {}
         }
-        self.put_back();
-        self.worker.abort_to_retry();
-        self.abort_actions();
-        self.nesting = 1;
-        self.handlers.begin();
-        self.begin_worker();
+        self.inside(|tx| {
+            tx.put_back();
+            tx.worker.abort_to_retry();
+            tx.abort_actions();
+            tx.nesting = 1;
+            tx.handlers.begin();
+            tx.begin_worker();
+        });
         go_back(RUN | SAVE_LIVE | RESTORE_LIVE, &self.jump)
     }
 }

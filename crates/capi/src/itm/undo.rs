@@ -1,6 +1,7 @@
 //! What memory held before a transaction changed it in place.
 
 use super::place;
+use std::ops::Range;
 
 /// Words and the bytes of them that were changed, in order.
 #[derive(Default)]
@@ -30,7 +31,11 @@ impl Undo {
     /// Puts back what was noted since there were `from` notes, the newest first; not on the stack between here and `frame`,
     /// where the frames are by now that do it. `frame`, a stack pointer at a call, is a multiple of 16.
     pub fn put_back(&mut self, from: usize, frame: usize) {
-        let dead = place::stack_pointer()..frame;
+        self.put_back_but(from, place::stack_pointer()..frame);
+    }
+
+    /// The same, but for these addresses, where nothing is any more that was noted.
+    pub fn put_back_but(&mut self, from: usize, dead: Range<usize>) {
         for (address, mask, value) in self.0.drain(from..).rev() {
             if !dead.contains(&address) {
                 place::store(address, mask, value);

@@ -2,6 +2,7 @@
 // thrown once.
 #include "everbyte/patomic.h"
 #include "require.h"
+#include <pthread.h>
 #include <stdexcept>
 #include <thread>
 
@@ -106,6 +107,40 @@ static void threads() {
     MUST(counted == 2 * rounds && plain == 2 * rounds);
 }
 
+/* The end of a thread unwinds its stack, too, and commits nothing. */
+
+static volatile bool ends = true;
+
+__attribute__((transaction_pure, noinline)) static void end_thread(void) {
+    if (ends) pthread_exit(nullptr);
+}
+
+EVERBYTE_SAFE __attribute__((noinline)) static void changes_and_ends(void) {
+    patomic {
+        kept += 100;
+        end_thread();
+    }
+}
+
+static void *ending(void *) {
+    patomic {
+        kept += 10;
+        plain += 10;
+        changes_and_ends();
+    }
+    return nullptr;
+}
+
+static void a_thread_that_ends_inside() {
+    long before = kept, before_plain = plain;
+    pthread_t other;
+    MUST(pthread_create(&other, nullptr, ending, nullptr) == 0);
+    pthread_join(other, nullptr);
+    MUST(kept == before && plain == before_plain);
+    patomic { kept++; }
+    MUST(kept == before + 1);
+}
+
 int main() {
     leaving();
     inside();
@@ -113,5 +148,6 @@ int main() {
     cancelled();
     objects();
     threads();
+    a_thread_that_ends_inside();
     return 0;
 }

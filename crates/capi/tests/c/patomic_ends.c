@@ -1,0 +1,232 @@
+/* Bodies that do not end as bodies do. Words: what happens, and for "look" nothing else; each says what it is to say. */
+#define _GNU_SOURCE
+#include "everbyte/patomic.h"
+#include "everbyte/atomically.h"
+#include "require.h"
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pstatic long kept, twin;
+pstatic void *block;
+static long plain;
+static jmp_buf out;
+static sigjmp_buf fault_out;
+static int is_child;
+long *nowhere = (long *)16; /* not static: GCC must not know it */
+
+static int raise_all(void *by) {
+    TXW(&kept, TXR(&kept) + (long)by);
+    TXW(&twin, TXR(&twin) + (long)by);
+    TXW(&plain, TXR(&plain) + (long)by);
+    return 1;
+}
+
+static void *one = (void *)1L;
+
+/* longjmp, and what comes then. */
+
+static int leaves(void *unused) {
+    raise_all(one);
+    longjmp(out, 1);
+    return unused == NULL;
+}
+
+static void leave(void) {
+    if (!setjmp(out)) everbyte_atomically(leaves, NULL);
+}
+
+static __attribute__((noinline)) int deeper(int depth) {
+    volatile char room[200];
+    memset((char *)room, depth, sizeof room);
+    return depth ? deeper(depth - 1) + room[7] : everbyte_atomically(raise_all, one);
+}
+
+static int leaves_inner(void *unused) {
+    (void)unused;
+    raise_all(one);
+    leave();
+    return 1;
+}
+
+static __attribute__((noinline)) void stores_nowhere(void) {
+    patomic {
+        kept++;
+        *nowhere = 1;
+    }
+}
+
+static __attribute__((noinline)) void twice(void (*run)(void)) {
+    for (volatile int round = 0; round < 2; round++)
+        if (!sigsetjmp(fault_out, 1)) run();
+}
+
+static void faults(int signal) {
+    (void)signal;
+    siglongjmp(fault_out, 1);
+}
+
+static int loads_nothing(void *unused) {
+    (void)unused;
+    raise_all(one);
+    return (int)TXR((long *)16);
+}
+
+static void load_nothing(void) {
+    everbyte_atomically(loads_nothing, NULL);
+}
+
+/* A thread that ends. */
+
+static int exits(void *unused) {
+    raise_all(one);
+    TXALLOCATE(100, &block);
+    pthread_exit(NULL);
+    return unused == NULL;
+}
+
+static int is_cancelled(void *ready) {
+    raise_all(one);
+    everbyte_atomically(raise_all, one);
+    *(volatile int *)ready = 1;
+    for (;;) pause();
+    return 1;
+}
+
+static void *thread(void *ready) {
+    long mine = 1;
+    (void)mine;
+    everbyte_atomically(ready ? is_cancelled : exits, ready);
+    return NULL;
+}
+
+static void ends_of_threads(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, thread, NULL);
+    pthread_join(other, NULL);
+    MUST(kept == 0 && twin == 0 && plain == 0 && block == NULL);
+    volatile int ready = 0;
+    pthread_create(&other, NULL, thread, (void *)&ready);
+    while (!ready) usleep(1000);
+    pthread_cancel(other);
+    pthread_join(other, NULL);
+    MUST(kept == 0 && twin == 0 && plain == 0 && block == NULL);
+    MUST(everbyte_atomically(raise_all, one) && kept == 1 && twin == 1 && plain == 1);
+}
+
+/* A handler. */
+
+static volatile sig_atomic_t handled;
+
+static void handler(int signal) {
+    (void)signal;
+    patomic { kept++; }
+    handled++;
+}
+
+static void interrupted(void) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval often = {{0, 50}, {0, 50}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (;;) patomic {
+            for (int time = 0; time < 64; time++) twin++;
+        }
+}
+
+/* fork. */
+
+static int forks(void *unused) {
+    (void)unused;
+    raise_all(one);
+    is_child = fork() == 0;
+    if (is_child) alarm(10);
+    raise_all(one);
+    return 1;
+}
+
+static int only_forks(void *with) {
+    is_child = fork() == 0;
+    return !with;
+}
+
+static void must_be_the_child_of_a_fork(int answer) {
+    MUST(!answer && errno == EPERM && strstr(everbyte_error(), "child of fork"));
+    errno = 0;
+    MUST(!everbyte_atomically(raise_all, one) && errno == EPERM && strstr(everbyte_error(), "child of fork"));
+    _exit(7);
+}
+
+static void waits(int expected) {
+    int status;
+    MUST(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == expected);
+}
+
+static void forked(void) {
+    errno = 0;
+    int answer = everbyte_atomically(forks, NULL);
+    if (is_child) {
+        MUST(plain == 0);
+        must_be_the_child_of_a_fork(answer);
+    }
+    waits(7);
+    MUST(answer && kept == 2 && twin == 2 && plain == 2);
+    for (long with = 0; with < 2; with++) {
+        answer = everbyte_atomically(only_forks, (void *)with);
+        if (is_child) must_be_the_child_of_a_fork(answer);
+        waits(7);
+        MUST(answer == !with);
+    }
+    MUST(everbyte_atomically(raise_all, one) && kept == 3);
+    if (fork() == 0) {
+        patomic { kept++; } /* ends the process */
+        _exit(0);
+    }
+    int status;
+    MUST(wait(&status) > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+/* Places of pointers. */
+
+static void pointers(void) {
+    long local = 0, got, again, odd;
+    patomic {
+        void *mine = NULL;
+        got = pmalloc(32, &mine) != NULL;
+        local = mine != NULL;
+    }
+    MUST(!got && !local && errno == EINVAL && strstr(everbyte_error(), "not persistent memory"));
+    errno = 0;
+    patomic { odd = pmalloc(32, (char *)&block + 1) != NULL; }
+    MUST(!odd && errno == EINVAL && strstr(everbyte_error(), "multiple of 8"));
+    patomic { pmalloc(32, &block); }
+    void *copy = block;
+    errno = 0;
+    patomic { again = pfree(&copy); }
+    MUST(block && copy == block && !again && errno == EINVAL && strstr(everbyte_error(), "not persistent memory"));
+    patomic { again = pfree(&block); }
+    MUST(again && !block);
+}
+
+int main(int argc, char **argv) {
+    const char *word = argc > 1 ? argv[1] : "";
+    if (strcmp(word, "look") == 0) {
+        printf("%ld %ld %s\n", kept, twin, block ? "a block" : "no block");
+        return 0;
+    }
+    signal(SIGSEGV, faults);
+    if (strcmp(word, "jump") == 0) leave(), leave();
+    if (strcmp(word, "jump-deeper") == 0) leave(), deeper(3);
+    if (strcmp(word, "jump-inner") == 0) everbyte_atomically(leaves_inner, NULL);
+    if (strcmp(word, "jump-block") == 0) twice(stores_nowhere);
+    if (strcmp(word, "fault") == 0) twice(load_nothing);
+    if (strcmp(word, "handler") == 0) interrupted();
+    if (strcmp(word, "threads") == 0) return ends_of_threads(), 0;
+    if (strcmp(word, "fork") == 0) return forked(), 0;
+    if (strcmp(word, "pointers") == 0) return pointers(), 0;
+    raise(SIGKILL); /* what was told settled has to be there */
+    return 0;
+}
