@@ -209,7 +209,9 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
         };
         cool(1..3);
         set(2, 77); // its slot is free again
-        cool(3..4); // and taken
+        if twin.model().contains_key(&3) {
+            cool(3..4); // and taken
+        }
         set(1, 78);
         cool(1..3);
         twin.step(
@@ -222,10 +224,14 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
         );
         let grown = |words: &mut Words| _ = words.insert(5, 0);
         let settled = || object.media().barrier().expect("sim barriers do not fail");
-        twin.step("grow", grown, || object.grow(CLUSTER).map(|_| settled()).expect("room in the span"));
+        if !twin.model().contains_key(&5) {
+            twin.step("grow", grown, || object.grow(CLUSTER).map(|_| settled()).expect("room in the span"));
+        }
         set(5, 79);
-        let gone = |words: &mut Words| _ = words.remove(&3);
-        twin.step("release 3", gone, || object.release(bytes_of(&object, 3..4)).expect("it is cold"));
+        if twin.model().contains_key(&3) {
+            let gone = |words: &mut Words| _ = words.remove(&3);
+            twin.step("release 3", gone, || object.release(bytes_of(&object, 3..4)).expect("it is backed"));
+        }
         let back = |words: &mut Words| _ = words.insert(3, 0);
         twin.step("back 3", back, || {
             object.back(bytes_of(&object, 3..4)).map(|()| settled()).expect("room in the span")

@@ -123,6 +123,14 @@ fn explore(explorer: Explorer, before: &[Do], ops: &[Do]) -> Result<Report, Box<
         |media, twin| {
             let (_store, heap) = open(&media).expect("a whole heap");
             for &op in ops {
+                let is_free = |slot: u64| !twin.model().contains_key(&slot);
+                let applies = match op {
+                    Do::Alloc(slot, _) | Do::Set(slot, ..) => is_free(slot),
+                    Do::Free(slot) => !is_free(slot),
+                };
+                if !applies {
+                    continue; // the run before has done it
+                }
                 twin.step(format!("{op:?}"), move |held: &mut Held| op.change(held), || op.run(&heap));
             }
         },

@@ -141,7 +141,8 @@ fn insert_at(kv: &Kv, twin: &Twin<'_, Pairs>, key: Vec<u8>, fresh: u8) {
 
 fn delete(kv: &Kv, twin: &Twin<'_, Pairs>, key: u8) {
     let gone = move |pairs: &mut Pairs| drop(pairs.remove(&vec![key]));
-    twin.step(format!("delete {key}"), gone, || assert!(kv.delete(&[key]).unwrap()));
+    let is_there = twin.model().contains_key(&vec![key]);
+    twin.step(format!("delete {key}"), gone, || assert_eq!(kv.delete(&[key]).unwrap(), is_there));
 }
 
 fn levels(kv: &Kv) -> u32 {
@@ -156,7 +157,7 @@ fn changes(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
             insert(kv, twin, key, fresh);
         }
         let update = |pairs: &mut Pairs| drop(pairs.insert(vec![3], value(99)));
-        twin.step("update 3", update, || assert!(kv.update(&[3], &value(99)).unwrap()));
+        twin.step("update 3", update, || assert!(kv.update(&[3], &value(99)).unwrap())); // no step deletes it
         for key in [7, 0] {
             delete(kv, twin, key);
         }
@@ -188,13 +189,14 @@ fn chains(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, &image(Kind::Hash, &pairs, prepare), &pairs, |kv, twin| {
         let Kv::Hash(hash) = kv else { panic!("a hash table was made") };
         let longest = || hash.longest_chain().expect("whole chains");
-        assert_eq!(longest(), 2, "bucket 8 has a second");
+        let is_first = twin.model() == pairs;
+        assert!(!is_first || longest() == 2, "bucket 8 has a second");
         insert(kv, twin, 21, 21); // so has bucket 12 now; of 8 and 24 each has one
         insert(kv, twin, 54, 54); // in bucket 24
         insert(kv, twin, 38, 38); // in the second of 12
         insert(kv, twin, 76, 76); // in a second of 14, which is split at once, as is 12
         delete(kv, twin, 49);
-        assert_eq!(longest(), 1, "they were split");
+        assert!(!is_first || longest() == 1, "they were split");
     })
 }
 
@@ -212,9 +214,10 @@ fn rises(explorer: Explorer) -> Result<Report, Box<Failure>> {
         }
     };
     explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
-        assert_eq!(levels(kv), 2, "it is to rise");
+        let is_first = twin.model() == pairs;
+        assert!(!is_first || levels(kv) == 2, "it is to rise");
         (FILL..FILL + 3).map(scattered).for_each(|key| insert(kv, twin, key, key));
-        assert_eq!(levels(kv), 3, "it has risen");
+        assert!(!is_first || levels(kv) == 3, "it has risen");
     })
 }
 
@@ -240,11 +243,11 @@ fn joins_anew(explorer: Explorer) -> Result<Report, Box<Failure>> {
     };
     explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
         let (before, gone) = (kv.logged(), key(20));
-        let at = gone.clone();
+        let (at, is_first) = (gone.clone(), twin.model() == pairs);
         let removed = move |pairs: &mut Pairs| drop(pairs.remove(&at));
-        twin.step("delete 20", removed, || assert!(kv.delete(&gone).unwrap()));
+        twin.step("delete 20", removed, || assert_eq!(kv.delete(&gone).unwrap(), is_first));
         let logged = kv.logged() - before;
-        assert!(logged > 2 * 64, "a transaction has logged as well, not notes alone: {logged} bytes");
+        assert!(!is_first || logged > 2 * 64, "a transaction has logged as well, not notes alone: {logged} bytes");
     })
 }
 
@@ -261,8 +264,9 @@ fn falls(explorer: Explorer) -> Result<Report, Box<Failure>> {
         (0..GONE).for_each(|number| assert!(kv.delete(&[order(number)]).expect("a key that is there")));
     };
     explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
-        assert_eq!(levels(kv), 3, "it is to fall");
+        let is_first = twin.model() == pairs;
+        assert!(!is_first || levels(kv) == 3, "it is to fall");
         (GONE..GONE + 3).for_each(|number| delete(kv, twin, order(number)));
-        assert_eq!(levels(kv), 2, "it has fallen");
+        assert!(!is_first || levels(kv) == 2, "it has fallen");
     })
 }

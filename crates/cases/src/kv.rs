@@ -125,10 +125,12 @@ fn repair(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, twin| {
             let kv = open(&media).expect("a whole store");
             twin.step("put", put, || kv.put(&[9], &value(9, 3000)).expect("room"));
+            let (pairs, lost) = twin.model();
             let free = |pairs: &mut (Pairs, usize)| pairs.1 = 0;
-            twin.step("free", free, || assert_eq!(kv.free_leaks().expect("no damage").len(), LOST));
+            twin.step("free", free, || assert_eq!(kv.free_leaks().expect("no damage").len(), lost));
             let delete = |pairs: &mut (Pairs, usize)| drop(pairs.0.remove(&vec![1]));
-            twin.step("delete 1", delete, || assert!(kv.delete(&[1]).expect("room")));
+            let is_there = pairs.contains_key(&vec![1]);
+            twin.step("delete 1", delete, || assert_eq!(kv.delete(&[1]).expect("room"), is_there));
             assert_eq!(kv.free_leaks().expect("no damage"), []);
         },
         |media, seen| {
@@ -154,7 +156,8 @@ fn puts(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 twin.step(format!("put {key}"), put, || kv.put(&[key], &value(key, len)).expect("room"));
             }
             let delete = |pairs: &mut Pairs| drop(pairs.remove(&vec![2]));
-            twin.step("delete 2", delete, || assert!(kv.delete(&[2]).expect("room")));
+            let is_there = twin.model().contains_key(&vec![2]);
+            twin.step("delete 2", delete, || assert_eq!(kv.delete(&[2]).expect("room"), is_there));
         },
         |media, seen| observe(&media, seen),
     )

@@ -64,6 +64,10 @@ pub struct Case {
 /// What most cases may cost.
 const TOTAL: u64 = 24_000;
 
+/// Images that a second run of the program starts from, of one recording, and images of each second run.
+const SECOND_RUNS: u64 = 12;
+const SECOND_IMAGES: u64 = 36;
+
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
     [
@@ -96,7 +100,8 @@ impl Case {
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
-        let explorer = settings.apply(Explorer::new(self.name).total(self.total).command(command));
+        let explorer = Explorer::new(self.name).total(self.total).again(SECOND_RUNS, SECOND_IMAGES).command(command);
+        let explorer = settings.apply(explorer);
         Report::new(self.name, self.room, (self.program)(explorer))
     }
 }

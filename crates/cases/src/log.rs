@@ -239,7 +239,21 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
             let log = WordLog::recover(&media, RING, Full::Error, |_| {}).expect("a fresh log").log;
             let (mut producer, mut consumer) = log.split();
             let mut flying = Vec::new();
-            for number in 0..10_u64 {
+            let left = twin.model();
+            if !left.is_empty() {
+                twin.step(
+                    "truncate what was left",
+                    |records: &mut Vec<Vec<u64>>| records.clear(),
+                    || {
+                        let mut words = Vec::new();
+                        let end = left.iter().map(|_| consumer.next(&mut words).expect("a whole record")).last();
+                        consumer.truncate(end.flatten().expect("as many records as were found"));
+                        media.barrier().expect("sim barriers do not fail");
+                    },
+                );
+            }
+            let first = left.last().map_or(0, |record| (record[0] << 1 >> 33) + 1);
+            for number in first..first + 10 {
                 let record = record(number);
                 let kept = record.clone();
                 let append = move |records: &mut Vec<Vec<u64>>| records.push(kept.clone());

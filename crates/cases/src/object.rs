@@ -289,6 +289,9 @@ fn create(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, twin| {
             let store = Store::attach(media).expect("a whole store");
             let options = PoolOptions { span: Some(2 << 20), lanes: Some(2) };
+            if twin.model().is_some() {
+                return;
+            }
             twin.step(
                 "create",
                 |pool| *pool = Some(vec![5]),

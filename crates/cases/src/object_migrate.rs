@@ -142,7 +142,8 @@ fn explore(
         own: PRefCell::default(),
         kept: PRefCell::default(),
     });
-    explorer.explore_twin(
+    // A pool migrates once: there is no second run.
+    explorer.clone().once().explore_twin(
         &before,
         initial,
         Order::InOrder,

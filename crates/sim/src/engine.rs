@@ -10,6 +10,7 @@
 //! fails is confirmed in a child of its own; where that passes, or where a check leaves threads running, images get a
 //! child each from then on, and what was tried together is tried again.
 
+use crate::again::{Again, Starts};
 use crate::child::{Child, Death, Outcome, wait_any};
 use crate::failure::{Deviation, Found};
 use crate::points::{Point, Tear, walk};
@@ -38,6 +39,8 @@ pub(crate) struct Budget {
     pub deaths: bool,
     /// Images of one recording, about; points share it where they are many.
     pub total: u64,
+    /// At most so many crash points are tried, drawn by seed; the others are left out.
+    pub points: u64,
     pub batch: usize,
     pub jobs: usize,
     pub timeout: Duration,
@@ -54,7 +57,7 @@ pub(crate) struct Tried {
     /// Left out because the same image with the same promises was tried before.
     pub repeated: u64,
     pub possible: f64,
-    /// Images of crashes inside recovery.
+    /// Images of crashes inside recovery, and of second runs.
     pub recoveries: u64,
 }
 
@@ -69,6 +72,8 @@ pub(crate) struct Engine<'e> {
     pub tear: Tear,
     pub budget: &'e Budget,
     pub check: Check<'e>,
+    /// What runs on recovered images.
+    pub again: Option<&'e Again<'e>>,
     pub stage: Stage,
     pub tried: Tried,
     running: Vec<(Child, Batch)>,
@@ -76,6 +81,11 @@ pub(crate) struct Engine<'e> {
     isolate: bool,
     /// Points before this event are another explorer's.
     from: usize,
+    /// One crash point in so many is tried.
+    point_every: u64,
+    starts: Starts,
+    /// The recording is of a program's second run.
+    second: bool,
 }
 
 impl<'e> Engine<'e> {
@@ -88,7 +98,29 @@ impl<'e> Engine<'e> {
     ) -> Engine<'e> {
         let isolate = budget.batch <= 1;
         let (tried, running, known) = (Tried::default(), Vec::new(), HashSet::new());
-        Engine { recording, settling, tear, budget, check, stage, tried, running, known, isolate, from: 0 }
+        let (again, point_every, starts) = (None, 1, Starts::default());
+        Engine {
+            recording,
+            settling,
+            tear,
+            budget,
+            check,
+            again,
+            stage,
+            tried,
+            running,
+            known,
+            isolate,
+            from: 0,
+            point_every,
+            starts,
+            second: false,
+        }
+    }
+
+    /// Runs a program on recovered images, too.
+    pub(crate) fn followed_by(self, again: Option<&'e Again<'e>>) -> Engine<'e> {
+        Engine { again, ..self }
     }
 
     /// Leaves out the points before that event.
@@ -100,7 +132,9 @@ impl<'e> Engine<'e> {
     pub(crate) fn explore(&mut self) -> Option<Found> {
         let budget = self.share();
         let flow = self.walk(|engine, point| {
-            if point.event < engine.from {
+            let drawn = crate::random::mix(budget.seed ^ point.event as u64).is_multiple_of(engine.point_every);
+            let last = point.event == engine.recording.events.len();
+            if point.event < engine.from || !(drawn || last) {
                 return ControlFlow::Continue(());
             }
             let found = engine.point(Rc::new(point), &budget);
@@ -126,7 +160,7 @@ impl<'e> Engine<'e> {
         Ok(answer?.map(|(trial, message, inner)| self.tell(first.event, &trial, message, inner)))
     }
 
-    fn share(&self) -> Budget {
+    fn share(&mut self) -> Budget {
         let mut points = 0;
         let _ = walk::<(), ()>(
             self.recording,
@@ -140,8 +174,10 @@ impl<'e> Engine<'e> {
                 ControlFlow::Continue(())
             },
         );
-        let fair = (self.budget.total / points.max(1)) as usize;
-        let images = self.budget.images.min(fair.max(24));
+        self.point_every = points.div_ceil(self.budget.points.max(1)).max(1);
+        self.starts = self.again.map_or(Starts::default(), |again| again.starts(points));
+        let fair = (self.budget.total / points.div_ceil(self.point_every).max(1)) as usize;
+        let images = self.budget.images.min(fair.max(if self.second { 4 } else { 24 }));
         let exhaustive = self.budget.exhaustive.min((fair as u64 * 4).max(images as u64));
         Budget { images, exhaustive, ..self.budget.clone() }
     }
@@ -267,13 +303,26 @@ impl<'e> Engine<'e> {
     fn try_here(&self, point: &Point, trial: &Trial, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
         let (result, recovery) = self.stage.with(point, trial, || {
             let (result, recovery) = self.stage.check(self.check, &crate::Seen { died: trial.death, ..seen.clone() });
+            let second = match self.again {
+                _ if chain.first().is_some_and(|next| !next.again) => None,
+                Some(again) if !chain.is_empty() || self.starts_again(point, trial) => Some(again),
+                _ => None,
+            };
+            let mut images = 0;
+            if let (Some(again), true) = (second, result.is_ok() && !trial.death) {
+                match self.second_run(again, seen, chain) {
+                    Ok(more) if chain.is_empty() => images = more,
+                    other => return (other, None),
+                }
+            }
             let wanted = !trial.death && (!chain.is_empty() || self.explores_recovery(point, trial));
             if (result.is_ok() || !chain.is_empty()) && wanted && self.budget.depth >= 2 && !recovery.words.is_empty() {
                 let recovery = Recording { ops: Vec::new(), ..recovery };
-                return (self.inside(&recovery, 0, self.stage.inner(), seen, chain), None);
+                let inside = self.inside(&recovery, 0, self.stage.inner(), seen, chain);
+                return (inside.map(|inside| inside + images), None);
             }
             let result = if trial.death && !chain.is_empty() { Ok(()) } else { result };
-            (result.map(|()| 0).map_err(|message| format!("\0{message}").into_bytes()), Some(recovery))
+            (result.map(|()| images).map_err(|message| format!("\0{message}").into_bytes()), Some(recovery))
         });
         let explored = result?;
         match recovery {
@@ -312,6 +361,44 @@ impl<'e> Engine<'e> {
         };
         inner.stage.reset();
         found.map_or(Ok(inner.tried.images + inner.tried.recoveries), |found| Err(found.wire()))
+    }
+
+    /// Runs the program on the image that the stage shows, and explores that run or the one image of it that `chain`
+    /// names.
+    fn second_run(&self, again: &Again<'_>, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
+        let text = |message: String| format!("\0{message}").into_bytes();
+        let _end = again.begin(&self.stage, seen).map_err(text)?;
+        let (outcome, recording) = self.stage.record(&|media| again.run(media, &self.stage.tape));
+        outcome.map_err(|panic| text(format!("the program cannot run on what a crash has left: {panic}")))?;
+        let budget = Budget {
+            depth: 1,
+            images: again.images,
+            exhaustive: again.images as u64,
+            total: again.total,
+            points: again.points,
+            jobs: 1,
+            deaths: false,
+            ..self.budget.clone()
+        };
+        let stage = self.stage.inner();
+        let mut inner = Engine::new(&recording, (self.settling, self.tear), &budget, again.check, stage);
+        inner.second = true;
+        let found = match chain {
+            [] => inner.explore(),
+            chain => inner.replay(chain).map_err(text)?,
+        };
+        inner.stage.reset();
+        found.map_or(Ok(inner.tried.images), |found| Err(found.wire()))
+    }
+
+    fn starts_again(&self, point: &Point, trial: &Trial) -> bool {
+        let Starts { point_every, image_every } = self.starts;
+        if point_every == 0 || !crate::random::mix(!self.budget.seed ^ point.event as u64).is_multiple_of(point_every) {
+            return false;
+        }
+        let all = point.units.iter().map(|unit| unit.stores.len() as u32);
+        let whole = trial.choice.iter().all(|&count| count == 0) || trial.choice.iter().copied().eq(all);
+        whole && !trial.holes || crate::random::mix(self.stage.hash_of(point, trial)).is_multiple_of(image_every)
     }
 
     fn explores_recovery(&self, point: &Point, trial: &Trial) -> bool {
@@ -393,7 +480,7 @@ impl<'e> Engine<'e> {
             if trial.holes {
                 story += "\nholes punched later show already";
             }
-            chain = vec![Deviation::of(point, trial)];
+            chain = vec![Deviation::of(point, trial, engine.second)];
         });
         chain.extend(inner);
         Found { message, story, chain }

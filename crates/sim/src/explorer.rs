@@ -1,5 +1,6 @@
 //! [`Explorer`]: records a program, tries its crash images, reports. See the crate's page for an example.
 
+use crate::again::Again;
 use crate::engine::{Budget, Engine, Tried};
 use crate::failure::{Deviation, Failure, Found};
 use crate::points::Tear;
@@ -52,6 +53,18 @@ impl Profile {
     }
 }
 
+/// Recovers an image and remembers what it holds, and forgets it.
+pub(crate) type Memory<'m> = (Check<'m>, &'m dyn Fn());
+
+/// How much of a program's second run is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Second {
+    None,
+    /// So many runs, and so many images of each.
+    Some(u64, u64),
+    Whole,
+}
+
 /// Tries the crash images of a program. A builder: set what differs, then [`Explorer::run`].
 #[derive(Clone, Debug)]
 pub struct Explorer {
@@ -59,6 +72,7 @@ pub struct Explorer {
     profiles: Vec<Profile>,
     scanning: bool,
     threads: Threads,
+    second: Second,
     budget: Budget,
     replay: Option<String>,
     command: Option<String>,
@@ -79,6 +93,8 @@ impl Explorer {
             Some("steps") => Threads::PerStep,
             _ => Threads::One,
         };
+        let second =
+            if variable("EVERBYTE_CRASH_AGAIN").as_deref() == Some("whole") { Second::Whole } else { Second::None };
         let ours = variable("EVERBYTE_CRASH_CASE").is_none_or(|case| case == name);
         let replay = variable("EVERBYTE_CRASH_IMAGE").filter(|_| ours);
         let budget = Budget {
@@ -89,12 +105,22 @@ impl Explorer {
             depth: 2,
             deaths: true,
             total: 24_000,
+            points: u64::MAX,
             batch: 48,
             jobs: 2,
             timeout: Duration::from_secs(20),
             seed: variable("EVERBYTE_CRASH_SEED").and_then(number).unwrap_or(1),
         };
-        Explorer { name, profiles: Profile::BOTH.to_vec(), scanning: false, threads, budget, replay, command: None }
+        Explorer {
+            name,
+            profiles: Profile::BOTH.to_vec(),
+            scanning: false,
+            threads,
+            second,
+            budget,
+            replay,
+            command: None,
+        }
     }
 
     /// The seed of the samples.
@@ -150,6 +176,20 @@ impl Explorer {
     /// Which thread runs each step of the program. Unless set, `EVERBYTE_CRASH_THREADS` decides: `one` or `steps`.
     pub fn threads(mut self, threads: Threads) -> Explorer {
         self.threads = threads;
+        self
+    }
+
+    /// Runs the program again on recovered images, crashes it there, and checks that recovery. The program then starts
+    /// from any state that a crash leaves: it asks [`Twin::model`](crate::Twin::model) for it. `runs` images of a recording are such starts,
+    /// about `images` of each second run are tried; `EVERBYTE_CRASH_AGAIN=whole` tries all starts and 600 images.
+    pub fn again(mut self, runs: u64, images: u64) -> Explorer {
+        self.second = if self.second == Second::Whole { Second::Whole } else { Second::Some(runs, images) };
+        self
+    }
+
+    /// No second run: for programs that start from one state only.
+    pub fn once(mut self) -> Explorer {
+        self.second = Second::None;
         self
     }
 
@@ -215,7 +255,28 @@ impl Explorer {
         P: Fn(Media, &Oracle),
         C: Fn(Media, &Seen) -> Result<(), String>,
     {
+        self.generations(image, &program, &check, None)
+    }
+
+    /// As [`Explorer::explore`], with what a second run needs to know.
+    pub(crate) fn generations(
+        &self,
+        image: &Image,
+        program: &dyn Fn(Media, &Oracle),
+        check: Check<'_>,
+        memory: Option<Memory<'_>>,
+    ) -> Result<Report, Box<Failure>> {
         let start = Instant::now();
+        let replaying = self.replay.as_ref().is_some_and(|id| id.contains("+g"));
+        let second = if replaying && self.second == Second::None { Second::Whole } else { self.second };
+        let again = memory.and_then(|(begin, end)| {
+            let (runs, points, images, total) = match second {
+                Second::None => return None,
+                Second::Some(runs, images) => (runs.max(1), images.div_ceil(6), 6, images),
+                Second::Whole => (0, u64::MAX, 60, 600),
+            };
+            Some(Again { begin, program, check, end, threads: self.mode(), runs, images, points, total })
+        });
         let mut report = Report {
             name: self.name.clone(),
             seed: self.budget.seed,
@@ -233,9 +294,9 @@ impl Explorer {
             let profiles = profiles.iter().filter(|profile| profile.settling == settling && wanted(profile));
             let mut recording = None;
             for &profile in profiles {
-                let recording = recording.get_or_insert_with(|| self.record(image, settling, &program));
+                let recording = recording.get_or_insert_with(|| self.record(image, settling, program));
                 let chain = replayed.as_ref().map(|(_, chain)| chain.as_slice());
-                let tried = self.profile(image, recording, profile, &check, chain)?;
+                let tried = self.profile(image, recording, profile, (check, again.as_ref()), chain)?;
                 report.profiles.push(ProfileReport::new(profile, &tried, recording));
             }
         }
@@ -298,11 +359,12 @@ impl Explorer {
         image: &Image,
         recording: &Recording,
         profile: Profile,
-        check: Check<'_>,
+        (check, again): (Check<'_>, Option<&Again<'_>>),
         chain: Option<&[Deviation]>,
     ) -> Result<Tried, Box<Failure>> {
         let stage = Stage::new(image, profile.settling, self.scanning);
-        let mut engine = Engine::new(recording, (profile.settling, profile.tear), &self.budget, check, stage);
+        let tears = (profile.settling, profile.tear);
+        let mut engine = Engine::new(recording, tears, &self.budget, check, stage).followed_by(again);
         let found = match chain {
             None => engine.explore(),
             Some(chain) => engine.replay(chain).map_err(|text| self.failure(profile, self.no_image(text)))?,

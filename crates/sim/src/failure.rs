@@ -10,10 +10,13 @@ use std::fmt;
 ///
 /// Written `57.e-808:0`: before event 57, everything survived except that of the unit at word 0x808 (offset 0x4040)
 /// no store did. `s` is the settled image; `h` after the letter says that holes punched later show, `d` that the
-/// process died and the machine did not.
+/// process died and the machine did not. A `g` before the event says that the crash is of the second generation: the
+/// program ran again on what the first crash had left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deviation {
     pub event: usize,
+    /// A crash of the program's second run, not of the recovery before it.
+    pub again: bool,
     everything: bool,
     holes: bool,
     death: bool,
@@ -21,7 +24,7 @@ pub(crate) struct Deviation {
 }
 
 impl Deviation {
-    pub(crate) fn of(point: &Point, trial: &Trial) -> Deviation {
+    pub(crate) fn of(point: &Point, trial: &Trial, again: bool) -> Deviation {
         let differs = |base: &Choice| -> Vec<(u64, u32)> {
             let units = point.units.iter().zip(&trial.choice).zip(base);
             units.filter(|((_, count), base)| count != base).map(|((unit, &count), _)| (unit.at, count)).collect()
@@ -30,7 +33,7 @@ impl Deviation {
         let missing = differs(&Recipe::Everything.choice(&point.units));
         let everything = missing.len() < settled.len();
         let units = if everything { missing } else { settled };
-        Deviation { event: point.event, everything, holes: trial.holes, death: trial.death, units }
+        Deviation { event: point.event, again, everything, holes: trial.holes, death: trial.death, units }
     }
 
     /// The image this names at `point`, or why there is none.
@@ -48,12 +51,13 @@ impl Deviation {
         Ok(Trial { choice, holes: self.holes, death: self.death })
     }
 
-    /// Images joined by `+`: the crash of the program, then the one inside its recovery.
+    /// Images joined by `+`: the crash of the program, then the one inside its recovery or of its second run.
     pub(crate) fn parse_chain(text: &str) -> Option<Vec<Deviation>> {
         text.split('+').map(Deviation::parse).collect()
     }
 
     fn parse(text: &str) -> Option<Deviation> {
+        let (again, text) = text.strip_prefix('g').map_or((false, text), |rest| (true, rest));
         let (event, rest) = text.split_once('.')?;
         let mut parts = rest.split('-');
         let base = parts.next()?;
@@ -64,7 +68,7 @@ impl Deviation {
         let units = units.collect::<Option<Vec<_>>>()?;
         let known = matches!(base, "e" | "s" | "eh" | "sh" | "ed" | "sd");
         let (everything, holes, death) = (base.starts_with('e'), base.ends_with('h'), base.ends_with('d'));
-        known.then_some(Deviation { event: event.parse().ok()?, everything, holes, death, units })
+        known.then_some(Deviation { event: event.parse().ok()?, again, everything, holes, death, units })
     }
 }
 
@@ -76,7 +80,7 @@ impl fmt::Display for Deviation {
             (_, true) => "d",
             _ => "",
         };
-        write!(f, "{}.{base}{how}", self.event)?;
+        write!(f, "{}{}.{base}{how}", if self.again { "g" } else { "" }, self.event)?;
         self.units.iter().try_for_each(|(at, count)| write!(f, "-{:x}:{count}", at / 8))
     }
 }
@@ -97,7 +101,11 @@ impl Found {
     /// For the pipe: id and text of a crash inside recovery.
     pub(crate) fn wire(&self) -> Vec<u8> {
         let story = self.story.replace('\n', "\n  ");
-        format!("{}\0{}\nafter a second crash, inside recovery:\n  {story}", self.id(), self.message).into_bytes()
+        let of = match self.chain.first() {
+            Some(first) if first.again => "of the program's second run, on what the first crash left",
+            _ => "inside recovery",
+        };
+        format!("{}\0{}\nafter a second crash, {of}:\n  {story}", self.id(), self.message).into_bytes()
     }
 }
 

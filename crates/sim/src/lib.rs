@@ -38,6 +38,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the explorer forks and reads /proc: it runs on Linux");
 
+mod again;
 mod child;
 mod disk;
 mod engine;

@@ -130,14 +130,22 @@ impl Stage {
     /// Runs the check on one image, in this process, and leaves the stage as it was. Answers with what the check
     /// said and what recovery did, whose effects are undone too.
     pub(crate) fn check(&self, check: Check<'_>, seen: &Seen) -> (Result<(), String>, Recording) {
+        let mut said = Ok(());
+        let checked = std::cell::RefCell::new(&mut said);
+        let (result, recording) = self.record(&|media| **checked.borrow_mut() = check(media, seen));
+        (result.map_or_else(|panic| Err(format!("panicked: {panic}")), |()| said), recording)
+    }
+
+    /// Records what `body` does, in this process, and leaves the stage as it was.
+    pub(crate) fn record(&self, body: &dyn Fn(Media)) -> (Result<(), String>, Recording) {
         self.tape.start();
-        let result = catch_unwind(AssertUnwindSafe(|| check(self.media.clone(), seen)));
+        let result = catch_unwind(AssertUnwindSafe(|| body(self.media.clone())));
         self.tape.catch_up(&self.media);
         let recording = self.tape.take();
         for (&word, &value) in &recording.before {
             self.poke(word, value);
         }
-        (result.unwrap_or_else(|panic| Err(format!("panicked: {}", text_of(&*panic)))), recording)
+        (result.map_err(|panic| text_of(&*panic).to_owned()), recording)
     }
 
     /// Makes the image of `trial`, calls `body`, and unmakes it.

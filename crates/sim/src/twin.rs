@@ -22,17 +22,34 @@ pub enum Order {
 
 type Change<M> = Box<dyn Fn(&mut M) + Send + Sync>;
 
+/// One run of the program: the model's state before it, and what each operation does to it.
+struct Run<M> {
+    initial: M,
+    changes: Vec<Change<M>>,
+}
+
 /// The recorded program's voice where a model listens: each operation comes with what it does to the model.
 pub struct Twin<'t, M> {
     oracle: &'t Oracle,
-    changes: &'t Mutex<Vec<Change<M>>>,
+    run: &'t Mutex<Run<M>>,
+}
+
+impl<M: Clone> Twin<'_, M> {
+    /// What the model holds now, after all operations that have begun. A program that may run on what a crash left
+    /// chooses its operations by it.
+    pub fn model(&self) -> M {
+        let run = self.run.lock();
+        let mut model = run.initial.clone();
+        run.changes.iter().for_each(|change| change(&mut model));
+        model
+    }
 }
 
 impl<M> Twin<'_, M> {
     /// An operation begins that does `change` to the model.
     pub fn begin(&self, name: impl Into<String>, change: impl Fn(&mut M) + Send + Sync + 'static) -> Op {
-        let mut changes = self.changes.lock(); // TWIN-1
-        changes.push(Box::new(change));
+        let mut run = self.run.lock(); // TWIN-1
+        run.changes.push(Box::new(change));
         self.oracle.begin(name)
     }
 
@@ -80,7 +97,7 @@ impl Explorer {
     /// With the failure's text, if an image fails.
     pub fn twin<M, P, R>(&self, image: &Image, initial: &M, order: Order, program: P, observe: R) -> Report
     where
-        M: Clone + PartialEq + Debug,
+        M: Clone + PartialEq + Debug + Send,
         P: Fn(Media, &Twin<'_, M>),
         R: Fn(Media, &Seen) -> Result<M, String>,
     {
@@ -106,19 +123,32 @@ impl Explorer {
         observe: R,
     ) -> Result<Report, Box<Failure>>
     where
-        M: Clone + PartialEq + Debug,
+        M: Clone + PartialEq + Debug + Send,
         P: Fn(Media, &Twin<'_, M>),
         R: Fn(Media, &Seen) -> Result<M, String>,
     {
-        let changes: Mutex<Vec<Change<M>>> = Mutex::new(Vec::new());
+        let run = Mutex::new(Run { initial: initial.clone(), changes: Vec::new() });
+        let before = Mutex::new(None);
         let recorded = |media: Media, oracle: &Oracle| {
-            changes.lock().clear();
-            program(media, &Twin { oracle, changes: &changes });
+            run.lock().changes.clear();
+            program(media, &Twin { oracle, run: &run });
         };
-        self.explore(image, recorded, |media, seen| {
+        let check = |media: Media, seen: &Seen| {
             let found = observe(media, seen)?;
-            judge(&found, initial, &changes.lock(), order, seen)
-        })
+            let run = run.lock();
+            judge(&found, &run.initial, &run.changes, order, seen)
+        };
+        let begin = |media: Media, seen: &Seen| {
+            let second = Run { initial: observe(media, seen)?, changes: Vec::new() };
+            *before.lock() = Some(std::mem::replace(&mut *run.lock(), second));
+            Ok(())
+        };
+        let end = || {
+            if let Some(first) = before.lock().take() {
+                *run.lock() = first;
+            }
+        };
+        self.generations(image, &recorded, &check, Some((&begin, &end)))
     }
 }
 

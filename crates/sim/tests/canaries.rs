@@ -2,7 +2,7 @@
 //! bug the explorer exists for, each as the smallest program that has it.
 
 use everbyte_media::Media;
-use everbyte_sim::{Explorer, Failure, Image, Oracle, Profile, Report, Seen, Threads};
+use everbyte_sim::{Explorer, Failure, Image, Oracle, Order, Profile, Report, Seen, Threads};
 use std::time::Duration;
 
 type Outcome = Result<Report, Box<Failure>>;
@@ -352,6 +352,68 @@ fn a_step_that_relies_on_the_next_steps_fence_is_found_where_steps_change_thread
     let failure = found(outcome(false, Threads::PerStep));
     assert!(failure.message.contains("tail 1 over data 0"), "{failure}");
     assert!(failure.image.starts_with("steps:"), "{failure}");
+}
+
+/// Two words change together by a list of their old values, which recovery puts back. Emptying it stops at the first
+/// zero: a crash that leaves the list without its first word leaves the second for ever, and a crash of a later run meets it.
+#[test]
+fn a_leftover_that_only_a_second_run_trips_over_is_found() {
+    const LIST: [u64; 2] = [64, 128];
+    const DATA: [u64; 2] = [256, 320];
+    let empty = |media: &Media, thorough: bool| {
+        let stale = |at: &&u64| media.load(**at) != 0;
+        let list: Vec<u64> = match thorough {
+            true => LIST.iter().filter(stale).copied().collect(),
+            false => LIST.iter().take_while(stale).copied().collect(),
+        };
+        for at in list {
+            persist(media, at, 0);
+            media.fence(); // the first word says whether there is a list
+        }
+    };
+    let recover = move |media: &Media, thorough: bool| {
+        let old = LIST.map(|at| media.load(at));
+        for (word, old) in old.into_iter().enumerate().take_while(|(_, old)| *old != 0) {
+            persist(media, DATA[word], old - 1);
+        }
+        media.fence();
+        empty(media, thorough);
+        media.barrier().unwrap();
+    };
+    let outcome = |thorough: bool, explorer: Explorer| {
+        explorer.explore_twin(
+            &Image::zeroed(4096),
+            &[0, 0],
+            Order::InOrder,
+            |media, twin| {
+                recover(&media, thorough);
+                let now = twin.model()[0] + 1;
+                for (value, words) in [(now, 1), (now + 1, 2)] {
+                    let change = move |model: &mut [u64; 2]| model[..words].fill(value);
+                    twin.step(format!("set {words} to {value}"), change, || {
+                        (0..words).for_each(|word| persist(&media, LIST[word], media.load(DATA[word]) + 1));
+                        media.fence();
+                        (0..words).for_each(|word| persist(&media, DATA[word], value));
+                        media.fence();
+                        empty(&media, thorough);
+                        media.barrier().unwrap();
+                    });
+                }
+            },
+            |media, _| {
+                recover(&media, thorough);
+                Ok(DATA.map(|at| media.load(at)))
+            },
+        )
+    };
+    let first = || Explorer::new("leftover").without_process_death(); // recovery adopts nothing
+    let again = || first().again(u64::MAX, 200);
+    outcome(true, again()).unwrap();
+    outcome(false, first()).unwrap();
+    let failure = found(outcome(false, again()));
+    assert!(failure.message.contains("second run") && failure.image.contains("+g"), "{failure}");
+    let replayed = found(outcome(false, first().replay(&failure.image)));
+    assert_eq!(replayed.image, failure.image, "{replayed}");
 }
 
 /// Group commit: the mark of one thread, settled by another, settles the first one's stores and no later ones.
