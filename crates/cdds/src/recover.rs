@@ -22,6 +22,7 @@ use crate::version::Life;
 use crate::version::{View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use everbyte_store::Object;
 use parking_lot::Mutex;
@@ -94,7 +95,10 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     if header.format < TREE_FORMAT {
         return damaged(header_at, "a tree of format 1, which no release wrote; export it with the build that made it");
     }
-    if header.checksum != header_sum(header) || !header.area.is_multiple_of(8) || !media.holds(header.area, AREA) {
+    if !sums_agree(header.checksum, header_sum(header))
+        || !header.area.is_multiple_of(8)
+        || !media.holds(header.area, AREA)
+    {
         return damaged(header_at, "the tree's header fails its checksum");
     }
     // A process that died rather than a machine may have left the commit in the caches: what recovery stores must not
@@ -105,7 +109,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     let commit = media.load(header_at + COMMIT_AT);
     let (version, chosen) = (commit >> 1, (commit & 1) as usize);
     let state: State = media.get(header_at + STATES_AT[chosen]);
-    if state.checksum != state_sum(state) || state.version > version || version == 0 || version >> 62 != 0 {
+    if !sums_agree(state.checksum, state_sum(state)) || state.version > version || version == 0 || version >> 62 != 0 {
         return damaged(header_at + COMMIT_AT, "the commit word chooses a state that fails its checksum");
     }
     let voids = load_voids(&media, header.area, version)?;
@@ -168,7 +172,7 @@ fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
         return damaged(state.ledger, "the ledger leads outside the store");
     };
     let words: Vec<u64> = (0..count).map(|index| media.load(state.ledger + index * 8)).collect();
-    if crc32c::crc32c(words.as_bytes()) != state.ledger_sum {
+    if !sums_agree(crc32c::crc32c(words.as_bytes()), state.ledger_sum) {
         return damaged(state.ledger, "the ledger fails its checksum");
     }
     let (ops, drops) = words.split_at(state.ops as usize);

@@ -19,6 +19,7 @@ use crate::heap::Inner;
 use crate::layout::{self, HEADER, HEADER_END, SLOT_STEP, SLOTS, Slot};
 use crate::{Block, Error, Heap, Op, Result};
 use crossbeam_utils::CachePadded;
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use parking_lot::Mutex;
 use zerocopy::IntoBytes;
@@ -150,7 +151,7 @@ impl Inner {
             // survive without it (HEAP-8, HEAP-10).
             self.media.adopt(at, size_of::<Slot>() as u64);
             self.slots.set_turn(number, slot.turn);
-            if slot.check == 0 || slot.check != slot.sum() {
+            if slot.check == 0 || !sums_agree(slot.check, slot.sum()) {
                 if slot.check != 0 {
                     self.empty(at); // torn: step 2 never ended (HEAP-8)
                 }

@@ -9,6 +9,7 @@ use crate::layout::{
     ZONES_MAX,
 };
 use crate::{Error, Result};
+use everbyte_media::sums_agree;
 use everbyte_store::Object;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -100,7 +101,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
     }
-    if header.checksum != header.sum() {
+    if !sums_agree(header.checksum, header.sum()) {
         return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));
     }
     if header.format >= FORMAT && !(1..=ZONES_MAX).contains(&header.zones) {

@@ -4,6 +4,7 @@ use crate::layout::{FORMAT, RootHead};
 use crate::note::Past;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_media::sums_agree;
 use everbyte_media::{Mark, Media, seeded};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
@@ -53,7 +54,7 @@ impl Base {
             return Err(self.damaged(self.object().root_at(), "the root word leads to no store"));
         }
         let head: RootHead = self.media().get(root);
-        if head.magic != magic || head.checksum != head.sum() {
+        if head.magic != magic || !sums_agree(head.checksum, head.sum()) {
             return Err(self.damaged(root, "the root of the store is not whole"));
         }
         let (found, known, name) = (head.format, FORMAT, || self.object().name().into());

@@ -3,6 +3,7 @@
 use crate::layout::{RECORD_HEAD, RecordHead};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_media::sums_agree;
 use everbyte_media::{LINE, Media};
 use everbyte_tx::Tx;
 use std::cmp::Ordering;
@@ -104,7 +105,7 @@ impl Record {
 
     /// Whether its checksum is right.
     pub(crate) fn is_whole(&self, heap: &Heap) -> bool {
-        self.head.sum(&self.key(heap), &self.value(heap)) == self.head.checksum
+        sums_agree(self.head.sum(&self.key(heap), &self.value(heap)), self.head.checksum)
     }
 
     /// Reads it whole and verifies its checksum and its block; its key.

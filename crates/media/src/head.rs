@@ -16,7 +16,7 @@
 //!   HEAD-5  `log_clean` counts only while both copies are whole. Otherwise the log itself is read.
 
 use crate::file::Disk;
-use crate::{Error, Result, binding, seeded};
+use crate::{Error, Result, binding, seeded, sums_agree};
 use std::io;
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -81,15 +81,18 @@ impl Head {
 
     /// Whether these bytes are a head, whole (HEAD-1).
     pub(crate) fn is_whole(bytes: &[u8]) -> bool {
-        Head::read_from_bytes(bytes).is_ok_and(|head| head.magic == MAGIC && head.checksum == head.sum())
+        Head::read_from_bytes(bytes).is_ok_and(|head| head.magic == MAGIC && sums_agree(head.checksum, head.sum()))
     }
 
     /// The copy that counts, of the bytes read at [`COPIES`].
     pub(crate) fn choose(path: &Path, copies: [&[u8]; 2]) -> Result<Head> {
         let parse = |bytes: &[u8]| Head::read_from_bytes(bytes).ok().filter(|head| head.magic == MAGIC);
         let found = copies.map(parse);
-        let whole =
-            found.into_iter().flatten().filter(|head| head.checksum == head.sum()).max_by_key(|head| head.sequence);
+        let whole = found
+            .into_iter()
+            .flatten()
+            .filter(|head| sums_agree(head.checksum, head.sum()))
+            .max_by_key(|head| head.sequence);
         let Some(mut head) = whole else {
             return Err(match found.iter().flatten().next() {
                 Some(_) => Error::Damaged {

@@ -70,6 +70,7 @@ pub use isa::{FlushKind, LINE};
 pub use latch::{Latch, LatchGuard};
 pub use media::{Capabilities, Mark, Media, Opened, Section};
 pub use museum::seeded;
+pub use museum::sites::sums_agree;
 pub use open::Geometry;
 pub use options::{BackendChoice, BackendKind, Durability, Options};
 pub use peer::peer_groups;

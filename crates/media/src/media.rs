@@ -6,9 +6,11 @@ use crate::counters::{Counter, Counters};
 use crate::direct::Direct;
 use crate::file::FileBackend;
 use crate::mapping::Mapping;
+use crate::museum::sites::{Call, left_out};
 use crate::users::Users;
 use crate::{BackendKind, Counts, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
 use parking_lot::Mutex;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -212,8 +214,12 @@ impl Media {
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
+    #[track_caller]
     #[inline]
     pub fn flush(&self, at: u64, len: u64) {
+        if self.leaves_out(Call::Flush) {
+            return;
+        }
         let len = if seeded("media-flush-short") { len.min(64) } else { len };
         let inner = &*self.inner;
         let lines = match &inner.backend {
@@ -235,7 +241,11 @@ impl Media {
     ///
     /// # Panics
     /// If a line lies outside [`Media::len`].
+    #[track_caller]
     pub fn flush_words(&self, list: &[Words]) {
+        if self.leaves_out(Call::Flush) {
+            return;
+        }
         let inner = &*self.inner;
         match &inner.backend {
             Backend::Direct(direct) => {
@@ -264,6 +274,7 @@ impl Media {
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
+    #[track_caller]
     pub fn adopt(&self, at: u64, len: u64) {
         if self.capabilities().fence_settles && !seeded("media-adopt-nothing") {
             let _section = self.section();
@@ -274,8 +285,16 @@ impl Media {
     /// Orders: nothing this thread stores later survives a crash without everything it flushed before.
     ///
     /// On `pmem` and `shm` it settles too. Code must be right without that.
+    #[track_caller]
     #[inline]
     pub fn fence(&self) {
+        if !self.leaves_out(Call::Fence) {
+            self.order();
+        }
+    }
+
+    #[inline]
+    fn order(&self) {
         let inner = &*self.inner;
         inner.counters.add(Counter::Fences, 1);
         match &inner.backend {
@@ -308,13 +327,17 @@ impl Media {
     /// # Errors
     /// [`Error::Poisoned`] if a write or sync failed: the outcome is unknown until the store is opened again.
     /// [`Error::Forked`] in a child process of the one that opened the media.
+    #[track_caller]
     #[inline]
     pub fn barrier(&self) -> Result<()> {
-        self.fence();
+        if self.leaves_out(Call::Barrier) {
+            return Ok(());
+        }
+        self.order();
         if seeded("media-barrier-is-a-fence") {
             return Ok(());
         }
-        self.settle(self.mark())
+        self.complete(self.mark())
     }
 
     /// The point reached by the newest fence: [`Media::settle`] waits for it, perhaps after locks were released.
@@ -331,8 +354,22 @@ impl Media {
     ///
     /// # Errors
     /// As [`Media::barrier`].
+    #[track_caller]
     #[inline]
     pub fn settle(&self, mark: Mark) -> Result<()> {
+        if self.leaves_out(Call::Settle) { Ok(()) } else { self.complete(mark) }
+    }
+
+    /// Whether a run of mutants leaves out this call of its caller's: never on media that are not recorded, and a constant
+    /// where no seeded bugs are compiled in.
+    #[track_caller]
+    #[inline(always)]
+    fn leaves_out(&self, call: Call) -> bool {
+        cfg!(feature = "museum") && self.is_recorded() && left_out(call, Location::caller())
+    }
+
+    #[inline]
+    fn complete(&self, mark: Mark) -> Result<()> {
         let inner = &*self.inner;
         inner.counters.add(Counter::Barriers, 1);
         match &inner.backend {

@@ -12,6 +12,7 @@
 use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, REGIONS_AT, VARIABLES_AT};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Redo;
@@ -178,7 +179,7 @@ fn header_of(object: &Object) -> Result<(u64, Header)> {
         return Err(damaged(object.root_at(), "the root does not lead to a header"));
     }
     let header: Header = object.media().get(at);
-    if header.magic != MAGIC || header.checksum != header.sum() {
+    if header.magic != MAGIC || !sums_agree(header.checksum, header.sum()) {
         return Err(damaged(at, "the program's header is not whole"));
     }
     match header.format > FORMAT {

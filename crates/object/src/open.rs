@@ -20,6 +20,7 @@ use crate::schema::Schema;
 use crate::sync::{AtomicBool, Mutex, RwLockWriteGuard};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root, migrate};
 use everbyte_media::seeded;
+use everbyte_media::sums_agree;
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use std::marker::PhantomData;
@@ -232,13 +233,13 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
     if header.magic != MAGIC {
         return Err(Error::NotTyped { object: name(), detail: "it has no header of a pool" });
     }
-    if header.checksum != header.sum() {
+    if !sums_agree(header.checksum, header.sum()) {
         return Err(damaged(object, at, "the pool's header fails its checksum"));
     }
     if header.format > FORMAT {
         return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
     }
-    if header.root_checksum != header.root_sum() {
+    if !sums_agree(header.root_checksum, header.root_sum()) {
         return Err(damaged(object, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));
     }
     Ok(header)

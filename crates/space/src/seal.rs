@@ -3,6 +3,8 @@
 //! The upper 48 bits are the value (a multiple of 64 KiB, or a count shifted up by 16), the lower 16 a check of them.
 //! A torn store cannot happen (a word is whole), a flipped bit is found, and zeros are not a sealed word.
 
+use everbyte_media::sums_agree;
+
 /// The check bits of a value: its CRC-32C, folded into half.
 #[inline]
 fn check_bits(value: u64) -> u64 {
@@ -49,9 +51,10 @@ pub fn seal(value: u64) -> u64 {
 }
 
 /// The value of a sealed word; `None` if a bit of it has changed.
+#[track_caller]
 pub fn unseal(word: u64) -> Option<u64> {
     let value = word & !0xffff;
-    (word == value | check_bits(value)).then_some(value)
+    sums_agree(word, value | check_bits(value)).then_some(value)
 }
 
 #[cfg(test)]

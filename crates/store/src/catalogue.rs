@@ -17,6 +17,7 @@ use crate::layout::{
 };
 use crate::names::rules;
 use crate::{Engine, Origin};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Span, Spans};
 use std::collections::HashMap;
@@ -137,7 +138,7 @@ pub(crate) fn live_id(media: &Media, at: u64) -> Option<u64> {
 pub(crate) fn name_of(media: &Media, at: u64) -> Option<Vec<u8>> {
     let record: Record = media.get(at);
     let name = record.name.get(..record.name_len as usize)?;
-    (record.checksum == record.sum()).then(|| name.to_vec())
+    sums_agree(record.checksum, record.sum()).then(|| name.to_vec())
 }
 
 fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, String> {
@@ -149,7 +150,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         STATE_REMOVING => Slot::Removing,
         other => return Err(format!("its state word {other:#018x} is none that exists")),
     };
-    if record.checksum != record.sum() {
+    if !sums_agree(record.checksum, record.sum()) {
         return Err("its checksum is wrong".into());
     }
     let span = Span::new(record.span_at, record.span_len)

@@ -16,6 +16,7 @@
 use crate::layout::{SUPERBLOCKS, Superblock};
 use crate::superblock;
 use crate::{Error, PRIME_LEN, Result, Store, object};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, Options, binding};
 use everbyte_space::CLUSTER;
 use parking_lot::Mutex;
@@ -61,7 +62,7 @@ pub(crate) fn refuse_copy(path: &Path) -> Result<()> {
     let whole = SUPERBLOCKS.iter().filter_map(|&at| {
         let mut found = Superblock::new_zeroed();
         file.read_exact_at(found.as_mut_bytes(), at).ok()?;
-        (found.checksum == found.sum()).then_some(found)
+        sums_agree(found.checksum, found.sum()).then_some(found)
     });
     let Some(newest) = whole.max_by_key(|found| found.sequence) else { return Ok(()) };
     match open.get(&newest.identity) {

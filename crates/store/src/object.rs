@@ -20,6 +20,7 @@ use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;
 use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use everbyte_space::{CLUSTER, Cleared, Space, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
@@ -504,7 +505,7 @@ pub(crate) fn read_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, 
     if found.magic != HEADER_MAGIC {
         return wrong(0, "it has no header".into());
     }
-    if found.checksum != found.sum() {
+    if !sums_agree(found.checksum, found.sum()) {
         return wrong(8, "its header's checksum is wrong".into());
     }
     let expected = header_of(entry, 0);

@@ -9,6 +9,7 @@
 
 use crate::layout::{FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
 use crate::{Error, Result};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, seal, unseal};
 use std::ops::Range;
@@ -36,7 +37,7 @@ pub(crate) fn copies(media: &Media) -> [Copy; 2] {
         }
         let superblock: Superblock = media.get(at);
         if superblock.magic == SUPERBLOCK_MAGIC {
-            if superblock.checksum == superblock.sum() { Copy::Whole(superblock) } else { Copy::Torn }
+            if sums_agree(superblock.checksum, superblock.sum()) { Copy::Whole(superblock) } else { Copy::Torn }
         } else if superblock.as_bytes().iter().all(|&byte| byte == 0) {
             Copy::Blank
         } else {

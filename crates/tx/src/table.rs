@@ -7,6 +7,7 @@ use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_log as log;
 use everbyte_media::Media;
+use everbyte_media::sums_agree;
 use everbyte_store::{Object, PRIME_LEN};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -76,7 +77,8 @@ pub(crate) fn read(heap: &Heap, (magic, known): Kind) -> Result<Parts> {
     if table.format > known {
         return Err(Error::NewerFormat { object: name(), found: table.format, known });
     }
-    if table.checksum != table.sum() || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30 {
+    if !sums_agree(table.checksum, table.sum()) || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30
+    {
         return Err(damaged(prime + TABLE, "the lane table fails its checksum"));
     }
     if table.format < known {

@@ -9,6 +9,7 @@ use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC
 use super::walk::{Walk, walk};
 use super::{Journal, check_lane};
 use crate::{Error, Result};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 
@@ -80,7 +81,7 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
     if header.magic != MAGIC {
         return Err(Error::NotALog { what: "undo journal", at });
     }
-    if header.checksum != header.sum() {
+    if !sums_agree(header.checksum, header.sum()) {
         return Err(Error::Damaged { at, detail: "the lane's header fails its checksum" });
     }
     if header.format > FORMAT {

@@ -7,6 +7,7 @@ use super::SEGMENT_BYTES_MIN;
 use super::append::digest;
 use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, seed, target, used};
 use crate::{Error, Result};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 use zerocopy::FromBytes;
@@ -134,7 +135,7 @@ fn sums_to(media: &Media, at: u64, len: u64, sum: u32) -> bool {
         found = crc32c::crc32c_append(found, &chunk[..step]);
         done += step as u64;
     }
-    found == sum
+    sums_agree(found, sum)
 }
 
 impl Walk {

@@ -11,6 +11,7 @@ use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
 use super::{Consumer, Form, Full, Producer, Ring, Shared, WordLog, check_range, parse_position};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
     if header.magic != MAGIC {
         return Err(Error::NotALog { what: "word log", at });
     }
-    if header.checksum != header.sum() {
+    if !sums_agree(header.checksum, header.sum()) {
         return Err(Error::Damaged { at, detail: "the word log's header fails its checksum" });
     }
     if header.format > FORMAT {

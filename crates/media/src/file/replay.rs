@@ -29,6 +29,7 @@ use super::layout::{
 use super::log::record_max;
 use crate::head::{COPIES, Head};
 use crate::mapping::Mapping;
+use crate::sums_agree;
 use crate::{Error, LINE, Opened, Result, seeded};
 use std::io;
 use std::ops::RangeInclusive;
@@ -291,7 +292,7 @@ impl Replay<'_> {
         }
         let end = position + HEADER_LEN + header.payload_len;
         self.read_to(log, end)?;
-        let whole = crc32c::crc32c(&log[position as usize + 4..end as usize]) == header.checksum;
+        let whole = sums_agree(crc32c::crc32c(&log[position as usize + 4..end as usize]), header.checksum);
         Ok((whole || seeded("media-torn-record")).then_some(header))
     }
 

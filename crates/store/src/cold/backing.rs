@@ -11,6 +11,7 @@
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, identity};
+use everbyte_media::sums_agree;
 use everbyte_media::{Disk, disk_alone};
 use everbyte_space::CLUSTER;
 use std::ffi::OsStr;
@@ -127,7 +128,7 @@ impl Owner {
         if header.format < SWAP_FORMAT {
             return Err("an older Everbyte has made it; lift the object's limit with that one first".into());
         }
-        if header.checksum != header.sum() {
+        if !sums_agree(header.checksum, header.sum()) {
             return Err("the checksum of its header is wrong".into());
         }
         if header.format != SWAP_FORMAT || header.slot != CLUSTER {
@@ -213,7 +214,7 @@ fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
         return Ok(false);
     }
     let header = read_header(disk)?;
-    let torn = header.magic == SWAP_MAGIC && header.checksum != header.sum() && header.format == SWAP_FORMAT;
+    let torn = header.magic == SWAP_MAGIC && !sums_agree(header.checksum, header.sum()) && header.format == SWAP_FORMAT;
     Ok(torn || header.as_bytes().iter().all(|&byte| byte == 0))
 }
 
@@ -342,7 +343,7 @@ impl Backing {
     /// Reads a slot that is to have this checksum; it is the bytes of the cluster at `at`.
     pub(crate) fn read(&self, slot: u32, checksum: u32, at: u64, into: &mut [u8]) -> Result<()> {
         let found = match self.disk.read_at(Backing::at(slot), into) {
-            Ok(()) if crc32c::crc32c(into) == checksum => return Ok(()),
+            Ok(()) if sums_agree(crc32c::crc32c(into), checksum) => return Ok(()),
             Ok(()) => "they are not what was written".into(),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => "the file ends before".into(),
             Err(error) => error.to_string(),

@@ -5,6 +5,7 @@
 use crate::catalogue::Entry;
 use crate::layout::{COLD_MAGIC, COLD_ZEROS, ColdHeader};
 use everbyte_media::Media;
+use everbyte_media::sums_agree;
 use everbyte_space::{CLUSTER, Span, clusters_up};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -68,7 +69,7 @@ impl Table {
         if header.magic != COLD_MAGIC {
             return wrong("has no header");
         }
-        if header.checksum != header.sum() {
+        if !sums_agree(header.checksum, header.sum()) {
             return wrong("has a header whose checksum is wrong");
         }
         let Some(path) = header.path.get(..header.path_len as usize) else { return wrong("has no path") };

@@ -17,6 +17,7 @@ use super::slab::Slabs;
 use crate::catalogue::{self, Entry};
 use crate::{CLUSTER, Error, Result, object};
 use everbyte_media::Media;
+use everbyte_media::sums_agree;
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -217,7 +218,7 @@ impl Trie {
 
     pub(super) fn node_head(&self, node: u64) -> Result<NodeHead> {
         let head: NodeHead = self.media.get(node);
-        let good = head.checksum == head.sum() && head.skip_len as usize <= head.skip.len();
+        let good = sums_agree(head.checksum, head.sum()) && head.skip_len as usize <= head.skip.len();
         if good { Ok(head) } else { Err(self.damaged(node, "a node's checksum is wrong".into())) }
     }
 

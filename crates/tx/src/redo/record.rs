@@ -9,6 +9,7 @@ use super::stripe::Stripe;
 use crate::Result;
 use everbyte_heap as heap;
 use everbyte_heap::{Block, Heap, Op};
+use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use zerocopy::IntoBytes;
 
@@ -80,7 +81,7 @@ fn read_extents(media: &Media, names: &[u64], count: usize) -> Option<Vec<u64>> 
         }
         let start = body.len();
         body.extend((0..words).map(|word| media.load(at + word * 8)));
-        if u64::from(crc32c::crc32c(body[start..].as_bytes())) != sum {
+        if !sums_agree(u64::from(crc32c::crc32c(body[start..].as_bytes())), sum) {
             return None;
         }
         rest = later;

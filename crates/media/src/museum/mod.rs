@@ -5,6 +5,8 @@
 //! With the feature, a bug is on only inside [`museum::with`](with) and only for the thread that called it (a child
 //! process forked there inherits it, a spawned thread does not unless it runs a [`carried`] body).
 
+pub mod sites;
+
 /// Whether the seeded bug of that name is switched on for this thread. Always `false` without the feature `museum`.
 #[cfg(not(feature = "museum"))]
 #[inline(always)]
