@@ -65,8 +65,8 @@ pub struct Case {
 const TOTAL: u64 = 24_000;
 
 /// Images that a second run of the program starts from, of one recording, and images of each second run.
-const SECOND_RUNS: u64 = 12;
-const SECOND_IMAGES: u64 = 36;
+const SECOND_RUNS: u64 = 8;
+const SECOND_IMAGES: u64 = 24;
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
