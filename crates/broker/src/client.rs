@@ -1,4 +1,7 @@
-//! [`Client`]: a program's end.
+//! [`Client`]: a program's side of the connection to a broker.
+//!
+//! A program maps what a broker passes, C programs at the address that their pointers name. So the client asks the kernel for the
+//! broker's user first: root, the client's own, or the owner of the directory in which the socket lies.
 
 use crate::error::No;
 use crate::start;
@@ -14,6 +17,7 @@ use std::fs::File;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How many brokers may end before one hears a request.
@@ -52,7 +56,8 @@ impl Client {
     /// Makes a domain that may grow to `max` bytes and belongs to the caller. Settled on return.
     ///
     /// # Errors
-    /// [`Error::NoBroker`]; [`Error::Refused`]: the name is taken, or none; a quota; no space.
+    /// [`Error::NoBroker`]; [`Error::Unsafe`]: a broker of another user; [`Error::Refused`]: the name is taken, or none; a quota; no
+    /// space.
     pub fn create(&self, name: &str, mode: u16, max: u64) -> Result<()> {
         self.ask(&Request::Create { mode, max, name: name.into() }).map(drop)
     }
@@ -122,6 +127,31 @@ impl Client {
         Error::Garbled { path: self.socket.clone() }
     }
 
+    /// Refuses a broker of a user that the caller has no reason to trust.
+    fn require_trusted(&self, connection: &OwnedFd) -> Result<()> {
+        let io = |action| move |source: std::io::Error| Error::Io { action, path: self.socket.clone(), source };
+        let broker =
+            net::sockopt::socket_peercred(connection).map_err(|errno| io("ask who listens at")(errno.into()))?;
+        let (broker, own) = (broker.uid.as_raw(), rustix::process::geteuid().as_raw());
+        if broker == 0 || broker == own {
+            return Ok(());
+        }
+        let socket = std::path::absolute(&self.socket).map_err(io("find the directory of"))?;
+        let directory =
+            std::fs::metadata(socket.parent().unwrap_or(Path::new("/"))).map_err(io("look at the directory of"))?;
+        // In a directory that others may write to, its owner did not necessarily make the socket, but may replace it anyway.
+        if directory.uid() == broker {
+            return Ok(());
+        }
+        Err(Error::Unsafe {
+            path: self.socket.clone(),
+            detail: format!(
+                "the broker that listens there is of user {broker}, neither root nor user {own} nor the owner of its \
+                 directory; it could pass any file for a domain. Name the socket of another one"
+            ),
+        })
+    }
+
     fn ask(&self, request: &Request) -> Result<(String, Vec<OwnedFd>)> {
         let none = |source: Errno| Error::NoBroker { path: self.socket.clone(), source: source.into() };
         let address = SocketAddrUnix::new(&self.socket).map_err(none)?;
@@ -135,6 +165,7 @@ impl Client {
                 Some(program) => start::and_connect(&self.socket, program, connect)?,
                 None => connect().map_err(none)?,
             };
+            self.require_trusted(&socket)?;
             match exchange(&socket, &request.text()) {
                 Err(errno) if is_unheard(errno) && tries.next().is_some() => {}
                 said => break said.map_err(none)?,

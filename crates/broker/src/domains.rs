@@ -6,6 +6,8 @@
 //! Invariants
 //!   DOM-1  Every entry has its file; the addresses of no two domains overlap.
 //!   DOM-2  After opening every file has an entry.
+//!   DOM-3  The directory belongs to the broker's user and no other user may write to it. It is opened once, and all files in it
+//!          are reached through that descriptor: a directory that is moved or replaced later changes nothing.
 //!
 //! Threads: one at a time; the server has a lock around it.
 
@@ -17,7 +19,8 @@ use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOp
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The least that a domain may grow to: what a store takes by itself, and something to live on.
@@ -30,7 +33,9 @@ const EXTENSION: &str = "domain";
 
 /// The domains of a directory.
 pub struct Domains {
+    /// The directory, by its descriptor (DOM-3).
     dir: PathBuf,
+    _directory: File,
     names: Store,
     known: BTreeMap<String, Entry>,
     /// Bytes that the domains of one user may grow to together.
@@ -57,14 +62,12 @@ impl Domains {
     /// Another broker has them open; damage; I/O.
     pub fn open(dir: &Path, quota: u64) -> Result<Domains> {
         let io = |action| move |source| Error::Io { action, path: dir.into(), source };
-        if !dir.exists() {
-            std::fs::DirBuilder::new().mode(0o700).create(dir).map_err(io("make the directory"))?;
-        }
-        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700)).map_err(io("close the directory to others"))?;
+        let directory = open_directory(dir)?;
+        let dir = &PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         let path = dir.join("names.store");
         let options = CreateOptions { max: 1 << 40, ..CreateOptions::default() };
         let names = if path.exists() { Store::open(&path, &options.media)? } else { Store::create(&path, &options)? };
-        let mut domains = Domains { dir: dir.into(), names, known: BTreeMap::new(), quota };
+        let mut domains = Domains { dir: dir.clone(), _directory: directory, names, known: BTreeMap::new(), quota };
         for object in domains.names.objects()? {
             let entry = read(&domains.names.object(&object.name)?)?;
             domains.known.insert(object.name, entry);
@@ -102,8 +105,9 @@ impl Domains {
                 format!("a domain may grow to 1 MiB at least and 1 TiB at most, not to {max} bytes"),
             ));
         }
-        let taken = self.known.values().filter(|entry| entry.uid == caller.user).map(|entry| entry.max);
-        let taken: u64 = taken.sum();
+        self.cut_overgrown();
+        let taken: u64 =
+            self.known.values().filter(|entry| entry.uid == caller.user).map(|entry| self.charge(entry)).sum();
         if caller.user != 0 && taken.saturating_add(max) > self.quota {
             let quota = self.quota;
             let said = format!(
@@ -126,6 +130,7 @@ impl Domains {
             reserved: 0,
         };
         let base = self.make_file(&self.path(&draft), max)?;
+        self.give_file(&draft);
         let entry = Entry { base, ..draft }.sealed();
         let options = ObjectOptions { span: Some(64 << 10), ..ObjectOptions::default() };
         let made = self.names.create_small_object(name, options, |object| -> everbyte_store::Result<()> {
@@ -156,6 +161,32 @@ impl Domains {
             let _ = std::fs::remove_file(path); // another address, then
         }
         Err(No::new(Errno::NOSPC, "no addresses are left for a domain of this size; ask for a smaller one"))
+    }
+
+    /// Lets the file of a domain belong to its owner, so that quotas of the file system count it as theirs. Only root may give
+    /// files away; the files of another broker stay its own.
+    fn give_file(&self, entry: &Entry) {
+        let _ = std::os::unix::fs::chown(self.path(entry), Some(entry.uid), Some(entry.gid));
+    }
+
+    /// Bytes that a domain counts for in its owner's quota: its maximum, or what its file takes where a client has let that grow
+    /// beyond.
+    fn charge(&self, entry: &Entry) -> u64 {
+        let taken = std::fs::metadata(self.path(entry)).map_or(0, |found| found.blocks() * 512);
+        entry.max.max(taken)
+    }
+
+    /// Cuts files that are longer than the store of a domain can become: a client that may write has let them grow. No store
+    /// has data there.
+    pub(crate) fn cut_overgrown(&self) {
+        for entry in self.known.values() {
+            let (path, most) = (self.path(entry), file_most(entry.max));
+            if std::fs::metadata(&path).is_ok_and(|found| found.len() > most)
+                && let Ok(file) = File::options().write(true).open(&path)
+            {
+                let _ = file.set_len(most); // if it fails the next look does it
+            }
+        }
     }
 
     /// Opens the file of a domain for what `caller` may and wants: for a writer two descriptions, of the bytes and for locks.
@@ -204,6 +235,7 @@ impl Domains {
         let object = self.names.object(name)?;
         write(&object, &entry);
         object.media().barrier()?;
+        self.give_file(&entry);
         self.known.insert(name.into(), entry);
         Ok(())
     }
@@ -223,6 +255,47 @@ impl Domains {
     fn find(&self, name: &str) -> Result<&Entry, No> {
         self.known.get(name).ok_or_else(|| No::new(Errno::NOENT, format!("there is no domain `{name}`")))
     }
+}
+
+/// The longest that the file of a domain with this maximum becomes: its places in the file are at most twice what it backs.
+fn file_most(max: u64) -> u64 {
+    2 * max + (16 << 20)
+}
+
+/// Makes the directory of the domains, or takes the one that is there (DOM-3).
+fn open_directory(dir: &Path) -> Result<File> {
+    use rustix::fs::{CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat};
+    let io = |action| move |errno: Errno| Error::Io { action, path: dir.into(), source: errno.into() };
+    match mkdirat(CWD, dir, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(io("make the directory")(errno)),
+    }
+    let unsafe_because = |detail: String| Error::Unsafe { path: dir.into(), detail };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(CWD, dir, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::LOOP | Errno::NOTDIR => {
+            unsafe_because("this is a symbolic link or no directory; name the directory of the domains itself".into())
+        }
+        errno => io("open the directory")(errno),
+    })?;
+    let found = fstat(&directory).map_err(io("look at the directory"))?;
+    let own = rustix::process::geteuid().as_raw();
+    if found.st_uid != own {
+        let owner = found.st_uid;
+        return Err(unsafe_because(format!(
+            "this directory belongs to user {owner}, who could replace the domains in it; the broker of user {own} needs \
+             one of its own: give another path, or remove it"
+        )));
+    }
+    if found.st_mode & 0o022 != 0 {
+        return Err(unsafe_because(
+            "others may write to this directory, so what is in it may be theirs; name a new directory, or remove theirs \
+             from it and close it (chmod 700)"
+                .into(),
+        ));
+    }
+    fchmod(&directory, Mode::RWXU).map_err(io("close the directory to others"))?;
+    Ok(File::from(directory))
 }
 
 /// Refuses a caller who may not give a domain these rights; its present ones: who may not remove it.

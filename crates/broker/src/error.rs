@@ -23,6 +23,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A path that another user controls, or that holds something else.
+    #[error("{}: {detail}", path.display())]
+    Unsafe {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        detail: String,
+    },
     /// No broker answers there.
     #[error("{}: no broker answers ({source}); start one with `everbyte broker`", path.display())]
     NoBroker {

@@ -1,10 +1,11 @@
 //! [`Broker`]: answers programs over a socket.
 //!
-//! A connection brings one request and gets one answer, within some seconds, by a thread of its own; so many at a time. Who
-//! asks is what the kernel says of the other end (SO_PEERCRED, SO_PEERGROUPS). Domain files are opened and their descriptors passed; their bytes
-//! are not touched: what a program does to a file that it may write cannot hurt the broker.
+//! A connection brings one request and gets one answer, by a thread of its own. Each user has a share of the threads, and
+//! further connections of that user wait for one of them: clients that stay silent delay their own user alone. The caller's
+//! user and groups are those that the kernel names for the other end (SO_PEERCRED, SO_PEERGROUPS). Domain files are opened and
+//! their descriptors passed; their bytes are not touched: a program that writes to its file cannot hurt the broker.
 //!
-//! Threads: one accepts; one for each connection; one lock around the domains.
+//! Threads: one accepts; at most [`SHARE`] for each user; one lock around the domains.
 
 use crate::domains::Domains;
 use crate::error::No;
@@ -17,21 +18,29 @@ use rustix::net::{
     self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
     sockopt,
 };
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Connections at a time; more wait.
-const CONNECTIONS: usize = 64;
-/// How long a program may take to say what it wants, or to hear the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections of one user that are answered at a time.
+const SHARE: usize = 8;
+/// Connections of one user that wait for a thread; more are closed unread, and their clients ask again.
+const WAITING: usize = 64;
+/// How often files that clients let grow beyond their domains are cut.
+const LOOK: Duration = Duration::from_secs(1);
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 64;
+/// How long a client may take to send its request, or to take the answer. Local clients send it right after they connect.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a broker is to be.
 #[derive(Clone, Debug)]
@@ -50,6 +59,7 @@ impl Default for Options {
 pub struct Broker {
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
+    watching: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -57,7 +67,16 @@ struct Shared {
     listening: OwnedFd,
     domains: Mutex<Domains>,
     ending: AtomicBool,
-    connections: AtomicUsize,
+    users: Mutex<HashMap<u32, User>>,
+}
+
+/// The connections of one user.
+#[derive(Default)]
+struct User {
+    /// Threads that answer it.
+    threads: usize,
+    /// Connections without a thread, oldest first.
+    waiting: VecDeque<OwnedFd>,
 }
 
 impl Broker {
@@ -69,22 +88,23 @@ impl Broker {
         let domains = Domains::open(dir, options.quota)?;
         let io = |action| move |source: Errno| Error::Io { action, path: socket.into(), source: source.into() };
         let address = SocketAddrUnix::new(socket).map_err(io("name a socket"))?;
-        let _ = std::fs::remove_file(socket); // of a broker that is no more: this one has the domains' lock
+        remove_old_socket(socket)?;
         let listening = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let listening = listening.map_err(io("make a socket"))?;
         net::bind(&listening, &address).map_err(io("bind a socket"))?;
         let open = std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666)); // rights are checked behind it
         open.map_err(|source| Error::Io { action: "open to others", path: socket.into(), source })?;
-        net::listen(&listening, CONNECTIONS as i32).map_err(io("listen at"))?;
+        net::listen(&listening, BACKLOG).map_err(io("listen at"))?;
         let shared = Arc::new(Shared {
             socket: socket.into(),
             listening,
             domains: domains.into(),
             ending: false.into(),
-            connections: 0.into(),
+            users: Mutex::default(),
         });
-        let accepting = Arc::clone(&shared);
-        Ok(Broker { shared, accepting: Some(std::thread::spawn(move || accept(&accepting))) })
+        let (accepting, watching) = (Arc::clone(&shared), Arc::clone(&shared));
+        let watching = std::thread::spawn(move || watch(&watching));
+        Ok(Broker { shared, accepting: Some(std::thread::spawn(move || accept(&accepting))), watching: Some(watching) })
     }
 
     /// Where it listens.
@@ -107,6 +127,10 @@ impl Drop for Broker {
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
+        if let Some(watching) = self.watching.take() {
+            watching.thread().unpark();
+            let _ = watching.join();
+        }
         let _ = std::fs::remove_file(&self.shared.socket);
     }
 }
@@ -124,16 +148,82 @@ fn accept(shared: &Shared) {
                 }
                 Err(_) => return,
             };
-            while shared.connections.load(Ordering::Acquire) >= CONNECTIONS {
-                std::thread::sleep(Duration::from_millis(1)); // each ends within PATIENCE
-            }
-            shared.connections.fetch_add(1, Ordering::AcqRel);
-            answering.spawn(move || {
-                let _ = answer(shared, &connection); // who does not listen is told nothing
-                shared.connections.fetch_sub(1, Ordering::AcqRel);
-            });
+            let Ok(peer) = sockopt::socket_peercred(&connection) else { continue };
+            let Some(connection) = shared.enter(peer.uid.as_raw(), connection) else { continue };
+            answering.spawn(move || shared.answer_user(peer.uid.as_raw(), connection));
         }
     });
+}
+
+impl Shared {
+    /// A connection of a user that is to get a thread; `None`: it waits for one, or is closed.
+    fn enter(&self, uid: u32, connection: OwnedFd) -> Option<OwnedFd> {
+        let mut users = self.users.lock();
+        let user = users.entry(uid).or_default();
+        if user.threads < SHARE {
+            user.threads += 1;
+            return Some(connection);
+        }
+        if user.waiting.len() < WAITING {
+            user.waiting.push_back(connection);
+        }
+        None
+    }
+
+    /// The oldest connection of a user that waits; `None`: the thread that asks ends.
+    fn next_of(&self, uid: u32) -> Option<OwnedFd> {
+        let mut users = self.users.lock();
+        let user = users.get_mut(&uid)?;
+        let next = user.waiting.pop_front().filter(|_| !self.ending.load(Ordering::Acquire));
+        if next.is_none() {
+            user.threads -= 1;
+            if user.threads == 0 {
+                users.remove(&uid);
+            }
+        }
+        next
+    }
+
+    fn answer_user(&self, uid: u32, connection: OwnedFd) {
+        let mut connection = Some(connection);
+        while let Some(current) = connection {
+            // A panic costs its connection alone: the thread goes on, and the share of the user stays whole.
+            let _ = catch_unwind(AssertUnwindSafe(|| answer(self, &current))); // a client that does not listen is told nothing
+            drop(current);
+            connection = self.next_of(uid);
+        }
+    }
+}
+
+/// Until the broker ends: keeps the files of domains within their bounds.
+fn watch(shared: &Shared) {
+    while !shared.ending.load(Ordering::Acquire) {
+        std::thread::park_timeout(LOOK);
+        shared.domains.lock().cut_overgrown();
+    }
+}
+
+/// Removes the socket of a broker that has ended; the caller has the lock of the domains. Anything else at its path stays.
+fn remove_old_socket(socket: &Path) -> Result<()> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let found = match std::fs::symlink_metadata(socket) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(Error::Io { action: "look at", path: socket.into(), source }),
+    };
+    let unsafe_because = |detail: String| Error::Unsafe { path: socket.into(), detail };
+    if !found.file_type().is_socket() {
+        return Err(unsafe_because("there is something else than a socket; give another path for the broker's".into()));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own {
+        return Err(unsafe_because(format!(
+            "there is a socket of user {}, perhaps of a broker of theirs; give another path, or remove it",
+            found.uid()
+        )));
+    }
+    let removed = std::fs::remove_file(socket);
+    removed.map_err(|source| Error::Io { action: "remove the old socket", path: socket.into(), source })
 }
 
 fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {

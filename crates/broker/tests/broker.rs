@@ -5,10 +5,31 @@ use everbyte_broker::{Broker, Client, Error, Options, Want};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::getuid;
+use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+
+thread_local! {
+    /// Where the test that this thread runs has its domains.
+    static BASE: Cell<&'static str> = const { Cell::new("/dev/shm") };
+}
+
+/// Each test runs with its domains in memory and on a disk, where the backend is another.
+macro_rules! in_memory_and_on_a_disk {
+    ($($(#[doc = $story:literal])* fn $name:ident() $body:block)*) => {
+        mod in_memory {
+            use super::*;
+            $(#[test] fn $name() { BASE.set("/dev/shm"); $body })*
+        }
+        mod on_a_disk {
+            use super::*;
+            $(#[test] fn $name() { BASE.set("/var/tmp"); $body })*
+        }
+    };
+}
 
 struct Place {
     folder: tempfile::TempDir,
@@ -17,7 +38,7 @@ struct Place {
 
 impl Place {
     fn new(quota: u64) -> Place {
-        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let folder = tempfile::tempdir_in(BASE.get()).unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let mut place = Place { folder, broker: None };
         place.start(quota);
@@ -83,7 +104,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, wanted: Errno) {
     }
 }
 
-#[test]
+in_memory_and_on_a_disk! {
 fn a_domain_is_made_shared_and_found_again_by_the_next_broker() {
     let mut place = Place::new(1 << 30);
     let client = place.client();
@@ -111,7 +132,6 @@ fn a_domain_is_made_shared_and_found_again_by_the_next_broker() {
     assert_eq!(place.files(), Vec::<PathBuf>::new());
 }
 
-#[test]
 fn many_names_are_listed_in_order_by_prefix() {
     let place = Place::new(1 << 40);
     let client = place.client();
@@ -128,7 +148,6 @@ fn many_names_are_listed_in_order_by_prefix() {
     assert!(bases.windows(2).all(|two| two[1] - two[0] >= 1 << 20), "addresses overlap");
 }
 
-#[test]
 fn the_kernel_gives_each_user_what_the_mode_says() {
     if !is_root() {
         return;
@@ -167,7 +186,6 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
 }
 
 /// Whoever may write may ruin the file; the broker and other domains go on, and the next to open it is told.
-#[test]
 fn a_writer_that_truncates_its_domain_hurts_nobody_else() {
     let place = Place::new(1 << 30);
     let client = place.client();
@@ -182,7 +200,6 @@ fn a_writer_that_truncates_its_domain_hurts_nobody_else() {
     client.remove("victim").unwrap();
 }
 
-#[test]
 fn hostile_messages_are_answered_and_change_nothing() {
     let place = Place::new(1 << 30);
     let client = place.client();
@@ -206,7 +223,6 @@ fn hostile_messages_are_answered_and_change_nothing() {
     assert_eq!(client.list("").unwrap().len(), 1);
 }
 
-#[test]
 fn files_that_a_crash_left_without_an_entry_go_and_others_stay() {
     let mut place = Place::new(1 << 30);
     place.client().create("kept", 0o600, 1 << 20).unwrap();
@@ -219,7 +235,6 @@ fn files_that_a_crash_left_without_an_entry_go_and_others_stay() {
     assert!(place.client().attach("kept", Want::Write).is_ok());
 }
 
-#[test]
 fn without_a_broker_or_beside_another_one_is_told() {
     let error = Client::new(Path::new("/dev/shm/no-broker-here")).list("").unwrap_err().to_string();
     assert!(error.contains("everbyte broker"), "{error}");
@@ -231,7 +246,6 @@ fn without_a_broker_or_beside_another_one_is_told() {
 }
 
 /// What a broker that ends has not read it has not done.
-#[test]
 fn who_was_not_heard_asks_the_next_broker() {
     let mut place = Place::new(1 << 30);
     place.broker = None;
@@ -251,4 +265,175 @@ fn who_was_not_heard_asks_the_next_broker() {
         asking.into_iter().for_each(|asking| asking.join().unwrap().unwrap());
     });
     assert_eq!(client.list("").unwrap().len(), 2);
+}
+
+/// A domain that another user may write to opens for writing in that user's process.
+fn a_domain_opens_for_writing_in_the_process_of_another_user() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(1 << 30);
+    let program = place.folder.path().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let status = std::process::Command::new(&program)
+        .args(["--exact", "as_another_user"])
+        .env("EVERBYTE_TEST_SOCKET", place.socket())
+        .uid(4001)
+        .gid(4001)
+        .current_dir("/")
+        .status();
+    assert!(status.unwrap().success());
+    assert_eq!(place.client().about("mine").unwrap().access.owner, 4001);
+}
+
+/// A client may write to its file, and so let it grow without bounds: what it takes counts, and what no store has goes.
+fn what_a_client_lets_its_file_grow_to_counts_and_is_cut() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(64 << 20);
+    let client = place.client();
+    as_user(4001, 5000, || client.create("small", 0o600, 1 << 20)).unwrap();
+    let domain = as_user(4001, 5000, || client.attach("small", Want::Write)).unwrap();
+    let file = domain.file().unwrap();
+    assert_eq!(file.metadata().unwrap().uid(), 4001, "quotas of the file system count it for its user");
+    let chunk = vec![1; 1 << 20];
+    (8..100).for_each(|at| file.write_all_at(&chunk, at << 20).unwrap());
+    refused(as_user(4001, 5000, || client.create("more", 0o600, 60 << 20)), Errno::DQUOT);
+    let len = file.metadata().unwrap().len();
+    assert!(len <= 18 << 20, "{len} bytes are left");
+    as_user(4001, 5000, || client.create("more", 0o600, 32 << 20)).unwrap();
+    as_user(4002, 5000, || client.create("other", 0o600, 48 << 20)).unwrap();
+    drop(domain);
+    as_user(4001, 5000, || client.attach("small", Want::Write)).unwrap().open(&Default::default()).unwrap();
+}
+
+/// A directory that another user made beforehand, or can write to, holds that user's files; a link leads to someone's directory.
+fn directories_that_others_control_are_refused() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(1 << 30);
+    let folder = place.folder.path();
+    let planted = |name: &str, mode: u32, uid: u32| {
+        let dir = folder.join(name);
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::set_permissions(&dir, PermissionsExt::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&dir, Some(uid), None).unwrap();
+        dir
+    };
+    let target = planted("target", 0o755, 0);
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for (dir, why) in [
+        (planted("foreign", 0o700, 4002), "belongs to user 4002"),
+        (planted("open", 0o777, 0), "others may write"),
+        (link, "symbolic link"),
+    ] {
+        let before = std::fs::metadata(&dir).unwrap().mode();
+        let error = Broker::start(&dir, &folder.join("s"), Options::default()).err().expect(why).to_string();
+        assert!(error.contains(why) && error.contains(&*dir.to_string_lossy()), "{error}");
+        assert_eq!(std::fs::metadata(&dir).unwrap().mode(), before, "nothing has changed");
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    }
+}
+
+/// A directory that is moved away while its broker runs is still the one that it uses.
+fn a_directory_that_is_replaced_is_not_followed() {
+    let place = Place::new(1 << 30);
+    let client = place.client();
+    client.create("first", 0o600, 1 << 20).unwrap();
+    std::fs::rename(place.dir(), place.folder.path().join("moved")).unwrap();
+    std::fs::create_dir(place.dir()).unwrap();
+    client.create("second", 0o600, 1 << 20).unwrap();
+    assert!(client.attach("first", Want::Write).is_ok());
+    assert_eq!(std::fs::read_dir(place.dir()).unwrap().count(), 0);
+}
+
+/// The broker's own old socket is removed, a file at its path never.
+fn the_path_of_a_socket_is_not_cleared_of_other_things() {
+    let mut place = Place::new(1 << 30);
+    place.broker = None;
+    let notes = place.folder.path().join("notes.txt");
+    std::fs::write(&notes, b"text").unwrap();
+    let error = Broker::start(&place.dir(), &notes, Options::default()).err().unwrap().to_string();
+    assert!(error.contains("something else than a socket") && error.contains("notes.txt"), "{error}");
+    assert_eq!(std::fs::read(&notes).unwrap(), b"text");
+    // The socket of a broker that was killed.
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    drop(socket);
+    place.start(1 << 30);
+    assert!(place.client().list("").unwrap().is_empty());
+}
+
+/// In a shared place any user may listen first. The client asks nothing of a broker that could pass it any file.
+fn a_broker_of_a_stranger_is_not_believed() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(1 << 30);
+    let shared = place.folder.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o1777)).unwrap();
+    let (dir, socket) = (shared.join("domains"), shared.join("socket"));
+    let broker = as_user(4002, 4002, || {
+        let broker = Broker::start(&dir, &socket, Options::default());
+        // The listener's user is what the kernel noted then.
+        broker.unwrap()
+    });
+    let client = Client::new(&socket);
+    for uid in [0, 4001] {
+        let error = as_user(uid, uid, || client.list("")).unwrap_err().to_string();
+        assert!(error.contains("is of user 4002"), "{error}");
+    }
+    as_user(4002, 4002, || client.list("")).unwrap();
+    drop(broker);
+    // In a directory of its own a user's broker serves whoever is let in.
+    std::os::unix::fs::chown(&shared, Some(4002), None).unwrap();
+    let broker = as_user(4002, 4002, || Broker::start(&dir, &socket, Options::default()).unwrap());
+    as_user(4001, 4001, || client.list("")).unwrap();
+    drop(broker);
+}
+
+/// Clients that connect and say nothing take their own user's threads and no others.
+fn silent_clients_of_one_user_do_not_delay_another() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(1 << 30);
+    let client = place.client();
+    let silent: Vec<_> = (0..140)
+        .filter_map(|_| {
+            as_user(4001, 4001, || {
+                let kind = SocketType::SEQPACKET;
+                let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+                let address = SocketAddrUnix::new(place.socket()).unwrap();
+                rustix::net::connect(&socket, &address).ok().map(|()| socket)
+            })
+        })
+        .collect();
+    assert!(client.list("").unwrap().is_empty());
+    let is_open = |socket: &std::os::fd::OwnedFd| {
+        let mut byte = [0];
+        let read = rustix::net::recv(socket, &mut byte[..], rustix::net::RecvFlags::DONTWAIT);
+        matches!(read, Err(Errno::AGAIN))
+    };
+    let open = silent.iter().filter(|socket| is_open(socket)).count();
+    assert!(open > 0, "all silent clients had to be waited for");
+    assert!(open < 140, "no user has all the memory of the broker");
+}
+}
+
+/// The part of a test above that runs in the process of another user; by itself it does nothing.
+#[test]
+fn as_another_user() {
+    let Ok(socket) = std::env::var("EVERBYTE_TEST_SOCKET") else { return };
+    let client = Client::new(Path::new(&socket));
+    client.create("mine", 0o600, 64 << 20).unwrap();
+    let open = || client.attach("mine", Want::Write).unwrap().open(&Default::default()).unwrap();
+    open().create_object("o", Default::default(), |_| Ok::<(), everbyte_store::Error>(())).unwrap();
+    assert!(open().object("o").is_ok());
+    let read = client.attach("mine", Want::Read).unwrap().open(&Default::default()).unwrap();
+    assert!(read.object("o").is_ok());
 }

@@ -46,7 +46,7 @@ impl Media {
             path: target.into(),
             source,
         });
-        copied.and_then(|()| Media::open_file(file, target, options)).inspect_err(|_| {
+        copied.and_then(|()| Media::open_file(file, None, target, options)).inspect_err(|_| {
             let _ = std::fs::remove_file(target); // ours: `create_new` made it
         })
     }

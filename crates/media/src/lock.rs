@@ -19,9 +19,11 @@ pub(crate) enum Hold {
 }
 
 /// Locks the whole file for this process alone; until what is returned is dropped, or this process ends. For backends whose
-/// mapping a child of fork may keep, since nothing that it stores there reaches the file.
-pub(crate) fn lock_apart(file: &File, path: &Path) -> Result<Own> {
-    let own = Own::of(file).map_err(|source| Error::Io { action: "lock", path: path.into(), source })?;
+/// mapping a child of fork may keep, since nothing that it stores there reaches the file. `locks` is a description of the file
+/// for this alone; without it the file is opened once more, which the kernel refuses to a user that only got its descriptor.
+pub(crate) fn lock_apart(file: &File, locks: Option<File>, path: &Path) -> Result<Own> {
+    let own = locks.map_or_else(|| Own::of(file), Own::new);
+    let own = own.map_err(|source| Error::Io { action: "lock", path: path.into(), source })?;
     lock(&own, path, Hold::Alone)?;
     Ok(own)
 }

@@ -70,7 +70,7 @@ impl Media {
         address: Option<u64>,
         options: &Options,
     ) -> Result<Media> {
-        let lock = lock_alone(&file, path, options)?;
+        let lock = lock_alone(&file, None, path, options)?;
         let Geometry { max, len, log_at, log_len } = geometry;
         assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
         assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
@@ -97,11 +97,13 @@ impl Media {
     /// not changed before it has been recognised as a store.
     pub fn open(path: &Path, options: &Options) -> Result<Media> {
         let file = File::options().read(true).write(true).open(path);
-        Media::open_file(file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?, path, options)
+        let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
+        Media::open_file(file, None, path, options)
     }
 
-    pub(crate) fn open_file(file: File, path: &Path, options: &Options) -> Result<Media> {
-        let lock = lock_alone(&file, path, options)?;
+    /// `locks`: a description of its own for the lock, of a file that this process could not open again.
+    pub(crate) fn open_file(file: File, locks: Option<File>, path: &Path, options: &Options) -> Result<Media> {
+        let lock = lock_alone(&file, locks, path, options)?;
         let (head, copies) = examine(&file, path)?;
         if choose(&file, path, options.backend)? == BackendKind::File {
             return Media::resume(Arc::new(FileDisk::new(file, lock)), path, (head, copies), options);
@@ -329,9 +331,9 @@ impl Direct {
 }
 
 /// Locks a file for this process alone. A shared mapping belongs to the lock: a child of fork that keeps it could store there.
-fn lock_alone(file: &File, path: &Path, options: &Options) -> Result<Option<Own>> {
+fn lock_alone(file: &File, locks: Option<File>, path: &Path, options: &Options) -> Result<Option<Own>> {
     match choose(file, path, options.backend)? {
-        BackendKind::File => lock::lock_apart(file, path).map(Some),
+        BackendKind::File => lock::lock_apart(file, locks, path).map(Some),
         _ => lock::lock(file, path, Hold::Alone).map(|()| None),
     }
 }

@@ -45,7 +45,7 @@ impl Media {
     fn share_file(file: File, locks: Option<File>, path: &Path, options: &Options) -> Result<(Media, Option<Opening>)> {
         let io = |action| move |source| Error::Io { action, path: path.into(), source };
         if choose(&file, path, options.backend)? == BackendKind::File {
-            return Ok((Media::open_file(file, path, options)?, None));
+            return Ok((Media::open_file(file, locks, path, options)?, None));
         }
         let users = Arc::new(Users::of_file(&file, locks, path)?);
         let locks = users.locks().expect("users of a file");

@@ -144,7 +144,7 @@ pub(crate) struct FileDisk {
 /// # Errors
 /// [`Error::InUse`](crate::Error::InUse), [`Error::Io`](crate::Error::Io).
 pub fn disk_alone(file: File, path: &Path) -> Result<Arc<dyn Disk>> {
-    let lock = lock::lock_apart(&file, path)?;
+    let lock = lock::lock_apart(&file, None, path)?;
     Ok(Arc::new(FileDisk::new(file, Some(lock))))
 }
 
