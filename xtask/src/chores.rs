@@ -1,5 +1,6 @@
 //! Chores that run a heavy crate: museum, bench, rivals, fuzz, schedules, soak.
 
+use crate::against;
 use crate::shell::{self, Result, as_root, cargo};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -36,6 +37,10 @@ pub fn museum(words: &[&str]) -> Result {
 
 /// Runs one bench case. One of them has a C program, which is linked with the library as it is now.
 pub fn bench(words: &[&str]) -> Result {
+    if let Some(at) = words.iter().position(|word| *word == "--against") {
+        let commit = words.get(at + 1).ok_or("--against needs a commit")?;
+        return against::run(commit, &[&words[..at], &words[at + 2..]].concat());
+    }
     if words.contains(&"patomic") {
         shell::run(&mut cargo(&["build", "--release", "--quiet", "--locked", "--package", "everbyte-capi"]))?;
     }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod against;
 mod chores;
 mod ci;
 mod dax;
@@ -19,6 +20,7 @@ cargo xtask WORD
   tidy [--bless]                 the rules of the house; --bless records the present byte layouts
   museum [--json]                seeded bugs, each of which the crash explorer must find
   bench CASE [--quick] [--json]  ours and rivals, interleaved and pinned; `bench --list` names the cases
+  bench CASE --against COMMIT    this tree and another commit, in turn: which metrics are better or worse
   plots RESULTS..                figures of what `bench --json` wrote, in docs/plots
   rivals                         install what the rivals of the benches need
   dax                            boot an emulated persistent-memory machine, test there, kill it, check on the host
