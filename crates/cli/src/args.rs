@@ -263,6 +263,9 @@ pub struct ServeArgs {
     /// Address and port to listen on [default: 127.0.0.1:6380]
     #[arg(long, env = "EVERBYTE_LISTEN")]
     pub listen: Option<String>,
+    /// Listens although other machines can reach the address: there are no passwords
+    #[arg(long)]
+    pub open: bool,
     /// The name of the key-value store to serve [default: kv]
     #[arg(long, env = "EVERBYTE_TABLE")]
     pub table: Option<String>,
@@ -276,7 +279,7 @@ pub struct ServeArgs {
     #[arg(long, env = "EVERBYTE_CONFIG")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
-    pub open: OpenArgs,
+    pub opening: OpenArgs,
 }
 
 /// `everbyte media ..`.

@@ -76,6 +76,8 @@ pub struct Config {
     pub store: PathBuf,
     /// Address and port.
     pub listen: String,
+    /// Listen although other machines can reach the address.
+    pub open: bool,
     /// The key-value store inside it.
     pub table: String,
     /// Create the store if it is absent.
@@ -93,6 +95,7 @@ impl Default for Config {
         Config {
             store: "./everbyte.store".into(),
             listen: "127.0.0.1:6380".into(),
+            open: false,
             table: "kv".into(),
             create: false,
             backend: Backend::Auto,
@@ -115,10 +118,11 @@ impl Config {
         Ok(Config {
             store: args.store.clone().unwrap_or(base.store),
             listen: args.listen.clone().unwrap_or(base.listen),
+            open: args.open || base.open,
             table: args.table.clone().unwrap_or(base.table),
             create: args.create || base.create,
-            backend: args.open.backend.unwrap_or(base.backend),
-            durability: args.open.durability.unwrap_or(base.durability),
+            backend: args.opening.backend.unwrap_or(base.backend),
+            durability: args.opening.durability.unwrap_or(base.durability),
             max: args.max.unwrap_or(base.max),
         })
     }

@@ -18,7 +18,8 @@ struct Served {
 
 impl Served {
     fn start(place: &Place, words: &[&str]) -> Served {
-        let words = [&["serve", "--json", "--listen", "127.0.0.1:0"], words].concat();
+        let listen = if words.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        let words = [&["serve", "--json"], listen, words].concat();
         let mut child = place.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -68,6 +69,25 @@ fn what_was_acknowledged_outlives_a_kill() {
     server.kill();
     assert_eq!(place.good(&["kv", "get", "greeting"]), "hello\n");
     assert!(place.good(&["check"]).contains("no damage"));
+}
+
+/// Without `--open` an address that other machines can reach is refused before anything is created; with it, a warning is printed.
+#[test]
+fn an_address_that_other_machines_reach_needs_a_word() {
+    let place = Place::new();
+    let words = ["serve", "--create", "--max", "1GiB", "--listen", "0.0.0.0:0"];
+    let refused = said(place.command(&words).output().unwrap());
+    let text = &refused.err;
+    assert_eq!(refused.code, 5, "{text}");
+    assert!(text.contains("0.0.0.0:0") && text.contains("--open") && text.contains("no passwords"), "{text}");
+    assert!(!place.command(&["info"]).output().unwrap().status.success(), "a store was created all the same");
+    let mut server = Served::start(&place, &["--create", "--max", "1GiB", "--listen", "0.0.0.0:0", "--open"]);
+    assert_eq!(server.hello["config"]["open"], Value::Bool(true));
+    let port = server.address().rsplit(':').next().unwrap().to_string();
+    assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_ok());
+    let mut warning = String::new();
+    BufReader::new(server.child.stderr.take().unwrap()).read_line(&mut warning).unwrap();
+    assert!(warning.starts_with("warning: ") && warning.contains("no passwords"), "{warning}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ mod range;
 mod snapshot;
 
 pub use error::{Error, Result};
-pub use everbyte_cdds::{Commit, Stats};
+pub use everbyte_cdds::{Commit, Error as TreeError, KEY_MAX, Stats};
 pub use kv::{Batch, Kv};
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;

@@ -14,6 +14,15 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Other machines can reach the address, and the options do not say that they may.
+    #[error(
+        "refusing to listen on {address}: other machines can reach it, and there are no passwords, so every client could read, change \
+         and delete every key; listen on 127.0.0.1, or say --open (option `open`) if the network is trusted"
+    )]
+    Exposed {
+        /// As given.
+        address: String,
+    },
     /// A system call of the event loop failed.
     #[error("{action}: {source}")]
     System {

@@ -20,7 +20,7 @@
 
 use std::ops::Bound;
 
-use everbyte_kv::{Batch, Commit, Error, Kv, Range, Result, Snapshot};
+use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Range, Result, Snapshot, TreeError};
 use everbyte_media::seeded;
 
 /// See the head of this file.
@@ -139,6 +139,14 @@ impl<'k> Keyspace<'k> {
         self.exposed = true;
         // Damage shows when the keys are put.
         let _ = self.batch.get_or_insert_with(|| self.kv.batch()).warm(keys.iter().copied());
+    }
+
+    /// Refuses a key that is longer than keys can be. A command with several keys asks for all of them before it changes anything.
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        match key.len() {
+            ..=KEY_MAX => Ok(()),
+            len => Err(TreeError::KeyTooLong { len, max: KEY_MAX }.into()),
+        }
     }
 
     /// Gives a key a value.

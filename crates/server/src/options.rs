@@ -1,12 +1,18 @@
 //! What can be chosen when a server starts.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
+
+use crate::error::{Error, Result};
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Address and port to listen on; port 0 takes a free one.
     pub address: String,
+    /// Whether to listen on an address that other machines can reach. There are no passwords: every client
+    /// that reaches the port may read, change and delete every key, and stop the server.
+    pub open: bool,
     /// Connections at a time; one more is told so and closed.
     pub clients_max: usize,
     /// Bytes of one argument or value, as Redis's `proto-max-bulk-len`.
@@ -31,6 +37,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             address: "127.0.0.1:6380".into(),
+            open: false,
             clients_max: 10_000,
             bulk_size_max: 512 << 20,
             input_size_max: 1 << 30,
@@ -41,5 +48,48 @@ impl Default for Options {
             turn_size_max: 4 << 20,
             signals: false,
         }
+    }
+}
+
+impl Options {
+    /// Resolves the address. Unless `open` is set, only loopback addresses pass.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] when the address does not resolve, [`Error::Exposed`] when other machines could reach it.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
+        let listen = |source| Error::Listen { address: self.address.clone(), source };
+        let addresses: Vec<SocketAddr> = self.address.to_socket_addrs().map_err(listen)?.collect();
+        match addresses.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+            Some(_) if !self.open => Err(Error::Exposed { address: self.address.clone() }),
+            _ => Ok(addresses),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_addresses_pass_unless_the_server_is_open() {
+        for (address, reachable) in [
+            ("127.0.0.1:0", false),
+            ("127.9.8.7:1", false),
+            ("[::1]:0", false),
+            ("[::ffff:127.0.0.1]:0", false),
+            ("localhost:0", false),
+            ("0.0.0.0:0", true),
+            ("[::]:0", true),
+            ("192.0.2.1:6380", true),
+            ("[::ffff:192.0.2.1]:0", true),
+            ("[2001:db8::1]:0", true),
+        ] {
+            let options = |open| Options { address: address.into(), open, ..Options::default() };
+            let refused = matches!(options(false).addresses(), Err(Error::Exposed { .. }));
+            assert_eq!(refused, reachable, "{address}");
+            assert!(options(true).addresses().is_ok(), "{address}");
+        }
+        let nonsense = Options { address: "127.0.0.1".into(), open: true, ..Options::default() };
+        assert!(matches!(nonsense.addresses(), Err(Error::Listen { .. })));
     }
 }

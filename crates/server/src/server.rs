@@ -9,7 +9,7 @@
 //! the loop from any.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,11 +72,11 @@ impl Server {
     /// Binds the address. Connections wait in the system's queue until [`run`](Server::run).
     ///
     /// # Errors
-    /// [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll cannot be made.
+    /// [`Error::Exposed`] when other machines could reach the address and [`Options::open`] is not set. [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll cannot be made.
     pub fn bind(kv: Kv, options: Options) -> Result<Server> {
         let listen = |source| Error::Listen { address: options.address.clone(), source };
         let system = |action| move |source| Error::System { action, source };
-        let mut listener = listen_on(&options.address).map_err(listen)?;
+        let mut listener = listen_on(&options.addresses()?).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let poll = Poll::new().map_err(system("make a poll"))?;
         let registry = poll.registry();
@@ -201,11 +201,11 @@ impl Server {
     }
 }
 
-/// Tries the addresses that `address` resolves to, in order.
-fn listen_on(address: &str) -> io::Result<TcpListener> {
+/// Tries the addresses in order.
+fn listen_on(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let mut last = io::Error::from(io::ErrorKind::InvalidInput);
-    for address in address.to_socket_addrs()? {
-        match TcpListener::bind(address) {
+    for address in addresses {
+        match TcpListener::bind(*address) {
             Ok(listener) => return Ok(listener),
             Err(error) => last = error,
         }

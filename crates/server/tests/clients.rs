@@ -378,10 +378,24 @@ fn a_taken_address_is_an_error_that_names_it() {
         ("192.0.2.1:6380", "no such address"),
     ] {
         let table = common::table(&dir.path().join(words.replace(' ', "-")));
-        let error = Server::bind(table, Options { address: given.into(), ..Options::default() }).err();
+        let error = Server::bind(table, Options { address: given.into(), open: true, ..Options::default() }).err();
         let text = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains(given) && text.contains(words), "{text}");
     }
+}
+
+/// There are no passwords, so none is right: a client that sends one hears that nothing is protected.
+#[test]
+fn a_password_is_never_accepted() {
+    let us = Ours::start();
+    let mut client = us.client();
+    for words in [&["AUTH", "x"][..], &["AUTH", "default", "x"], &["HELLO", "3", "SETNAME", "a", "AUTH", "default", ""]]
+    {
+        let reply = client.call(words);
+        assert!(matches!(&reply, Reply::Error(text) if text.contains("without any password configured")), "{reply:?}");
+    }
+    let reply = client.call(&["AUTH", "root", "x"]);
+    assert!(matches!(&reply, Reply::Error(text) if text.starts_with("WRONGPASS")), "{reply:?}");
 }
 
 /// Keys of 0 bytes, of any bytes, and of 1 MB.

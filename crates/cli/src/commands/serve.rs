@@ -11,6 +11,8 @@ use serde_json::json;
 
 pub fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let config = Config::of(args)?;
+    let options = Options { address: config.listen.clone(), open: config.open, signals: true, ..Options::default() };
+    options.addresses()?; // before anything is created
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
     let created = config.create && !config.store.exists();
     let store = if created {
@@ -19,10 +21,15 @@ pub fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
         open::store(&config.store, &words)?
     };
     let kv = Kv::open_or_create(&store, &config.table)?;
-    let options = Options { address: config.listen.clone(), signals: true, ..Options::default() };
     let server = Server::bind(kv.clone(), options)?;
     let address = server.address();
     let backend = store.media().kind().name();
+    if !address.ip().to_canonical().is_loopback() {
+        eprintln!(
+            "warning: {address} can be reached by other machines, and there are no passwords: every client may read, change and \
+             delete every key, and stop the server"
+        );
+    }
     if output.is_json() {
         let config = serde_json::to_value(&config).map_err(|error| Failure::Words(error.to_string()))?;
         let address = address.to_string();

@@ -23,20 +23,19 @@ pub fn echo(call: &mut Call<'_, '_>) -> Outcome {
     call.room()
 }
 
-/// There are no users and no passwords; the user every Redis has is accepted with any.
-fn authenticate(user: &[u8]) -> Outcome {
-    if user == b"default" { Ok(()) } else { Err(WRONG_PASSWORD) }
+/// There are no users and no passwords. Redis accepts any password of the user `default` then; here it is an error, so that no
+/// client takes the server for protected.
+fn authenticate(user: &[u8]) -> Fail {
+    if user == b"default" { NO_PASSWORD } else { WRONG_PASSWORD }
 }
 
 /// `AUTH [user] password`
 pub fn auth(call: &mut Call<'_, '_>) -> Outcome {
     match call.args.len() {
-        2 => return Err(NO_PASSWORD),
-        3 => authenticate(call.args.get(1))?,
-        _ => return Err(SYNTAX),
+        2 => Err(NO_PASSWORD),
+        3 => Err(authenticate(call.args.get(1))),
+        _ => Err(SYNTAX),
     }
-    call.out.ok();
-    Ok(())
 }
 
 /// `HELLO [protocol [AUTH user password] [SETNAME name]]`
@@ -54,8 +53,7 @@ pub fn hello(call: &mut Call<'_, '_>) -> Outcome {
     while index < call.args.len() {
         let (option, left) = (call.args.get(index), call.args.len() - 1 - index);
         if is_word(option, "auth") && left >= 2 {
-            authenticate(call.args.get(index + 1))?;
-            index += 3;
+            return Err(authenticate(call.args.get(index + 1)));
         } else if is_word(option, "setname") && left >= 1 {
             client::rename(call, index + 1)?;
             index += 2;

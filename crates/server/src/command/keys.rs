@@ -6,6 +6,7 @@ use super::{Call, Outcome, is_word};
 /// `DEL key [key ...]`
 pub fn del(call: &mut Call<'_, '_>) -> Outcome {
     let mut count = 0;
+    call.args.from(1).try_for_each(|key| call.keys.check_key(key))?;
     for key in call.args.from(1) {
         count += i64::from(call.keys.delete(key)?);
     }

@@ -20,6 +20,8 @@ mod scan;
 mod server;
 mod strings;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::OnceLock;
 
@@ -240,7 +242,7 @@ fn unknown_subcommand(container: &str, name: &[u8]) -> Fail {
 }
 
 #[cfg(test)]
-mod tests {
+mod names {
     use super::*;
 
     #[test]

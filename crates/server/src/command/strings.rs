@@ -13,6 +13,14 @@ fn value(call: &mut Call<'_, '_>, value: Option<Vec<u8>>) -> Outcome {
     call.room()
 }
 
+/// Fails when a reply with this value would be above the output limit: to be asked before anything is changed, as an error after
+/// that would undo what the turn has written (TURN-3).
+fn room_for(call: &Call<'_, '_>, value: Option<&[u8]>) -> Outcome {
+    const FRAME: usize = 32; // more than the size line and the line end
+    let after = call.out.pending() + value.map_or(0, <[u8]>::len) + FRAME;
+    if after > call.shared.options.output_size_max { Err(Fail::OutputLimit) } else { Ok(()) }
+}
+
 /// `GET key`
 pub fn get(call: &mut Call<'_, '_>) -> Outcome {
     let found = call.keys.get(call.args.get(1))?;
@@ -80,6 +88,7 @@ pub fn set(call: &mut Call<'_, '_>) -> Outcome {
     };
     let stored = !(options.if_absent && found || options.if_present && !found);
     if stored {
+        room_for(call, old.as_deref())?;
         call.keys.put(key, new)?;
     }
     match (options.get, stored) {
@@ -103,6 +112,7 @@ pub fn setnx(call: &mut Call<'_, '_>) -> Outcome {
 /// `GETSET key value`
 pub fn getset(call: &mut Call<'_, '_>) -> Outcome {
     let old = call.keys.get(call.args.get(1))?;
+    room_for(call, old.as_deref())?;
     call.keys.put(call.args.get(1), call.args.get(2))?;
     value(call, old)
 }
@@ -111,6 +121,7 @@ pub fn getset(call: &mut Call<'_, '_>) -> Outcome {
 pub fn getdel(call: &mut Call<'_, '_>) -> Outcome {
     let old = call.keys.get(call.args.get(1))?;
     if old.is_some() {
+        room_for(call, old.as_deref())?;
         call.keys.delete(call.args.get(1))?;
     }
     value(call, old)
@@ -146,7 +157,9 @@ fn pairs_given(call: &Call<'_, '_>, name: &str) -> Outcome {
     }
 }
 
+/// All lengths are checked before the first key is put: an error after that would undo what the turn has written (TURN-3).
 fn put_pairs(call: &mut Call<'_, '_>) -> Outcome {
+    call.args.from(1).step_by(2).try_for_each(|key| call.keys.check_key(key))?;
     for index in (1..call.args.len()).step_by(2) {
         call.keys.put(call.args.get(index), call.args.get(index + 1))?;
     }
