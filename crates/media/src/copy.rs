@@ -68,6 +68,7 @@ fn copy(
     let total = ranges.iter().map(|range| range.end - range.start).sum();
     // Blocks that two files share take room when one of them is stored to: an error of a write, but a signal to a mapping.
     let may_share = matches!(choose(file, target, options.backend), Ok(BackendKind::File));
+    crate::file::require_length(len)?;
     file.set_len(len)?;
     let mut done = 0;
     for range in ranges {

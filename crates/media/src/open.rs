@@ -14,6 +14,7 @@ use crate::{
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +53,8 @@ impl Media {
     /// # Panics
     /// If the address does not lie in [`binding::WINDOW`], at a multiple of 2 MiB, with room for the maximum.
     pub fn create_bound(path: &Path, geometry: Geometry, address: Option<u64>, options: &Options) -> Result<Media> {
-        let file = File::options().read(true).write(true).create_new(true).open(path);
+        // For its owner alone: a process that may read the file may also lock it, and so keep its owner out.
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|source| Error::Io { action: "create", path: path.into(), source })?;
         let media = Media::create_in(file, path, geometry, address, options).and_then(|media| {
             sync_directory(path)?;
@@ -75,7 +77,8 @@ impl Media {
         assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
         assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
         assert!(address.is_none_or(|address| binding::is_possible(address, max)), "no address for a bound store");
-        file.set_len(len).map_err(|source| Error::Io { action: "size", path: path.into(), source })?;
+        let sized = file::require_length(len).and_then(|()| file.set_len(len));
+        sized.map_err(|source| Error::Io { action: "size", path: path.into(), source })?;
         let mut head = Head::new(max, len, log_at, log_len);
         head.binding = address.unwrap_or(0);
         for _ in COPIES {
@@ -106,6 +109,10 @@ impl Media {
         let lock = lock_alone(&file, locks, path, options)?;
         let (head, copies) = examine(&file, path)?;
         if choose(&file, path, options.backend)? == BackendKind::File {
+            // Pages anywhere in the file will be written.
+            let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+            let may = file::require_length(len);
+            may.map_err(|source| Error::Io { action: "write all of", path: path.into(), source })?;
             return Media::resume(Arc::new(FileDisk::new(file, lock)), path, (head, copies), options);
         }
         let (mut head, opened) = file::replay(&file, path, head)?;

@@ -1,7 +1,9 @@
 //! The disk below the `file` backend, as a seam: real files here, recorded and failing ones in `sim`.
 
+use super::allocate::allocate;
 use crate::children::Own;
 use crate::{Result, lock};
+use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -89,20 +91,7 @@ impl Disk for File {
     }
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(self, rustix::fs::FallocateFlags::empty(), at, len) {
-            Err(rustix::io::Errno::OPNOTSUPP) => {
-                // No fallocate: write zeros beyond the end, where nothing can be overwritten.
-                let zeros = vec![0; 64 << 10];
-                let mut from = at.max(Disk::len(self)?);
-                while from < at + len {
-                    let step = (at + len - from).min(zeros.len() as u64);
-                    FileExt::write_all_at(self, &zeros[..step as usize], from)?;
-                    from += step;
-                }
-                Ok(())
-            }
-            other => Ok(other?),
-        }
+        allocate(self, at, len, &RwLock::new(()))
     }
 
     fn forget(&self, at: u64, len: u64) {
@@ -134,6 +123,8 @@ pub(crate) struct FileDisk {
     direct: Option<File>,
     /// A direct write was refused: the device wants another alignment.
     refused: AtomicBool,
+    /// Writes read, and zeros that go into holes write (ALLOC-1).
+    writes: RwLock<()>,
     /// Ends with it.
     _lock: Option<Own>,
 }
@@ -171,7 +162,7 @@ impl FileDisk {
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
         // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs one without.
         let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(again).ok();
-        FileDisk { file, direct, refused: AtomicBool::new(false), _lock: lock }
+        FileDisk { file, direct, refused: AtomicBool::new(false), writes: RwLock::new(()), _lock: lock }
     }
 
     /// Writes past the cache by `write`; `None` where that cannot be.
@@ -202,10 +193,12 @@ impl Disk for FileDisk {
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let _writes = self.writes.read();
         Disk::write_at(&self.file, at, bytes)
     }
 
     fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let _writes = self.writes.read();
         let direct = if bytes.len() < RUN_MIN { None } else { self.write_direct(at, bytes, Disk::write_at) };
         direct.unwrap_or_else(|| Disk::write_pages_at(&self.file, at, bytes))
     }
@@ -224,7 +217,7 @@ impl Disk for FileDisk {
     }
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
-        Disk::allocate(&self.file, at, len)
+        allocate(&self.file, at, len, &self.writes)
     }
 
     fn forget(&self, at: u64, len: u64) {

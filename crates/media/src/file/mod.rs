@@ -6,6 +6,7 @@
 //!
 //! Threads: any. Locks, in the order they may be taken: `checkpointing`, `head`, `log`.
 
+mod allocate;
 mod batch;
 mod checkpoint;
 mod dirty;
@@ -18,6 +19,7 @@ mod log;
 mod replay;
 mod room;
 
+pub(crate) use allocate::require_length;
 pub(crate) use disk::FileDisk;
 pub use disk::{Disk, disk_alone};
 pub(crate) use replay::{Pending, go_on, pending, raise_format, replay, resume, settle};
