@@ -5,7 +5,7 @@ use crate::build::header_sum;
 use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
-use crate::node::{Node, head_of};
+use crate::node::{Node, Query, head_of};
 use crate::pins::Published;
 use crate::sum::Sum;
 use crate::tree::{Shared, Tree};
@@ -16,6 +16,7 @@ use everbyte_store::{Finding, FindingKind};
 struct Walk<'t> {
     shared: &'t Shared,
     view: View,
+    root: u64,
     findings: Vec<Finding>,
     /// Every block the tree owns.
     owned: OffsetSet,
@@ -58,8 +59,9 @@ impl Tree {
         let shared = &*self.shared;
         let view = shared.view(committed.version);
         let object = shared.heap.object().name().to_string();
+        let (findings, owned) = (Vec::new(), OffsetSet::default());
         let mut walk =
-            Walk { shared, view, findings: Vec::new(), owned: OffsetSet::default(), keys: 0, last_key: None, object };
+            Walk { shared, view, root: committed.root, findings, owned, keys: 0, last_key: None, object };
         walk.owned.insert(shared.area);
         walk.node(committed.root, Life::Live, &[], None, None);
         if walk.keys != committed.keys {
@@ -137,6 +139,15 @@ impl Walk<'_> {
         if life == Life::Live { self.live_entries(&node, low, high) } else { Ok(()) }
     }
 
+    /// Searches for a key from the root, as a reader does: the search must end at the slot in which the walk found it.
+    fn search(&mut self, leaf: &Node<'_>, index: usize, key: &[u8]) -> Result<()> {
+        let (found, slot) = self.shared.find(&self.view, self.root, &Query::new(key))?;
+        if (found.at, slot.map(|(index, _)| index)) != (leaf.at, Some(index)) {
+            self.find(FindingKind::Damage, leaf.slot_at(index), "a search from the root does not find this key");
+        }
+        Ok(())
+    }
+
     /// Order, heads, fingerprints and checksums of what the newest version sees in a node, and its children.
     fn live_entries(&mut self, node: &Node<'_>, low: &[u8], high: Option<&[u8]>) -> Result<()> {
         let mut visible = Vec::new();
@@ -163,6 +174,7 @@ impl Walk<'_> {
                 if self.last_key.as_ref().is_some_and(|last| *last >= key) {
                     self.find(FindingKind::Damage, at, "keys are out of order");
                 }
+                self.search(node, index, &key)?;
                 self.last_key = Some(key.clone());
             }
             if total.value() != node.record_sum(&slot)? {

@@ -6,6 +6,9 @@
 //!   NODE-2  Heads are monotone: of two keys, the smaller never has the larger head. So heads that differ decide.
 //!   NODE-3  Among entries that are not void, `order` sorts the appended slots and the base is sorted. Empty and void
 //!           slots may stand anywhere.
+//!   NODE-4  The key block of a slot is read only while the slot's `start` is not 0, and the answer counts only if `start`
+//!           is the same afterwards: emptying a slot frees the block, which may then hold anything. An inline key stays in
+//!           its node and may be compared for as long as the node lives.
 //!
 //! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer empties it (0) at
 //! least one fence before anything else of the slot changes, and versions are never used twice, so a reader that finds
@@ -15,7 +18,7 @@ use crate::error::{Result, damaged};
 use crate::layout::*;
 use crate::sum::Sum;
 use crate::version::View;
-use everbyte_media::{Media, Window};
+use everbyte_media::{Media, Window, seeded};
 use std::cmp::Ordering;
 
 /// What a node's header says, found sound.
@@ -373,14 +376,47 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// How many base entries are not larger than `key`.
+    /// How base slot `index` compares with the query; `None` if its entry has been emptied and its key freed with it
+    /// (NODE-4).
+    #[inline]
+    fn order_in_base(&self, index: usize, key: &[u8], head: u64) -> Result<Option<Ordering>> {
+        match self.head(index).cmp(&head) {
+            Ordering::Equal => {
+                let slot = self.slot(index);
+                if slot.has(KEY_OUT) { self.order_of_long(index, &slot, key) } else { self.compare(&slot, key).map(Some) }
+            }
+            other => Ok(Some(other)),
+        }
+    }
+
+    #[cold]
+    fn order_of_long(&self, index: usize, slot: &Slot, key: &[u8]) -> Result<Option<Ordering>> {
+        if seeded("tree-freed-key-compared") {
+            return self.compare(slot, key).map(Some);
+        }
+        if slot.start == 0 {
+            return Ok(None);
+        }
+        let order = self.compare(slot, key);
+        // The second look: the writer may have emptied the slot and reused the block in the middle of the comparison.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        if self.start(index) == slot.start { order.map(Some) } else { Ok(None) }
+    }
+
+    /// How many base entries are not larger than `key`. Emptied entries may be counted or not: no version sees them.
     #[inline]
     pub(crate) fn rank(&self, key: &[u8], head: u64) -> Result<usize> {
         let (mut low, mut high) = (0, self.base());
         while low < high {
             let middle = (low + high) / 2;
-            let before = self.order_against(middle, key, head)? != Ordering::Greater;
-            if before { low = middle + 1 } else { high = middle }
+            // Entries without a key cannot decide: the nearest comparable one to the left does.
+            let mut probe = middle;
+            let mut order = self.order_in_base(probe, key, head)?;
+            while order.is_none() && probe > low {
+                probe -= 1;
+                order = self.order_in_base(probe, key, head)?;
+            }
+            if order == Some(Ordering::Greater) { high = probe } else { low = middle + 1 }
         }
         Ok(low)
     }

@@ -25,6 +25,7 @@
 use crate::batch::{Batch, Writer};
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::layout::Slot;
 use crate::node::{Node, Query};
 use crate::pins::{Pins, Published, Ticket};
 use crate::version::{View, Voids};
@@ -220,21 +221,30 @@ impl Shared {
     }
 
     pub(crate) fn get(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let media = &self.media;
-        let mut node = Node::open(media, root)?;
-        // Levels fall at each step, so a damaged pointer cannot lead in circles.
-        while !node.is_leaf() {
-            let (_, child) = node.child_for(view, key)?;
-            node = below(media, &node, child)?;
-        }
         let query = Query::new(key);
-        let Some((_, slot)) = node.find(view, &query)? else { return Ok(None) };
+        let (node, Some((_, slot))) = self.find(view, root, &query)? else { return Ok(None) };
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
         if query.sum.and(&value).value() != node.record_sum(&slot)? {
             return crate::error::damaged(node.at, "a record fails its checksum");
         }
         Ok(Some(value))
+    }
+}
+
+impl Shared {
+    /// The leaf that covers the query's key, and the slot that holds it.
+    #[inline]
+    pub(crate) fn find(&self, view: &View, root: u64, query: &Query<'_>) -> Result<(Node<'_>, Option<(usize, Slot)>)> {
+        let media = &self.media;
+        let mut node = Node::open(media, root)?;
+        // Levels fall at each step, so a damaged pointer cannot lead in circles.
+        while !node.is_leaf() {
+            let (_, child) = node.child_for(view, query.key)?;
+            node = below(media, &node, child)?;
+        }
+        let found = node.find(view, query)?;
+        Ok((node, found))
     }
 }
 
