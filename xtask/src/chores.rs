@@ -95,6 +95,10 @@ pub fn soak(words: &[&str]) -> Result {
         rounds += 1;
         println!("soak: round {rounds}, minute {}", start.elapsed().as_secs() / 60);
         shell::run(&mut cargo(&["test", "--release", "--quiet", "--locked", "--package", "everbyte-suite"]))?;
+        let tree = ["--package", "everbyte-kv", "--test", "swarm", "--test", "chains"];
+        let seed = rounds.to_string();
+        let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &tree].concat());
+        shell::run(tests.env("EVERBYTE_SOAK", "500").env("EVERBYTE_ROUND", seed))?;
     }
     println!("soak: {rounds} rounds, nothing lost");
     Ok(())

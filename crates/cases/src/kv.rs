@@ -55,9 +55,9 @@ pub(crate) const CASES: &[Case] = &[
 
 const MAX: u64 = 4 << 20;
 
-type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn image(fill: u8) -> Image {
+pub(crate) fn image(fill: u8) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
@@ -68,25 +68,25 @@ fn image(fill: u8) -> Image {
     })
 }
 
-fn filled(fill: u8) -> Pairs {
+pub(crate) fn filled(fill: u8) -> Pairs {
     (0..fill).map(|key| (vec![key], value(key, 20))).collect()
 }
 
-fn value(seed: u8, len: usize) -> Vec<u8> {
+pub(crate) fn value(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|index| seed.wrapping_mul(31).wrapping_add(index as u8)).collect()
 }
 
-fn open(media: &Media) -> Result<Kv, String> {
+pub(crate) fn open(media: &Media) -> Result<Kv, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     Kv::open(&store, "pairs").map_err(|error| error.to_string())
 }
 
-fn read(kv: &Kv) -> Result<Pairs, String> {
+pub(crate) fn read(kv: &Kv) -> Result<Pairs, String> {
     kv.range::<[u8]>(..).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 /// What is there after recovery; then it must be sound and of use.
-fn observe(media: &Media, seen: &Seen) -> Result<Pairs, String> {
+pub(crate) fn observe(media: &Media, seen: &Seen) -> Result<Pairs, String> {
     let kv = open(media)?;
     seen.recovered();
     let pairs = read(&kv)?;

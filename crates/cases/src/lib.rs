@@ -20,6 +20,7 @@ mod disk;
 mod heap;
 mod hkv;
 mod kv;
+mod kv_days;
 mod log;
 mod media;
 mod merge;
@@ -86,6 +87,7 @@ pub fn cases() -> Vec<Case> {
         hkv::CASES,
         mnemosyne::CASES,
         kv::CASES,
+        kv_days::CASES,
         merge::CASES,
     ]
     .concat()

@@ -504,6 +504,48 @@ pub const EXHIBITS: &[Exhibit] = &[
         "the number of a version that crashed is used again, and its leftovers come alive",
     ),
     exhibit(
+        "tree-freed-key-compared",
+        "cdds",
+        "kv-shared-prefixes",
+        "a search compares an emptied entry whose key block was freed and reused: it goes astray",
+    ),
+    exhibit(
+        "tree-another-threads-ledger",
+        "cdds",
+        "kv-two-writers",
+        "a thread commits a version and does not flush again what the ledger before it changed on another thread",
+    ),
+    exhibit(
+        "tree-abort-keeps-ends",
+        "cdds",
+        "kv-aborts",
+        "a batch that is given up empties what it filled and leaves its end stamps: the next commit ends those entries",
+    ),
+    exhibit(
+        "tree-abort-unflushed",
+        "cdds",
+        "kv-aborts",
+        "what a batch that is given up takes back is not flushed: a crash after the next commit finds it alive",
+    ),
+    exhibit(
+        "tree-abort-unfenced",
+        "cdds",
+        "kv-aborts",
+        "what one thread takes back is flushed and not fenced: the next commit, on another thread, does not order it",
+    ),
+    exhibit(
+        "tree-failed-opening-closes",
+        "cdds",
+        "kv-failed-opening",
+        "an opening that fails marks the tree as closed, and the next one does not void what a crash cut short",
+    ),
+    exhibit(
+        "tree-no-sweep",
+        "cdds",
+        "kv-dead-after-restart",
+        "entries that died before a restart are never listed: what they own is not freed",
+    ),
+    exhibit(
         "mnemosyne-region-live-early",
         "mnemosyne",
         "mnemosyne-regions",

@@ -13,6 +13,8 @@
 //!   BATCH-2  What was stored under version v by this batch and is not yet committed nobody else can see, so it may be
 //!            taken back in place: slots forgotten, nodes cancelled.
 //!   BATCH-3  A slot without a place was never filled and is never emptied: `emptied` and `recent` hold no such slot.
+//!   BATCH-4  What a batch stored under version v into nodes that others see is taken back when the batch is given up, and
+//!            a fence orders that. So the next batch may be version v again.
 
 use crate::build::Items;
 use crate::dirty::Dirty;
@@ -25,10 +27,11 @@ use crate::tree::{Shared, below};
 use crate::version::View;
 use crate::warm::Warm;
 use everbyte_heap::{Block, Op};
-use everbyte_media::Section;
+use everbyte_media::{Section, seeded};
 use parking_lot::MutexGuard;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The writer's volatile state between batches.
 pub(crate) struct Writer {
@@ -37,18 +40,24 @@ pub(crate) struct Writer {
     pub state: usize,
     /// The number the next batch gets (VER-1).
     pub next: u64,
-    /// The version the tree was opened at: older nodes may hold dead entries nobody has listed.
+    /// The version the tree was opened at.
     pub opened: u64,
     /// Dead entries that own something, in the order of their ends.
     pub graveyard: VecDeque<Grave>,
     /// Slots emptied with no fence since: not yet to be reused (TREE-2).
     pub recent: OffsetSet,
-    /// Nodes older than `opened` whose dead entries have been listed.
+    /// The thread that applied the last ledger: only its own fences order what it flushed (TREE-6).
+    pub applied_by: u64,
+    /// Nodes as old as this or older may hold dead entries that no grave names; 0: none does.
+    pub unlisted: u64,
+    /// Those of them that have been listed meanwhile.
     pub scanned: OffsetSet,
+    /// The key at which the search for unlisted dead entries goes on.
+    pub sweep: Option<Vec<u8>>,
+    /// The way down from the grave in front to the entry at which reclaiming goes on.
+    pub digging: Vec<Frame>,
     /// Whether the last process died: empty slots of older nodes may then be empty only in its caches.
     pub suspicious: bool,
-    /// A void version could not be listed: nothing commits any more.
-    pub broken: bool,
     /// Nodes older than `opened` whose empty slots have been flushed since.
     pub adopted: OffsetSet,
     /// The last answer of `Pins::oldest`: never too new.
@@ -60,6 +69,8 @@ pub(crate) struct Writer {
     pub items: Items,
     /// A clean one for the next batch.
     pub dirty: Dirty,
+    /// An empty one for the next batch.
+    pub touched: Vec<u64>,
     /// Leaves found ahead.
     pub warm: Warm,
 }
@@ -72,9 +83,32 @@ pub(crate) struct Grave {
     pub index: usize,
 }
 
+/// A dead entry that is being reclaimed together with what lies below it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub node: u64,
+    pub index: u16,
+    /// Everything below goes, not only what is dead.
+    pub whole: bool,
+}
+const _: () = assert!(size_of::<Frame>() == 16); // one for each link of a chain
+
+impl Writer {
+    /// Flushes again what another thread applied and flushed and has not fenced since, so that a fence of this thread
+    /// orders it (TREE-6).
+    #[cold]
+    fn flush_applied(&self, shared: &Shared) {
+        if seeded("tree-another-threads-ledger") {
+            return;
+        }
+        shared.heap.flush(&self.unfinished);
+        self.recent.iter().for_each(|&slot| shared.media.flush(slot, 8));
+    }
+}
+
 /// One version in the making: reads see its own writes; nobody else sees them before commit and settlement.
 ///
-/// Dropping a batch, or an error inside one, makes its version void: nothing happened.
+/// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is all it can do.
 pub struct Batch<'t> {
     pub(crate) shared: &'t Shared,
     pub(crate) writer: MutexGuard<'t, Writer>,
@@ -83,6 +117,8 @@ pub struct Batch<'t> {
     pub(crate) root: u64,
     pub(crate) keys: u64,
     pub(crate) dirty: Dirty,
+    /// Slots of older nodes that this batch has filled or ended (BATCH-4).
+    pub(crate) touched: Vec<u64>,
     /// Blocks reserved by this batch.
     pub(crate) allocated: OffsetMap<Block>,
     pub(crate) frees: Vec<Op>,
@@ -90,6 +126,9 @@ pub struct Batch<'t> {
     pub(crate) graves: Vec<Grave>,
     /// What was taken from the graveyard for this version.
     pub(crate) reclaimed: Vec<Grave>,
+    /// Frames taken from `digging` that were there when this batch began, and how many of those are left.
+    pub(crate) dug: Vec<Frame>,
+    pub(crate) undug: usize,
     /// Slots emptied by this batch: to be reused by the next one at the earliest.
     pub(crate) emptied: OffsetSet,
     pub(crate) horizon_fresh: bool,
@@ -112,10 +151,17 @@ pub(crate) struct Record {
 impl<'t> Batch<'t> {
     pub(crate) fn begin(shared: &'t Shared) -> Batch<'t> {
         let mut writer = shared.writer.lock();
+        let thread = crate::thread::current();
+        shared.holder.store(thread, Relaxed);
         let dirty = std::mem::take(&mut writer.dirty);
+        let touched = std::mem::take(&mut writer.touched);
+        let undug = writer.digging.len();
         writer.warm.clear();
         let section = shared.media.section();
         let view = shared.view(writer.next);
+        if writer.applied_by != thread {
+            writer.flush_applied(shared);
+        }
         Batch {
             view,
             root: writer.committed.root,
@@ -124,11 +170,14 @@ impl<'t> Batch<'t> {
             writer,
             _section: section,
             dirty,
+            touched,
             allocated: OffsetMap::default(),
             frees: Vec::new(),
             drops: Vec::new(),
             graves: Vec::new(),
             reclaimed: Vec::new(),
+            dug: Vec::new(),
+            undug,
             emptied: OffsetSet::default(),
             horizon_fresh: false,
             doomed: false,
@@ -239,9 +288,6 @@ impl<'t> Batch<'t> {
         }
         if self.view.version >= 1 << 62 {
             return Err(Error::VersionsExhausted);
-        }
-        if self.writer.broken {
-            return crate::error::damaged(self.shared.area, "the void list could not be written; open the store again");
         }
         self.doomed = true;
         let result = operation(self)?;
@@ -367,14 +413,26 @@ impl<'t> Batch<'t> {
     /// Stamps an entry's end and lists it if it owns something.
     pub(crate) fn bury(&mut self, node: &Node<'_>, index: usize) {
         let (at, slot) = (node.slot_at(index), node.slot(index));
+        self.touch(node, at);
         self.store(at + 8, self.view.version);
         if !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT) {
             self.graves.push(Grave { end: self.view.version, node: node.at, index });
         }
     }
 
+    /// Notes that the slot at `at` carries this version from now on (BATCH-4). A node of this batch goes with it as a whole.
+    #[inline]
+    fn touch(&mut self, node: &Node<'_>, at: u64) {
+        if node.birth() != self.view.version {
+            self.touched.push(at);
+        }
+    }
+
     /// Puts a record into an empty slot of `node`. `false`: there is no room.
     pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &Record, start: u64) -> Result<bool> {
+        if node.birth() <= self.writer.unlisted {
+            self.list_dead(node);
+        }
         if self.writer.suspicious && node.birth() <= self.writer.opened && self.writer.adopted.insert(node.at) {
             self.adopt_empty(node);
         }
@@ -453,6 +511,7 @@ impl<'t> Batch<'t> {
     fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &Record, start: u64) {
         let at = node.slot_at(index);
         let head = node.query_head(key);
+        self.touch(node, at);
         self.write(node.at + offset, &record.bytes);
         self.store(at + 8, 0);
         self.store(at + 16, Slot::place(offset as usize, record.key_len, record.flags));

@@ -11,6 +11,18 @@ use crate::sum::Sum;
 use crate::tree::{Shared, Tree};
 use crate::version::{Life, View};
 use everbyte_store::{Finding, FindingKind};
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A node to be visited. Live keys lie in `low..high`.
+struct Visit {
+    at: u64,
+    life: Life,
+    low: Option<Rc<[u8]>>,
+    high: Option<Rc<[u8]>>,
+    /// `None`: any.
+    level: Option<u8>,
+}
 
 /// What the walk has seen.
 struct Walk<'t> {
@@ -28,7 +40,12 @@ struct Walk<'t> {
 impl Tree {
     /// Verifies nodes, order, checksums, stamps and ownership at the newest committed version, and hands the blocks the
     /// tree owns to the heap's own check, which reports leaks and double use. The cost is that of reading everything.
+    ///
+    /// # Panics
+    /// If this thread has a batch of this tree: it would wait for itself.
     pub fn check(&self) -> Vec<Finding> {
+        let own = self.shared.holder.load(Relaxed) == crate::thread::current();
+        assert!(!own, "{}", Error::OwnBatch);
         // No writer meanwhile.
         let writer = self.shared.writer.lock();
         self.check_at(writer.committed)
@@ -42,7 +59,7 @@ impl Tree {
     ///
     /// [`Batch::commit`]: crate::Batch::commit
     pub fn free_leaks(&self) -> Result<Vec<Finding>> {
-        let mut batch = self.batch(); // no other writer, from the walk to the commit
+        let mut batch = self.begin()?; // no other writer, from the walk to the commit
         let mut found = self.check_at(batch.writer.committed);
         if let Some(damage) = found.iter().find(|finding| finding.is_damage()) {
             return crate::error::damaged(damage.at, "nothing is sure to have leaked while that is so");
@@ -60,10 +77,9 @@ impl Tree {
         let view = shared.view(committed.version);
         let object = shared.heap.object().name().to_string();
         let (findings, owned) = (Vec::new(), OffsetSet::default());
-        let mut walk =
-            Walk { shared, view, root: committed.root, findings, owned, keys: 0, last_key: None, object };
+        let mut walk = Walk { shared, view, root: committed.root, findings, owned, keys: 0, last_key: None, object };
         walk.owned.insert(shared.area);
-        walk.node(committed.root, Life::Live, &[], None, None);
+        walk.all(Visit { at: committed.root, life: Life::Live, low: None, high: None, level: None });
         if walk.keys != committed.keys {
             let detail = format!("the tree holds {} keys and its state says {}", walk.keys, committed.keys);
             walk.find(FindingKind::Damage, shared.header, detail);
@@ -88,21 +104,31 @@ impl Walk<'_> {
         new
     }
 
-    /// Verifies a node and what it owns. Live keys lie in `low..high`.
-    fn node(&mut self, at: u64, life: Life, low: &[u8], high: Option<&[u8]>, level: Option<u8>) {
-        if !self.own(at) {
-            return;
-        }
-        if let Err(error) = self.walk(at, life, low, high, level) {
-            let place = match &error {
-                Error::Damaged { at, .. } => *at,
-                _ => at,
-            };
-            self.find(FindingKind::Damage, place, error.to_string());
+    /// Verifies nodes and what they own. What is still to be visited is kept in a list: dead entries form chains of any
+    /// length.
+    fn all(&mut self, root: Visit) {
+        let mut rest = vec![root];
+        while let Some(visit) = rest.pop() {
+            let at = visit.at;
+            if !self.own(at) {
+                continue;
+            }
+            let first = rest.len();
+            if let Err(error) = self.node(visit, &mut rest) {
+                let place = match &error {
+                    Error::Damaged { at, .. } => *at,
+                    _ => at,
+                };
+                self.find(FindingKind::Damage, place, error.to_string());
+            }
+            // In the order in which they were found: the last one of the list is visited next.
+            rest[first..].reverse();
         }
     }
 
-    fn walk(&mut self, at: u64, life: Life, low: &[u8], high: Option<&[u8]>, level: Option<u8>) -> Result<()> {
+    /// Verifies one node; `rest` receives its children, the live ones in the order of keys.
+    fn node(&mut self, visit: Visit, rest: &mut Vec<Visit>) -> Result<()> {
+        let Visit { at, life, level, .. } = visit;
         let media = &self.shared.media;
         let node = Node::open(media, at)?;
         let header: NodeHeader = media.get(at);
@@ -133,10 +159,10 @@ impl Walk<'_> {
             }
             let dead = self.view.ended(slot.end);
             if !node.is_leaf() && (dead || life != Life::Live) {
-                self.node(slot.value, below, &[], None, None);
+                rest.push(Visit { at: slot.value, life: below, low: None, high: None, level: None });
             }
         }
-        if life == Life::Live { self.live_entries(&node, low, high) } else { Ok(()) }
+        if life == Life::Live { self.live_entries(&node, &visit, rest) } else { Ok(()) }
     }
 
     /// Searches for a key from the root, as a reader does: the search must end at the slot in which the walk found it.
@@ -149,7 +175,7 @@ impl Walk<'_> {
     }
 
     /// Order, heads, fingerprints and checksums of what the newest version sees in a node, and its children.
-    fn live_entries(&mut self, node: &Node<'_>, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+    fn live_entries(&mut self, node: &Node<'_>, visit: &Visit, rest: &mut Vec<Visit>) -> Result<()> {
         let mut visible = Vec::new();
         node.visible(&self.view, &mut visible)?;
         let reachable = (0..node.count()).filter(|&index| node.sees(&self.view, index)).count();
@@ -183,10 +209,11 @@ impl Walk<'_> {
             if node.head(index) != head_of(&key, &prefix) {
                 self.find(FindingKind::Damage, at, "a head does not belong to its key");
             }
-            if node.is_leaf() && ((*key < *low) || high.is_some_and(|high| *key >= *high)) {
+            let below = visit.low.as_ref().is_some_and(|low| *key < **low);
+            if node.is_leaf() && (below || visit.high.as_ref().is_some_and(|high| *key >= **high)) {
                 self.find(FindingKind::Damage, at, "a key lies outside its leaf's range");
             }
-            keys.push((key, slot.value));
+            keys.push((Rc::<[u8]>::from(key), slot.value));
         }
         if node.is_leaf() {
             return Ok(());
@@ -196,9 +223,9 @@ impl Walk<'_> {
         }
         for (index, (key, child)) in keys.iter().enumerate() {
             // The first child covers everything from the node's own lower bound.
-            let from = if index == 0 { low } else { key };
-            let to = keys.get(index + 1).map(|next| &*next.0).or(high);
-            self.node(*child, Life::Live, from, to, Some(node.level - 1));
+            let low = if index == 0 { visit.low.clone() } else { Some(Rc::clone(key)) };
+            let high = keys.get(index + 1).map(|next| Rc::clone(&next.0)).or_else(|| visit.high.clone());
+            rest.push(Visit { at: *child, life: Life::Live, low, high, level: Some(node.level - 1) });
         }
         Ok(())
     }

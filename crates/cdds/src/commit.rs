@@ -1,10 +1,9 @@
-//! The end of a batch: one 8-byte store makes its version real, or the version becomes void.
+//! The end of a batch: one 8-byte store makes its version real, or all that carries the version is taken back.
 
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::layout::*;
 use crate::pins::Published;
-use crate::recover::store_voids;
 use crate::tree::{Commit, Shared};
 use crate::version::Voids;
 use everbyte_heap::Op;
@@ -13,13 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
+/// Room of a batch's list of slots that stays for the next batch.
+const TOUCHED_KEPT: usize = 4096;
+
 impl Batch<'_> {
     /// Commits: the version is ordered before everything stored later, and settled by [`crate::Tree::settle`].
     ///
     /// Costs two fences. A batch that wrote nothing costs none.
     ///
     /// # Errors
-    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space. The version is then void.
+    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space. Then nothing happened.
     pub fn commit(mut self) -> Result<Commit> {
         let shared = self.shared;
         if self.doomed {
@@ -28,7 +30,7 @@ impl Batch<'_> {
         let frees_nothing = self.frees.is_empty() || seeded("tree-frees-forgotten");
         if self.dirty.is_clean() && self.allocated.is_empty() && frees_nothing {
             self.done = true;
-            return Ok(Commit { version: self.writer.committed.version, mark: shared.media.mark() });
+            return Ok(shared.commit_of(self.writer.committed.version));
         }
         self.guarded(Batch::reclaim)?;
         let ops = self.ops();
@@ -37,7 +39,7 @@ impl Batch<'_> {
         if (before.root, before.keys) != (next.root, next.keys) || !ops.is_empty() || !self.drops.is_empty() {
             let stored = self.guarded(|batch| batch.store_state(next, &ops));
             if let Err(error) = stored {
-                // What they reserved and what they were to free goes back when the version becomes void.
+                // What they reserved and what they were to free goes back when the batch is given up.
                 self.allocated.clear();
                 self.frees = ops;
                 return Err(error);
@@ -57,6 +59,7 @@ impl Batch<'_> {
         shared.heap.finish(&retired);
         self.apply(&ops);
         let writer = &mut *self.writer;
+        writer.applied_by = crate::thread::current();
         writer.committed = next;
         writer.next = next.version + 1;
         writer.graveyard.extend(self.graves.drain(..));
@@ -65,7 +68,7 @@ impl Batch<'_> {
             writer.recent.extend(self.drops.drain(..));
         }
         shared.counts.commits.fetch_add(1, Relaxed);
-        let commit = Commit { version: next.version, mark: shared.media.mark() };
+        let commit = shared.commit_of(next.version);
         if shared.media.capabilities().fence_settles {
             shared.pins.publish(next);
         } else {
@@ -116,7 +119,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5).
+    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5, TREE-6).
     fn apply(&mut self, ops: &[Op]) {
         if !ops.is_empty() {
             self.shared.heap.apply(ops);
@@ -127,8 +130,39 @@ impl Batch<'_> {
     /// Gives the batch up; the same as dropping it.
     pub fn abort(self) {}
 
-    fn void(&mut self) {
-        let version = self.view.version;
+    /// Takes back what was stored under this batch's version (BATCH-4).
+    ///
+    ///   1. slots filled are emptied, ends that were stamped go back to "live" (an end that a void version had left there
+    ///      means the same)
+    ///   2. flush and fence: no store of a later batch survives without this
+    ///
+    /// A crash before that finds a version that did not commit: opening makes it void.
+    fn undo(&mut self) {
+        let (version, media) = (self.view.version, &self.shared.media);
+        for at in std::mem::take(&mut self.touched) {
+            if media.load(at) == version {
+                self.store(at, 0);
+                self.emptied.insert(at);
+            }
+            if media.load(at + 8) == version && !seeded("tree-abort-keeps-ends") {
+                self.store(at + 8, 0);
+            }
+        }
+        if seeded("tree-abort-unflushed") {
+            self.dirty.clear();
+        }
+        self.dirty.flush(media);
+        if !seeded("tree-abort-unfenced") {
+            media.fence();
+        }
+        let emptied = std::mem::take(&mut self.emptied);
+        self.writer.recent.extend(emptied);
+    }
+
+    fn give_up(&mut self) {
+        if !self.dirty.is_clean() || !self.emptied.is_empty() {
+            self.undo();
+        }
         for (_, block) in self.allocated.drain() {
             self.shared.heap.cancel(block);
         }
@@ -137,18 +171,9 @@ impl Batch<'_> {
         for grave in std::mem::take(&mut self.reclaimed).into_iter().rev() {
             self.writer.graveyard.push_front(grave);
         }
-        if self.dirty.is_clean() && self.emptied.is_empty() && self.drops.is_empty() {
-            return; // nothing carries this version: the next batch may have it
-        }
-        self.dirty.flush(&self.shared.media);
-        let mut voids = Voids::clone(&self.shared.voids.load());
-        voids.add(version);
-        // Damage: the version is void in memory only, so nothing later may commit.
-        self.writer.broken |= store_voids(self.shared, voids).is_err();
-        self.writer.next = version + 1;
-        // Not yet ordered by any fence of this writer but the ones above; a version's wait costs nothing.
-        let emptied = std::mem::take(&mut self.emptied);
-        self.writer.recent.extend(emptied);
+        // What this version was to reclaim is still to be done.
+        self.writer.digging.truncate(self.undug);
+        self.writer.digging.extend(self.dug.drain(..).rev());
     }
 }
 
@@ -168,10 +193,14 @@ pub(crate) fn state_sum(mut state: State) -> u32 {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         if !self.done {
-            self.void();
+            self.give_up();
         }
         self.dirty.clear();
         self.writer.dirty = std::mem::take(&mut self.dirty);
+        self.touched.clear();
+        self.touched.shrink_to(TOUCHED_KEPT);
+        self.writer.touched = std::mem::take(&mut self.touched);
+        self.shared.holder.store(crate::thread::NONE, Relaxed);
     }
 }
 
@@ -187,6 +216,10 @@ impl Voids {
 }
 
 impl Shared {
+    pub(crate) fn commit_of(&self, version: u64) -> Commit {
+        Commit { tree: self.number, version, mark: self.media.mark() }
+    }
+
     /// Swaps the void list that new views get.
     pub(crate) fn set_voids(&self, voids: Voids) {
         self.voids.store(Arc::new(voids));

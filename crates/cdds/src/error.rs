@@ -42,6 +42,12 @@ pub enum Error {
     /// An earlier operation of this batch failed, so none of it can be committed.
     #[error("an earlier write of this batch failed; drop the batch and try again")]
     Doomed,
+    /// The calling thread has a batch of this tree, which another write would wait for.
+    #[error("this thread has a batch of the same table: commit or drop it first, or write through it")]
+    OwnBatch,
+    /// The commit was made by another tree.
+    #[error("the commit belongs to another table, or to this one before it was opened again; settle it there")]
+    OtherTree,
     /// The tree was written by a newer Everbyte.
     #[error("tree format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
     NewerFormat {

@@ -29,6 +29,7 @@ mod reclaim;
 mod recover;
 mod replace;
 mod sum;
+mod thread;
 mod tree;
 mod version;
 mod walk;

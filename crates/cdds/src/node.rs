@@ -383,7 +383,11 @@ impl<'m> Node<'m> {
         match self.head(index).cmp(&head) {
             Ordering::Equal => {
                 let slot = self.slot(index);
-                if slot.has(KEY_OUT) { self.order_of_long(index, &slot, key) } else { self.compare(&slot, key).map(Some) }
+                if slot.has(KEY_OUT) {
+                    self.order_of_long(index, &slot, key)
+                } else {
+                    self.compare(&slot, key).map(Some)
+                }
             }
             other => Ok(Some(other)),
         }

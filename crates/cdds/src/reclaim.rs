@@ -1,92 +1,153 @@
-//! What becomes of the dead: entries that ended at or below every version in use are emptied, and what they own is freed,
-//! in the ledger of a later version. A few at a time, so that no single commit pays for a whole subtree.
+//! Dead entries: those that ended at or below every version in use are emptied, and what they own is freed, in the ledger
+//! of a later version. A few at a time, so that no single commit pays for a whole subtree.
+//!
+//! What lies below a dead entry is freed bottom-up. A root that was replaced hangs below the root that replaced it, so
+//! while a snapshot is held dead entries form chains as long as there are versions. No step here recurses:
+//!   1. `Writer::digging` is the way down from the grave in front of the graveyard to the entry to be freed next
+//!   2. a commit goes on where the last one stopped: one step looks at one node and goes one level down or frees it
+//!   3. when the budget of a commit is spent, the way stays for the next one
+//!
+//! Invariants
+//!   DIG-1  A frame leaves `digging` in the batch whose ledger empties its slot. A batch that is given up puts back the
+//!          frames it took.
+//!
+//! A process that opens a tree knows no graves. It lists the dead entries of the root at once, those of other nodes when a
+//! write comes by, and those of the rest by a sweep over the keys, a leaf or two for each commit.
 
-use crate::batch::{Batch, Grave, owned_blocks};
-use crate::error::Result;
+use crate::batch::{Batch, Frame, Grave, owned_blocks};
+use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
 use crate::node::Node;
+use crate::tree::below;
+use crate::walk::Walk;
+use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Nodes and entries looked at for one commit, at least; twice as many as it buries if that is more, so that the
 /// graveyard cannot grow for ever.
 const BUDGET: usize = 64;
+/// For each leaf of the sweep, so many entries that the batch buries.
+const SWEEP_SHARE: usize = 8;
 
 /// One commit's share of reclaiming.
 struct Work {
     left: usize,
     /// Slots that this commit's ledger empties.
     dropped: OffsetSet,
+    /// The entry dug last: of its node, those before it need no second look in this commit.
+    last: (u64, usize),
 }
 
 impl Batch<'_> {
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
-        let mut work = Work { left: BUDGET.max(2 * self.graves.len()), dropped: OffsetSet::default() };
+        for _ in 0..=self.graves.len() / SWEEP_SHARE {
+            self.sweep();
+        }
+        let left = BUDGET.max(2 * self.graves.len());
+        let mut work = Work { left, dropped: OffsetSet::default(), last: (0, 0) };
         // In the order of ends: a node's dead entries come before the node's own (see `replace.rs`).
         while let Some(&Grave { end, node, index }) = self.writer.graveyard.front() {
             if work.left == 0 || !self.past(end) {
                 break;
             }
-            let dug =
-                Node::open(&self.shared.media, node).and_then(|node| self.bury_deep(&node, index, false, &mut work));
-            match dug {
+            if self.writer.digging.is_empty() {
+                self.writer.digging.push(Frame { node, index: index as u16, whole: false });
+            }
+            match self.dig(&mut work) {
                 Ok(true) => {}
                 Ok(false) => break,
                 // Damage below a dead entry costs its space, which `check` reports, not the ability to write.
-                Err(crate::Error::Damaged { .. }) => {}
+                Err(Error::Damaged { .. } | Error::Heap(_)) => {
+                    while !self.writer.digging.is_empty() {
+                        self.climb();
+                    }
+                }
                 Err(error) => return Err(error),
             }
-            // Kept: should this version become void, it is still to be done.
+            // Kept: should this batch be given up, it is still to be done.
             self.reclaimed.extend(self.writer.graveyard.pop_front());
         }
         Ok(())
     }
 
-    /// Frees what slot `index` owns and lists the slot to be emptied. `false`: the budget ran out, come back later.
-    fn bury_deep(&mut self, node: &Node<'_>, index: usize, whole: bool, work: &mut Work) -> Result<bool> {
-        let (at, slot) = (node.slot_at(index), node.slot(index));
-        if slot.start == 0 || work.dropped.contains(&at) {
-            return Ok(true);
-        }
-        if !node.is_leaf() && !self.free_subtree(slot.value, whole || slot.has(WHOLE), work)? {
-            return Ok(false);
-        }
-        for block in owned_blocks(node, &slot)?.into_iter().flatten() {
-            self.free(block)?;
-        }
-        work.left = work.left.saturating_sub(1);
-        work.dropped.insert(at);
-        self.drops.push(at);
-        Ok(true)
-    }
-
-    /// Frees a node and what its entries own: the dead ones always, the live ones only if nothing moved (`whole`).
-    fn free_subtree(&mut self, at: u64, whole: bool, work: &mut Work) -> Result<bool> {
-        let node = Node::open(&self.shared.media, at)?;
-        for index in 0..node.count() {
-            let slot = node.slot(index);
-            let ended = self.view.ended(slot.end);
-            if !self.view.born(slot.start) || !(ended || whole) || work.dropped.contains(&node.slot_at(index)) {
+    /// Goes on digging at the deepest frame. `false`: the budget ran out, come back with the next commit.
+    fn dig(&mut self, work: &mut Work) -> Result<bool> {
+        let media = &self.shared.media;
+        while let Some(&frame) = self.writer.digging.last() {
+            let node = Node::open(media, frame.node)?;
+            let index = usize::from(frame.index);
+            if index >= node.count() {
+                return crate::error::damaged(frame.node, "a node has changed its size");
+            }
+            let (at, slot) = (node.slot_at(index), node.slot(index));
+            if slot.start == 0 || work.dropped.contains(&at) {
+                self.climb();
                 continue;
             }
-            if node.is_leaf() {
-                for block in owned_blocks(&node, &slot)?.into_iter().flatten() {
-                    self.free(block)?;
-                }
-            } else {
+            if !node.is_leaf() {
+                // Before anything is opened below: how deep it goes is the data's choice.
                 if work.left == 0 {
                     return Ok(false);
                 }
-                // Below a live entry of a whole subtree everything goes; below a dead one, what its own flag says.
-                if !self.bury_deep(&node, index, whole && !ended, work)? {
-                    return Ok(false);
+                work.left -= 1;
+                let child = Node::open(media, slot.value)?;
+                if let Some(deeper) = self.deeper(&child, frame.whole || slot.has(WHOLE), work)? {
+                    self.writer.digging.push(deeper);
+                    continue;
                 }
+                self.free(child.at)?;
+            }
+            for block in owned_blocks(&node, &slot)?.into_iter().flatten() {
+                self.free(block)?;
+            }
+            work.left = work.left.saturating_sub(1);
+            // Of a node that was entered from above only: a grave names an entry in the middle of its node.
+            if self.writer.digging.len() > 1 {
+                work.last = (node.at, index);
+            }
+            work.dropped.insert(at);
+            self.drops.push(at);
+            self.climb();
+        }
+        Ok(true)
+    }
+
+    /// The next entry of the dead node `child` that owns a subtree: the dead ones always, the live ones only if nothing
+    /// moved (`whole`). `None`: there is none, and what a leaf's entries own is freed.
+    fn deeper(&mut self, child: &Node<'_>, whole: bool, work: &Work) -> Result<Option<Frame>> {
+        let depth = self.writer.digging.len();
+        // Damaged pointers may lead in a circle: a frame at a power of two is met again soon after the circle is entered.
+        let landmark = self.writer.digging[(1 << depth.ilog2()) - 1];
+        if depth > 1 && landmark.node == child.at {
+            return crate::error::damaged(child.at, "dead entries lead in a circle");
+        }
+        let first = if work.last.0 == child.at { work.last.1 } else { 0 };
+        for index in first..child.count() {
+            let slot = child.slot(index);
+            let ended = self.view.ended(slot.end);
+            if !self.view.born(slot.start) || !(ended || whole) || work.dropped.contains(&child.slot_at(index)) {
+                continue;
+            }
+            if !child.is_leaf() {
+                // Below a live entry of a whole subtree everything goes; below a dead one, what its own flag says.
+                return Ok(Some(Frame { node: child.at, index: index as u16, whole: whole && !ended }));
+            }
+            for block in owned_blocks(child, &slot)?.into_iter().flatten() {
+                self.free(block)?;
             }
         }
-        work.left = work.left.saturating_sub(1);
-        self.free(at)?;
-        Ok(true)
+        Ok(None)
+    }
+
+    /// Leaves the deepest frame (DIG-1).
+    fn climb(&mut self) {
+        let Some(frame) = self.writer.digging.pop() else { return };
+        if self.writer.digging.len() < self.undug {
+            self.undug = self.writer.digging.len();
+            self.dug.push(frame);
+        }
     }
 
     fn free(&mut self, block: u64) -> Result<()> {
@@ -94,16 +155,53 @@ impl Batch<'_> {
         self.release(block)
     }
 
-    /// Lists the dead entries of a node that an earlier process left behind, once.
+    /// Lists the dead entries of a node that an earlier process left behind, once: those that own something.
+    #[cold]
     pub(crate) fn list_dead(&mut self, node: &Node<'_>) {
-        if node.birth() > self.writer.opened || !self.writer.scanned.insert(node.at) {
+        if node.birth() > self.writer.unlisted || !self.writer.scanned.insert(node.at) {
             return;
         }
         for index in 0..node.count() {
             let slot = node.slot(index);
-            if self.view.born(slot.start) && self.view.ended(slot.end) && slot.end <= self.writer.opened {
+            let owns = !node.is_leaf() || slot.has(KEY_OUT | VALUE_OUT);
+            if owns && self.view.born(slot.start) && self.view.ended(slot.end) && slot.end <= self.writer.opened {
                 self.writer.graveyard.push_back(Grave { end: slot.end, node: node.at, index });
             }
         }
+    }
+
+    /// Lists the dead entries on the way to the leaf at which the sweep has arrived, and goes on to the next one.
+    fn sweep(&mut self) {
+        let Some(from) = self.writer.sweep.take() else { return };
+        if seeded("tree-no-sweep") {
+            return;
+        }
+        // Damage ends the sweep: it costs space, which `check` reports.
+        self.writer.sweep = self.sweep_leaf(&from).unwrap_or_default();
+        if self.writer.sweep.is_none() {
+            self.writer.unlisted = 0;
+            self.writer.scanned = OffsetSet::default();
+        }
+    }
+
+    /// As [`Batch::sweep`]; the first key of the next leaf.
+    fn sweep_leaf(&mut self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let media = &self.shared.media;
+        let mut next = None;
+        let mut node = Node::open(media, self.root)?;
+        while !node.is_leaf() {
+            self.list_dead(&node);
+            let mut place = Walk::behind(&node, &self.view, from)?;
+            if let Some(index) = place.next(&node, &self.view)? {
+                let mut key = Vec::new();
+                node.key_into(&node.slot(index), &mut key)?;
+                next = Some(key);
+            }
+            let (_, child) = node.child_for(&self.view, from)?;
+            node = below(media, &node, child)?;
+        }
+        self.list_dead(&node);
+        // A separator that does not lead on is damage.
+        Ok(next.filter(|next| next.as_slice() > from))
     }
 }

@@ -6,20 +6,23 @@
 //!   3. unless the tree was closed, the first version that may have been under way joins the void list (VER-1): only
 //!      one can have been, for a version's stores survive only with the commit before it
 //!
-//! So the cost is bounded by what was in flight. The void list has room for 256 ranges; when it is full, the tree is
-//! scrubbed first, which reads all of it.
+//! So the cost is bounded by what was in flight. The void list has room for 256 ranges, one for each crash between two
+//! commits; when it is full, the tree is scrubbed first, which reads all of it.
+//!
+//! Closing marks the version as the newest that any store belongs to, so that the next opening has nothing to void. The
+//! mark is made only by a process whose opening was complete: one that failed may not have voided what a crash cut short.
 
 use crate::batch::Writer;
 use crate::build::{Items, image, size_for};
 use crate::commit::{apply_drops, state_sum};
 use crate::error::{Error, Result, damaged};
+use crate::hash::OffsetSet;
 use crate::layout::*;
 use crate::node::Node;
 use crate::pins::{Pins, Published};
 use crate::sum::sum;
 use crate::tree::{Shared, Tally, Tree};
-use crate::version::Life;
-use crate::version::{View, Voids};
+use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::sums_agree;
@@ -28,10 +31,13 @@ use everbyte_store::Object;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// The engine's part of the prime page.
 const HEADER_AT: u64 = 2048;
+/// Trees opened by this process.
+static TREES: AtomicU64 = AtomicU64::new(0);
 /// The version of a new, empty tree.
 const FIRST: u64 = 1;
 /// Beside the commit word, in its line: the version at which the tree was closed, or 0.
@@ -122,15 +128,19 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         opened: version,
         graveyard: VecDeque::new(),
         recent: Default::default(),
+        applied_by: crate::thread::NONE,
+        unlisted: version,
         scanned: Default::default(),
+        sweep: Some(Vec::new()),
+        digging: Vec::new(),
         suspicious: true,
-        broken: false,
         adopted: Default::default(),
         horizon: 0,
         long_ledgers: [None, None],
         unfinished: Vec::new(),
         items: Items::default(),
         dirty: Default::default(),
+        touched: Vec::new(),
         warm: Default::default(),
     };
     let shared = Shared {
@@ -143,6 +153,9 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         writer: Mutex::new(writer),
         pending: Mutex::new(VecDeque::new()),
         counts: Tally::default(),
+        number: TREES.fetch_add(1, Relaxed),
+        holder: AtomicU64::new(crate::thread::NONE),
+        opened: AtomicBool::new(seeded("tree-failed-opening-closes")),
         _claim: claim,
     };
     let section = shared.media.section();
@@ -159,6 +172,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         let root = Node::open(&tree.shared.media, state.root)?;
         batch.list_dead(&root);
     }
+    tree.shared.opened.store(true, Relaxed);
     Ok(tree)
 }
 
@@ -215,7 +229,7 @@ fn void_unfinished(shared: &Shared, mut voids: Voids, version: u64) -> Result<()
         shared.writer.lock().next = next;
     } else {
         voids.add(next);
-        store_voids(shared, voids)?;
+        store_voids(shared, voids);
         shared.writer.lock().next = next + 1;
     }
     if closed {
@@ -246,12 +260,12 @@ fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
 }
 
 /// Makes `voids` the list, on media and for new views. Ordered before everything stored later.
-pub(crate) fn store_voids(shared: &Shared, mut voids: Voids) -> Result<()> {
+fn store_voids(shared: &Shared, mut voids: Voids) {
     let media = &shared.media;
     let _section = media.section();
     if voids.0.len() > VOIDS_MAX {
         shared.set_voids(voids.clone());
-        scrub(shared, &voids)?;
+        scrub(shared, &voids);
         let last = voids.0.pop().expect("longer than its room");
         // The newest stays listed: its stamps may be in flight still, and numbers go on from it.
         voids.0 = vec![last];
@@ -259,7 +273,7 @@ pub(crate) fn store_voids(shared: &Shared, mut voids: Voids) -> Result<()> {
         media.flush(shared.area + VOID_COUNT_AT, 8);
         media.fence();
     }
-    let (Some(&(first, last)), index) = (voids.0.last(), voids.0.len() as u64 - 1) else { return Ok(()) };
+    let (Some(&(first, last)), index) = (voids.0.last(), voids.0.len() as u64 - 1) else { return };
     let at = shared.area + VOIDS_AT + index * 16;
     // A range that only grows changes in one word; a new one is whole before the count includes it.
     media.store(at, first);
@@ -270,23 +284,29 @@ pub(crate) fn store_voids(shared: &Shared, mut voids: Voids) -> Result<()> {
     media.flush(shared.area + VOID_COUNT_AT, 8);
     media.fence();
     shared.set_voids(voids);
-    Ok(())
 }
 
 /// Takes the stamps of void versions out of the whole tree. Readers see the same before and after.
-fn scrub(shared: &Shared, voids: &Voids) -> Result<()> {
-    let view = View::new(u64::MAX >> 2, Arc::new(voids.clone()));
-    scrub_node(shared, &view, shared.writer_root(), Life::Live, 0)?;
+///
+/// The walk needs no order and keeps what is still to be visited in a list: dead entries form chains of any length. A
+/// damaged node is passed over. It cannot be opened later either, so what it holds is never taken for anything.
+fn scrub(shared: &Shared, voids: &Voids) {
+    let view = View::new(u64::MAX >> 2, Held::Owned(Arc::new(voids.clone())));
+    // Damaged pointers may lead in a circle: no inner node is visited twice.
+    let (mut seen, mut rest) = (OffsetSet::default(), vec![(shared.root_in_force(), Life::Live)]);
+    while let Some((at, life)) = rest.pop() {
+        if let Ok(node) = Node::open(&shared.media, at)
+            && (node.is_leaf() || seen.insert(at))
+        {
+            scrub_node(shared, &view, &node, life, &mut rest);
+        }
+    }
     shared.media.fence();
-    Ok(())
 }
 
-fn scrub_node(shared: &Shared, view: &View, at: u64, life: Life, depth: usize) -> Result<()> {
+/// Takes the stamps of void versions out of one node; `rest` receives its children.
+fn scrub_node(shared: &Shared, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
     let media = &shared.media;
-    let node = Node::open(media, at)?;
-    if depth > 64 {
-        return damaged(at, "the tree is deeper than any tree");
-    }
     // A stamp that a dead process already took out, but did not flush, must be out for good before the list forgets it.
     media.adopt(node.slots(), node.count() as u64 * SLOT);
     for index in 0..node.count() {
@@ -304,15 +324,14 @@ fn scrub_node(shared: &Shared, view: &View, at: u64, life: Life, depth: usize) -
             media.flush(slot_at + 8, 8);
         }
         if let (false, Some(life)) = (node.is_leaf(), life.below(view, &slot)) {
-            scrub_node(shared, view, slot.value, life, depth + 1)?;
+            rest.push((slot.value, life));
         }
     }
-    Ok(())
 }
 
 impl Shared {
     /// The root in force, for callers that may hold the writer's lock themselves.
-    fn writer_root(&self) -> u64 {
+    fn root_in_force(&self) -> u64 {
         let commit = self.media.load(self.header + COMMIT_AT);
         self.media.get::<State>(self.header + STATES_AT[(commit & 1) as usize]).root
     }
@@ -321,6 +340,9 @@ impl Shared {
 impl Drop for Shared {
     /// A clean close: the next opening has nothing to void. Nothing depends on it.
     fn drop(&mut self) {
+        if !*self.opened.get_mut() {
+            return;
+        }
         let version = self.writer.get_mut().committed.version;
         if self.media.load(self.header + COMMIT_AT) >> 1 == version {
             let _section = self.media.section();

@@ -18,17 +18,19 @@
 //!           has moved, and the copy owns.
 //!   TREE-5  A ledger is replayed only for the version it belongs to. Earlier ones have been applied: their effects were
 //!           flushed before the fence of step 2 of the version after them.
+//!   TREE-6  A fence orders what its own thread flushed. A thread that begins a version after a ledger which another thread
+//!           applied flushes the effects of that ledger again before its first fence.
 //!
 //! Threads: any number of readers, which take no lock; one writer, by a mutex.
 //! The paper: Venkataraman, Tolia, Ranganathan, Campbell: Consistent and Durable Data Structures (FAST 2011).
 
 use crate::batch::{Batch, Writer};
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout::Slot;
 use crate::node::{Node, Query};
 use crate::pins::{Pins, Published, Ticket};
-use crate::version::{View, Voids};
+use crate::version::{Held, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
 use everbyte_media::{Mark, Media};
@@ -36,7 +38,7 @@ use everbyte_store::{Claim, Object};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Versions that may be committed and not settled.
 pub const UNSETTLED_MAX: u64 = 256;
@@ -60,6 +62,12 @@ pub(crate) struct Shared {
     /// Committed and not yet known to be settled, oldest first.
     pub pending: Mutex<VecDeque<Published>>,
     pub counts: Tally,
+    /// Tells the commits of one opened tree from those of another.
+    pub number: u64,
+    /// The thread that has a batch ([`crate::thread`]).
+    pub holder: AtomicU64,
+    /// Whether opening is complete: only then may closing say that nothing is to be voided.
+    pub opened: AtomicBool,
     /// The object is this tree's alone until it is dropped.
     pub _claim: Claim,
 }
@@ -91,7 +99,7 @@ pub struct Stats {
     pub splits: u64,
     /// Blocks given back to the heap.
     pub freed: u64,
-    /// Versions that a crash or an abort made void, as ranges not yet scrubbed.
+    /// Versions that a crash made void, as ranges not yet scrubbed.
     pub void_ranges: usize,
 }
 
@@ -99,6 +107,8 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a commit is durable only once it is settled"]
 pub struct Commit {
+    /// The opened tree that it belongs to.
+    pub(crate) tree: u64,
     pub(crate) version: u64,
     pub(crate) mark: Mark,
 }
@@ -129,7 +139,7 @@ impl Tree {
     /// Damage.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (ticket, seen) = self.shared.pins.pin();
-        let result = self.shared.get(&self.shared.view(seen.version), seen.root, key);
+        let result = self.shared.get(&self.shared.brief_view(seen.version), seen.root, key);
         self.shared.pins.unpin(&ticket);
         result
     }
@@ -147,8 +157,22 @@ impl Tree {
 
     /// Waits for the writer's turn and begins a version.
     ///
-    /// Commits that nobody settles are settled here, [`UNSETTLED_MAX`] at a time: what they replaced would be kept for ever.
+    /// Commits that no thread settles are settled here, [`UNSETTLED_MAX`] at a time: what they replaced would be kept for ever.
+    ///
+    /// # Panics
+    /// If this thread has a batch of this tree already: it would wait for itself. [`Tree::begin`] returns an error instead.
     pub fn batch(&self) -> Batch<'_> {
+        self.begin().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Tree::batch`].
+    ///
+    /// # Errors
+    /// [`Error::OwnBatch`] if this thread has a batch of this tree already.
+    pub fn begin(&self) -> Result<Batch<'_>> {
+        if self.shared.holder.load(Relaxed) == crate::thread::current() {
+            return Err(Error::OwnBatch);
+        }
         let behind = self
             .shared
             .pending
@@ -157,17 +181,21 @@ impl Tree {
             .copied()
             .filter(|newest| newest.version > self.shared.pins.published().version + UNSETTLED_MAX);
         if let Some(newest) = behind {
-            // An error poisons the store: whoever settles or writes next is told.
-            let _ = self.settle(Commit { version: newest.version, mark: self.shared.media.mark() });
+            // An error poisons the store: the next thread that settles or writes is told.
+            let _ = self.settle(self.shared.commit_of(newest.version));
         }
-        Batch::begin(&self.shared)
+        Ok(Batch::begin(&self.shared))
     }
 
     /// Makes `commit` and all before it durable, and visible to readers.
     ///
     /// # Errors
-    /// A poisoned store: whether the commit survives is unknown until the store is opened again.
+    /// A poisoned store: whether the commit survives is unknown until the store is opened again. A commit of another tree, or
+    /// of this one before it was opened again: nothing is settled.
     pub fn settle(&self, commit: Commit) -> Result<()> {
+        if commit.tree != self.shared.number {
+            return Err(Error::OtherTree);
+        }
         if commit.version <= self.shared.pins.published().version {
             return Ok(());
         }
@@ -217,7 +245,13 @@ impl Tree {
 
 impl Shared {
     pub(crate) fn view(&self, version: u64) -> View {
-        View::new(version, self.voids.load_full())
+        View::new(version, Held::Owned(self.voids.load_full()))
+    }
+
+    /// A view for one look: it counts nothing that threads share.
+    #[inline]
+    fn brief_view(&self, version: u64) -> View {
+        View::new(version, Held::Lent(self.voids.load()))
     }
 
     pub(crate) fn get(&self, view: &View, root: u64, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -1,11 +1,12 @@
 //! Versions: which entries a version sees, and the versions that never happened.
 //!
 //! Invariants
-//!   VER-1  A version number is used once. One whose commit a crash or an abort prevented joins the void list
-//!          before a later version commits.
+//!   VER-1  A version number commits once. One whose commit a crash prevented joins the void list before a later version
+//!          commits. One that was given up is used again, after all that carried it is taken back (BATCH-4).
 //!   VER-2  A void version as a start means never; as an end it means still live.
 
 use crate::layout::{Slot, WHOLE};
+use arc_swap::Guard;
 use std::sync::Arc;
 
 /// Ranges of versions that never committed, ascending, disjoint. Nearly always empty or short.
@@ -24,25 +25,52 @@ impl Voids {
     }
 }
 
+/// A void list in use: lent for one look, which no count shows, or owned.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Lent(Guard<Arc<Voids>>),
+    Owned(Arc<Voids>),
+}
+
+impl Held {
+    #[inline]
+    fn list(&self) -> &Voids {
+        match self {
+            Held::Lent(voids) => voids,
+            Held::Owned(voids) => voids,
+        }
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Held {
+        match self {
+            Held::Lent(voids) => Held::Owned(Arc::clone(voids)),
+            Held::Owned(voids) => Held::Owned(Arc::clone(voids)),
+        }
+    }
+}
+
 /// What a reader or the writer sees: everything committed up to `version`.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub version: u64,
-    voids: Arc<Voids>,
+    voids: Held,
     /// The newest void version: most stamps are newer, which saves looking at the list.
     void_last: u64,
 }
 
 impl View {
-    pub(crate) fn new(version: u64, voids: Arc<Voids>) -> View {
-        let void_last = voids.0.last().map_or(0, |last| last.1);
+    #[inline]
+    pub(crate) fn new(version: u64, voids: Held) -> View {
+        let void_last = voids.list().0.last().map_or(0, |last| last.1);
         View { version, voids, void_last }
     }
 
     /// Whether this version never committed.
     #[inline]
     pub(crate) fn void(&self, version: u64) -> bool {
-        version <= self.void_last && self.voids.contains(version)
+        version <= self.void_last && self.voids.list().contains(version)
     }
 
     /// Whether an entry with these stamps is there at this version (VER-2).
@@ -93,7 +121,7 @@ mod tests {
 
     #[test]
     fn void_versions_never_start_and_never_end() {
-        let view = View::new(10, Arc::new(Voids(vec![(3, 4), (8, 8)])));
+        let view = View::new(10, Held::Owned(Arc::new(Voids(vec![(3, 4), (8, 8)]))));
         assert!(view.sees(1, 0) && view.sees(10, 0) && view.sees(5, 11));
         assert!(!view.sees(0, 0) && !view.sees(11, 0) && !view.sees(2, 7) && !view.sees(5, 10));
         assert!(!view.sees(3, 0) && !view.sees(4, 0) && !view.sees(8, 0), "a void start is never");

@@ -76,9 +76,9 @@ impl Kv {
     /// Binds `value` to `key`. Durable when it returns. Threads that write at once share one sync.
     ///
     /// # Errors
-    /// Out of space, limits, damage: nothing happened. A poisoned store: the outcome is unknown until it is reopened.
+    /// Out of space, limits, damage, a batch of this table that this thread has: nothing happened. A poisoned store: the outcome is unknown until it is reopened.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let mut batch = self.tree.batch();
+        let mut batch = self.tree.begin()?;
         batch.put(key, value)?;
         let commit = batch.commit()?;
         Ok(self.tree.settle(commit)?)
@@ -89,7 +89,7 @@ impl Kv {
     /// # Errors
     /// As [`Kv::put`].
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
-        let mut batch = self.tree.batch();
+        let mut batch = self.tree.begin()?;
         let found = batch.delete(key)?;
         let commit = batch.commit()?;
         self.tree.settle(commit)?;
@@ -111,7 +111,11 @@ impl Kv {
         Snapshot { tree: self.tree.snapshot() }
     }
 
-    /// Waits for the writer's turn and begins a batch.
+    /// Waits for the writer's turn and begins a batch. Until it is committed or dropped, every other writer of the table waits,
+    /// and a `put` or `delete` of this thread that does not go through the batch is an error.
+    ///
+    /// # Panics
+    /// If this thread has a batch of this table already: it would wait for itself.
     pub fn batch(&self) -> Batch<'_> {
         Batch { tree: self.tree.batch() }
     }
@@ -119,7 +123,7 @@ impl Kv {
     /// Makes a committed batch, and all before it, durable and visible to readers.
     ///
     /// # Errors
-    /// A poisoned store: the outcome is unknown until it is reopened.
+    /// A poisoned store: the outcome is unknown until it is reopened. A batch of another table: nothing is settled.
     pub fn settle(&self, commit: Commit) -> Result<()> {
         Ok(self.tree.settle(commit)?)
     }
@@ -155,6 +159,9 @@ impl Kv {
     }
 
     /// Verifies the tree and its heap: damage, leaks, double use, with offsets. Reads everything; writers wait.
+    ///
+    /// # Panics
+    /// If this thread has a batch of this table: it would wait for itself.
     pub fn check(&self) -> Vec<Finding> {
         self.tree.check()
     }

@@ -3,7 +3,7 @@
 //! deletes lets chains grow, one with three keys reuses every slot, one without snapshots reclaims at once.
 //!
 //! A failure prints its seed; `EVERBYTE_SEED=0x... cargo test -p everbyte-kv --test swarm` runs it again.
-//! `EVERBYTE_SOAK=n` runs n programs instead of a few.
+//! `EVERBYTE_SOAK=n` runs n programs instead of a few, the k-th n of them with `EVERBYTE_ROUND=k`.
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
@@ -375,12 +375,14 @@ fn run(seed: u64, steps: usize, soak: bool) {
 
 #[test]
 fn programs_with_options_of_their_own() {
-    let soak = std::env::var("EVERBYTE_SOAK").ok().and_then(|count| count.parse().ok());
+    let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let (soak, round) = (number("EVERBYTE_SOAK"), number("EVERBYTE_ROUND").unwrap_or(0));
     if let Ok(seed) = std::env::var("EVERBYTE_SEED") {
         return run(u64::from_str_radix(seed.trim_start_matches("0x"), 16).unwrap(), STEPS, soak.is_some());
     }
-    for number in 1..=soak.unwrap_or(12_u64) {
-        let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let programs = soak.unwrap_or(10);
+    for program in round * programs + 1..=(round + 1) * programs {
+        let seed = program.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         run(seed, STEPS, soak.is_some());
     }
 }

@@ -1,0 +1,106 @@
+//! Dead entries form chains: a root that was replaced, or cleared away, hangs below the root after it, and while a snapshot
+//! is held nothing of that is reclaimed. Whatever walks a chain does so on a stack of 256 KiB here.
+//!
+//! With `EVERBYTE_SOAK` set, to anything, chains have up to a million links.
+
+use everbyte_kv::Kv;
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+
+const STACK: usize = 256 << 10;
+
+fn links(usual: u64, soak: u64) -> u64 {
+    if std::env::var_os("EVERBYTE_SOAK").is_some() { soak } else { usual }
+}
+
+fn store() -> Store {
+    let media = Media::anonymous(64 << 30, &Options::default()).unwrap();
+    Store::format(media, &FormatOptions::default()).unwrap()
+}
+
+fn on_a_small_stack(body: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body).unwrap();
+        thread.join().unwrap();
+    });
+}
+
+/// Opens the table, checks, repairs and reclaims it. `links` is the least number of nodes that are freed.
+fn opened_checked_reclaimed(store: &Store, links: u64) {
+    on_a_small_stack(|| {
+        let kv = Kv::open(store, "t").unwrap();
+        let keys = kv.len();
+        assert_eq!(kv.check(), []);
+        assert_eq!(kv.free_leaks().unwrap(), []);
+        kv.put(b"one", b"more").unwrap();
+        assert_eq!(kv.check(), []);
+        let mut commits = 0;
+        while kv.stats().freed < links {
+            commits += 1;
+            assert!(commits < links, "{:?} after {commits} commits", kv.stats());
+            kv.put(b"one", b"more").unwrap();
+        }
+        assert_eq!((kv.check(), kv.len()), (Vec::new(), keys + 1));
+    });
+}
+
+fn clear(kv: &Kv) {
+    let mut batch = kv.batch();
+    batch.clear().unwrap();
+    batch.put(b"new", b"and a key").unwrap();
+    let commit = batch.commit().unwrap();
+    kv.settle(commit).unwrap();
+}
+
+#[test]
+fn a_chain_of_cleared_trees_is_opened_checked_and_reclaimed_on_a_small_stack() {
+    let (store, links) = (store(), links(4000, 1_000_000));
+    let kv = Kv::create(&store, "t").unwrap();
+    let snapshot = kv.snapshot();
+    (0..links).for_each(|_| clear(&kv));
+    drop((snapshot, kv));
+    opened_checked_reclaimed(&store, links);
+}
+
+#[test]
+fn a_chain_of_replaced_roots_is_opened_checked_and_reclaimed_on_a_small_stack() {
+    let (store, links) = (store(), links(400, 20_000));
+    let kv = Kv::create(&store, "t").unwrap();
+    (0..10_u64).for_each(|key| kv.put(&key.to_be_bytes(), b"first").unwrap());
+    let snapshot = kv.snapshot();
+    // About fifteen writes fill a leaf, fifteen leaves fill the root.
+    for step in 0..links * 250 {
+        kv.put(&(step * 7 % 10).to_be_bytes(), &step.to_be_bytes()).unwrap();
+    }
+    drop((snapshot, kv));
+    opened_checked_reclaimed(&store, links);
+}
+
+/// A crash leaves the 257th range of void versions: the tree is scrubbed, down to the end of the chain.
+#[test]
+fn a_chain_is_scrubbed_on_a_small_stack() {
+    let (store, links) = (store(), links(4000, 1_000_000));
+    let kv = Kv::create(&store, "t").unwrap();
+    let closed_at = store.object("t").unwrap().prime() + 2048 + 72;
+    let snapshot = kv.snapshot();
+    (0..links).for_each(|_| clear(&kv));
+    drop((snapshot, kv));
+    on_a_small_stack(|| {
+        let mut most = 0;
+        for round in 0..300_u32 {
+            let kv = Kv::open(&store, "t").unwrap();
+            // Two commits, so that the ledger of the second says nothing of the chain.
+            kv.put(b"round", &round.to_be_bytes()).unwrap();
+            let ranges = kv.stats().void_ranges;
+            drop(kv);
+            // As if the process had died: it did not say that it closed.
+            store.media().store(closed_at, 0);
+            if ranges < most {
+                break;
+            }
+            most = ranges;
+        }
+        assert_eq!(most, 256, "the list was full, then it was not");
+        assert_eq!(Kv::open(&store, "t").unwrap().check(), []);
+    });
+}

@@ -1,0 +1,155 @@
+//! Batches that are given up, openings that fail, tables closed and opened again: what did not happen never comes back.
+//! And calls that contradict each other are refused.
+
+use everbyte_kv::{Error, Kv};
+use everbyte_media::{Media, Options};
+use everbyte_store::{FormatOptions, Store};
+
+fn store() -> Store {
+    let media = Media::anonymous(1 << 30, &Options::default()).unwrap();
+    Store::format(media, &FormatOptions::default()).unwrap()
+}
+
+/// A batch of each kind of change, none of which may ever be seen.
+fn give_up(kv: &Kv) {
+    let mut batch = kv.batch();
+    batch.put(b"never", b"happened").unwrap();
+    batch.put(b"never, either", &[7; 3000]).unwrap();
+    batch.put(b"kept", b"overwritten").unwrap();
+    assert!(batch.delete(b"also kept").unwrap());
+    batch.abort();
+}
+
+fn assert_nothing_happened(kv: &Kv, story: &str) {
+    assert_eq!(kv.get(b"never").unwrap(), None, "{story}");
+    assert_eq!(kv.get(b"never, either").unwrap(), None, "{story}");
+    assert_eq!(kv.get(b"kept").unwrap().as_deref(), Some(&b"kept"[..]), "{story}");
+    assert_eq!(kv.get(b"also kept").unwrap().as_deref(), Some(&b"kept"[..]), "{story}");
+    assert_eq!(kv.check(), [], "{story}");
+}
+
+fn filled(store: &Store) -> Kv {
+    let kv = Kv::create(store, "t").unwrap();
+    kv.put(b"kept", b"kept").unwrap();
+    kv.put(b"also kept", b"kept").unwrap();
+    kv
+}
+
+/// A batch that is given up takes back its stamps. It leaves no version to be listed, so any number of them may alternate
+/// with commits and the list of void versions stays empty.
+#[test]
+fn batches_given_up_among_commits_never_happen_and_list_nothing() {
+    let store = store();
+    let mut kv = filled(&store);
+    let listed = kv.stats().void_ranges;
+    for round in 0..600_u32 {
+        give_up(&kv);
+        kv.put(b"other", &round.to_be_bytes()).unwrap();
+        if round % 100 == 0 {
+            give_up(&kv);
+            assert_nothing_happened(&kv, "open");
+            drop(kv);
+            kv = Kv::open(&store, "t").unwrap();
+        }
+    }
+    assert_nothing_happened(&kv, "the end");
+    assert_eq!(kv.stats().void_ranges, listed);
+}
+
+/// The next batch takes the number of one that was given up: nothing of the first comes to life with the second.
+#[test]
+fn a_batch_given_up_before_a_close_is_not_committed_by_the_next_process() {
+    let store = store();
+    let kv = filled(&store);
+    give_up(&kv);
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    kv.put(b"other", b"1").unwrap();
+    assert_nothing_happened(&kv, "after an unrelated put");
+}
+
+/// A crash in the middle of a batch; then an opening that fails; then one that does not. The first must not say that the
+/// table was closed in good order, or the second commits what the crash cut short.
+#[test]
+fn an_opening_that_fails_leaves_the_crash_to_the_next_one() {
+    let store = store();
+    let kv = filled(&store);
+    let mut batch = kv.batch();
+    batch.put(b"never", b"happened").unwrap();
+    assert!(batch.delete(b"also kept").unwrap());
+    // What the memory holds at this instant.
+    let (media, object) = (store.media(), store.object("t").unwrap());
+    let image = media.read_vec(0, object.backed().min(media.len()) as usize);
+    let root_at = object.prime() + 2048 + 128;
+    let commit = media.load(object.prime() + 2048 + 64);
+    let root = media.load(root_at + (commit & 1) * 64 + 8);
+    batch.abort();
+    let media = Media::anonymous(1 << 30, &Options::default()).unwrap();
+    media.write(0, &image);
+    let store = Store::attach(media.clone()).unwrap();
+    let header = media.load(root);
+    media.store(root, 0);
+    assert!(Kv::open(&store, "t").is_err(), "the root is unreadable");
+    media.store(root, header);
+    let kv = Kv::open(&store, "t").unwrap();
+    kv.put(b"other", b"1").unwrap();
+    assert_eq!(kv.get(b"never").unwrap(), None);
+    assert!(kv.get(b"also kept").unwrap().is_some());
+    assert_eq!(kv.check(), []);
+}
+
+/// Long values that died give their space back although the process that buried them is gone and no write comes near
+/// their leaves.
+#[test]
+fn values_that_died_before_a_restart_give_their_space_back() {
+    let store = store();
+    let kv = Kv::create(&store, "t").unwrap();
+    let key = |number: u32| format!("key{number:05}").into_bytes();
+    let mut batch = kv.batch();
+    (0..600).for_each(|number| assert!(!batch.put(&key(number), &[1; 6000]).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    let mut batch = kv.batch();
+    (0..600).step_by(2).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    (0..200_u32).for_each(|round| kv.put(b"zzz", &round.to_be_bytes()).unwrap());
+    assert!(kv.stats().freed >= 300, "300 values are dead: {:?}", kv.stats());
+    assert_eq!(kv.check(), []);
+}
+
+/// A commit is settled by the table that made it. Another one would say "durable" of something it knows nothing of.
+#[test]
+fn a_commit_of_another_table_is_refused() {
+    let store = store();
+    let (one, other) = (Kv::create(&store, "one").unwrap(), Kv::create(&store, "other").unwrap());
+    (0..10_u8).for_each(|round| other.put(b"key", &[round]).unwrap());
+    let mut batch = one.batch();
+    batch.put(b"key", b"value").unwrap();
+    let commit = batch.commit().unwrap();
+    let error = other.settle(commit).unwrap_err();
+    assert!(error.to_string().contains("another table"), "{error}");
+    one.settle(commit).unwrap();
+    drop(one);
+    let one = Kv::open(&store, "one").unwrap();
+    assert!(one.settle(commit).is_err(), "a commit from before the table was opened again");
+}
+
+/// A thread that has a batch and writes beside it would wait for itself for ever.
+#[test]
+fn a_write_beside_a_batch_of_the_same_thread_is_refused() {
+    let kv = filled(&store());
+    let batch = kv.batch();
+    let error = kv.put(b"key", b"value").unwrap_err();
+    assert!(matches!(error, Error::Tree(_)) && error.to_string().contains("this thread has a batch"), "{error}");
+    assert!(kv.delete(b"kept").is_err() && kv.free_leaks().is_err());
+    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(kv.batch())));
+    assert!(again.is_err());
+    // Another thread waits for its turn.
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| kv.put(b"key", b"value").unwrap());
+        drop(batch);
+        other.join().unwrap();
+    });
+    kv.put(b"key", b"again").unwrap();
+}
