@@ -39,29 +39,49 @@ static void insert(uint64_t key) {
     if (!mnemosyne_fence()) fail("lost");
 }
 
-/* Frees what an insertion had begun. */
-static void recover(struct child *place) {
-    if (!place->whole) {
-        if (!pfree(&place->node)) fail("damaged");
-        return;
+/* Places that wait for a walk to come back to them. A tree of sorted numbers is as deep as it is large, so they do not wait on
+ * the stack. */
+static struct child **waiting;
+static size_t waits, room;
+
+static void wait(struct child *place) {
+    if (waits == room && !(waiting = realloc(waiting, (room = 2 * room + 64) * sizeof *waiting))) {
+        perror("bst");
+        exit(1);
     }
-    recover(&place->node->left);
-    recover(&place->node->right);
+    waiting[waits++] = place;
 }
 
-static void print(const struct child *place) {
-    if (!place->whole) return;
-    print(&place->node->left);
-    printf("%llu\n", (unsigned long long)place->node->key);
-    print(&place->node->right);
+/* Frees what an insertion had begun. */
+static void recover(void) {
+    wait(&root);
+    while (waits) {
+        struct child *place = waiting[--waits];
+        if (place->whole) {
+            wait(&place->node->left);
+            wait(&place->node->right);
+        } else if (!pfree(&place->node)) {
+            fail("damaged");
+        }
+    }
+}
+
+static void print(void) {
+    struct child *place = &root;
+    while (place->whole || waits) {
+        for (; place->whole; place = &place->node->left) wait(place);
+        place = waiting[--waits];
+        printf("%llu\n", (unsigned long long)place->node->key);
+        place = &place->node->right;
+    }
 }
 
 int main(int count, char **words) {
-    recover(&root);
+    recover();
     for (int word = 1; word < count; word++) {
         insert(strtoull(words[word], NULL, 10));
         fprintf(stderr, "added %s\n", words[word]);
     }
-    print(&root);
+    print();
     return 0;
 }

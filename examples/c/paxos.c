@@ -26,11 +26,11 @@ static void apply(const uint64_t *record, size_t count, void *context) {
 int main(int count, char **words) {
     struct acceptor acceptor = {0, 0, 0};
     mnemosyne_log *log = log_create("paxos", 1 << 20, 0, apply, &acceptor);
-    if (!log || count < 3) {
+    const int accept = count == 4 && strcmp(words[1], "accept") == 0;
+    if (!log || !(accept || (count == 3 && strcmp(words[1], "promise") == 0))) {
         fprintf(stderr, log ? "usage: paxos promise BALLOT | accept BALLOT VALUE\n" : "paxos: %s\n", everbyte_error());
         return 2;
     }
-    const int accept = strcmp(words[1], "accept") == 0 && count > 3;
     const uint64_t ballot = strtoull(words[2], NULL, 10);
     const uint64_t record[] = {accept ? ACCEPT : PROMISE, ballot, accept ? strtoull(words[3], NULL, 10) : 0};
     if (accept ? ballot < acceptor.promised : ballot <= acceptor.promised) {

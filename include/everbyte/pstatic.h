@@ -15,8 +15,9 @@
  *
  * A position-independent program lies elsewhere in each run, so a variable must not begin as the address of anything in
  * the program; such a program is refused too. Pointers into the store are good in every program. Types are plain data: a C++ constructor
- * would run at every start, so the compiler refuses what does not begin as a constant. Shared libraries may have such variables, for
- * their functions' use. An executable that names one itself is compiled with -fPIC: otherwise the linker gives it a copy, and the
+ * would run at every start, so the compiler refuses what does not begin as a constant. Variables of threads (__thread) and, in C++,
+ * inline variables and static members of templates cannot be pstatic: the compiler says "section type conflict", or the assembler
+ * objects. Shared libraries may have such variables, for their functions' use. An executable that names one itself is compiled with -fPIC: otherwise the linker gives it a copy, and the
  * program is refused. */
 #ifndef EVERBYTE_PSTATIC_H
 #define EVERBYTE_PSTATIC_H

@@ -322,7 +322,18 @@ pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| {
         let at = object.offset(start.addr())?;
-        let noted = running::within(&object, |tx| Ok(tx.log_range(at, size as u64)?));
+        let (len, heap) = (size as u64, object.undo.heap());
+        let noted = running::within(&object, |tx| {
+            let is_prime_node = at == heap.object().root_at() && len == 8;
+            let is_own = || at.checked_add(len).is_some() && tx.owns(at, len);
+            if !(is_prime_node || heap.is_allocated(at, len) || is_own()) {
+                let (address, name) = (start.addr(), heap.object().name());
+                return Err(Fault::invalid(format!(
+                    "{address:#x} + {size} does not lie in a chunk of object `{name}`"
+                )));
+            }
+            Ok(tx.log_range(at, len)?)
+        });
         noted.unwrap_or_else(|| Err(Fault::invalid("no transaction under way: call heapo_tx_begin first")))
     }))
 }

@@ -328,6 +328,26 @@ fn the_acceptor_keeps_its_word() {
     assert_eq!(answer(&["promise", "9"]), "yes: accepted 42 in ballot 7\n");
     assert_eq!(answer(&["accept", "7", "43"]), "no: promised 9\n");
     assert_eq!(answer(&["accept", "9", "42"]), "yes: accepted 42 in ballot 9\n");
+    for nonsense in [&["accept", "11"][..], &["promise"], &["promise", "11", "42"], &["forget", "11"]] {
+        let refused = run(&program, &store, "file", nonsense);
+        assert!(refused.status.code() == Some(2) && text(&refused).contains("usage"), "{}", text(&refused));
+    }
+    assert_eq!(answer(&["promise", "10"]), "yes: accepted 42 in ballot 9\n");
+}
+
+/// A tree of sorted numbers is a list: it is put right and printed on a stack that has no room for its depth.
+#[test]
+fn a_tree_may_be_deeper_than_the_stack() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (compile("examples/c/bst.c", dir.path()), dir.path().join("store"));
+    let numbers: Vec<String> = (1..=12_000).rev().map(|number| number.to_string()).collect();
+    succeed(&program, &store, "shm", &numbers.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -s 128; exec \"$0\" 0"]).arg(&program);
+    let output = limited.env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", "shm").output().unwrap();
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    let printed = (0..=12_000).map(|number| format!("{number}\n")).collect::<String>();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), printed);
 }
 
 /// The sets of variables that a store keeps for files.

@@ -245,6 +245,39 @@ impl Heap {
         let (_, count) = inner.find_pages(at, &place, &mut |cluster| inner.zone_record(cluster))?;
         Ok(count * PAGE)
     }
+
+    /// Whether each byte of `at..at+len`, which may be any numbers, lies in an allocated block: in one of a run, or in pages of
+    /// which blocks are made. Asks the records of its clusters alone, wherever its blocks begin.
+    pub fn is_allocated(&self, at: u64, len: u64) -> bool {
+        let inner = &*self.inner;
+        let first = inner.prime + inner.plan.system_pages * PAGE;
+        let Some(end) = at.checked_add(len.max(1)).filter(|_| at >= first) else { return false };
+        let mut at = at;
+        while at < end {
+            let Ok(place) = inner.place(at) else { return false };
+            let cluster_end = inner.at(place.cluster + 1);
+            let next = end.min(cluster_end);
+            let (first, last) = ((at % CLUSTER) as u32, ((next - 1) % CLUSTER) as u32);
+            let held = match place.twin.usage() {
+                Use::Run(class) => {
+                    let (index, last) = (classes::locate(class, first).0, classes::locate(class, last).0);
+                    let word = |index| inner.media.load(layout::bitmap_at(place.record, index as usize / 64));
+                    index == last && index < classes::count_of(class) && word(index) >> (index % 64) & 1 == 1
+                }
+                Use::Pages if inner.media.load(place.record) == 0 => {
+                    let (first, last) = (u64::from(first) / PAGE, u64::from(last) / PAGE);
+                    let pages = (2 << last) - (1 << first);
+                    inner.media.load(place.record + layout::PAGE_WORD) & pages == pages
+                }
+                _ => false,
+            };
+            if !held {
+                return false;
+            }
+            at = next;
+        }
+        true
+    }
 }
 
 /// The cluster of an address.

@@ -71,6 +71,26 @@ fn what_one_opening_allocates_the_next_frees() {
 }
 
 /// Wild, foreign, interior, double: each is told apart from the others and changes nothing.
+/// Every byte of a block is, wherever the block begins; none before it, behind it, or of one that was freed.
+#[test]
+fn bytes_are_allocated_as_far_as_blocks_reach() {
+    let (_store, heap) = create(64 << 20, 32 << 20);
+    for size in [16, 48, 1000, 5000, 8192, 70_000, 3 << 20] {
+        let at = allocate(&heap, size);
+        let end = at + heap.size_of(at).unwrap();
+        for (from, len) in [(at, 1), (at, end - at), (at + 8, 8), (end - 8, 8), ((at + end) / 2, 8), (at, 0)] {
+            assert!(heap.is_allocated(from, len), "{from:#x} + {len} of {at:#x}..{end:#x}");
+        }
+        for (from, len) in [(at - 8, 16), (at - 8, 8), (end - 8, 16), (end, 8), (at, u64::MAX), (at, 1 << 40)] {
+            assert!(!heap.is_allocated(from, len), "{from:#x} + {len} of {at:#x}..{end:#x}");
+        }
+        free(&heap, at);
+        assert!(!heap.is_allocated(at, 8), "freed");
+    }
+    assert!(!heap.is_allocated(0, 8) && !heap.is_allocated(u64::MAX - 8, 8) && !heap.is_allocated(1 << 50, 8));
+    assert!(!heap.is_allocated(heap.object().prime() + 4096, 8), "the heap's own");
+}
+
 #[test]
 fn pointers_that_are_no_blocks_are_refused() {
     let (store, heap) = create(64 << 20, 32 << 20);

@@ -127,6 +127,9 @@ static void transactions(void) {
     FAILS(heapo_free("t", node), EINVAL); /* twice */
     FAILS(heapo_tx_append("t", &node, 8), EINVAL);
     FAILS(heapo_tx_append("t", node, SIZE_MAX), EINVAL);
+    FAILS(heapo_tx_append("t", node, sizeof *node + 64), EINVAL); /* beyond its end */
+    FAILS(heapo_tx_append("t", (char *)node - 4096, 8), EINVAL);  /* in no chunk */
+    MUST(heapo_tx_append("t", (char *)lost + 8, 8) && heapo_tx_append("t", &node->next, 0));
     MUST(heapo_tx_abort("t"));
     MUST(node->value == 0 && node->next == NULL && heapo_get_prime_node("t") == node);
     FAILS(heapo_free("t", lost), EINVAL);
@@ -147,6 +150,8 @@ static void transactions(void) {
     size_t large = 8 << 20;
     char *bytes = heapo_calloc("t", 1, large);
     MUST(bytes && heapo_tx_begin("t") && heapo_tx_append("t", bytes, large));
+    FAILS(heapo_tx_append("t", bytes + 8, large), EINVAL); /* a word too many */
+    MUST(heapo_tx_append("t", bytes + large - 8, 8));
     memset(bytes, 1, large);
     MUST(heapo_tx_abort("t") && bytes[0] == 0 && bytes[large - 1] == 0);
     /* A chunk of the transaction's own grows, shrinks and goes. */
