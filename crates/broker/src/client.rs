@@ -208,12 +208,10 @@ impl Domain {
     pub fn file(&self) -> Option<&File> {
         self.files.first()
     }
+}
 
-    /// Opens the domain's store: shared with others who may write, or for looking at while nobody writes.
-    ///
-    /// # Errors
-    /// As [`Store::open_shared`] and [`Store::open_read_only`].
-    pub fn open(self, options: &everbyte_media::Options) -> Result<Store> {
+impl crate::raw::Raw for Domain {
+    fn open(self, options: &everbyte_media::Options) -> Result<Store> {
         let path = PathBuf::from(format!("domain {}", self.about.name));
         let mut files = self.files.into_iter();
         match (self.want, files.next(), files.next()) {

@@ -6,6 +6,7 @@
 //! passes a descriptor with exactly the rights that they have: what was opened for reading cannot be mapped for writing.
 //!
 //! ```
+//! use everbyte_broker::raw::Raw;
 //! use everbyte_broker::{Broker, Client, Options, Want};
 //!
 //! let dir = tempfile::tempdir_in("/dev/shm")?;
@@ -33,6 +34,7 @@ mod client;
 mod domains;
 mod error;
 mod layout;
+pub mod raw;
 mod server;
 mod start;
 mod wire;

@@ -1,6 +1,7 @@
 //! A broker and the programs of several users, some of them hostile. As root the kernel is asked for other users' rights; else
 //! the caller is one user, and what concerns others is left to the tests of the store's `access`.
 
+use everbyte_broker::raw::Raw as _;
 use everbyte_broker::{Broker, Client, Error, Options, Want};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};

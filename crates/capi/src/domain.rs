@@ -5,6 +5,7 @@
 //! what was granted and no more.
 
 use crate::fault::{Fault, Result};
+use everbyte_broker::raw::Raw as _;
 use everbyte_broker::{Client, Error, Want};
 use everbyte_media::Options;
 use everbyte_store::Store;

@@ -3,6 +3,7 @@
 use crate::{Case, TOTAL};
 use everbyte_heap::Heap;
 use everbyte_kv::Kv;
+use everbyte_kv::raw::Raw as _;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};

@@ -2,6 +2,7 @@
 
 use crate::{Case, TOTAL, object_maps, object_migrate, object_repair, object_types};
 use everbyte_media::Media;
+use everbyte_object::raw::Raw as _;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, UntypedPool, pool};
 use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};

@@ -4,6 +4,7 @@
 use crate::object::{Explored, image, is_whole, open};
 use everbyte_media::Media;
 use everbyte_object::prc::PWeak;
+use everbyte_object::raw::Raw as _;
 use everbyte_object::{
     Error, FaultKind, Journal, MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, Report, UntypedPool,
 };

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Place, flip, said};
+use everbyte_hkv::raw::Raw as _;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

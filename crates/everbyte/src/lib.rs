@@ -32,17 +32,44 @@
 #![forbid(unsafe_code)]
 
 mod merge;
+pub mod store;
 
 pub use merge::{Merge, MergeError, MergeOptions, MergeStep};
 
-pub use everbyte_broker as broker;
-pub use everbyte_hkv as hkv;
-pub use everbyte_kv as kv;
-pub use everbyte_media as media;
-pub use everbyte_object as object;
-pub use everbyte_store as store;
+/// Programs of several users on one store; see `everbyte-broker`.
+pub mod broker {
+    pub use everbyte_broker::{About, Access, Broker, Client, Domain, Domains, Error, Options, Result, Want};
+}
 
-pub use everbyte_kv::Kv;
-pub use everbyte_media::{Durability, Options};
-pub use everbyte_object::*;
-pub use everbyte_store::{CreateOptions, Store};
+/// HEAPO's key-value stores, a hash table and a tree; see `everbyte-hkv`.
+pub mod hkv {
+    pub use everbyte_hkv::{Direction, Error, Hash, Kind, Kv, Result, SharedKv, Tree};
+}
+
+/// An ordered map of bytes; see `everbyte-kv`.
+pub mod kv {
+    pub use everbyte_kv::{Batch, Commit, Entry, Error, Kv, Range, Result, Snapshot, Stats};
+}
+
+/// Where a store lies, and how it is opened; see `everbyte-media`.
+pub mod media {
+    pub use everbyte_media::{BackendChoice, BackendKind, Durability, Options};
+}
+
+/// Typed persistent objects; see `everbyte-object`.
+pub mod object {
+    pub use everbyte_object::{
+        Error, Fault, FaultKind, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType, Out, PBTreeMap,
+        PCell, PHashMap, PMutex, PMutexGuard, POnceCell, PReadGuard, PRef, PRefCell, PRefMut, PRwLock, PSafe, PString,
+        PVec, PWriteGuard, Parc, Pbox, PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag, Prc,
+        RepairPlan, Report, Result, Root, Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool, VCell,
+        btree_map, hash_map, parc, pool, prc,
+    };
+    #[doc(hidden)]
+    pub use everbyte_object::{Niche, hidden};
+}
+
+pub use kv::Kv;
+pub use media::{Durability, Options};
+pub use object::*;
+pub use store::{CreateOptions, Store};

@@ -10,6 +10,7 @@
 
 use everbyte_kv::Kv;
 use everbyte_object::{copy_pool, require_pool};
+use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Info, Object, Origin, Store};
 use std::path::PathBuf;
 
@@ -37,7 +38,7 @@ pub struct Merge<'t> {
 #[derive(Clone, Debug)]
 pub struct MergeStep {
     /// Its store.
-    pub source: Store,
+    source: Store,
     /// Its name there.
     pub name: String,
     /// Its name in the target.
@@ -115,7 +116,13 @@ impl<'t> Merge<'t> {
     ///
     /// # Errors
     /// See [`MergeError`]; `everbyte_store::Error::Damaged` for a damaged source. Nothing has changed.
-    pub fn plan(target: &'t Store, sources: &[Store], options: &MergeOptions) -> Result<Merge<'t>, MergeError> {
+    pub fn plan(
+        target: &'t impl AsStore,
+        sources: &[impl AsStore],
+        options: &MergeOptions,
+    ) -> Result<Merge<'t>, MergeError> {
+        let target = target.as_store();
+        let sources: Vec<Store> = sources.iter().map(|source| source.as_store().clone()).collect();
         sources.iter().try_for_each(Store::require_sound)?;
         let lists = sources.iter().map(Store::objects).collect::<Result<Vec<_>, _>>()?;
         let mut named = options.renames.iter().map(|(name, _)| name).chain(&options.skip);
@@ -198,7 +205,8 @@ impl MergeStep {
         }
     }
 
-    fn source_path(&self) -> PathBuf {
+    /// Where its store lies.
+    pub fn source_path(&self) -> PathBuf {
         self.source.media().path().into()
     }
 

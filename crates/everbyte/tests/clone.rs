@@ -7,7 +7,8 @@ mod common;
 
 use common::{BACKENDS, Shop, add, create, expected, found, holds, new_shop, options, put};
 use everbyte::media::BackendChoice;
-use everbyte::{Kv, Pool, Store, pool};
+use everbyte::{Kv, Pool, pool};
+use everbyte_store::Store;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

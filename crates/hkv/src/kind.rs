@@ -3,7 +3,8 @@
 use crate::base::fingerprint;
 use crate::layout::TREE_MAGIC;
 use crate::{Hash, Result, Tree};
-use everbyte_store::{Finding, Object, Store};
+use everbyte_store::Finding;
+use everbyte_store::raw::{AsStore, IntoObject};
 
 /// What a store is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ impl Kv {
     ///
     /// # Errors
     /// As these.
-    pub fn create(store: &Store, name: &str, kind: Kind, span: Option<u64>) -> Result<Kv> {
+    pub fn create(store: &impl AsStore, name: &str, kind: Kind, span: Option<u64>) -> Result<Kv> {
         match kind {
             Kind::Hash => Hash::create(store, name, span).map(Kv::Hash),
             Kind::Tree => Tree::create(store, name, span).map(Kv::Tree),
@@ -50,7 +51,8 @@ impl Kv {
     ///
     /// # Errors
     /// As these.
-    pub fn open(object: Object) -> Result<Kv> {
+    pub fn open(object: impl IntoObject) -> Result<Kv> {
+        let object = object.into_object();
         if object.fingerprint() == fingerprint(TREE_MAGIC) {
             Tree::open(object).map(Kv::Tree)
         } else {
@@ -106,10 +108,5 @@ impl Kv {
     /// [`Hash::logged`] or [`Tree::logged`].
     pub fn logged(&self) -> u64 {
         either!(self.logged())
-    }
-
-    /// The object it lies in.
-    pub fn object(&self) -> &Object {
-        either!(self.object())
     }
 }

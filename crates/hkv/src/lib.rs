@@ -27,6 +27,7 @@ mod hasher;
 mod kind;
 pub mod layout;
 mod note;
+pub mod raw;
 mod record;
 mod shared;
 mod tree;

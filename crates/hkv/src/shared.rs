@@ -7,9 +7,11 @@
 
 use crate::base::fingerprint;
 use crate::layout::{HASH_MAGIC, TREE_MAGIC};
+use crate::raw::Raw as _;
 use crate::{Error, Kind, Kv, Result};
 use everbyte_media::seeded;
-use everbyte_store::{Engine, Error as StoreError, News, Object, Store, Turn};
+use everbyte_store::raw::AsStore;
+use everbyte_store::{Engine, Error as StoreError, News, Object, Turn};
 use parking_lot::RwLock;
 
 /// A store of either kind that other processes may have open, too.
@@ -20,11 +22,12 @@ pub struct SharedKv {
 }
 
 impl SharedKv {
-    /// [`Kv::create`], shared from then on where the [`Store`] is.
+    /// [`Kv::create`], shared from then on where the store is.
     ///
     /// # Errors
     /// As [`Kv::create`].
-    pub fn create(store: &Store, name: &str, kind: Kind, span: Option<u64>) -> Result<SharedKv> {
+    pub fn create(store: &impl AsStore, name: &str, kind: Kind, span: Option<u64>) -> Result<SharedKv> {
+        let store = store.as_store();
         store.at_once(|| {
             let kv = Kv::create(store, name, kind, span)?;
             let object = kv.object().clone();
@@ -37,7 +40,8 @@ impl SharedKv {
     ///
     /// # Errors
     /// As [`Kv::open`]; [`everbyte_store::Error::Attached`] if another process has it alone.
-    pub fn open(store: &Store, name: &str) -> Result<SharedKv> {
+    pub fn open(store: &impl AsStore, name: &str) -> Result<SharedKv> {
+        let store = store.as_store();
         let shared = |magic| store.object_shared(name, Engine::Hkv, fingerprint(magic));
         let object = match shared(HASH_MAGIC) {
             Err(StoreError::WrongFingerprint { .. }) => shared(TREE_MAGIC),

@@ -1,6 +1,7 @@
 //! Stores of both kinds against a `BTreeMap` that has the same done to it.
 
 use everbyte_hkv::layout::{FORMAT, HASH_MAGIC, NOTE_AT, NOTE_STEP, RootHead, TREE_MAGIC};
+use everbyte_hkv::raw::Raw as _;
 use everbyte_hkv::{Direction, Error, Hash, Kind, Kv, Tree};
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_store::{CreateOptions, Engine, FormatOptions, ObjectOptions, Store};

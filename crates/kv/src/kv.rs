@@ -3,6 +3,7 @@
 use crate::range::{Bounds, Range};
 use crate::{Error, Result, Snapshot};
 use everbyte_cdds::{Commit, Stats, Tree};
+use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
 use std::ops::RangeBounds;
 
@@ -10,7 +11,7 @@ use std::ops::RangeBounds;
 #[derive(Clone)]
 pub struct Kv {
     tree: Tree,
-    store: Store,
+    pub(crate) store: Store,
     name: String,
 }
 
@@ -23,8 +24,9 @@ impl Kv {
     ///
     /// # Errors
     /// An object of that name exists; out of space.
-    pub fn create(store: &Store, name: &str) -> Result<Kv> {
+    pub fn create(store: &impl AsStore, name: &str) -> Result<Kv> {
         // A span costs nothing until it is used: a quarter of what the store may become.
+        let store = store.as_store();
         let span = 1 << (store.media().max() / 4).max(64 << 10).ilog2();
         let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
         store.create_object(name, options, |object| Tree::format(object).map_err(Error::from))?;
@@ -35,7 +37,8 @@ impl Kv {
     ///
     /// # Errors
     /// No such object, one of another engine, damage.
-    pub fn open(store: &Store, name: &str) -> Result<Kv> {
+    pub fn open(store: &impl AsStore, name: &str) -> Result<Kv> {
+        let store = store.as_store();
         let object = store.object(name)?;
         object.require_engine(Engine::Cdds)?;
         Ok(Kv { tree: Tree::open(object)?, store: store.clone(), name: name.to_string() })
@@ -45,18 +48,13 @@ impl Kv {
     ///
     /// # Errors
     /// As [`Kv::open`] and [`Kv::create`].
-    pub fn open_or_create(store: &Store, name: &str) -> Result<Kv> {
+    pub fn open_or_create(store: &impl AsStore, name: &str) -> Result<Kv> {
         match Kv::open(store, name) {
             Err(Error::Store(error)) if matches!(*error, everbyte_store::Error::NotFound { .. }) => {
                 Kv::create(store, name)
             }
             other => other,
         }
-    }
-
-    /// The store that holds this table.
-    pub fn store(&self) -> &Store {
-        &self.store
     }
 
     /// The table's name.
@@ -133,14 +131,14 @@ impl Kv {
     ///
     /// # Errors
     /// Damage; an object of that name exists; out of space.
-    pub fn copy_to(&self, store: &Store, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    pub fn copy_to(&self, store: &impl AsStore, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let (entries, object) = (self.snapshot().prefix(b""), self.tree.heap().object());
         let least = 2 * (object.backed() - object.prime());
         let fill = |copy: &Object| {
             Tree::format(copy)?;
             fill(&Tree::open(copy.clone())?, entries, progress)
         };
-        store.create_copy(name, object, least.next_power_of_two(), fill).map(drop)
+        store.as_store().create_copy(name, object, least.next_power_of_two(), fill).map(drop)
     }
 
     /// How many keys there are; counted, not scanned.

@@ -29,6 +29,7 @@
 mod error;
 mod kv;
 mod range;
+pub mod raw;
 mod snapshot;
 
 pub use error::{Error, Result};

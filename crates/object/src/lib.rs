@@ -103,6 +103,7 @@ mod prwlock;
 mod psafe;
 mod pstring;
 mod pvec;
+pub mod raw;
 mod repair;
 mod root;
 mod running;

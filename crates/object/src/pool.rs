@@ -14,7 +14,7 @@ use crate::inner::Inner;
 use crate::running::Current;
 use crate::sync::RwLock;
 use crate::{Error, InTx, Journal, Migrated, PSafe, PoolOptions, Result, Root, TryError, migrate, open, running};
-use everbyte_store::Store;
+use everbyte_store::raw::AsStore;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -159,7 +159,7 @@ pub trait Pool: MemPool {
     /// [`Error::Bound`] if a pool is open under this type; [`Error::Store`] if the name is taken or there is no room;
     /// [`Error::Panicked`] if `init` panicked. The store is as before then.
     fn create<R: PSafe<Self>>(
-        store: &Store,
+        store: &impl AsStore,
         name: &str,
         init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
     ) -> Result<Root<R, Self>> {
@@ -171,7 +171,7 @@ pub trait Pool: MemPool {
     /// # Errors
     /// As [`Pool::create`].
     fn create_with<R: PSafe<Self>>(
-        store: &Store,
+        store: &impl AsStore,
         name: &str,
         options: &PoolOptions,
         init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
@@ -183,7 +183,7 @@ pub trait Pool: MemPool {
     /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`], [`Error::WrongType`] if it is
     /// no pool, or one of another type; [`Error::OlderVersion`], [`Error::NewerVersion`] if it is of another version;
     /// [`Error::Tx`] if it cannot be recovered.
-    fn open<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>>;
+    fn open<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
 
     /// [`Pool::open`] that also opens a pool of an older version, and makes it one of this version: whole or not at all,
     /// whatever crashes; settled on return. Programs of the older version refuse it from then on. [`Root::migrated`] says
@@ -192,20 +192,20 @@ pub trait Pool: MemPool {
     /// # Errors
     /// As [`Pool::open`]; [`Error::NoMigration`], [`Error::Circle`] if it cannot be migrated; [`Error::Panicked`] if a
     /// function of the program has panicked; [`Error::Store`], [`Error::Tx`] if there is no room. The pool is as before then.
-    fn open_migrating<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>>;
+    fn open_migrating<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
 
     /// Does all that [`Pool::open_migrating`] would do, says what that is, and rolls it back.
     ///
     /// # Errors
     /// As [`Pool::open_migrating`].
-    fn rehearse_migration<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Migrated>;
+    fn rehearse_migration<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Migrated>;
 
     /// Opens the pool named `name`, or makes it if there is none.
     ///
     /// # Errors
     /// As [`Pool::open`] and [`Pool::create`].
     fn open_or_create<R: PSafe<Self>>(
-        store: &Store,
+        store: &impl AsStore,
         name: &str,
         init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
     ) -> Result<Root<R, Self>> {
@@ -238,24 +238,24 @@ pub trait Pool: MemPool {
 
 impl<G: PoolTag> Pool for Out<G> {
     fn create_with<R: PSafe<Self>>(
-        store: &Store,
+        store: &impl AsStore,
         name: &str,
         options: &PoolOptions,
         init: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> R::At<'tx>,
     ) -> Result<Root<R, Self>> {
-        open::create::<R, G>(store, name, options, init)
+        open::create::<R, G>(store.as_store(), name, options, init)
     }
 
-    fn open<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>> {
-        open::open::<R, G>(store, name)
+    fn open<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>> {
+        open::open::<R, G>(store.as_store(), name)
     }
 
-    fn open_migrating<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Root<R, Self>> {
-        migrate::open::<R, G>(store, name)
+    fn open_migrating<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>> {
+        migrate::open::<R, G>(store.as_store(), name)
     }
 
-    fn rehearse_migration<R: PSafe<Self>>(store: &Store, name: &str) -> Result<Migrated> {
-        migrate::rehearse::<R, G>(store, name)
+    fn rehearse_migration<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Migrated> {
+        migrate::rehearse::<R, G>(store.as_store(), name)
     }
 
     fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O + InTx>(body: F) -> Result<O> {

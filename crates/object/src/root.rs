@@ -175,11 +175,6 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         self.inner.object.name()
     }
 
-    /// The store that the pool lies in.
-    pub fn store(&self) -> &everbyte_store::Store {
-        self.inner.object.store()
-    }
-
     /// What opening found and put right.
     pub fn recovered(&self) -> &everbyte_tx::Recovered {
         self.inner.undo.recovered()

@@ -9,7 +9,7 @@ use crate::described::Described;
 use crate::inner::Inner;
 use crate::layout::Header;
 use crate::{RepairPlan, Result, Token, open, repair};
-use everbyte_store::Store;
+use everbyte_store::raw::AsStore;
 use std::collections::BTreeSet;
 
 /// An open pool whose types nobody here knows: for tools.
@@ -26,8 +26,8 @@ impl UntypedPool {
     /// # Errors
     /// [`crate::Error::Store`] if there is no such object or somebody has it open; [`crate::Error::NotTyped`] if it is no
     /// pool; [`crate::Error::Damaged`], [`crate::Error::Tx`] if it cannot be read or recovered.
-    pub fn open(store: &Store, name: &str) -> Result<UntypedPool> {
-        let inner = open::attach_untyped(store, name)?;
+    pub fn open(store: &impl AsStore, name: &str) -> Result<UntypedPool> {
+        let inner = open::attach_untyped(store.as_store(), name)?;
         let header = open::read_header(&inner.object)?;
         let description = open::description(&inner, &header)?;
         Ok(UntypedPool { inner, header, description })

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Node, append, pop, store, values};
+use everbyte_object::raw::Raw as _;
 use everbyte_object::{Error, PCell, PRefCell, PSafe, Pbox, Pool, TryError, pool};
 
 #[test]

@@ -1,5 +1,6 @@
 //! The server's own state, apart from connections and keys.
 
+use everbyte_kv::raw::Raw as _;
 use std::net::SocketAddr;
 use std::time::Instant;
 

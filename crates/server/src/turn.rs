@@ -22,6 +22,7 @@
 //!   FLIGHT-2  Flights land in the order in which they left.
 //! And TURN-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1 (`settler.rs`).
 
+use everbyte_kv::raw::Raw as _;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

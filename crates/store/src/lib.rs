@@ -44,6 +44,7 @@ pub mod names;
 mod object;
 mod plan;
 mod quota;
+pub mod raw;
 mod recover;
 mod rename;
 mod shared;

@@ -3,9 +3,7 @@
 //! A line counts as added if it is not in the longest common subsequence of both files, so a changed line counts, too.
 //! Empty lines and comments do not count. The bars are those of Corundum's paper.
 
-use everbyte::media::{Media, Options};
-use everbyte::store::FormatOptions;
-use everbyte::{PRefCell, Pool, Store, pool};
+use everbyte::{CreateOptions, PRefCell, Pool, Store, pool};
 use everbyte_examples::{persistent, volatile};
 
 fn lines(file: &str) -> Vec<String> {
@@ -59,8 +57,8 @@ fn the_manual_counts_its_lines() {
 fn both_forms_do_the_same() {
     pool!(P);
     type All<P> = (persistent::list::List<P>, persistent::tree::Tree<P>, persistent::map::Map<P>);
-    let media = Media::anonymous(32 << 20, &Options::default()).unwrap();
-    let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([7; 16]) }).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(&directory.path().join("all.everbyte"), &CreateOptions::default()).unwrap();
     let root = P::create::<PRefCell<All<P>, P>>(&store, "all", |_| {
         PRefCell::new((persistent::list::List::empty(), None, persistent::map::Map::empty()))
     });

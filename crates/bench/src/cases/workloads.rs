@@ -4,6 +4,7 @@
 //! settled on return, and gets run outside of transactions. The text of the word count is made from a vocabulary whose
 //! words come as often as Zipf has it; threads take chunks of it in turn.
 
+use everbyte_object::raw::Raw as _;
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;

@@ -2,7 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 
 use everbyte::media::{BackendChoice, Options};
-use everbyte::{CreateOptions, Journal, Kv, MemPool, PMutex, PRefCell, PSafe, PString, PVec, Parc, Store, VCell};
+use everbyte::{Journal, Kv, MemPool, PMutex, PRefCell, PSafe, PString, PVec, Parc, VCell};
+use everbyte_store::{CreateOptions, Store};
 use std::path::Path;
 
 pub const BACKENDS: [BackendChoice; 2] = [BackendChoice::File, BackendChoice::Shm];

@@ -3,6 +3,7 @@
 use super::chain::{Bucket, Chain};
 use super::{Hash, place_of};
 use crate::layout::{BUCKET, PLACE_BITS};
+use crate::raw::Raw as _;
 use crate::{Result, hasher};
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;

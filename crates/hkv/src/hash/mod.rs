@@ -22,18 +22,19 @@ use crate::base::Base;
 use crate::hasher;
 use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
 use crate::note::Past;
+use crate::raw::Raw as _;
 use crate::record::{Draft, Record};
 use crate::{Error, Result};
 use chain::Chain;
 use everbyte_heap::Heap;
-use everbyte_store::{Object, Store};
+use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
 use parking_lot::{RwLock, RwLockWriteGuard};
 use zerocopy::FromZeros;
 
 /// A key-value store in a hash table. Keys and values are byte strings of at most 4 GiB - 1.
 pub struct Hash {
-    base: Base,
+    pub(crate) base: Base,
     seed: [u64; 2],
     state: RwLock<State>,
 }
@@ -66,11 +67,11 @@ impl Hash {
     ///
     /// # Errors
     /// As `Store::create_object`.
-    pub fn create(store: &Store, name: &str, span: Option<u64>) -> Result<Hash> {
-        let identity = store.identity();
+    pub fn create(store: &impl AsStore, name: &str, span: Option<u64>) -> Result<Hash> {
+        let identity = store.as_store().identity();
         let (one, two) = identity.split_at(8);
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("half of an identity"));
-        let object = Base::create(store, name, HASH_MAGIC, span, |undo| {
+        let object = Base::create(store.as_store(), name, HASH_MAGIC, span, |undo| {
             Hash::format(undo, [word(one) ^ undo.heap().object().id(), word(two)])
         })?;
         Hash::open(object)
@@ -95,8 +96,8 @@ impl Hash {
     ///
     /// # Errors
     /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
-    pub fn open(object: Object) -> Result<Hash> {
-        let (base, head, past) = Base::open(object, HASH_MAGIC, size_of::<HashRoot>())?;
+    pub fn open(object: impl IntoObject) -> Result<Hash> {
+        let (base, head, past) = Base::open(object.into_object(), HASH_MAGIC, size_of::<HashRoot>())?;
         let root: HashRoot = base.media().get(base.root);
         let made = root.segments.iter().take_while(|&&segment| segment != 0).count();
         if root.buckets < crate::layout::FIRST_SEGMENT || root.buckets > split::buckets_of(made) {
@@ -208,11 +209,6 @@ impl Hash {
     /// Bytes that changes have stored to the log since it was opened.
     pub fn logged(&self) -> u64 {
         self.base.logged(&self.state.read().past)
-    }
-
-    /// The object it lies in.
-    pub fn object(&self) -> &Object {
-        self.heap().object()
     }
 
     fn heap(&self) -> &Heap {

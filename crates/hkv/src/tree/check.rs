@@ -2,6 +2,7 @@
 
 use super::Tree;
 use super::node::{Node, common, prefix};
+use crate::raw::Raw as _;
 use crate::record::Record;
 use crate::{Error, Result};
 use everbyte_store::{Finding, FindingKind};

@@ -27,10 +27,11 @@ mod view;
 use crate::base::Base;
 use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
 use crate::note::Past;
+use crate::raw::Raw as _;
 use crate::record::Draft;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_store::{Object, Store};
+use everbyte_store::raw::{AsStore, IntoObject};
 use everbyte_tx::Undo;
 use node::Node;
 use order::Order;
@@ -45,7 +46,7 @@ const LEVELS_MAX: u32 = 40;
 /// A key-value store in a tree, which also goes through keys in their order. Keys and values are byte strings of at most
 /// 4 GiB - 1.
 pub struct Tree {
-    base: Base,
+    pub(crate) base: Base,
     state: RwLock<State>,
 }
 
@@ -62,8 +63,8 @@ impl Tree {
     ///
     /// # Errors
     /// As `Store::create_object`.
-    pub fn create(store: &Store, name: &str, span: Option<u64>) -> Result<Tree> {
-        Tree::open(Base::create(store, name, TREE_MAGIC, span, Tree::format)?)
+    pub fn create(store: &impl AsStore, name: &str, span: Option<u64>) -> Result<Tree> {
+        Tree::open(Base::create(store.as_store(), name, TREE_MAGIC, span, Tree::format)?)
     }
 
     /// An empty tree: one leaf.
@@ -84,8 +85,8 @@ impl Tree {
     /// # Errors
     /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`],
     /// [`Error::Damaged`], [`Error::Tx`].
-    pub fn open(object: Object) -> Result<Tree> {
-        let (base, _, past) = Base::open(object, TREE_MAGIC, size_of::<TreeRoot>())?;
+    pub fn open(object: impl IntoObject) -> Result<Tree> {
+        let (base, _, past) = Base::open(object.into_object(), TREE_MAGIC, size_of::<TreeRoot>())?;
         let top = base.media().load(base.root + TOP_AT);
         let tree = Tree { base, state: RwLock::new(State { top, past }) };
         match tree.top(top)?.level() {
@@ -176,11 +177,6 @@ impl Tree {
     /// Bytes that changes have stored to the log since it was opened.
     pub fn logged(&self) -> u64 {
         self.base.logged(&self.state.read().past)
-    }
-
-    /// The object it lies in.
-    pub fn object(&self) -> &Object {
-        self.base.object()
     }
 
     fn heap(&self) -> &Heap {

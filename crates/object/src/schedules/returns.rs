@@ -2,6 +2,7 @@
 
 use super::{P, explore, finds, pool, pool_on};
 use crate::parc::VWeak;
+use crate::raw::Raw as _;
 use crate::{Error, Journal, MemPool, PMutex, PSafe, Parc, Pool, Root};
 use everbyte_media::{Media, Recorder};
 use shuttle::thread;

@@ -1,5 +1,6 @@
 //! INFO: figures by section, all of them real. Names are Redis's where the meaning is.
 
+use everbyte_kv::raw::Raw as _;
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
 

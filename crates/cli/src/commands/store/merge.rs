@@ -60,7 +60,7 @@ fn copy(merge: &Merge<'_>, steps: &[&MergeStep]) -> Result<(), Failure> {
 }
 
 fn tell(step: &MergeStep, state: &str, output: &Output) -> Result<(), Failure> {
-    let (source, size) = (step.source.media().path(), text::bytes(step.bytes));
+    let (source, size) = (step.source_path(), text::bytes(step.bytes));
     output.say(
         format!("  {}  {state}: `{}` of {}, engine {}, {size}", step.target, step.name, source.display(), step.engine),
         json!({ "source": source, "object": step.name, "name": step.target, "state": state, "engine": step.engine.name(), "bytes": step.bytes }),

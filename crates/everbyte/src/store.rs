@@ -1,0 +1,185 @@
+//! [`Store`]: the face of a store for programs, without what changes bytes by hand.
+//!
+//! A program that has references into a pool must not be able to change the pool's bytes by a safe call. So this store, and
+//! what it hands out, offers neither the media nor the clusters of objects; `everbyte-store`, on which it is built, does.
+//! [`Store::from`] makes one of those for tools that need both.
+
+use everbyte_media::Options;
+use everbyte_store::raw::{AsStore, IntoObject};
+use std::ops::Range;
+use std::path::Path;
+
+pub use everbyte_store::{
+    Access, CLUSTER, Caller, CreateOptions, Engine, Error, Finding, FindingKind, Info, NAME_MAX, ObjectInfo, Origin,
+    Recovery, Residency, Result, Want,
+};
+
+/// One open store. Cheap to clone; all clones are one store.
+#[derive(Clone, Debug)]
+pub struct Store(everbyte_store::Store);
+
+/// A named object of a store, to be opened by what it holds. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Object(everbyte_store::Object);
+
+impl AsStore for Store {
+    fn as_store(&self) -> &everbyte_store::Store {
+        &self.0
+    }
+}
+
+impl IntoObject for Object {
+    fn into_object(self) -> everbyte_store::Object {
+        self.0
+    }
+}
+
+impl From<everbyte_store::Store> for Store {
+    fn from(store: everbyte_store::Store) -> Store {
+        Store(store)
+    }
+}
+
+/// Methods of the store below, with its documentation's first sentence, and its errors.
+macro_rules! same {
+    ($($(#[$about:meta])* $name:ident($($argument:ident: $of:ty),*) -> $answer:ty;)*) => { $(
+        $(#[$about])*
+        ///
+        /// # Errors
+        /// As the method of this name in `everbyte-store`.
+        pub fn $name(&self, $($argument: $of),*) -> Result<$answer> {
+            self.0.$name($($argument),*)
+        }
+    )* };
+}
+
+impl Store {
+    /// Makes a store at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// The path is taken or cannot be made; the options do not fit each other.
+    pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
+        everbyte_store::Store::create(path, options).map(Store)
+    }
+
+    /// Opens the store at `path`: recovers what a crash left under way.
+    ///
+    /// # Errors
+    /// There is no store, it is damaged beyond recovery, or another process has it.
+    pub fn open(path: &Path, options: &Options) -> Result<Store> {
+        everbyte_store::Store::open(path, options).map(Store)
+    }
+
+    /// Opens the store at `path` for looking at: not a byte of it changes.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_read_only(path: &Path, options: &Options) -> Result<Store> {
+        everbyte_store::Store::open_read_only(path, options).map(Store)
+    }
+
+    /// Opens the store at `path`, shared with other processes.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_shared(path: &Path, options: &Options) -> Result<Store> {
+        everbyte_store::Store::open_shared(path, options).map(Store)
+    }
+
+    /// Opens the store of a domain: shared with others that may write, or for looking at.
+    ///
+    /// # Errors
+    /// As [`Store::open_shared`] and [`Store::open_read_only`].
+    pub fn open_domain(domain: crate::broker::Domain, options: &Options) -> crate::broker::Result<Store> {
+        everbyte_broker::raw::Raw::open(domain, options).map(Store)
+    }
+
+    /// Whether it was opened for looking at.
+    pub fn is_read_only(&self) -> bool {
+        self.0.is_read_only()
+    }
+
+    /// Random 16 bytes, unlike any other store's.
+    pub fn identity(&self) -> [u8; 16] {
+        self.0.identity()
+    }
+
+    /// How often the store was opened.
+    pub fn generation(&self) -> u64 {
+        self.0.generation()
+    }
+
+    /// What opening found and put right.
+    pub fn recovery(&self) -> &Recovery {
+        self.0.recovery()
+    }
+
+    /// What the store is.
+    pub fn info(&self) -> Info {
+        self.0.info()
+    }
+
+    /// Checks the store's own structures. An empty list: all is well.
+    pub fn check(&self) -> Vec<Finding> {
+        self.0.check()
+    }
+
+    /// The object of that name.
+    ///
+    /// # Errors
+    /// There is none, or the caller may not have it.
+    pub fn object(&self, name: &str) -> Result<Object> {
+        self.0.object(name).map(Object)
+    }
+
+    same! {
+        /// All objects, by name.
+        objects() -> Vec<ObjectInfo>;
+        /// The objects whose names begin with `prefix`.
+        objects_below(prefix: &str) -> Vec<ObjectInfo>;
+        /// What the object of that name is.
+        stat(name: &str) -> ObjectInfo;
+        /// The names that begin with `prefix`.
+        names(prefix: &str) -> Vec<String>;
+        /// Removes an object that is not open.
+        remove_object(name: &str) -> ();
+        /// Gives an object another name.
+        rename_object(from: &str, to: &str) -> ();
+        /// Says who may do what with an object.
+        chmod(name: &str, mode: u16) -> ();
+        /// Says whose an object is.
+        chown(name: &str, owner: Option<u32>, group: Option<u32>) -> ();
+        /// Says how many clusters an object may have.
+        set_quota(name: &str, clusters: Option<u64>) -> ();
+        /// Says how many clusters the objects of this user may have together.
+        set_user_quota(clusters: Option<u64>) -> ();
+        /// Raises the declared maximum.
+        grow(max: u64) -> ();
+        /// Gives the file system back what was released.
+        trim() -> u64;
+        /// Settles everything and closes the store; what is open of it stays whole.
+        close() -> ();
+    }
+}
+
+impl Object {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// A number that no other object of this store ever had.
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// The one engine that may change it.
+    pub fn engine(&self) -> Engine {
+        self.0.engine()
+    }
+
+    /// The addresses it may ever use.
+    pub fn span(&self) -> Range<u64> {
+        self.0.span()
+    }
+}

@@ -1,0 +1,32 @@
+//! The way from a store of pairs to its object: for servers and tools.
+
+use crate::{Hash, Kv, Tree};
+use everbyte_store::Object;
+
+/// Leads to the object, whose safe functions change any byte of it: see [`everbyte_store::raw`]. The crate `everbyte` does
+/// not export this trait.
+pub trait Raw {
+    /// The object it lies in.
+    fn object(&self) -> &Object;
+}
+
+impl Raw for Hash {
+    fn object(&self) -> &Object {
+        self.base.object()
+    }
+}
+
+impl Raw for Tree {
+    fn object(&self) -> &Object {
+        self.base.object()
+    }
+}
+
+impl Raw for Kv {
+    fn object(&self) -> &Object {
+        match self {
+            Kv::Hash(hash) => hash.object(),
+            Kv::Tree(tree) => tree.object(),
+        }
+    }
+}
