@@ -35,6 +35,27 @@ pub fn museum(words: &[&str]) -> Result {
     )
 }
 
+/// Leaves out each flush, fence, barrier and comparison of a checksum in turn; some case must fail. Goes on where the last
+/// run stopped.
+pub fn mutants(words: &[&str]) -> Result {
+    let run = ["run", "--quiet", "--locked", "--package", "everbyte-cases", "--features", "museum", "--", "mutants"];
+    shell::run(cargo(&run).args(words))
+}
+
+/// Every case of the explorer as the soak runs it: one thread for all steps, then a thread for each, with a second run of
+/// the program from every image.
+fn explore_whole() -> Result {
+    for threads in ["one", "steps"] {
+        println!("soak: every case, threads: {threads}");
+        let run =
+            ["run", "--release", "--quiet", "--locked", "--package", "everbyte-cases", "--features", "museum", "--"];
+        let mut command = cargo(&run);
+        command.arg("cases").env("EVERBYTE_CRASH_THREADS", threads).env("EVERBYTE_CRASH_AGAIN", "whole");
+        shell::run(&mut command)?;
+    }
+    Ok(())
+}
+
 /// Runs one bench case. One of them has a C program, which is linked with the library as it is now.
 pub fn bench(words: &[&str]) -> Result {
     if let Some(at) = words.iter().position(|word| *word == "--against") {
@@ -83,13 +104,14 @@ pub fn schedules(words: &[&str]) -> Result {
     shell::run(command.env("EVERBYTE_SCHEDULES", count).env("EVERBYTE_SEED", seed))
 }
 
-/// Kill -9 loops on real processes, again and again, for `--minutes N` (60).
+/// Every case of the explorer, whole; then kill -9 loops on real processes, again and again, for `--minutes N` (60).
 pub fn soak(words: &[&str]) -> Result {
     let minutes: u64 = match words {
         [] => 60,
         ["--minutes", n] => n.parse().map_err(|_| format!("--minutes {n}: not a number"))?,
         other => return Err(format!("soak knows --minutes N, not {other:?}")),
     };
+    explore_whole()?;
     let (start, mut rounds) = (Instant::now(), 0);
     while rounds == 0 || start.elapsed() < Duration::from_secs(60 * minutes) {
         rounds += 1;

@@ -19,6 +19,8 @@ cargo xtask WORD
   ci [STEP..]                    every test of continuous integration, or the steps named; `ci --list` names them
   tidy [--bless]                 the rules of the house; --bless records the present byte layouts
   museum [--json]                seeded bugs, each of which the crash explorer must find
+  mutants [--minutes N] [PART..] leave out each flush, fence, barrier and checksum: a case must fail; ten minutes, resumable
+          [--show] [--bless] [--fresh]   what is known; write the list; forget what is known
   bench CASE [--quick] [--json]  ours and rivals, interleaved and pinned; `bench --list` names the cases
   bench CASE --against COMMIT    this tree and another commit, in turn: which metrics are better or worse
   plots RESULTS..                figures of what `bench --json` wrote, in docs/plots
@@ -26,7 +28,7 @@ cargo xtask WORD
   dax                            boot an emulated persistent-memory machine, test there, kill it, check on the host
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try
-  soak [--minutes N]             load, kill -9, reopen, compare, again and again
+  soak [--minutes N]             every case of the explorer whole; then load, kill -9, reopen, compare, again and again
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["tidy", rest @ ..] => tidy::run(rest),
         ["ci", rest @ ..] => ci::run(rest),
         ["museum", rest @ ..] => chores::museum(rest),
+        ["mutants", rest @ ..] => chores::mutants(rest),
         ["bench", rest @ ..] => chores::bench(rest),
         ["plots", rest @ ..] => chores::plots(rest),
         ["rivals", rest @ ..] => chores::rivals(rest),

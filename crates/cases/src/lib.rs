@@ -27,6 +27,8 @@ mod merge;
 mod mnemosyne;
 #[cfg(feature = "museum")]
 pub mod museum;
+#[cfg(feature = "museum")]
+pub mod mutants;
 mod names;
 mod object;
 mod object_maps;
@@ -45,7 +47,7 @@ pub use everbyte_sim::Foreign;
 pub use program::explore_program;
 pub use report::{FailureReport, ProfileShare, Report, Settings};
 
-use everbyte_sim::{Explorer, Failure, Report as Explored};
+use everbyte_sim::{Explorer, Failure, Report as Explored, Threads};
 
 /// One explorable program.
 #[derive(Clone, Copy, Debug)]
@@ -99,11 +101,24 @@ pub fn find(name: &str) -> Option<Case> {
 }
 
 impl Case {
+    /// Steps run on threads of their own, unless `EVERBYTE_CRASH_THREADS` is `one`.
+    fn explorer(&self) -> Explorer {
+        let one = std::env::var("EVERBYTE_CRASH_THREADS").is_ok_and(|threads| threads == "one");
+        let threads = if one { Threads::One } else { Threads::PerStep };
+        Explorer::new(self.name).total(self.total).threads(threads)
+    }
+
+    /// As [`Case::explore`], for the verdict alone: a failing image is not made smaller.
+    #[cfg(feature = "museum")]
+    pub(crate) fn sketch(&self, settings: &Settings) -> Report {
+        let explorer = self.explorer().again(4, 12).unshrunk();
+        Report::new(self.name, self.room, (self.program)(settings.apply(explorer)))
+    }
+
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
-        let explorer = Explorer::new(self.name).total(self.total).again(SECOND_RUNS, SECOND_IMAGES).command(command);
-        let explorer = settings.apply(explorer);
+        let explorer = settings.apply(self.explorer().again(SECOND_RUNS, SECOND_IMAGES).command(command));
         Report::new(self.name, self.room, (self.program)(explorer))
     }
 }

@@ -490,6 +490,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "kv-repair",
         "a version that does nothing but free blocks is taken for empty, and is never committed",
     ),
+    exhibit(
+        "names-doubt-half-emptied",
+        "store",
+        "store-names-burst",
+        "the doubt list is emptied up to its first zero: words that a crash kept behind it join the list of a later change",
+    ),
     exhibit("tree-dropped-flush", "cdds", "kv-puts", "one line of a version is never flushed"),
     exhibit(
         "tree-ledger-not-replayed",

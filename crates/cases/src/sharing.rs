@@ -18,6 +18,27 @@ pub(crate) const CASES: &[Case] = &[
         program: turns,
     },
     Case {
+        name: "tx-shared-outlived",
+        room: "tx",
+        about: "one of two users dies at each step of its turns; the other, which had the object open all along, goes on",
+        total: 200,
+        program: |explorer| turns_observed(explorer.recovery(1 << 40, 1), outlived),
+    },
+    Case {
+        name: "hkv-hash-outlived",
+        room: "hkv",
+        about: "the same with a hash table",
+        total: 100,
+        program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), Kind::Hash, outlived_pairs),
+    },
+    Case {
+        name: "hkv-tree-outlived",
+        room: "hkv",
+        about: "the same with a tree",
+        total: 100,
+        program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), Kind::Tree, outlived_pairs),
+    },
+    Case {
         name: "hkv-hash-shared",
         room: "hkv",
         about: "two users of one hash table insert, update and delete in turns; the heir of a dead one goes on",
@@ -88,6 +109,47 @@ fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
     (seen.died() && seen.begun_count() > 0).then(|| media.share().and_then(|others| others.enter(1 << 20)))
 }
 
+/// Overwrites what `media` shows with what `image` holds.
+fn show(media: &Media, image: &Image) {
+    let source = image.media();
+    let pages = (0..media.len()).step_by(4096);
+    for at in pages {
+        let wanted = if at < source.len() { source.read_vec(at, 4096) } else { vec![0; 4096] };
+        if media.read_vec(at, 4096) != wanted {
+            media.write(at, &wanted);
+        }
+    }
+}
+
+/// The number of the step in which the second user has died and the first has not; the two take steps in turn.
+fn second_died(seen: &Seen) -> Option<usize> {
+    let flying = seen.begun_count() > seen.acked_count();
+    (seen.died() && flying && seen.acked_count() % 2 == 1).then(|| seen.acked_count())
+}
+
+/// The survivor of a death: both users live through the steps before it, then memory is what the dead one left, and the other
+/// goes on with all that it remembers. Of this nothing is recorded: power stays on.
+fn outlived(media: Media, seen: &Seen) -> Result<Model, String> {
+    let Some(steps) = second_died(seen) else { return observe(media, seen) };
+    const OWN: u64 = WORDS - 1; // a word that no step uses
+    seen.recovered();
+    let left = Image::of(&media);
+    show(&media, &image());
+    let (one, other) = (user(&media)?, user(&media)?);
+    for (turn, (index, len)) in TURNS.into_iter().enumerate().take(steps) {
+        let who = if turn % 2 == 0 { &one } else { &other };
+        replace(who, index, turn as u8 + 1, len).map_err(|error| error.to_string())?;
+    }
+    drop(other);
+    show(&media, &left);
+    replace(&one, OWN, 99, 300).map_err(|error| format!("the survivor cannot go on: {error}"))?;
+    let mut model = read_out(&media, &one)?;
+    match model.remove(&OWN) {
+        Some((99, 300)) => Ok(model),
+        other => Err(format!("the survivor's block is {other:?}")),
+    }
+}
+
 /// Goes on as the heir of a dead process, or opens the store after a power cut, and reads out.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let survivor = survivor(&media, seen);
@@ -95,12 +157,18 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let _turn = undo.enter().map_err(|error| error.to_string())?;
     seen.recovered();
     drop(survivor);
-    let findings = undo.check(Some(&pointed(&undo)));
+    read_out(&media, &undo)
+}
+
+/// What each word leads to, if all is sound.
+fn read_out(media: &Media, undo: &Undo) -> Result<Model, String> {
+    let _turn = undo.enter().map_err(|error| error.to_string())?;
+    let findings = undo.check(Some(&pointed(undo)));
     if let Some(finding) = findings.into_iter().chain(undo.heap().object().store().check()).next() {
         return Err(finding.to_string());
     }
     let read = |index: u64| {
-        let at = media.load(word(&undo, index));
+        let at = media.load(word(undo, index));
         (at != 0).then(|| (index, (media.read_vec(at + 8, 1)[0], media.read_vec(at + 8, media.load(at) as usize))))
     };
     let whole = |(index, (value, bytes)): (u64, (u8, Vec<u8>))| match bytes.iter().all(|&byte| byte == value) {
@@ -114,7 +182,17 @@ fn pointed(undo: &Undo) -> BTreeSet<u64> {
     (0..WORDS).map(|index| undo.media().load(word(undo, index))).filter(|&at| at != 0).collect()
 }
 
+/// Word and length of each turn: small blocks from one run, one that grows the heap, and places that the other has just freed.
+const TURNS: [(u64, usize); 8] = [(0, 40), (1, 40), (2, 40), (0, 70_000), (1, 24), (2, 40), (3, 70_000), (0, 40)];
+
 fn turns(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    turns_observed(explorer, observe)
+}
+
+fn turns_observed(
+    explorer: Explorer,
+    observe: fn(Media, &Seen) -> Result<Model, String>,
+) -> Result<Report, Box<Failure>> {
     explorer.explore_twin(
         &image(),
         &Model::new(),
@@ -122,9 +200,7 @@ fn turns(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, twin| {
             let one = user(&media).expect("a whole image");
             let other = if media.capabilities().shared { user(&media).expect("a whole image") } else { one.clone() };
-            // Small blocks from one run, one that grows the heap, and places that the other has just freed.
-            let steps = [(0_u64, 40_usize), (1, 40), (2, 40), (0, 70_000), (1, 24), (2, 40), (3, 70_000), (0, 40)];
-            for (turn, (index, len)) in steps.into_iter().enumerate() {
+            for (turn, (index, len)) in TURNS.into_iter().enumerate() {
                 let (who, value) = (if turn % 2 == 0 { &one } else { &other }, turn as u8 + 1);
                 let change = move |model: &mut Model| _ = model.insert(index, (value, len));
                 let step = || replace(who, index, value, len).expect("room");
@@ -158,21 +234,87 @@ fn observe_pairs(media: &Media, seen: &Seen) -> Result<Pairs, String> {
     findings.first().map_or(Ok(pairs), |finding| Err(finding.to_string()))
 }
 
-/// Enough pairs for buckets, or leaves, to be split by one user while the other thinks they are whole.
-fn pairs(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
-    const FILL: u8 = 68;
-    let (key, value) = (|number: u8| vec![number.reverse_bits()], |number: u8| vec![number; 20]);
-    let first: Pairs = (0..FILL).map(|number| (key(number), value(number))).collect();
-    let image = Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+/// The pairs that the programs start from, and the first key that they insert.
+const FILL: u8 = 68;
+
+fn key(number: u8) -> Vec<u8> {
+    vec![number.reverse_bits()]
+}
+
+fn value(number: u8) -> Vec<u8> {
+    vec![number; 20]
+}
+
+fn first_pairs() -> Pairs {
+    (0..FILL).map(|number| (key(number), value(number))).collect()
+}
+
+fn image_of_pairs(kind: Kind) -> Image {
+    Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let store =
             Store::format(media, &FormatOptions { log_len: 0, identity: Some([6; 16]) }).expect("a small store");
         let kv = SharedKv::create(&store, "pairs", kind, Some(2 << 20)).expect("room for a store");
-        for (key, value) in &first {
+        for (key, value) in &first_pairs() {
             kv.change(|kv| kv.insert(key, value)).expect("room for a pair");
         }
         drop(kv);
         store.close().expect("sim barriers do not fail");
-    });
+    })
+}
+
+/// As [`outlived`]. Each number is inserted and the one before deleted by the same user, so users change every two steps.
+fn outlived_pairs(media: &Media, seen: &Seen, kind: Kind) -> Result<Pairs, String> {
+    let flying = seen.begun_count() > seen.acked_count();
+    let steps = seen.acked_count();
+    if !(seen.died() && flying && steps / 2 % 2 == 1) {
+        return observe_pairs(media, seen);
+    }
+    const OWN: u8 = 200; // a number that no step uses
+    let text = |error: everbyte_hkv::Error| error.to_string();
+    seen.recovered();
+    let left = Image::of(media);
+    show(media, &image_of_pairs(kind));
+    let (one, other) = (user_of_pairs(media)?, user_of_pairs(media)?);
+    for step in 0..steps {
+        let number = FILL + (step / 2) as u8;
+        let who = if number % 2 == 0 { &one } else { &other };
+        match step % 2 {
+            0 => drop(who.change(|kv| kv.insert(&key(number), &value(number))).map_err(text)?),
+            _ => drop(who.change(|kv| kv.delete(&key(number - 1))).map_err(text)?),
+        }
+    }
+    drop(other);
+    show(media, &left);
+    let inserted = one.change(|kv| kv.insert(&key(OWN), &value(OWN)));
+    inserted.map_err(|error| format!("the survivor cannot go on: {error}"))?;
+    let mut pairs = read_pairs(&one)?;
+    match pairs.remove(&key(OWN)) {
+        Some(found) if found == value(OWN) => Ok(pairs),
+        other => Err(format!("the survivor's value is {other:?}")),
+    }
+}
+
+fn read_pairs(kv: &SharedKv) -> Result<Pairs, String> {
+    let mut pairs = Pairs::new();
+    let read = |kv: &Kv| {
+        kv.scan(|key, value| pairs.insert(key.to_vec(), value.to_vec()).is_none())?;
+        Ok::<_, everbyte_hkv::Error>(kv.check())
+    };
+    let findings = kv.look(read).map_err(|error| error.to_string())?;
+    findings.first().map_or(Ok(pairs), |finding| Err(finding.to_string()))
+}
+
+/// Enough pairs for buckets, or leaves, to be split by one user while the other thinks they are whole.
+fn pairs(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
+    pairs_observed(explorer, kind, |media, seen, _| observe_pairs(media, seen))
+}
+
+fn pairs_observed(
+    explorer: Explorer,
+    kind: Kind,
+    observe: fn(&Media, &Seen, Kind) -> Result<Pairs, String>,
+) -> Result<Report, Box<Failure>> {
+    let (first, image) = (first_pairs(), image_of_pairs(kind));
     let run = |media: Media, twin: &Twin<'_, Pairs>| {
         let one = user_of_pairs(&media).expect("a whole image");
         let other = media.capabilities().shared.then(|| user_of_pairs(&media).expect("a whole image"));
@@ -187,5 +329,5 @@ fn pairs(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
             twin.step(format!("delete {}", number - 1), gone, delete);
         }
     };
-    explorer.explore_twin(&image, &first, Order::InOrder, run, |media, seen| observe_pairs(&media, seen))
+    explorer.explore_twin(&image, &first, Order::InOrder, run, |media, seen| observe(&media, seen, kind))
 }

@@ -45,6 +45,8 @@ pub(crate) struct Budget {
     pub jobs: usize,
     pub timeout: Duration,
     pub seed: u64,
+    /// A failing image is made as small as it may be before it is told.
+    pub shrinks: bool,
 }
 
 /// What was tried.
@@ -419,8 +421,8 @@ impl<'e> Engine<'e> {
 
     fn shrink(&mut self, point: &Point, trial: Trial) -> Option<(Trial, String, Vec<Deviation>)> {
         let (message, inner) = self.alone(point, &trial, &[])?;
-        if trial.death {
-            return Some((trial, message, inner)); // everything is there: nothing to shrink
+        if trial.death || !self.budget.shrinks {
+            return Some((trial, message, inner)); // of a death everything is there: nothing to shrink
         }
         let mut best = (trial, message, inner);
         let mut tries = if best.2.is_empty() { 160 } else { 12 };

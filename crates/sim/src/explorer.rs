@@ -110,6 +110,7 @@ impl Explorer {
             jobs: 2,
             timeout: Duration::from_secs(20),
             seed: variable("EVERBYTE_CRASH_SEED").and_then(number).unwrap_or(1),
+            shrinks: true,
         };
         Explorer {
             name,
@@ -196,6 +197,12 @@ impl Explorer {
     /// How long recovery and check of one image may be silent before they count as hung.
     pub fn timeout(mut self, timeout: Duration) -> Explorer {
         self.budget.timeout = timeout;
+        self
+    }
+
+    /// Tells a failing image as it was found, where only the verdict matters.
+    pub fn unshrunk(mut self) -> Explorer {
+        self.budget.shrinks = false;
         self
     }
 

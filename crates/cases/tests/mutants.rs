@@ -1,0 +1,42 @@
+//! A few of the call sites of `mutants.txt`, other ones each day: the case that found each still does. The whole list is the
+//! business of `cargo xtask mutants`.
+
+use everbyte_cases::mutants::{Name, Verdict, read_list, visit};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SAMPLE: usize = 5;
+
+/// The day, or what `EVERBYTE_SEED` says.
+fn seed() -> u64 {
+    let given = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400))
+}
+
+#[test]
+fn a_sample_of_fences_and_flushes_is_still_necessary() {
+    let (list, seed) = (read_list().unwrap(), seed());
+    println!("replay: EVERBYTE_SEED={seed}");
+    let found = list.iter().filter_map(|(name, verdict)| match verdict {
+        Verdict::Found(case) => Some((name.clone(), case.clone())),
+        Verdict::Survives(_) => None,
+    });
+    let found: Vec<(Name, String)> = found.collect();
+    let step = found.len().div_ceil(SAMPLE).max(1);
+    for (name, case) in found.into_iter().skip(seed as usize % step).step_by(step) {
+        // A line that is no more is for the next run of the chore.
+        let Some(site) = name.site() else { continue };
+        let again = visit(&site, std::slice::from_ref(&case));
+        assert_eq!(again.as_deref(), Some(case.as_str()), "{name}: no longer missed");
+    }
+}
+
+#[test]
+fn every_survivor_has_a_reason() {
+    let list = read_list().unwrap();
+    let silent: Vec<String> = list
+        .iter()
+        .filter(|(_, verdict)| **verdict == Verdict::Survives(String::new()))
+        .map(|(name, _)| name.to_string())
+        .collect();
+    assert!(silent.is_empty(), "no reason: {silent:#?}");
+}
