@@ -104,7 +104,8 @@ pub fn schedules(words: &[&str]) -> Result {
     shell::run(command.env("EVERBYTE_SCHEDULES", count).env("EVERBYTE_SEED", seed))
 }
 
-/// Every case of the explorer, whole; then kill -9 loops on real processes, again and again, for `--minutes N` (60).
+/// Every case of the explorer, whole; then kill -9 loops on real processes, and rot in every sector of a store, again and
+/// again, for `--minutes N` (60).
 pub fn soak(words: &[&str]) -> Result {
     let minutes: u64 = match words {
         [] => 60,
@@ -116,7 +117,8 @@ pub fn soak(words: &[&str]) -> Result {
     while rounds == 0 || start.elapsed() < Duration::from_secs(60 * minutes) {
         rounds += 1;
         println!("soak: round {rounds}, minute {}", start.elapsed().as_secs() / 60);
-        shell::run(&mut cargo(&["test", "--release", "--quiet", "--locked", "--package", "everbyte-suite"]))?;
+        let mut suite = cargo(&["test", "--release", "--quiet", "--locked", "--package", "everbyte-suite"]);
+        shell::run(suite.env("EVERBYTE_SOAK", "1"))?;
         let tree = ["--package", "everbyte-kv", "--test", "swarm", "--test", "chains"];
         let seed = rounds.to_string();
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &tree].concat());
