@@ -8,6 +8,10 @@
 //! * a failed sync leaves the cache looking clean: what was pending may be on the medium or not, reads show it, and
 //!   later syncs do not write it, unless its page is written again. Forgetting the cache shows what the medium has.
 //!
+//! On request calls fail, once or for ever: a write stops half-way, an allocation keeps what it took (`allocate_by_halves`), reads
+//! and syncs fail at any position, sectors cannot be read (`make_unreadable`). The file system may lack `fallocate`, and another
+//! thread may let the file grow between any two calls (`grow_before`).
+//!
 //! Threads: any; events are recorded in one total order.
 
 use everbyte_media::Disk;

@@ -1,6 +1,6 @@
 //! The log grows: whatever is cut, the old room or the new one is found, and in it every record that was acknowledged.
 
-use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, explore, fresh, growing, open, options};
+use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, World, explore, fresh, growing, open, options};
 use crate::traps::{finds, settle};
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
 use everbyte_sim::{DiskCall, PowerCut, PowerReport, RecordedDisk};
@@ -33,7 +33,7 @@ fn check(media: &Media, puts: u64) {
 #[test]
 fn the_log_grows_and_every_head_finds_its_records() {
     let ops = [puts(30), vec![Checkpoint], puts(40), vec![Die], puts(5)].concat();
-    let program = Program { ops, durability: Durability::Always, grows: true };
+    let program = Program { ops, durability: Durability::Always, grows: true, world: World::default() };
     let disk = RecordedDisk::new(&program.image()).unwrap();
     program.run(&disk).unwrap();
     assert_eq!(open(&disk, Durability::Always).unwrap().log_room(), 2 * LOG_LEN);
@@ -48,7 +48,7 @@ fn the_log_grows_and_every_head_finds_its_records() {
 fn the_log_does_not_grow_while_a_record_goes_over_its_end() {
     let fill = [Store(DATA + 1024), Flush(DATA, 2048), Flush(DATA + 2048, 2048), Barrier];
     let ops = [puts(6), vec![Checkpoint], puts(25), fill.to_vec(), puts(6)].concat(); // 3 KiB, 12.5 KiB, 4 KiB
-    let program = Program { ops, durability: Durability::Always, grows: true };
+    let program = Program { ops, durability: Durability::Always, grows: true, world: World::default() };
     finds("media-room-in-two-pieces", || {
         explore("the_log_does_not_grow_while_a_record_goes_over_its_end", &program, 1)
     });

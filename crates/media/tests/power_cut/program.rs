@@ -65,6 +65,39 @@ pub struct Program {
     pub durability: Durability,
     /// Whether the log may grow.
     pub grows: bool,
+    pub world: World,
+}
+
+/// What kind of disk a program meets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct World {
+    /// The file system has no `fallocate`.
+    pub without_fallocate: bool,
+    /// An allocation that fails keeps half of what it was asked for.
+    pub halves: bool,
+    /// Before that call of the disk another thread lets the file grow.
+    pub growth: Option<u64>,
+}
+
+impl World {
+    fn of(seed: u64) -> World {
+        let growth = seed.is_multiple_of(3).then_some(seed * 7 % 60);
+        World { without_fallocate: seed % 4 == 1, halves: seed % 4 == 3, growth }
+    }
+
+    pub fn disk(&self, image: &[u8]) -> Arc<RecordedDisk> {
+        let disk = RecordedDisk::new(image).unwrap();
+        if self.without_fallocate {
+            disk.without_fallocate();
+        }
+        if self.halves {
+            disk.allocate_by_halves();
+        }
+        if let Some(step) = self.growth {
+            disk.grow_before(step, MAX);
+        }
+        disk
+    }
 }
 
 impl Program {
@@ -78,8 +111,13 @@ impl Program {
         };
         let deaths = random.below(3);
         let mut ops = Vec::new();
-        for _ in 0..80 + random.below(120) {
-            let word = DATA + random.below(5) * 4096 + random.below(6) * 64 + random.below(2) * 8;
+        let mut pages: Vec<u64> = (0..5).map(|page| DATA + page * 4096).collect();
+        for step in 0..80 + random.below(120) {
+            let page = pages[random.below(pages.len() as u64) as usize];
+            let word = page + random.below(6) * 64 + random.below(2) * 8;
+            if step == 12 && seed % 3 == 1 {
+                ops.push(Op::Die); // the log begins in an earlier life
+            }
             ops.push(match random.below(40) {
                 0..16 => Op::Store(word),
                 16..21 => Op::Flush(word & !63, 64 * (1 + random.below(3))),
@@ -97,8 +135,14 @@ impl Program {
                 }
                 _ => Op::Extend(LEN + random.below(8) * 4096),
             });
+            // New pages are stored to by single lines and words: no write ever covers all of them.
+            if let Some(Op::Extend(page)) = ops.last()
+                && !pages.contains(page)
+            {
+                pages.push(*page);
+            }
         }
-        Program { ops, durability, grows: seed.is_multiple_of(2) }
+        Program { ops, durability, grows: seed.is_multiple_of(2), world: World::of(seed) }
     }
 
     /// The store it begins with.
@@ -163,7 +207,7 @@ impl Program {
                     media.abandon();
                     media = open(disk, self.durability)?;
                     lives.push(model.clone());
-                    acknowledge(lives.len(), model.restart(|at| media.load(at)));
+                    acknowledge(lives.len(), model.restart(|at| read(&media, at)));
                 }
             }
         }
@@ -174,7 +218,7 @@ impl Program {
 
 /// Runs the program and cuts its power at every point; each image is recovered, checked, and cut again in recovery.
 pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
-    let disk = RecordedDisk::new(&program.image()).unwrap();
+    let disk = program.world.disk(&program.image());
     let told = |detail: String| PowerFailure { point: 0, image: 0, detail, replay: format!("seed {seed} of {test}") };
     let lives = program.run(&disk).map_err(|error| told(format!("without a power cut: {error}")))?;
     let cut = PowerCut::new(test).seed(seed).images_per_point(16);
@@ -205,10 +249,15 @@ pub fn explore_end(test: &str, lives: &[Model], disk: &Arc<RecordedDisk>, seed: 
         .map_err(|detail| format!("reopened: {detail}"))
 }
 
+/// A word, or what it was before the file had grown there.
+fn read(media: &Media, at: u64) -> u64 {
+    if at + 8 <= media.len() { media.load(at) } else { 0 }
+}
+
 fn recover(lives: &[Model], cut: Cut<'_>, image: &Arc<RecordedDisk>) -> Result<(), String> {
     let media = open(image, Durability::Always).map_err(|error| error.to_string())?;
     let (life, acked) = cut.notes.last().map_or((0, None), |note| ((note >> 32) as usize, Some(note & 0xffff_ffff)));
-    let checked = lives[life].check(acked, |at| media.load(at));
+    let checked = lives[life].check(acked, |at| read(&media, at));
     media.abandon();
     checked
 }
