@@ -21,6 +21,41 @@ pub(crate) struct Own {
     place: usize,
 }
 
+/// The process that something was made in.
+pub(crate) struct Birth {
+    forks: u32,
+    owner: u32,
+}
+
+impl Birth {
+    /// This process. Where the system has no room for the note, children are not told apart.
+    pub(crate) fn new() -> Birth {
+        let _ = hear_of_forks();
+        Birth { forks: FORKS.load(Ordering::Acquire), owner: std::process::id() }
+    }
+
+    /// Whether this is a child of that process.
+    #[inline]
+    pub(crate) fn is_child(&self) -> bool {
+        FORKS.load(Ordering::Relaxed) != self.forks
+    }
+
+    /// Its id.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+}
+
+/// Has every child of fork count that it is one.
+fn hear_of_forks() -> io::Result<()> {
+    static HANDLER: OnceLock<i32> = OnceLock::new();
+    let refused = *HANDLER.get_or_init(|| {
+        // SAFETY: the handler runs in a child of fork, on its one thread, and only calls what may be called there.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) }
+    });
+    if refused == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refused)) }
+}
+
 impl Own {
     /// The file that `file` has open, by a description that nothing else has: neither another descriptor nor a mapping.
     pub(crate) fn of(file: &File) -> io::Result<Own> {
@@ -30,14 +65,7 @@ impl Own {
 
     /// Has every child close what is given, of which nothing else has the description.
     pub(crate) fn new(file: File) -> io::Result<Own> {
-        static HANDLER: OnceLock<i32> = OnceLock::new();
-        let refused = *HANDLER.get_or_init(|| {
-            // SAFETY: the handler runs in a child of fork, on its one thread, and only calls what may be called there.
-            unsafe { libc::pthread_atfork(None, None, Some(in_child)) }
-        });
-        if refused != 0 {
-            return Err(io::Error::from_raw_os_error(refused));
-        }
+        hear_of_forks()?;
         let descriptor = OwnedFd::from(file);
         let number = descriptor.as_raw_fd();
         let free = |place: &AtomicI32| place.compare_exchange(-1, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();

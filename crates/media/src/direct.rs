@@ -1,5 +1,6 @@
 //! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device profile on request.
 
+use crate::children::Birth;
 use crate::file::Disk;
 use crate::head::Head;
 use crate::mapping::{LARGE, Mapping};
@@ -25,6 +26,8 @@ pub(crate) struct Direct {
     pub slow: bool,
     /// When the profile's device will have taken what all threads have sent, in ticks.
     pub busy_until: AtomicU64,
+    /// The process that opened it.
+    pub birth: Birth,
     /// Ranges were given back to the file system since its metadata was last synced.
     pub punched: AtomicBool,
 }
@@ -114,6 +117,12 @@ impl Direct {
             Disk::punch(&backing.file, at, len);
             self.punched.store(true, Ordering::Release);
         }
+    }
+
+    /// As [`Disk::data`].
+    pub(crate) fn data(&self, at: u64, len: u64) -> Option<Vec<Range<u64>>> {
+        let file = self.file.as_deref().map(|backing| &backing.file).or(self._lock.as_ref())?;
+        Disk::data(file, at, len)
     }
 
     /// Brings holes to the medium: after a clean close nobody remembers which were to be made.

@@ -78,6 +78,6 @@ pub use probe::{Probe, probe};
 pub use profile::Profile;
 pub use recorder::Recorder;
 pub use robust::{Left, RobustLock, TOKEN_MAX};
-pub use users::{Opening, User};
+pub use users::{IDS, Opening, User};
 pub use window::Window;
 pub use words::Words;

@@ -464,6 +464,43 @@ impl Media {
         }
     }
 
+    /// The parts of `at..at+len` that hold data in the file, in order; `None` where that cannot be told. The other parts read as
+    /// zeros; they may have room. On backend `file` the newest stores may not be in the file yet.
+    pub fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
+        match &self.inner.backend {
+            Backend::Direct(direct) => direct.data(at, len),
+            Backend::File(file) => file.data(at, len),
+            Backend::Sim(_) => None,
+        }
+    }
+
+    /// Whether `at..at+len` is known to hold nothing but zeros, so that it need not be loaded. On `shm` a load of a hole takes room,
+    /// and where none is left the process is killed by SIGBUS. `false` where loads take none.
+    pub fn is_hole(&self, at: u64, len: u64) -> bool {
+        match &self.inner.backend {
+            // A log that was brought in for looking alone lies in private memory, and not in the file.
+            Backend::Direct(direct) if direct.kind == BackendKind::Shm && self.inner.opened.log_records == 0 => {
+                direct.data(at, len).is_some_and(|data| data.is_empty())
+            }
+            _ => false,
+        }
+    }
+
+    /// Refuses a child of the process that opened a file alone: it sees and may change the same bytes, but it knows which of them
+    /// are in use only as of the fork.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    #[inline]
+    pub fn require_opener(&self) -> Result<()> {
+        match &self.inner.backend {
+            Backend::Direct(direct) if direct.file.is_some() && direct.birth.is_child() => {
+                Err(Error::Forked { owner: direct.birth.owner() })
+            }
+            _ => self.require_here(),
+        }
+    }
+
     /// Brings everything that was flushed to its place and leaves an empty log. Dropping the last clone does the
     /// same but cannot report an error.
     ///

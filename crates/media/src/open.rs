@@ -1,6 +1,6 @@
 //! Creating and opening media: choose the backend, replay the log, map.
 
-use crate::children::Own;
+use crate::children::{Birth, Own};
 use crate::counters::Counters;
 use crate::direct::{Backing, Direct};
 use crate::file::{self, Disk, FileBackend, FileDisk};
@@ -159,6 +159,7 @@ impl Media {
             slow: false,
             file: None,
             _lock: Some(file),
+            birth: Birth::new(),
             path: path.into(),
             busy_until: 0.into(),
             punched: false.into(),
@@ -332,6 +333,7 @@ impl Direct {
             punched: false.into(),
             file,
             _lock: None,
+            birth: Birth::new(),
             path: path.into(),
         })
     }

@@ -33,7 +33,7 @@ const READERS: u64 = OPENING + 2;
 const TOKENS: u64 = 1 << 61;
 const ATTACHED: u64 = 1 << 62;
 /// Objects' ids are smaller than this.
-const IDS: u64 = 1 << 61;
+pub const IDS: u64 = 1 << 61;
 
 /// How a byte is held.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -46,6 +46,7 @@ mod explorer;
 mod failure;
 mod faults;
 mod foreign;
+mod fork;
 mod golden;
 mod image;
 #[cfg(test)]
@@ -65,6 +66,7 @@ pub use explorer::{Explorer, Profile, ProfileReport, Report};
 pub use failure::Failure;
 pub use faults::{FaultReport, fault_loop};
 pub use foreign::Foreign;
+pub use fork::Forked;
 pub use golden::{Tracer, assert_golden, trace};
 pub use image::Image;
 pub use oracle::{Op, Oracle, Seen, Threads};

@@ -5,14 +5,20 @@
 //! part of the sparse file: a page is backed the first time one of its bits is to be set, and one that was never
 //! backed reads as clear. It is never scanned at open.
 //!
+//! A page that is a hole is not loaded: on memory the load would take room for it, and kill the process where there is none.
+//! Whether a page is one, the file system is asked until it is not: a page of a bitmap never becomes a hole again.
+//!
 //! Invariants
 //!   SPACE-1  A page of the bitmap is backed, and its words are found good, before a bit in it is set.
+//!   SPACE-7  A word of the bitmap is loaded only where its page is known to be backed, or the media has no holes.
 //!
 //! Threads: changes are made under the lock of [`crate::Space`]; tests may run at any time, word by word.
 
 use crate::{CLUSTER, Result, error::Error, seal, unseal};
 use everbyte_media::Media;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
 /// Bits in a word; the other 16 check them.
@@ -24,17 +30,76 @@ pub(crate) const PAGE_COVERS: u64 = PAGE / 8 * WORD_COVERS;
 const FULL: u64 = (1 << BITS) - 1;
 
 /// A bitmap of clusters at a fixed place of the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Bitmap {
     at: u64,
     len: u64,
+    /// By page of the bitmap, whether it is known to be no hole.
+    known: Arc<[AtomicU64]>,
+}
+
+/// Pages that are remembered as known at most: those for the first 96 TiB. Of others the file system is asked every time.
+const KNOWN: u64 = 1 << 16;
+
+/// The words of a bitmap, for one walk: a page that is a hole is asked for once.
+struct Words<'b> {
+    bitmap: &'b Bitmap,
+    media: &'b Media,
+    hole: Option<u64>,
+}
+
+impl Words<'_> {
+    /// The bits of a word; clear where the bitmap was never backed, `None` if the word is damaged.
+    fn bits(&mut self, index: u64) -> Option<u64> {
+        match self.word(index) {
+            None | Some(0) => Some(0),
+            Some(word) => unseal(word).map(|value| value >> 16),
+        }
+    }
+
+    /// A word as it is; `None` where the bitmap was never backed (SPACE-7).
+    fn word(&mut self, index: u64) -> Option<u64> {
+        let (at, page) = (self.bitmap.word_at(index), index * 8 / PAGE);
+        if index * 8 >= self.bitmap.len || !self.media.holds(at, 8) || self.hole == Some(page) {
+            return None;
+        }
+        if !self.bitmap.is_known(page) {
+            if self.media.is_hole(self.bitmap.at + page * PAGE, PAGE) {
+                self.hole = Some(page);
+                return None;
+            }
+            self.bitmap.note_known(page);
+        }
+        Some(self.media.load(at))
+    }
 }
 
 impl Bitmap {
     /// The bitmap in `at..at+len`, both multiples of 4096.
     pub fn new(at: u64, len: u64) -> Bitmap {
         assert!(at.is_multiple_of(PAGE) && len.is_multiple_of(PAGE), "a bitmap is whole pages");
-        Bitmap { at, len }
+        let words = (len / PAGE).min(KNOWN).div_ceil(64);
+        Bitmap { at, len, known: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn is_known(&self, page: u64) -> bool {
+        let word = self.known.get((page / 64) as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    }
+
+    fn note_known(&self, page: u64) {
+        if let Some(word) = self.known.get((page / 64) as usize) {
+            word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a page of the bitmap has got room.
+    pub(crate) fn note_backed(&self, page: &Range<u64>) {
+        self.note_known((page.start - self.at) / PAGE);
+    }
+
+    fn words<'b>(&'b self, media: &'b Media) -> Words<'b> {
+        Words { bitmap: self, media, hole: None }
     }
 
     /// Bytes of a bitmap that speaks for at least `capacity` bytes of store.
@@ -44,7 +109,12 @@ impl Bitmap {
 
     /// Bytes of store that it can speak for.
     pub fn capacity(&self) -> u64 {
-        (self.len / 8).saturating_mul(WORD_COVERS)
+        Bitmap::capacity_of(self.len)
+    }
+
+    /// Bytes of store that a bitmap of so many bytes can speak for.
+    pub fn capacity_of(len: u64) -> u64 {
+        (len / 8).saturating_mul(WORD_COVERS)
     }
 
     /// The pages of the bitmap itself that speak for `range`.
@@ -59,22 +129,16 @@ impl Bitmap {
         self.at + index * 8
     }
 
-    /// The bits of a word; clear where the bitmap was never backed, `None` if the word is damaged.
-    fn bits(&self, media: &Media, index: u64) -> Option<u64> {
-        let at = self.word_at(index);
-        let word = if index * 8 < self.len && media.holds(at, 8) { media.load(at) } else { 0 };
-        if word == 0 { Some(0) } else { unseal(word).map(|value| value >> 16) }
-    }
-
     /// Whether the cluster that holds `at` is set; a damaged word counts as set, so that nothing is handed out.
     pub fn test(&self, media: &Media, at: u64) -> bool {
         let bit = at / CLUSTER;
-        self.bits(media, bit / BITS).is_none_or(|bits| bits >> (bit % BITS) & 1 == 1)
+        self.words(media).bits(bit / BITS).is_none_or(|bits| bits >> (bit % BITS) & 1 == 1)
     }
 
     /// The offsets of damaged words among those that speak for `range`.
     pub fn damaged(&self, media: &Media, range: Range<u64>) -> Vec<u64> {
-        let bad = words(&range).filter(|(index, _)| self.bits(media, *index).is_none());
+        let mut found = self.words(media);
+        let bad = words(&range).filter(|(index, _)| found.bits(*index).is_none());
         bad.map(|(index, _)| self.word_at(index)).collect()
     }
 
@@ -89,14 +153,15 @@ impl Bitmap {
     /// Sets or clears the clusters of `range` and flushes; no fence. Damaged words are left for `check` to report.
     pub(crate) fn change(&self, media: &Media, range: &Range<u64>, set: bool) {
         assert!(range.end <= self.capacity(), "SPACE-1: {range:x?} is beyond what the bitmap speaks for");
+        let mut found = self.words(media);
         for (index, mask) in words(range) {
-            let Some(old) = self.bits(media, index) else { continue };
+            let Some(old) = found.bits(index) else { continue };
             let new = if set { old | mask } else { old & !mask };
             let at = self.word_at(index);
             if new != old {
                 media.store(at, seal(new << 16));
                 media.flush(at, 8);
-            } else {
+            } else if found.word(index).is_some() {
                 media.adopt(at, 8); // as it should be, but perhaps only in the caches of a process that died
             }
         }
@@ -104,13 +169,24 @@ impl Bitmap {
 
     /// Flushes the words that speak for `range` where a dead process may have left them in the caches; the caller fences.
     pub(crate) fn adopt(&self, media: &Media, range: &Range<u64>) {
-        let (mut first, mut end) = (u64::MAX, 0);
-        for (index, _) in words(range).filter(|(index, _)| media.holds(self.word_at(*index), 8)) {
-            (first, end) = (first.min(self.word_at(index)), self.word_at(index) + 8);
+        let adopt_some = |some: Range<u64>| {
+            if !some.is_empty() {
+                media.adopt(some.start, some.end - some.start);
+            }
+        };
+        let (mut found, mut adopted) = (self.words(media), 0..0);
+        for (index, _) in words(range) {
+            if found.word(index).is_none() {
+                continue;
+            }
+            let at = self.word_at(index);
+            if adopted.end != at {
+                adopt_some(adopted);
+                adopted = at..at;
+            }
+            adopted.end = at + 8;
         }
-        if first < end {
-            media.adopt(first, end - first);
-        }
+        adopt_some(adopted);
     }
 
     /// One past the last cluster of `range` that is set, or its start; clusters of a damaged word count as set. Costs what
@@ -127,9 +203,9 @@ impl Bitmap {
     /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store offsets. Clusters of a
     /// damaged word count as set.
     pub fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {
-        let mut runs: Vec<Range<u64>> = Vec::new();
+        let (mut runs, mut found): (Vec<Range<u64>>, _) = (Vec::new(), self.words(media));
         for (index, mask) in words(&range) {
-            let bits = self.bits(media, index).unwrap_or(FULL);
+            let bits = found.bits(index).unwrap_or(FULL);
             let mut hits = mask & if set { bits } else { !bits };
             while hits != 0 {
                 let first = hits.trailing_zeros();

@@ -13,13 +13,15 @@
 //!            signal at a store.
 //!   SPACE-3  A cluster whose `used` bit is clear and which is outside the suspect range reads as zeros; all others
 //!            are zeroed by flushed stores before they are handed out again.
+//!   SPACE-8  A refused reservation gives back what the file system had given before it refused: of clusters that nobody has, and
+//!            never of one that is backed.
 //!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never once it was reserved again.
 //!
 //! Threads: any; bitmap words are changed under one lock. Elsewhere: which order of owner words makes it atomic.
 
 use crate::keep::Cleared;
 use crate::ranges::Ranges;
-use crate::{Bitmap, CLUSTER, Result};
+use crate::{Bitmap, CLUSTER, Result, STEP};
 use everbyte_media::{Mark, Media, seeded};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeSet;
@@ -117,18 +119,17 @@ impl Space {
         let taken = self.take_out(range); // before anything else
         let cleared = taken.cleared();
         let rest = cleared.rest(range.clone());
-        let mut given = 0;
+        let mut tried = 0;
         let backed = self.back_bitmaps(range).and_then(|()| {
             rest.iter().try_for_each(|rest| {
-                self.extend(rest)?;
-                given += 1;
-                Ok(())
+                tried += 1;
+                self.extend(rest)
             })
         });
         match backed {
             Ok(()) => Ok(cleared),
             Err(error) => {
-                self.put_back(taken, &rest[..given]);
+                self.put_back(taken, &rest[..tried]); // the last of them may have got a part of its room
                 Err(error)
             }
         }
@@ -145,7 +146,7 @@ impl Space {
         let mut taken = self.take_out(range); // before anything else
         self.punch_all(taken.take_cleared().0); // more room than is wanted
         let backed = self.back_bitmaps(range).and_then(|()| self.extend(part));
-        backed.inspect_err(|_| self.put_back(taken, &[]))
+        backed.inspect_err(|_| self.put_back(taken, std::slice::from_ref(range)))
     }
 
     /// Backs the pages of the bitmaps that speak for `range` (SPACE-1).
@@ -160,6 +161,7 @@ impl Space {
                 let known = self.state.lock().pages.contains(&page.start);
                 if !known {
                     self.extend(&page)?;
+                    bitmap.note_backed(&page);
                     self.state.lock().pages.insert(page.start);
                 }
             }
@@ -172,7 +174,8 @@ impl Space {
     /// # Errors
     /// [`Error::OutOfSpace`]: nothing has changed.
     pub fn complete(&self, rest: &Range<u64>) -> Result<()> {
-        self.extend(rest)?;
+        // Its owner was never told of it, so it holds nothing.
+        self.extend(rest).inspect_err(|_| self.media.punch(rest.start, rest.end - rest.start))?;
         let _section = self.media.section();
         self.media.zero(rest.start, rest.end - rest.start);
         self.media.flush(rest.start, rest.end - rest.start);
@@ -293,6 +296,60 @@ impl Space {
         drop(self.take_out(&range));
         let mark = self.media.mark();
         self.state.lock().holes.add(range, mark);
+    }
+
+    /// Gives a reserved range back of which nothing came to count.
+    pub fn give_up(&self, range: &Range<u64>) {
+        self.put_back(self.take_out(range), std::slice::from_ref(range));
+    }
+
+    /// Makes holes of the clusters of `range` that hold data though neither bit of theirs is set: room that was given to a growth
+    /// which a crash cut off, or that was prepared. The caller lets nobody reserve any of them. Returns the bytes given back.
+    pub fn sweep(&self, range: &Range<u64>) -> u64 {
+        let mut given_back = 0;
+        for part in self.stray(range) {
+            drop(self.take_out(&part));
+            let Some(data) = self.media.data(part.start, part.end - part.start) else { continue };
+            given_back += data.into_iter().map(|data| data.end - data.start).sum::<u64>();
+            self.media.punch(part.start, part.end - part.start); // what has room and no data goes, too
+        }
+        given_back
+    }
+
+    /// The data that lie where no cluster was ever handed out, as far as the file system can tell; without what is prepared for
+    /// somebody in this session. Pages that the system made large hold more than was asked for, beside clusters in use: so a
+    /// large page counts only if no cluster of it is backed.
+    pub fn stray_data(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        for part in self.stray(range) {
+            let unknown = self.state.lock().unknown(&part);
+            for data in unknown.iter().flat_map(|part| self.data_in(part)) {
+                let (mut at, end) = (data.start, data.end);
+                while at < end {
+                    let large = at & !(STEP - 1);
+                    let next = (large + STEP).min(end);
+                    let within = large.max(range.start & !(STEP - 1))..(large + STEP).min(self.backed.capacity());
+                    if self.backed.runs(&self.media, within, true).is_empty() {
+                        match found.last_mut() {
+                            Some(last) if last.end == at => last.end = next,
+                            _ => found.push(at..next),
+                        }
+                    }
+                    at = next;
+                }
+            }
+        }
+        found
+    }
+
+    /// The clusters of `range` of which neither bit is set.
+    fn stray(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let free = self.backed.runs(&self.media, range.clone(), false);
+        free.into_iter().flat_map(|part| self.used.runs(&self.media, part, false)).collect()
+    }
+
+    fn data_in(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+        self.media.data(range.start, range.end - range.start).into_iter().flatten()
     }
 
     /// Remembers no range any more that waits for its hole: somebody else may own it by now.

@@ -6,6 +6,7 @@ use crate::{Result, lock};
 use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -42,6 +43,11 @@ pub trait Disk: Send + Sync {
     fn expect(&self, _at: u64, _len: u64) {}
     /// Gives a range back; it then reads as zeros. Not being able to is not an error.
     fn punch(&self, at: u64, len: u64);
+    /// The parts of a range that hold data, in order; `None` where that cannot be told. All else reads as zeros, with or without
+    /// room of its own.
+    fn data(&self, _at: u64, _len: u64) -> Option<Vec<Range<u64>>> {
+        None
+    }
     /// What `mmap` maps.
     fn mappable(&self) -> BorrowedFd<'_>;
 }
@@ -106,6 +112,27 @@ impl Disk for File {
     fn punch(&self, at: u64, len: u64) {
         use rustix::fs::FallocateFlags;
         let _ = rustix::fs::fallocate(self, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len);
+    }
+
+    fn data(&self, at: u64, len: u64) -> Option<Vec<Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        use rustix::io::Errno;
+        let (mut from, end, mut found) = (at, at + len, Vec::new());
+        while from < end {
+            // The offset of the descriptor moves, of which nothing here makes use.
+            let start = match seek(self, SeekFrom::Data(from)) {
+                Ok(start) => start,
+                Err(Errno::NXIO) => break, // a hole up to the file's end, or the end itself
+                Err(_) => return None,
+            };
+            if start >= end {
+                break;
+            }
+            let hole = seek(self, SeekFrom::Hole(start)).ok()?;
+            found.push(start..hole.min(end));
+            from = hole.max(start + 1);
+        }
+        Some(found)
     }
 
     fn mappable(&self) -> BorrowedFd<'_> {
@@ -230,6 +257,10 @@ impl Disk for FileDisk {
 
     fn punch(&self, at: u64, len: u64) {
         Disk::punch(&self.file, at, len);
+    }
+
+    fn data(&self, at: u64, len: u64) -> Option<Vec<Range<u64>>> {
+        Disk::data(&self.file, at, len)
     }
 
     fn mappable(&self) -> BorrowedFd<'_> {

@@ -199,12 +199,18 @@ impl FileBackend {
         self.shared.check_alive()
     }
 
+    /// As [`Disk::data`]: what the file holds, without what is on its way to it.
+    pub(crate) fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
+        self.shared.disk.data(at, len)
+    }
+
     pub(crate) fn punch(&self, at: u64, len: u64) {
         if self.shared.check_alive().is_ok() {
             self.shared.disk.punch(at, len);
             self.shared.punched.store(true, Ordering::Release);
             // Nobody needs the range, so the private copies of its whole pages may go too.
-            let (first, end) = (at.next_multiple_of(dirty::PAGE), (at + len) & !(dirty::PAGE - 1));
+            let end = (at + len).min(self.shared.mapping.limit()); // a refused growth reaches beyond what is mapped
+            let (first, end) = (at.next_multiple_of(dirty::PAGE), end & !(dirty::PAGE - 1));
             if first < end {
                 let _ = self.shared.mapping.give_back(first, end - first);
             }
