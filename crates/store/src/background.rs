@@ -126,7 +126,10 @@ impl Background {
 
     /// Returns when all that can be cleared is.
     pub(crate) fn finish(&self) {
-        let served = self.thread.lock().is_some() && self.is_ours();
+        if !self.is_ours() {
+            return; // its parent may have handed out by now what this process remembers as free
+        }
+        let served = self.thread.lock().is_some();
         if served {
             self.call();
             let mut state = self.calls.state.lock();

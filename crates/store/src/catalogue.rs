@@ -153,6 +153,10 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
     if !sums_agree(record.checksum, record.sum()) {
         return Err("its checksum is wrong".into());
     }
+    // Others know the object by its id, by locks on bytes of the file, too.
+    if record.id == 0 || record.id >= everbyte_media::IDS {
+        return Err(format!("its id {:#x} is none", record.id));
+    }
     let span = Span::new(record.span_at, record.span_len)
         .filter(|span| span.at() >= superblock.spans_at && span.end() <= superblock.max);
     let span = span.ok_or_else(|| format!("{:#x} + {:#x} is not a span here", record.span_at, record.span_len))?;

@@ -6,6 +6,7 @@ use crate::layout::SUPERBLOCKS;
 use crate::superblock::{self, Copy, Words};
 use crate::{Result, Store, object};
 use everbyte_space::CLUSTER;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// What kind of fault a finding is.
@@ -156,6 +157,14 @@ impl Store {
                 Slot::Live(_) | Slot::Free => {}
             }
         }
+        let mut ids = HashMap::new();
+        for entry in slots.iter().filter_map(|(_, slot)| if let Slot::Live(entry) = slot { Some(entry) } else { None })
+        {
+            if let Some(other) = ids.insert(entry.id, &entry.name) {
+                let detail = format!("its id {:#x} is that of `{other}`, too", entry.id);
+                findings.add(FindingKind::Damage, entry.at, Some(&entry.name), detail);
+            }
+        }
         for (kind, at, detail) in table.trie.iter().flat_map(|trie| trie.check(&slots)) {
             findings.add(kind, at, None, detail);
         }
@@ -172,7 +181,7 @@ impl Store {
                 owned.push((entry.clone(), None));
                 continue;
             }
-            match object::read_header(media, entry) {
+            match object::find_header(media, entry) {
                 Err((at, detail)) => {
                     findings.add(FindingKind::Damage, at, Some(&entry.name), detail);
                     owned.push((entry.clone(), None));
@@ -219,6 +228,12 @@ impl Store {
             let detail = format!("{} clusters are marked and no object has them", (part.end - part.start) / CLUSTER);
             findings.add(FindingKind::Leak, part.start, owner.map(|(entry, _)| &*entry.name), detail);
         }
+        let (spans_at, cluster_end) = (self.inner.superblock().spans_at, media.len().min(end) / CLUSTER * CLUSTER);
+        for data in self.space().stray_data(&(spans_at.min(cluster_end)..cluster_end)) {
+            let detail =
+                format!("{} bytes have room on the disk and no object; `trim` gives it back", data.end - data.start);
+            findings.add(FindingKind::Note, data.start, None, detail);
+        }
         for run in bitmap.runs(media, 0..end, true) {
             for part in self.space().used().runs(media, run, false) {
                 let detail = format!("{} clusters are marked and not noted as used", (part.end - part.start) / CLUSTER);
@@ -262,6 +277,7 @@ impl Store {
     /// [`crate::Error::Damaged`] if a record of the object table is: the clusters could be its object's; or if the
     /// bitmap there is. [`crate::Error::Media`].
     pub fn repair(&self) -> Result<Vec<Finding>> {
+        self.media().require_opener()?;
         let slots = {
             let mut table = self.inner.table.lock();
             self.inner.index(&mut table)?;

@@ -103,7 +103,7 @@ impl Store {
         let mut undo = Undo { store: &self.inner, entry: Some(&entry) };
         object::make(&self.inner, &entry)?;
         self.attach_object(entry.id, name, true)?;
-        let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, None);
+        let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, true, None);
         let media = self.media();
         if seeded("store-publish-early") {
             catalogue::set_state(media, entry.at, STATE_LIVE);
@@ -141,7 +141,10 @@ impl Store {
         let at = inner.free_record(&mut table)?;
         let chosen = inner.choose(&mut table, span);
         let span = chosen.inspect_err(|_| table.give_record(&inner.superblock(), at))?;
-        let (id, access) = (inner.next_id(), Access::of_new(&Caller::current()));
+        let (id, access) = (
+            inner.next_id().inspect_err(|_| table.give_record(&inner.superblock(), at))?,
+            Access::of_new(&Caller::current()),
+        );
         let name = name.into();
         let entry = Entry { at, id, name, engine, fingerprint, span, origin, small, access, replaces: 0 };
         let claimed = inner.claim_record(&mut table, &entry);
@@ -227,7 +230,7 @@ impl Inner {
         if let Some(trie) = &mut table.trie {
             trie.remove(entry.at, entry.name.as_bytes())?;
         }
-        match object::read_header(&self.media, entry) {
+        match object::find_header(&self.media, entry) {
             Ok(extent) => {
                 let whole = extent.tail_reach == 0 && extent.needed(entry) == extent.backed;
                 self.background.release(&(entry.span.at()..extent.reach), whole);

@@ -252,6 +252,12 @@ pub enum Error {
         /// The object.
         object: String,
     },
+    /// Every id of this opening was given to an object.
+    #[error("{path}: 16777216 objects were made since the store was opened; close it and open it again to make more")]
+    NoIds {
+        /// The store.
+        path: PathBuf,
+    },
     /// The backing file of an object cannot be used.
     #[error(
         "{store}: object `{object}`: its backing file {path}: {detail}; what is in memory is whole; put the right file there, or restore both from a copy"

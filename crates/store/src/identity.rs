@@ -125,6 +125,7 @@ impl Store {
     /// [`Error::OutOfSpace`], [`Error::SameIdentity`]: nothing has changed. [`Error::Media`].
     pub fn rebase(&self, identity: [u8; 16]) -> Result<()> {
         let inner = &*self.inner;
+        inner.media.require_opener()?;
         self.back_again()?; // 1
         let mut current = inner.current.write();
         let mut held = inner.held.lock();

@@ -49,15 +49,23 @@ pub(crate) struct Inner {
     backed: AtomicU64,
     growth: Mutex<Growth>,
     claimed: AtomicBool,
+    /// Opened for this process alone, and not shared since.
+    pub alone: AtomicBool,
     /// Set where other processes may have it open.
     pub turnstile: OnceLock<Arc<Turnstile>>,
     /// Of an object that may be larger than its memory.
     cold: Option<Cold>,
 }
 
+impl Inner {
+    pub(crate) fn cold(&self) -> Option<&Cold> {
+        self.cold.as_ref()
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.store.detach_object(self.entry.id);
+        self.store.detach_object(self.entry.id); // SHARE-3: the lock goes with the last handle, and not before
     }
 }
 
@@ -71,7 +79,7 @@ impl Drop for Claim {
 }
 
 impl Object {
-    pub(crate) fn new(store: Store, entry: Entry, backed: u64, cold: Option<Cold>) -> Object {
+    pub(crate) fn new(store: Store, entry: Entry, backed: u64, alone: bool, cold: Option<Cold>) -> Object {
         Object {
             inner: Arc::new(Inner {
                 store,
@@ -79,6 +87,7 @@ impl Object {
                 backed: AtomicU64::new(backed),
                 growth: Mutex::default(),
                 claimed: AtomicBool::new(false),
+                alone: AtomicBool::new(alone),
                 turnstile: OnceLock::new(),
                 cold,
             }),
@@ -101,7 +110,7 @@ impl Object {
     }
 
     pub(crate) fn cold(&self) -> Option<&Cold> {
-        self.inner.cold.as_ref()
+        self.inner.cold()
     }
 
     /// Who knows which of its clusters are cold, if any may be.
@@ -307,7 +316,8 @@ impl Object {
         let mut cleared = Vec::new();
         for (reserved, hole) in holes.iter().enumerate() {
             cleared.push(space.reserve(hole).inspect_err(|_| {
-                holes[..reserved].iter().for_each(|hole| space.forget(hole.clone())); // nobody will use their room
+                holes[..reserved].iter().for_each(|hole| space.give_up(hole)); // nobody will use their room
+                space.punch();
             })?);
         }
         if zeroed {
@@ -377,7 +387,8 @@ pub(crate) fn grow_by(
         }
     };
     if entry.small && from == prime + CLUSTER {
-        space.complete(&(prime + PRIME_LEN..prime + CLUSTER))?;
+        let rest = prime + PRIME_LEN..prime + CLUSTER;
+        space.complete(&rest).inspect_err(|_| space.give_up(&range))?;
     }
     set_word(media, prime + header::REACH, range.end); // 2
     if !seeded("store-reach-unordered") {
@@ -542,6 +553,17 @@ pub(crate) fn read_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, 
         return wrong(header::RESIDENT, "it has a limit and no cold table".into());
     }
     Ok(Extent { backed, reach, quota, resident, tail, tail_reach })
+}
+
+/// [`read_header`] of an object that may never have got its first cluster: a hole is not loaded, for that could take room.
+///
+/// # Errors
+/// As [`read_header`].
+pub(crate) fn find_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, String)> {
+    match media.is_hole(entry.span.at(), PRIME_LEN) {
+        true => Err((entry.span.at(), "it has no header".into())),
+        false => read_header(media, entry),
+    }
 }
 
 fn holds_end(span: Span, end: u64) -> bool {

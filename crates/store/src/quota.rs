@@ -80,7 +80,7 @@ impl Inner {
             _ => None,
         });
         let others = others.filter(|other| other.access.owner == user && other.id != entry.id).map(|other| {
-            object::read_header(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed))
+            object::find_header(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed))
         });
         let has = others.sum::<u64>() + self.clusters_of(entry, backed);
         if has + asked > quota {
@@ -89,9 +89,13 @@ impl Inner {
         Ok(Some(counting))
     }
 
-    /// Clusters of an object that ends at `backed`, cold ones among them.
+    /// Clusters of an object that ends at `backed`, cold ones and its cold table among them.
     fn clusters_of(&self, entry: &Entry, backed: u64) -> u64 {
         let runs = self.space.bitmap().runs(&self.media, entry.span.at()..backed, true);
-        runs.iter().map(|run| run.end - run.start).sum::<u64>() / CLUSTER
+        if backed == entry.span.at() {
+            return 0; // it has no header yet
+        }
+        let tail = unseal(self.media.load(entry.span.at() + header::TAIL)).unwrap_or(0).min(entry.span.len());
+        (runs.iter().map(|run| run.end - run.start).sum::<u64>() + tail) / CLUSTER
     }
 }

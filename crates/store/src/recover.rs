@@ -23,7 +23,7 @@ use crate::store::Inner;
 use crate::superblock::{self, Words};
 use crate::table::Table;
 use crate::{Engine, Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
-use everbyte_media::Media;
+use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
@@ -80,6 +80,10 @@ impl Store {
             let start = if words.suspect.is_empty() { known } else { words.suspect.start.min(known) };
             words.suspect = start & !(CLUSTER - 1)..words.suspect.end.max(len);
         }
+        if recovery.unknown > 0 && !seeded("store-suspect-unordered") {
+            words.write_suspect(&media);
+            media.fence(); // before the count that says that nothing is unknown any more
+        }
         words.accounted = known.max(len);
         words.opened = words.opened.max(words.closed) + 1;
         words.write(&media);
@@ -131,8 +135,12 @@ fn adopt(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
         media.adopt(at, size_of::<Superblock>() as u64);
     }
     catalogue::places(superblock).for_each(|at| media.adopt(at, 8));
-    for entry in slots.iter().filter_map(|(_, slot)| slot.entry()) {
-        adopt_header(media, entry);
+    for (_, slot) in slots {
+        let Some(entry) = slot.entry() else { continue };
+        // An object that is being made may have no first cluster yet.
+        if matches!(slot, Slot::Live(_)) || !media.is_hole(entry.span.at(), PRIME_LEN) {
+            adopt_header(media, entry);
+        }
     }
     media.fence();
 }
@@ -202,7 +210,9 @@ impl Inner {
                 let found = catalogue::read(&self.media, &self.superblock(), at);
                 if let Some(entry) = found.entry() {
                     self.media.adopt(at, size_of::<Record>() as u64);
-                    adopt_header(&self.media, entry);
+                    if !self.media.is_hole(entry.span.at(), PRIME_LEN) {
+                        adopt_header(&self.media, entry);
+                    }
                 }
                 self.media.fence(); // STORE-8
                 self.settle_slot(table, &found, recovery);

@@ -17,11 +17,16 @@ use crate::recover;
 use crate::store::Inner;
 use crate::turn::{News, Turn, Turnstile};
 use crate::{Engine, Error, Object, Result, Store, Want, identity};
-use everbyte_media::{Media, Opening, Options, TOKEN_MAX, User};
+use everbyte_media::{IDS, Media, Opening, Options, TOKEN_MAX, User};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bits of an object's id that count creations; those above count openings.
+const CREATED_BITS: u32 = 24;
 
 /// What a process that shares a store has of it.
 pub(crate) struct Shared {
@@ -29,6 +34,9 @@ pub(crate) struct Shared {
     turnstile: Arc<Turnstile>,
     /// The count of changes of names that the table shows.
     names: AtomicU64,
+    /// By id, how many handles and creations need the object attached. Locked while it is attached or detached: the last of one
+    /// opening may go while the first of the next comes (SHARE-3).
+    attached: Mutex<HashMap<u64, usize>>,
 }
 
 impl Store {
@@ -90,7 +98,7 @@ impl Store {
         if alone {
             turnstile.in_order();
         }
-        let shared = Shared { user, turnstile, names: AtomicU64::new(u64::MAX) };
+        let shared = Shared { user, turnstile, names: AtomicU64::new(u64::MAX), attached: Mutex::default() };
         assert!(store.inner.shared.set(shared).is_ok(), "a store is shared once");
         store.inner.background.keep(false);
         Ok(store)
@@ -131,6 +139,7 @@ impl Store {
 
     /// The store's turn, for a change that others are to hear of.
     pub(crate) fn changing(&self) -> Result<Option<Turn>> {
+        self.media().require_opener()?;
         let turn = self.turn()?;
         turn.iter().for_each(Turn::changed);
         Ok(turn)
@@ -183,16 +192,26 @@ impl Store {
     /// Notes that this process has an object open.
     pub(crate) fn attach_object(&self, id: u64, name: &str, alone: bool) -> Result<()> {
         let Some(shared) = self.inner.shared.get() else { return Ok(()) };
+        let mut attached = shared.attached.lock();
         match shared.user.attach(id, alone)? {
-            true => Ok(()),
-            false => Err(Error::Attached { object: name.into(), users: self.media().users() }),
+            true => *attached.entry(id).or_default() += 1,
+            false => return Err(Error::Attached { object: name.into(), users: self.media().users() }),
         }
+        Ok(())
     }
 
+    /// Takes one [`Store::attach_object`] back.
     pub(crate) fn detach_object(&self, id: u64) {
-        if let Some(shared) = self.inner.shared.get() {
-            shared.user.detach(id);
+        let Some(shared) = self.inner.shared.get() else { return };
+        let mut attached = shared.attached.lock();
+        if let Some(count) = attached.get_mut(&id) {
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            attached.remove(&id);
         }
+        shared.user.detach(id);
     }
 
     /// Leaves a shared store; the last to leave closes it (SHARE-2).
@@ -211,15 +230,25 @@ impl Store {
 
 impl Inner {
     /// A number for an object: openings above; below, creations in this opening, by any process. The caller has the turn.
-    pub(crate) fn next_id(&self) -> u64 {
+    ///
+    /// # Errors
+    /// [`Error::NoIds`].
+    pub(crate) fn next_id(&self) -> Result<u64> {
+        let room = |next: u64| next < 1 << CREATED_BITS && self.generation < IDS >> CREATED_BITS;
         let next = if self.shared.get().is_some() {
             let next = self.media.load(shared::CREATED);
-            self.media.store(shared::CREATED, next + 1);
+            if room(next) {
+                self.media.store(shared::CREATED, next + 1);
+            }
             next
         } else {
-            self.created.fetch_add(1, Ordering::Relaxed)
+            let more = |next| room(next).then_some(next + 1);
+            self.created.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).unwrap_or_else(|next| next)
         };
-        self.generation << 24 | next
+        if !room(next) {
+            return Err(Error::NoIds { path: self.media.path().into() });
+        }
+        Ok(self.generation << CREATED_BITS | next)
     }
 }
 
@@ -233,7 +262,10 @@ impl Object {
         let store = self.store();
         let Some(shared) = store.inner.shared.get() else { return Ok(()) };
         let _turn = store.turn()?;
-        store.attach_object(self.id(), self.name(), false)?;
+        if !shared.user.attach(self.id(), false)? {
+            return Err(Error::Attached { object: self.name().into(), users: self.media().users() });
+        }
+        self.inner.alone.store(false, Ordering::Relaxed);
         let at = self.prime() + layout::header::SHARED;
         let turnstile = || Turnstile::new(self.media().clone(), at, store.generation(), Arc::clone(&shared.user));
         self.inner.turnstile.get_or_init(turnstile);
@@ -269,5 +301,38 @@ impl Object {
             self.refresh()?;
         }
         Ok(Some(turn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CLUSTER, FormatOptions, ObjectOptions};
+
+    /// Sixteen million creations take a minute and a half: the count is set instead.
+    #[test]
+    fn no_id_is_given_twice_in_one_opening() {
+        let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+        let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+        let options = ObjectOptions { span: Some(CLUSTER), ..ObjectOptions::default() };
+        let make = |store: &Store, name: &str| {
+            let made = store.create_object(name, options, |_| Ok::<(), Error>(()));
+            made.map(|object| object.id())
+        };
+        let first = make(&store, "first").unwrap();
+        store.inner.created.store((1 << CREATED_BITS) - 1, Ordering::Relaxed);
+        let last = make(&store, "last").unwrap();
+        for _ in 0..2 {
+            assert!(matches!(make(&store, "more"), Err(Error::NoIds { .. })));
+        }
+        assert_eq!((store.names("").unwrap(), store.check()), (vec!["first".to_string(), "last".into()], vec![]));
+        store.close().unwrap();
+        drop(store);
+        let shared = Store::attach_shared(media.clone()).unwrap();
+        let more = make(&shared, "more").unwrap();
+        assert!(first < last && last < more);
+        media.store(shared::CREATED, 1 << CREATED_BITS);
+        assert!(matches!(make(&shared, "another"), Err(Error::NoIds { .. })));
+        assert_eq!(shared.check(), []);
     }
 }

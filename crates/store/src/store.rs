@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Options of [`Store::create`].
@@ -294,10 +294,17 @@ impl Store {
         let _turn = self.turn()?;
         let mut table = inner.table.lock();
         let entry = inner.live(&mut table, name)?;
+        self.require_access(&entry, if self.is_read_only() { Want::Read } else { want })?;
         if let Some(open) = table.open.get(&entry.at).and_then(Weak::upgrade) {
+            let may_be_cold = open.cold().is_some();
+            if may_be_cold && (!alone && self.is_shared() || want == Want::Read) {
+                return Err(Error::Unshared { object: name.into() });
+            }
+            if self.is_shared() && open.alone.load(Ordering::Relaxed) != alone {
+                return Err(Error::Open { object: name.into() }); // as another process would be refused
+            }
             return Ok(Object { inner: open });
         }
-        self.require_access(&entry, if self.is_read_only() { Want::Read } else { want })?;
         let extent = inner.extent(&entry)?;
         if extent.resident > 0 && (!alone && self.is_shared() || want == Want::Read) {
             return Err(Error::Unshared { object: name.into() });
@@ -310,7 +317,7 @@ impl Store {
         }
         let at = entry.at;
         let cold = self.pager(&entry, &extent).inspect_err(|_| self.detach_object(entry.id))?;
-        let object = Object::new(self.clone(), entry, extent.backed, cold);
+        let object = Object::new(self.clone(), entry, extent.backed, alone, cold);
         table.open.insert(at, Arc::downgrade(&object.inner));
         Ok(object)
     }
@@ -398,6 +405,7 @@ impl Store {
     /// [`Store::open_grown`]); [`Error::Media`].
     pub fn grow(&self, max: u64) -> Result<()> {
         let inner = &*self.inner;
+        inner.media.require_opener()?;
         let max = max / CLUSTER * CLUSTER;
         let mut current = inner.current.write();
         let (capacity, mapped) = (inner.space.bitmap().capacity(), inner.media.max());
@@ -447,6 +455,7 @@ impl Store {
     pub fn trim(&self) -> Result<u64> {
         let inner = &*self.inner;
         let _turn = self.changing()?;
+        let swept;
         {
             let _nobody_backs = inner.gate.write();
             let Superblock { spans_at, max, .. } = inner.superblock();
@@ -457,8 +466,9 @@ impl Store {
                     inner.space.forget(hole);
                 }
             }
+            swept = inner.space.sweep(&(spans_at.min(end)..end));
         }
-        Ok(inner.space.trim()?)
+        Ok(inner.space.trim()? + swept)
     }
 
     /// Clears now what was released and is kept for whoever asks next, and prepares what is, rather than in the background. Nobody needs to call it;
@@ -487,6 +497,7 @@ impl Store {
 
     pub(crate) fn close_alone(&self) -> Result<()> {
         let inner = &*self.inner;
+        inner.media.require_opener()?;
         inner.background.stop();
         inner.space.trim()?;
         inner.media.barrier()?; // nothing counts as closed before everything else is settled

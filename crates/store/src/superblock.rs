@@ -120,7 +120,7 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
             return damaged(format!("{name} at {next:#x} runs into {before} at {at:#x} + {len:#x}"));
         }
     }
-    let speaks_for = if bitmap_len % 4096 == 0 { Bitmap::new(bitmap_at, bitmap_len).capacity() } else { 0 };
+    let speaks_for = if bitmap_len % 4096 == 0 { Bitmap::capacity_of(bitmap_len) } else { 0 };
     if spans_at % CLUSTER != 0 || max % CLUSTER != 0 || spans_at >= max || max > speaks_for {
         return damaged(format!("spans from {spans_at:#x} to {max:#x} and bitmaps for {speaks_for:#x} bytes"));
     }
@@ -197,6 +197,16 @@ impl Words {
     pub(crate) fn bad(media: &Media) -> Vec<u64> {
         let places = SUPERBLOCKS.iter().flat_map(|page| (0..words::LEN / 8).map(move |word| page + WORDS + word * 8));
         places.filter(|&at| media.holds(at, 8) && unseal(media.load(at)).is_none()).collect()
+    }
+
+    /// Stores the range that came from outside beside both superblocks and flushes it; no fence.
+    pub(crate) fn write_suspect(&self, media: &Media) {
+        let _section = media.section();
+        for at in SUPERBLOCKS.map(|page| page + WORDS) {
+            media.store(at + words::SUSPECT_START, seal(self.suspect.start));
+            media.store(at + words::SUSPECT_END, seal(self.suspect.end));
+            media.flush(at, words::LEN);
+        }
     }
 
     /// Stores the words beside both superblocks and flushes; no fence.

@@ -84,7 +84,8 @@ fn room_that_was_asked_for_in_vain_is_given_back() {
     disk.fail(DiskCall::Allocate, 1, ENOSPC);
     assert!(matches!(object.back(at..at + 3 * CLUSTER), Err(Error::OutOfSpace { .. })));
     disk.heal();
-    assert_eq!((object.holes().len(), store.info().waiting), (2, CLUSTER));
+    // The refused one may have got a part of its room: it waits for the next checkpoint, too.
+    assert_eq!((object.holes().len(), store.info().waiting), (2, 2 * CLUSTER));
     object.back(at..at + 3 * CLUSTER).unwrap();
     assert_eq!((object.holes().len(), store.check()), (0, vec![]));
 }

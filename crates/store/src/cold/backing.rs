@@ -227,14 +227,17 @@ fn read_header(disk: &dyn Disk) -> io::Result<SwapHeader> {
 impl Backing {
     /// Makes a file the object's, synced. Its cold table bears the pair by now, settled: a crash leaves a file that the next
     /// limit takes.
-    pub(crate) fn make(candidate: Candidate, owner: Owner) -> Result<Backing> {
+    ///
+    /// # Errors
+    /// [`Error::Backing`]: the file is gone.
+    pub(crate) fn make(candidate: Candidate, owner: Owner, files: &dyn Files) -> Result<Backing> {
         let Candidate { disk, .. } = candidate;
         let backing = Backing { disk, owner };
         let len = backing.disk.len().unwrap_or(0);
         if len > SWAP_SLOTS {
             backing.disk.punch(SWAP_SLOTS, len - SWAP_SLOTS); // slots of an earlier limit
         }
-        backing.write_header()?;
+        backing.write_header().inspect_err(|_| backing.remove(files))?;
         Ok(backing)
     }
 
@@ -288,7 +291,7 @@ impl Backing {
     /// [`Error::Backing`].
     pub(crate) fn open_or_make(files: &dyn Files, owner: Owner) -> Result<Backing> {
         Backing::open(files, owner.clone(), false).or_else(|error| match Candidate::find(files, &owner, None) {
-            Ok(candidate) => Backing::make(candidate, owner),
+            Ok(candidate) => Backing::make(candidate, owner, files),
             Err(_) => Err(error), // which says more
         })
     }

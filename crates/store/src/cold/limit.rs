@@ -61,7 +61,8 @@ impl Store {
         }
         if extent.resident == 0 {
             inner.require_feature(FEATURE_COLD)?;
-            self.make_table(&entry, &extent, backing)?;
+            let made = self.make_table(&entry, &extent, backing);
+            made.inspect_err(|_| inner.drop_table(&entry, &extent))?;
         } else if let Some(named) = absolute(backing)? {
             let owner = inner.backing_of(&entry, &extent).filter(|owner| owner.path == named);
             let Some(owner) = owner else {
@@ -109,6 +110,7 @@ impl Store {
         }
         if extent.tail == 0 {
             let _flight = self.depart(entry.at);
+            let _counted = inner.require_quota(entry, extent.backed, range.end - range.start)?;
             let _gate = self.backing_gate();
             let cleared = inner.space.reserve(&range)?;
             object::set_word(media, prime + header::TAIL_REACH, range.end - range.start);
@@ -129,7 +131,7 @@ impl Store {
         if !seeded("store-backing-unnamed") {
             media.barrier()?; // before the file bears the pair: a later limit takes no other
         }
-        let made = Backing::make(candidate, Owner { pair, ..owner })?;
+        let made = Backing::make(candidate, Owner { pair, ..owner }, files)?;
         made.reserve((extent.backed - prime) / CLUSTER).inspect_err(|_| made.remove(files))?;
         Ok(media.barrier()?)
     }
@@ -257,6 +259,25 @@ impl Inner {
         if let Some(Ok(backing)) = owner.map(|owner| Backing::open(self.files(), owner, false)) {
             backing.remove(self.files());
         }
+    }
+
+    /// Takes a cold table back that a limit which failed has made, where there was none `before`. As a growth that is taken back:
+    /// the words that say that it is there, its bits, and then how far bits may be set.
+    fn drop_table(&self, entry: &Entry, before: &Extent) {
+        let Some(range) = Table::range(entry.span).filter(|_| before.tail == 0) else { return };
+        let prime = entry.span.at();
+        match object::read_header(&self.media, entry) {
+            Ok(extent) if extent.tail_reach > 0 => {}
+            _ => return, // the table did not come to be
+        }
+        object::set_word(&self.media, prime + header::TAIL, 0);
+        self.media.fence();
+        self.space.unmark(&range);
+        self.media.fence();
+        object::set_word(&self.media, prime + header::TAIL_REACH, 0);
+        self.media.fence();
+        self.space.forget(range);
+        self.space.punch();
     }
 
     /// What of an object is in memory, as its table says; `None`: it has no limit.

@@ -34,7 +34,7 @@ impl Inner {
         let span = sizes.into_iter().find_map(|bits| index.spans.choose(spans_at..max, 1 << bits));
         let span = span.ok_or(Error::NoSpan { size: SPAN_MIN, max })?;
         self.require_feature(FEATURE_NAMES)?; // 1
-        let id = self.next_id();
+        let id = self.next_id()?;
         let (name, engine) = (String::new(), Engine::Names);
         let (origin, access) = (None, Access::EVERYBODY);
         let entry = Entry { at, id, name, engine, fingerprint: 0, span, origin, small: false, access, replaces: 0 };

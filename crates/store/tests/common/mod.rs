@@ -20,15 +20,17 @@ pub fn copy_sparsely(source: &Path, target: &Path) {
 /// Stores to a media in the order of their making: each place and its new bytes.
 pub type Stores = Vec<(u64, Vec<u8>)>;
 
-/// A recorder that keeps the stores alone, for processes that die between any two of them.
-struct Tape(Arc<Mutex<Stores>>);
+/// A recorder that keeps the stores, and how many there were at each fence, for processes that die between any two of them.
+struct Tape(Arc<Mutex<Stores>>, Arc<Mutex<Vec<usize>>>);
 
 impl Recorder for Tape {
     fn store(&mut self, at: u64, bytes: &[u8]) {
         self.0.lock().unwrap().push((at, bytes.to_vec()));
     }
     fn flush(&mut self, _: u64, _: u64) {}
-    fn fence(&mut self) {}
+    fn fence(&mut self) {
+        self.1.lock().unwrap().push(self.0.lock().unwrap().len());
+    }
     fn barrier(&mut self, _: u64) -> io::Result<()> {
         Ok(())
     }
@@ -43,9 +45,18 @@ impl Recorder for Tape {
 /// The stores of `body` to a media of this content.
 pub fn record(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Stores {
     let stores = Arc::default();
-    body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores)))).unwrap());
+    body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores), Arc::default()))).unwrap());
     let stores = stores.lock().unwrap();
     stores.clone()
+}
+
+/// [`record`], each store with the number of fences before it.
+pub fn record_with_fences(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Vec<(u64, Vec<u8>, usize)> {
+    let (stores, fences) = (Arc::default(), Arc::default());
+    body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores), Arc::clone(&fences)))).unwrap());
+    let (stores, fences) = (stores.lock().unwrap(), fences.lock().unwrap());
+    let before = |index: usize| fences.partition_point(|&fence: &usize| fence <= index);
+    stores.iter().cloned().enumerate().map(|(index, (at, bytes))| (at, bytes, before(index))).collect()
 }
 
 /// The image after these stores: a process that dies behind the last of them leaves it.

@@ -1,0 +1,84 @@
+//! Objects that are open already: another thread opens them, another user, another process.
+
+use everbyte_media::{Media, Options};
+use everbyte_store::{Engine, Error, FormatOptions, Object, ObjectOptions, Store, Want};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+const ROUNDS: usize = 20_000;
+
+fn media() -> Media {
+    let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    Store::format(media.clone(), &FormatOptions::default()).unwrap().close().unwrap();
+    media
+}
+
+fn make(store: &Store, name: &str) -> Object {
+    let options = ObjectOptions { engine: Engine::Heap, span: Some(64 << 10), ..ObjectOptions::default() };
+    store.create_object(name, options, |_| Ok::<(), Error>(())).unwrap()
+}
+
+/// The last handle goes while another thread opens the object: the object stays attached by the new one.
+#[test]
+fn an_object_that_is_opened_again_while_its_last_handle_goes_stays_ours() {
+    let media = media();
+    let (ours, theirs) = (Store::attach_shared(media.clone()).unwrap(), Store::attach_shared(media).unwrap());
+    drop(make(&ours, "x"));
+    let done = AtomicBool::new(false);
+    let both = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(SeqCst) {
+                    drop(ours.object("x").unwrap());
+                }
+            });
+        }
+        let mut both = 0;
+        for _ in 0..ROUNDS {
+            let mine = ours.object("x").unwrap();
+            both += (0..4).filter(|_| theirs.object("x").is_ok()).count();
+            drop(mine);
+        }
+        done.store(true, SeqCst);
+        both
+    });
+    assert_eq!(both, 0, "two processes had the object alone at once");
+    drop(theirs.object("x").unwrap()); // and it goes with the last handle
+}
+
+#[test]
+fn an_object_is_either_alone_or_shared_within_a_process_too() {
+    let store = Store::attach_shared(media()).unwrap();
+    drop(make(&store, "x"));
+    let shared = store.object_shared("x", Engine::Heap, 0).unwrap();
+    assert!(matches!(store.object("x"), Err(Error::Open { .. })), "it is shared: nobody has it alone");
+    drop(store.object_shared("x", Engine::Heap, 0).unwrap());
+    drop(shared);
+    let alone = store.object("x").unwrap();
+    assert!(matches!(store.object_shared("x", Engine::Heap, 0), Err(Error::Open { .. })), "it is one user's alone");
+    drop(store.object("x").unwrap());
+    alone.share().unwrap();
+    drop(store.object_shared("x", Engine::Heap, 0).unwrap());
+    assert!(matches!(store.object("x"), Err(Error::Open { .. })));
+}
+
+/// Rights are asked whenever an object is opened, whoever has it open in the same process.
+#[test]
+fn who_may_only_read_does_not_get_more_because_it_is_open_already() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become other users");
+        return;
+    }
+    let store = Store::attach(media()).unwrap();
+    drop(make(&store, "x"));
+    store.chmod("x", 0o644).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let id = rustix::process::Uid::from_raw(4001);
+            rustix::thread::set_thread_res_uid(id, id, id).unwrap();
+            assert!(matches!(store.object("x").map(drop), Err(Error::Denied { .. })));
+            let read = store.object_wanted("x", Want::Read, Engine::Heap, 0).unwrap();
+            assert!(matches!(store.object("x").map(drop), Err(Error::Denied { .. })), "it is open to be read alone");
+            drop(read);
+        });
+    });
+}
