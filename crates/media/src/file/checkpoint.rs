@@ -148,6 +148,7 @@ impl Shared {
                 let bytes = copies[copied..copied + run.len()].as_bytes();
                 self.try_io("write pages", |shared| shared.disk.write_pages_at(run[0] * PAGE, bytes))?;
                 copied += run.len();
+                self.sync_if_due();
             }
         }
         let len = self.measure()?; // CKPT-4

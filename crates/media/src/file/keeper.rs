@@ -48,6 +48,12 @@ impl Keeper {
         });
     }
 
+    /// Whether a sync is due; the caller does it. For long tasks, which the thread of the keeper cannot leave.
+    fn take_due(&self) -> bool {
+        let due = |at: &mut Instant| *at <= Instant::now();
+        self.interval.is_some() && self.tasks.lock().sync_at.take_if(due).is_some()
+    }
+
     fn ask(&self, change: impl FnOnce(&mut Tasks) -> bool) {
         let mut tasks = self.tasks.lock();
         if tasks.stop || !change(&mut tasks) {
@@ -81,6 +87,15 @@ impl Keeper {
     }
 }
 
+impl Shared {
+    /// Between two pieces of a long task: syncs what is due. A failure poisons, which the next piece finds.
+    pub(crate) fn sync_if_due(&self) {
+        if self.keeper.take_due() {
+            let _ = self.sync_written();
+        }
+    }
+}
+
 enum Task {
     Checkpoint,
     Sync,
@@ -105,8 +120,7 @@ impl Keeper {
             if tasks.stop {
                 return None;
             }
-            if tasks.sync_at.is_some_and(|at| at <= Instant::now()) {
-                tasks.sync_at = None;
+            if tasks.sync_at.take_if(|at| *at <= Instant::now()).is_some() {
                 return Some(Task::Sync);
             }
             if std::mem::take(&mut tasks.checkpoint) {

@@ -34,7 +34,7 @@ pub(crate) fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head, room: u
     }
     let io = |source| Error::Io { action: "allocate the log", path: path.into(), source };
     let room = (room & !(PAGE - 1)).clamp(LOG_MIN, head.log_len);
-    back(disk, head.log_at, room).map_err(io)?;
+    back(disk, head.log_at, room, || ()).map_err(io)?;
     disk.sync().map_err(io)?;
     head.file_len = disk.len().map_err(io)?.min(head.max);
     (head.log_ready, head.log_clean, head.log_room) = (1, 1, room);
@@ -45,12 +45,14 @@ pub(crate) fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head, room: u
 
 /// Backs a part of the log with blocks of zeros, so that a record overwrites blocks in place and its sync has no file
 /// system metadata to carry.
-fn back(disk: &dyn Disk, at: u64, len: u64) -> io::Result<()> {
+/// `between` is called behind each MiB.
+fn back(disk: &dyn Disk, at: u64, len: u64, between: impl Fn()) -> io::Result<()> {
     disk.allocate(at, len)?;
     let zeros = Page::buffer((len.min(1 << 20) / PAGE) as usize);
     for done in (0..len).step_by(1 << 20) {
         let step = (len - done).min(1 << 20) as usize;
         disk.write_pages_at(at + done, &zeros.as_bytes()[..step])?;
+        between();
     }
     Ok(())
 }
@@ -66,7 +68,7 @@ impl Shared {
             if !needed || part == 0 {
                 return Ok(());
             }
-            if back(&*self.disk, log_at + room, part).is_err() {
+            if back(&*self.disk, log_at + room, part, || self.sync_if_due()).is_err() {
                 self.disk.punch(log_at + room, part); // a full disk, most likely: the log serves as it is
                 return Ok(());
             }

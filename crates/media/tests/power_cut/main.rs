@@ -4,6 +4,7 @@
 
 mod formats;
 mod growth;
+mod interval;
 mod model;
 mod program;
 mod rot;
