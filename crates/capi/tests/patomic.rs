@@ -325,8 +325,11 @@ fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
         ("jump", left, all),
         ("jump-deeper", left, all),
         ("jump-inner", left, all),
+        ("jump-block-again", left, file),
+        ("jump-block-below", left, file),
         ("jump-block", step, file),
         ("fault", step, file),
+        ("fault-exit", "a thread ends inside a step", file),
     ] {
         for backend in backends {
             let store = dir.path().join(format!("{what}-{backend}"));
@@ -350,6 +353,22 @@ fn a_thread_that_ends_inside_a_body_leaves_nothing_of_it() {
         let store = dir.path().join(backend);
         succeed(&program, &store, backend, &["threads"]);
         assert_eq!(succeed(&program, &store, backend, &["look"]), "1 1 no block\n", "{backend}");
+    }
+}
+
+/// `pmalloc` outside of blocks, to a pointer that a block has just stored to: a recovery that stores again what the block did
+/// does not store over it.
+#[test]
+fn what_is_allocated_after_a_block_stays_when_the_block_is_stored_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = build("patomic_ends.c", dir.path(), &["-O2", "-pthread"]);
+    for backend in ["shm", "file"] {
+        let store = dir.path().join(backend);
+        let mut mixed = Command::new(&program);
+        mixed.arg("mixed").env("EVERBYTE_STORE", &store).env("EVERBYTE_BACKEND", backend);
+        let killed = mixed.env("EVERBYTE_TRUNCATION", "async").output().unwrap();
+        assert_eq!(killed.status.signal(), Some(libc::SIGKILL), "{backend}: {}", text(&killed));
+        assert_eq!(succeed(&program, &store, backend, &["look"]), "1 1 a block\n", "{backend}");
     }
 }
 

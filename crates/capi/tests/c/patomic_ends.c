@@ -59,13 +59,46 @@ static __attribute__((noinline)) void stores_nowhere(void) {
     }
 }
 
+static volatile int jumps = 1;
+
+__attribute__((transaction_pure, noinline)) static void jump(void) {
+    if (jumps) siglongjmp(fault_out, 1);
+}
+
+static __attribute__((noinline)) void block_left(void) {
+    patomic {
+        kept++;
+        jump();
+        twin++;
+    }
+}
+
+static __attribute__((noinline)) int block_left_below(int depth) {
+    volatile char room[200];
+    memset((char *)room, depth, sizeof room);
+    if (depth) return block_left_below(depth - 1) + room[7];
+    block_left();
+    return 0;
+}
+
+static __attribute__((noinline)) void leave_below(void) {
+    if (!sigsetjmp(fault_out, 1)) block_left_below(3);
+}
+
+static __attribute__((noinline)) void small_block(void) {
+    patomic { kept++, twin++; }
+}
+
 static __attribute__((noinline)) void twice(void (*run)(void)) {
     for (volatile int round = 0; round < 2; round++)
         if (!sigsetjmp(fault_out, 1)) run();
 }
 
+static int exits_in_fault;
+
 static void faults(int signal) {
     (void)signal;
+    if (exits_in_fault) exit(0);
     siglongjmp(fault_out, 1);
 }
 
@@ -81,8 +114,23 @@ static void load_nothing(void) {
 
 /* A thread that ends. */
 
+void _ITM_addUserUndoAction(void (*run)(void *), void *with);
+
+static int undone;
+
+static void undo(void *unused) {
+    (void)unused;
+    undone++;
+}
+
+/* The stack of the thread that ends, on which nothing is put back: what ends the thread runs there. */
+#define MANY 256
+static long *of_thread;
+
 static int exits(void *unused) {
     raise_all(one);
+    for (long at = 0; at < MANY; at++) TXW(&of_thread[at], at);
+    _ITM_addUserUndoAction(undo, NULL);
     TXALLOCATE(100, &block);
     pthread_exit(NULL);
     return unused == NULL;
@@ -97,8 +145,9 @@ static int is_cancelled(void *ready) {
 }
 
 static void *thread(void *ready) {
-    long mine = 1;
-    (void)mine;
+    long mine[MANY];
+    memset(mine, 0x55, sizeof mine);
+    of_thread = mine;
     everbyte_atomically(ready ? is_cancelled : exits, ready);
     return NULL;
 }
@@ -107,7 +156,7 @@ static void ends_of_threads(void) {
     pthread_t other;
     pthread_create(&other, NULL, thread, NULL);
     pthread_join(other, NULL);
-    MUST(kept == 0 && twin == 0 && plain == 0 && block == NULL);
+    MUST(kept == 0 && twin == 0 && plain == 0 && block == NULL && undone == 1);
     volatile int ready = 0;
     pthread_create(&other, NULL, thread, (void *)&ready);
     while (!ready) usleep(1000);
@@ -157,7 +206,7 @@ static void must_be_the_child_of_a_fork(int answer) {
     MUST(!answer && errno == EPERM && strstr(everbyte_error(), "child of fork"));
     errno = 0;
     MUST(!everbyte_atomically(raise_all, one) && errno == EPERM && strstr(everbyte_error(), "child of fork"));
-    _exit(7);
+    exit(7);
 }
 
 static void waits(int expected) {
@@ -222,8 +271,16 @@ int main(int argc, char **argv) {
     if (strcmp(word, "jump-deeper") == 0) leave(), deeper(3);
     if (strcmp(word, "jump-inner") == 0) everbyte_atomically(leaves_inner, NULL);
     if (strcmp(word, "jump-block") == 0) twice(stores_nowhere);
+    if (strcmp(word, "jump-block-again") == 0) twice(block_left);
+    if (strcmp(word, "jump-block-below") == 0) leave_below(), small_block();
+    exits_in_fault = strcmp(word, "fault-exit") == 0;
+    if (exits_in_fault) load_nothing();
     if (strcmp(word, "fault") == 0) twice(load_nothing);
     if (strcmp(word, "handler") == 0) interrupted();
+    if (strcmp(word, "mixed") == 0) {
+        patomic { kept = twin = 1, block = NULL; }
+        MUST(pmalloc(100, &block)); /* after a block on the same word, whose record may still be in the log */
+    }
     if (strcmp(word, "threads") == 0) return ends_of_threads(), 0;
     if (strcmp(word, "fork") == 0) return forked(), 0;
     if (strcmp(word, "pointers") == 0) return pointers(), 0;
