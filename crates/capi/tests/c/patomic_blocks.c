@@ -45,6 +45,27 @@ static void cancelled_inside(void) {
     MUST(one == 1 && two == 10 && plain == 1 && local == 2 && text[0] == 0);
 }
 
+/* Variables of a function that a block calls: newer than the block, older than one inside that is cancelled. */
+EVERBYTE_SAFE __attribute__((noinline)) void change_and_cancel(long *at, long with) {
+    patomic {
+        at[0] = with;
+        at[1] += with;
+        patomic_cancel;
+    }
+}
+
+EVERBYTE_SAFE __attribute__((noinline)) long between(long with) {
+    long mine[2] = {with, with};
+    change_and_cancel(mine, with + 1);
+    return mine[0] == with && mine[1] == with;
+}
+
+static void cancelled_above(void) {
+    long good = 0;
+    patomic { good = between(3); }
+    MUST(good);
+}
+
 static void bytes(void) {
     patomic {
         memcpy(text + 3, "between words", 14);
@@ -126,6 +147,7 @@ int main(int argc, char **argv) {
     }
     cancelled();
     cancelled_inside();
+    cancelled_above();
     bytes();
     MUST(leaves(1) == 7 && leaves(0) == 0 && one == 3);
     memory();
