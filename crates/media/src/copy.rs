@@ -18,6 +18,7 @@ use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Bytes copied between two reports of progress.
@@ -39,7 +40,7 @@ impl Media {
         let from = open_to_read(source)?;
         lock::lock(&from, source, Hold::Readers)?;
         let (head, _) = examine(&from, source)?;
-        let file = File::options().read(true).write(true).create_new(true).open(target);
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(target);
         let file = file.map_err(|source| Error::Io { action: "create", path: target.into(), source })?;
         let copied = copy(&from, head, &file, target, options, progress).map_err(|source| Error::Io {
             action: "copy to",

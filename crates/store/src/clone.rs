@@ -52,7 +52,9 @@ impl Store {
     /// [`Error::Damaged`].
     pub fn require_sound(&self) -> Result<()> {
         let Recovery { superblocks, words, .. } = self.recovery();
-        let stays = |finding: &Finding| !superblocks.contains(&finding.at) && !words.contains(&finding.at);
+        let heads = &self.media().opened().torn_heads;
+        let repaired = [superblocks, words, heads];
+        let stays = |finding: &Finding| !repaired.iter().any(|places| places.contains(&finding.at));
         match self.check().into_iter().find(|finding| finding.is_damage() && stays(finding)) {
             None => Ok(()),
             Some(Finding { at, detail, .. }) => {

@@ -7,7 +7,7 @@ use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -195,6 +195,19 @@ fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
         assert_eq!(Store::open(&target, &options(backend)).unwrap().check(), []);
         fs::remove_file(&target).unwrap();
         drop(Store::open(&source, &options(backend)).unwrap());
+        // So is a torn copy of the media head, whichever it is: `check` names it, and opening writes it again.
+        for copy in [8 << 10, 12 << 10] {
+            file.write_all_at(&[0x55; 4], copy + 300).unwrap();
+            let look = || Store::open_read_only(&source, &options(backend)).unwrap().check();
+            let found: Vec<_> = look().into_iter().filter(|finding| finding.is_damage()).collect();
+            assert_eq!(found.iter().map(|finding| finding.at).collect::<Vec<_>>(), [copy], "{found:?}");
+            clone(&source, &target, backend).unwrap();
+            assert_eq!(Store::open_read_only(&target, &options(backend)).unwrap().check(), []);
+            assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600, "a clone is a new store");
+            fs::remove_file(&target).unwrap();
+            Store::open(&source, &options(backend)).unwrap().close().unwrap();
+            assert_eq!(look(), [], "opening writes the copy again");
+        }
         let record = (16 << 10) + 256 + 16;
         file.write_all_at(&[0x55; 4], record).unwrap();
         let damaged = refused(&source, &target, &["a.store", "damaged", "everbyte check"]);
