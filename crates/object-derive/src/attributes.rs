@@ -2,7 +2,7 @@
 
 use crate::names;
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Ident, LitInt, LitStr, Meta, Path, Result, Token, Type};
 
@@ -10,6 +10,8 @@ use syn::{Data, DeriveInput, Error, Ident, LitInt, LitStr, Meta, Path, Result, T
 pub(crate) struct Options {
     /// The path of the crate `everbyte-object`.
     pub object: TokenStream,
+    /// An item that says `unsafe` where the program did.
+    pub trust: TokenStream,
     pub version: u32,
     /// What descriptions call the type, if not by its own name.
     pub name: Option<LitStr>,
@@ -18,7 +20,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
-    let mut options = Options { object: names::object(), version: 1, name: None, from: None };
+    let mut options =
+        Options { object: names::object(), trust: TokenStream::new(), version: 1, name: None, from: None };
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("persist")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("version") {
@@ -38,11 +41,18 @@ pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
                 options.from = Some(meta.value()?.parse()?);
                 Ok(())
             } else if meta.path.is_ident("crate") {
-                let path: Path = meta.value()?.parse()?;
+                let value = meta.value()?;
+                let advice = "write `crate = unsafe(path)`: the derive trusts the items of that module";
+                let trust: Token![unsafe] = value.parse().map_err(|_| Error::new(meta.path.span(), advice))?;
+                let path;
+                syn::parenthesized!(path in value);
+                let path: Path = path.parse()?;
                 options.object = quote!(#path);
+                // Where unsafe code is forbidden, so is this.
+                options.trust = quote_spanned!(trust.span=> const _: () = unsafe {};);
                 Ok(())
             } else {
-                let known = "`version = number`, `from = OlderType`, `name = \"Name\"` and `crate = path`";
+                let known = "`version = number`, `from = OlderType`, `name = \"Name\"` and `crate = unsafe(path)`";
                 Err(meta.error(format!("`persist` knows {known}")))
             }
         })?;
@@ -101,6 +111,9 @@ pub(crate) fn repr(input: &DeriveInput) -> Result<Repr> {
         }
     }
     let advice = match input.data {
+        Data::Enum(_) if repr.tag.is_none() && !repr.is_c && is_fixed => {
+            "write `#[repr(u8)]` in place of `transparent`: a persistent enum has a tag"
+        }
         _ if is_fixed => return Ok(repr),
         Data::Enum(_) => "add `#[repr(u8)]`: a persistent type has the same layout in every build",
         _ => "add `#[repr(C)]`: a persistent type has the same layout in every build",

@@ -3,12 +3,13 @@
 use crate::attributes::{Options, Repr};
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, LitStr, Member};
 
 /// The items of `impl Derived`.
 pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool: &Ident) -> TokenStream {
     let Options { object, version, .. } = options;
-    let name = options.name.as_ref().map_or_else(|| input.ident.to_string(), LitStr::value);
+    let name = options.name.as_ref().map_or_else(|| input.ident.unraw().to_string(), LitStr::value);
     let types = input.generics.type_params().map(|parameter| &parameter.ident).filter(|ident| *ident != pool);
     let constants = input.generics.const_params().map(|parameter| &parameter.ident);
     let parts = match &input.data {
@@ -21,7 +22,7 @@ pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool:
             let is_c = repr.is_c;
             let tags = tags(data, repr);
             let variants = data.variants.iter().zip(tags).map(|(variant, value)| {
-                let name = variant.ident.to_string();
+                let name = variant.ident.unraw().to_string();
                 let fields = fields(&variant.fields, object, pool, |_| quote!(0));
                 quote!(#object::hidden::Variant::new(#name, #value, #fields))
             });
@@ -83,10 +84,18 @@ pub(crate) fn niche(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool
 /// A vector of `Field`s.
 fn fields(fields: &Fields, object: &TokenStream, pool: &Ident, offset: impl Fn(&Member) -> TokenStream) -> TokenStream {
     let fields = fields.iter().zip(members(fields)).map(|(field, member)| {
-        let (of, offset, label) = (&field.ty, offset(&member), quote!(#member).to_string());
+        let (of, offset, label) = (&field.ty, offset(&member), label(&member));
         quote!(#object::hidden::Field::<#pool>::new::<#of>(#label, #offset))
     });
     quote!(::std::vec![#(#fields),*])
+}
+
+/// What descriptions call a field: its name without `r#`, which an edition may ask for and another not; or its number.
+pub(crate) fn label(member: &Member) -> String {
+    match member {
+        Member::Named(ident) => ident.unraw().to_string(),
+        Member::Unnamed(index) => index.index.to_string(),
+    }
 }
 
 /// What the fields are called: names, or numbers.

@@ -28,8 +28,8 @@ pub fn pool(input: TokenStream) -> TokenStream {
 /// so that its layout is the same in every build, and cannot implement `Drop`.
 ///
 /// `#[persist(version = 2, from = NodeV1<P>)]` numbers the layout and names the type that pools of an older version hold:
-/// see `Migrate`. That type says `#[persist(version = 1, name = "Node")]`. `#[persist(crate = path)]` names this crate where
-/// it cannot be found.
+/// see `Migrate`. That type says `#[persist(version = 1, name = "Node")]`. `#[persist(crate = unsafe(path))]` names this crate where
+/// it cannot be found: the derive believes the items of that module.
 #[proc_macro_derive(PSafe, attributes(persist))]
 pub fn psafe(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

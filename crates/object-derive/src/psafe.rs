@@ -4,17 +4,18 @@
 //! recursive types.
 
 use crate::attributes::{Repr, options, repr};
-use crate::derived::{derived, members, niche, tags};
+use crate::derived::{derived, label, members, niche, tags};
 use crate::generics::{at, bounded_generics, impl_generics, pool_parameter};
 use crate::moved::moved;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, Result, Type};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let options = options(input)?;
     let repr = repr(input)?;
-    let object = &options.object;
+    let (object, trust) = (&options.object, &options.trust);
     let name = &input.ident;
     let pool = pool_parameter(&input.generics)?;
     let own = format_ident!("__P");
@@ -33,6 +34,9 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let drop_generics = bounded.split_for_impl().0;
 
     Ok(quote! {
+        #[allow(unused_unsafe)]
+        #trust
+
         // SAFETY: `trace` calls every field as `PSafe` in the same pool, the layout is fixed by a `repr`, and
         // `At` and `Outside` differ in the brand alone.
         #[automatically_derived]
@@ -100,7 +104,7 @@ fn trace(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool: &Ident) -
             let members = members(&data.fields);
             let lines = data.fields.iter().zip(&members).map(|(field, member)| {
                 let of = &field.ty;
-                let label = quote!(#member).to_string();
+                let label = label(member);
                 quote! {
                     tracer.enter(#label);
                     // SAFETY: a field of the bytes at `this`.
@@ -122,7 +126,7 @@ fn trace_enum(input: &DeriveInput, data: &DataEnum, repr: &Repr, object: &TokenS
         let ident = &variant.ident;
         let members = members(&variant.fields);
         let names: Vec<Ident> = (0..members.len()).map(|index| format_ident!("field_{index}")).collect();
-        let labels: Vec<String> = members.iter().map(|member| format!("{ident}.{}", quote!(#member))).collect();
+        let labels: Vec<String> = members.iter().map(|member| format!("{}.{}", ident.unraw(), label(member))).collect();
         let of: Vec<&Type> = types_of(&variant.fields);
         let pattern = quote_spanned!(name.span()=> #name::#ident { #(#members: #names,)* });
         quote! {
@@ -136,7 +140,7 @@ fn trace_enum(input: &DeriveInput, data: &DataEnum, repr: &Repr, object: &TokenS
             }
         }
     });
-    let what = format!("not a variant of `{name}`");
+    let what = format!("not a variant of `{}`", name.unraw());
     quote! {
         // SAFETY: the tag is the first field, of this integer type (`repr`).
         let tag = unsafe { this.cast::<#tag>().read() } as i128;

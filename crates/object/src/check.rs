@@ -1,7 +1,7 @@
 //! The deep check of an open pool, by the tracers of its own types.
 //!
-//! Threads: nobody may change the pool meanwhile; [`crate::Root::examine`] sees to it by running as a transaction, and the
-//! caller by the locks of its own program.
+//! Threads: nothing may change the pool meanwhile. [`crate::Root::examine`] sees to it by holding all lanes, without one of which
+//! no transaction changes anything.
 
 use crate::deep;
 use crate::deep::guess::name_leaks;

@@ -66,7 +66,7 @@ macro_rules! counted {
             /// Makes an object that holds a weak pointer to itself, given to `value`.
             pub fn new_cyclic(value: impl FnOnce(&PWeak<T, P>) -> T, j: &Journal<P>) -> $Name<T, P> {
                 let running = j.running();
-                let offset = running.allocate_bytes(size_of::<Counted<T>>());
+                let offset = running.allocate_for::<Counted<T>>();
                 running.word(offset, 0).store(0, std::sync::atomic::Ordering::Relaxed); // nothing to upgrade to yet
                 running.word(offset, 1).store(1, std::sync::atomic::Ordering::Relaxed);
                 let weak = PWeak { offset: nonzero(offset), marker: PhantomData, local: PhantomData };

@@ -133,6 +133,12 @@ pub enum Error {
         /// The pool.
         pool: String,
     },
+    /// A check or a repair inside of a transaction of the pool, or a transaction inside of one of these.
+    #[error("pool type `{pool}`: a check, a repair and a transaction of this thread do not run inside of each other")]
+    Busy {
+        /// The pool type.
+        pool: &'static str,
+    },
     /// The body panicked; everything was rolled back.
     #[error("rolled back: the transaction's body panicked: {message}")]
     Panicked {

@@ -102,7 +102,7 @@ impl<T: PSafe<P>, P: MemPool> Borrow<T> for Pbox<T, P> {
 
 impl<T: PSafe<P>, P: MemPool> Drop for Pbox<T, P> {
     fn drop(&mut self) {
-        unsafe fn contents<T>(at: *mut u8) {
+        unsafe fn contents<T>(at: *mut u8, _: u64) {
             // SAFETY: the block holds a `T` whose only owner is gone.
             unsafe { at.cast::<T>().drop_in_place() }
         }
@@ -110,7 +110,7 @@ impl<T: PSafe<P>, P: MemPool> Drop for Pbox<T, P> {
             let Some(running) = running else { return };
             if std::mem::needs_drop::<T>() {
                 // SAFETY: the block holds a `T`, and this was its only owner.
-                unsafe { running.drop_block(self.offset.get(), contents::<T>) }
+                unsafe { running.drop_block(self.offset.get(), 1, contents::<T>) }
             } else {
                 running.free(self.offset.get());
             }

@@ -228,7 +228,18 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
     /// If the range does not lie inside.
     pub fn drain(&mut self, range: impl RangeBounds<usize>, j: &Journal<P>) -> Vec<T> {
         let std::ops::Range { start, end } = bounds(&range, self.len as usize);
-        (start..end).map(|_| self.remove(start, j)).collect()
+        if start == end {
+            return Vec::new();
+        }
+        self.floor(j.running());
+        self.note(j, start as u64, self.len - start as u64);
+        // SAFETY: elements, each read once: what stays moves to where they were.
+        let out = (start..end).map(|index| unsafe { self.address(index as u64).read() }).collect();
+        let (from, to) = (self.address(end as u64), self.address(start as u64));
+        // SAFETY: noted elements; those behind the range, to the place of those before.
+        unsafe { ptr::copy(from, to, self.len as usize - end) };
+        self.len -= (end - start) as u64;
+        out
     }
 
     /// Keeps the elements for which `keep` is true.
@@ -314,11 +325,11 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
 fn bounds(range: &impl RangeBounds<usize>, len: usize) -> std::ops::Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
-        Bound::Excluded(before) => before + 1,
+        Bound::Excluded(before) => before.checked_add(1).expect("the range begins behind every index"),
         Bound::Unbounded => 0,
     };
     let end = match range.end_bound() {
-        Bound::Included(last) => last + 1,
+        Bound::Included(last) => last.checked_add(1).expect("the range ends behind every index"),
         Bound::Excluded(end) => *end,
         Bound::Unbounded => len,
     };
@@ -365,16 +376,27 @@ impl<T: PSafe<P>, P: MemPool> Drop for PVec<T, P> {
         }
         running::with_current::<P::Tag, _>(|running| {
             let Some(running) = running else { return };
+            if std::mem::needs_drop::<T>() && self.offset != 0 {
+                // SAFETY: the block holds so many elements, whose only owner is going.
+                return unsafe { running.drop_block(self.offset, self.len, contents::<T>) };
+            }
             if std::mem::needs_drop::<T>() {
-                let all = ptr::slice_from_raw_parts_mut(self.address(0), self.len as usize);
-                // SAFETY: the elements, whose only owner is going.
-                unsafe { all.drop_in_place() };
+                let at = self.address(0).cast();
+                // SAFETY: elements without bytes, whose only owner is going.
+                unsafe { contents::<T>(at, self.len) };
             }
             if self.offset != 0 {
                 running.free(self.offset);
             }
         });
     }
+}
+
+/// Drops the elements of a vector: a vector in a vector in a vector does not overflow the stack.
+unsafe fn contents<T>(at: *mut u8, len: u64) {
+    let all = ptr::slice_from_raw_parts_mut(at.cast::<T>(), len as usize);
+    // SAFETY: the caller's: so many elements lie there, aligned, and nothing else owns them.
+    unsafe { all.drop_in_place() };
 }
 
 impl<T: PSafe<P>, P: MemPool> Default for PVec<T, P> {

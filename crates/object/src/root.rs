@@ -119,10 +119,12 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     }
 
     /// Checks the whole pool: every pointer that the root can reach, and that nothing is allocated besides. An empty list:
-    /// all is well. Costs what the pool holds. [`Root::examine`] says more.
+    /// all is well. Costs what the pool holds. Waits for the transactions of other threads that have changed something;
+    /// those that come wait until it is done. [`Root::examine`] says more.
     ///
     /// # Errors
-    /// As [`Root::tx`]. Other threads must not change the pool meanwhile, or may be reported for it.
+    /// [`crate::Error::Busy`] inside of a transaction of this thread and pool; [`crate::Error::Tx`] if the engine is
+    /// poisoned.
     pub fn check(&self) -> Result<Vec<everbyte_store::Finding>> {
         Ok(self.examine(&|_| ())?.findings())
     }
@@ -133,7 +135,7 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     /// # Errors
     /// As [`Root::check`].
     pub fn examine(&self, progress: &dyn Fn(u64)) -> Result<Report> {
-        self.tx_any(|_, _| self.examine_without(&BTreeSet::new(), progress))
+        running::alone::<G, _>(&self.inner, || self.examine_without(&BTreeSet::new(), progress))
     }
 
     fn examine_without(&self, given_up: &BTreeSet<u64>, progress: &dyn Fn(u64)) -> Report {
@@ -146,7 +148,7 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     /// [`crate::Error::Unrepairable`] if the pool is damaged or a block has two owners: then nothing is sure to have leaked.
     /// Otherwise as [`Root::check`].
     pub fn plan_repair(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
-        self.tx_any(|_, _| self.plan(progress))?
+        running::alone::<G, _>(&self.inner, || self.plan(progress))?
     }
 
     fn plan(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
@@ -167,7 +169,7 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     pub fn repair(&mut self, token: Token, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
         running::with_current::<G, _>(|current| assert!(current.is_none(), "a repair is no part of a transaction"));
         let _alone = G::slot().open.write(); // `&mut self`: nobody runs a transaction, or has a reference, by the root
-        repair::run(&self.inner, token, self.plan(progress)?)
+        running::barred::<G, _>(&self.inner, || repair::run(&self.inner, token, self.plan(progress)?))?
     }
 
     /// The pool's name in its store.

@@ -19,7 +19,7 @@
 mod run;
 
 pub use run::Current;
-pub(crate) use run::{buffered, close, rooted, unrooted, with_current};
+pub(crate) use run::{alone, barred, buffered, close, rooted, unrooted, with_current};
 
 use crate::counts::{ByPlace, Changes};
 use crate::inner::Inner;
@@ -42,6 +42,8 @@ pub(crate) struct Running {
     doomed: Cell<bool>,
     /// What stopped the body, if it was not the body itself.
     failure: RefCell<Option<Error>>,
+    /// It stands for a check or a repair, inside of which no transaction may run.
+    barred: Cell<bool>,
     /// The root was dropped inside: the pool closes at the end.
     closing: Cell<bool>,
     drops: RefCell<Drops>,
@@ -59,11 +61,14 @@ pub(crate) struct Running {
 #[derive(Default)]
 struct Drops {
     depth: u32,
-    waiting: Vec<(u64, Drop)>,
+    waiting: Vec<(u64, u64, Contents)>,
 }
 
 /// Drops what lies at an address.
 pub(crate) type Drop = unsafe fn(*mut u8);
+
+/// Drops so many values, or what so many stand for, in the block at an address.
+pub(crate) type Contents = unsafe fn(*mut u8, u64);
 
 /// How deep destructors may call each other.
 const DROP_DEPTH: u32 = 64;
@@ -81,6 +86,7 @@ impl Running {
             len: inner.len,
             doomed: Cell::new(false),
             failure: RefCell::new(None),
+            barred: Cell::new(false),
             closing: Cell::new(false),
             drops: RefCell::default(),
             changes: RefCell::default(),
@@ -192,8 +198,7 @@ impl Running {
     /// Makes a block that holds `value`; answers its offset from the base.
     #[inline]
     pub(crate) fn allocate<T>(&self, value: T) -> u64 {
-        const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
-        let offset = self.allocate_bytes(size_of::<T>());
+        let offset = self.allocate_for::<T>();
         let at = (self.base + offset as usize) as *mut T;
         // SAFETY:
         // - in bounds: a block of at least this size, backed by the heap;
@@ -201,6 +206,24 @@ impl Running {
         // - no other: the block is this transaction's own until it commits.
         unsafe { at.write(value) };
         offset
+    }
+
+    /// Makes a block for a `T`, which is not written yet; answers its offset. Every way to a block of a value goes through here:
+    ///
+    /// ```compile_fail,E0080
+    /// use everbyte_object::{MemPool, PSafe, Prc, Pool, pool};
+    ///
+    /// #[derive(PSafe)]
+    /// #[repr(C, align(64))]
+    /// struct Line([u8; 64]);
+    ///
+    /// pool!(P1);
+    /// P1::transaction(|j| drop(Prc::new_cyclic(|_| Line([0; 64]), j))).unwrap();
+    /// ```
+    #[inline]
+    pub(crate) fn allocate_for<T>(&self) -> u64 {
+        const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
+        self.allocate_bytes(size_of::<T>())
     }
 
     /// Makes a block of at least `len` bytes; answers its offset.
@@ -231,20 +254,20 @@ impl Running {
     /// Drops what lies in the block at `offset`, then frees the block. `drop` may be called later, before the commit.
     ///
     /// # Safety
-    /// `drop` may be called once on the block's address before the transaction ends.
+    /// `drop` may be called once on the block's address and this `count` before the transaction ends.
     #[inline]
-    pub(crate) unsafe fn drop_block(&self, offset: u64, drop: Drop) {
+    pub(crate) unsafe fn drop_block(&self, offset: u64, count: u64, drop: Contents) {
         {
             let mut drops = self.drops.borrow_mut();
             if drops.depth >= DROP_DEPTH {
-                return drops.waiting.push((offset, drop));
+                return drops.waiting.push((offset, count, drop));
             }
             drops.depth += 1;
         }
-        let mut next = Some((offset, drop));
-        while let Some((offset, drop)) = next.take() {
+        let mut next = Some((offset, count, drop));
+        while let Some((offset, count, drop)) = next.take() {
             // SAFETY: the caller's promise, kept with the address.
-            unsafe { drop((self.base + offset as usize) as *mut u8) };
+            unsafe { drop((self.base + offset as usize) as *mut u8, count) };
             self.free(offset);
             let mut drops = self.drops.borrow_mut();
             if drops.depth == 1 {

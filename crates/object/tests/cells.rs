@@ -393,3 +393,18 @@ fn a_volatile_cell_of_a_pool_that_was_never_open_is_empty() {
     pool!(P);
     assert_eq!(VCell::<&'static str, P>::new().get(), None);
 }
+
+#[test]
+fn a_range_behind_every_index_is_refused_and_a_drain_is_one_note() {
+    use std::ops::Bound::{Excluded, Unbounded};
+    pool!(P);
+    let store = store();
+    let root = P::create::<PRefCell<PVec<u64, P>, P>>(&store, "v", |j| PRefCell::new(PVec::from_iter(0..60_000, j)));
+    let root = root.unwrap();
+    assert!(root.tx(|j, r| r.borrow_mut(j).drain(0..=usize::MAX, j).len()).is_err());
+    assert!(root.tx(|j, r| r.borrow_mut(j).drain((Excluded(usize::MAX), Unbounded), j).len()).is_err());
+    let out = root.tx(|j, r| r.borrow_mut(j).drain(10..59_990, j)).unwrap();
+    assert!(out.into_iter().eq(10..59_990));
+    assert!(root.borrow().iter().copied().eq((0..10).chain(59_990..60_000)));
+    assert_eq!(root.check().unwrap(), []);
+}

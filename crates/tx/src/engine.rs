@@ -22,6 +22,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The undo engine of an object. Cheap to clone; all clones are one engine. Open it once per process.
 #[derive(Clone)]
@@ -41,6 +42,9 @@ pub(crate) struct Inner {
     pub poisoned: AtomicBool,
     pub recovered: Recovered,
 }
+
+/// Keeps transactions from changing anything; see [`Undo::quiesce`].
+pub struct Quiet(#[allow(dead_code)] Vec<ArcMutexGuard<RawMutex, Lane>>); // held
 
 /// One lane.
 pub(crate) struct Lane {
@@ -131,6 +135,14 @@ impl Undo {
     /// rules.
     pub fn heap(&self) -> &Heap {
         &self.inner.heap
+    }
+
+    /// Waits until no transaction has changed anything; while the answer lives, each that would change something waits.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn quiesce(&self) -> Result<Quiet> {
+        self.inner.all_lanes().map(Quiet)
     }
 
     /// Where the block of the lanes lies: the one block that is the engine's own.
@@ -278,6 +290,19 @@ impl Inner {
             return Ok(lane);
         }
         self.search_lane()
+    }
+
+    /// All lanes, in their order, so that two threads which take them do not wait for each other.
+    fn all_lanes(&self) -> Result<Vec<ArcMutexGuard<RawMutex, Lane>>> {
+        let take = |lane: &Arc<Mutex<Lane>>| loop {
+            if self.poisoned.load(Ordering::Acquire) {
+                return Err(Error::Poisoned { object: self.name() }); // its lane is held for ever
+            }
+            if let Some(lane) = lane.try_lock_arc_for(Duration::from_millis(50)) {
+                return Ok(lane);
+            }
+        };
+        self.lanes.iter().map(take).collect()
     }
 
     #[cold]

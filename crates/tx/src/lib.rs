@@ -50,7 +50,7 @@ mod table;
 mod turn;
 mod tx;
 
-pub use engine::{Ordered, Undo};
+pub use engine::{Ordered, Quiet, Undo};
 pub use error::{Error, Result, TxError};
 pub use lock::TxLock;
 pub use recover::Recovered;

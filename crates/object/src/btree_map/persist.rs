@@ -24,12 +24,12 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
             return running.free(self.offset());
         }
         // SAFETY: a node whose only owner is going.
-        unsafe { running.drop_block(self.offset(), contents::<K, V, P>) }
+        unsafe { running.drop_block(self.offset(), 1, contents::<K, V, P>) }
     }
 }
 
 /// Drops what the node at an address holds.
-unsafe fn contents<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *mut u8) {
+unsafe fn contents<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *mut u8, _: u64) {
     running::with_current::<P::Tag, _>(|running| {
         let Some(running) = running else { return };
         let node = Node::<K, V, P>::at(at);

@@ -70,7 +70,7 @@ fn is_wrong<V: Copy>(met: &Walk<'_, V>, word: u64, tally: &Tally) -> bool {
 
 fn owners<V: Copy>(met: &Walk<'_, V>, word: u64, mut paths: Vec<String>) -> Option<Fault> {
     paths.sort_unstable();
-    let tally = met.tallies[&word];
+    let tally = met.tallies.get(&word)?;
     let at = met.place(word);
     let found = (tally.strong, tally.weak);
     let (kind, detail) = match tally.stored {

@@ -1,6 +1,7 @@
 //! What a [`PHashMap`] is as an object of a pool: dropped, described, traced.
 
 use super::PHashMap;
+use super::table::Table;
 use crate::schema::{Schema, TypeName};
 use crate::{MemPool, Niche, PSafe, Tracer, running};
 
@@ -11,14 +12,20 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PHashMap<K, V, P> {
         }
         running::with_current::<P::Tag, _>(|running| {
             let Some(running) = running else { return };
-            if std::mem::needs_drop::<(K, V)>() {
-                let table = self.table();
-                // SAFETY: entries, whose only owner is going.
-                table.places().for_each(|place| unsafe { table.entry(place).drop_in_place() });
+            if !std::mem::needs_drop::<(K, V)>() {
+                return running.free(self.header.offset);
             }
-            running.free(self.header.offset);
+            // SAFETY: a table of so many groups, whose only owner is going.
+            unsafe { running.drop_block(self.header.offset, self.header.groups.into(), contents::<K, V>) };
         });
     }
+}
+
+/// Drops the entries of a table: a map in a map in a map does not overflow the stack.
+unsafe fn contents<K, V>(at: *mut u8, groups: u64) {
+    let table = Table::<K, V>::new(at, groups);
+    // SAFETY: the caller's: entries, whose only owner is going.
+    table.places().for_each(|place| unsafe { table.entry(place).drop_in_place() });
 }
 
 // SAFETY: an offset in the same pool and numbers; `At` differs in the brand.

@@ -148,6 +148,7 @@ fn inside<G: PoolTag, O, E, B: FnOnce(&Running) -> Result<O, E>>(
     outermost: impl FnOnce(B) -> Result<O, TryError<E>>,
 ) -> Result<O, TryError<E>> {
     with_current::<G, _>(|current| match current {
+        Some(running) if running.barred.get() => Err(TryError::Failed(Error::Busy { pool: G::NAME })),
         Some(running) => running.nest_try(body),
         None => outermost(body),
     })
@@ -202,6 +203,27 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
         settled?;
         ended.outcome()
     })
+}
+
+/// Runs `work`, which looks at the whole pool, while no transaction of the pool has changed anything or does so: other threads
+/// wait with theirs. One of this thread is refused, inside and around.
+pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
+    if with_current::<G, _>(|current| current.is_some()) {
+        return Err(Error::Busy { pool: G::NAME });
+    }
+    inner.sync()?;
+    let _quiet = inner.undo.quiesce()?;
+    barred::<G, _>(inner, work)
+}
+
+/// Runs `work` with every transaction of this thread refused.
+pub(crate) fn barred<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
+    let running = Running::new(inner);
+    running.barred.set(true);
+    let named = Named::<G>::new(&running);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    drop(named);
+    done.map_err(panicked)
 }
 
 /// The root has been dropped: closes the pool, now or at the end of the transaction that this thread runs (POOL-2).

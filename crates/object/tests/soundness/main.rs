@@ -6,5 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod chains;
+mod checks;
 mod outside;
 mod weak;

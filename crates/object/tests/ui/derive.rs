@@ -48,3 +48,16 @@ struct Misspelt {
 }
 //@ no_pool_named: "name at least one pool type"
 pool!();
+//@ a_transparent_enum: "in place of `transparent`"
+#[derive(PSafe)]
+#[repr(transparent)]
+enum Transparent {
+    It(u64),
+}
+//@ a_crate_named_without_unsafe: "`crate = unsafe(path)`"
+#[derive(PSafe)]
+#[persist(crate = everbyte_object)]
+#[repr(C)]
+struct Elsewhere {
+    n: u32,
+}

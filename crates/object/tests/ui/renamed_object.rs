@@ -16,7 +16,7 @@ pub struct Book<P: MemPool> {
 }
 
 #[derive(again::inner::PSafe)]
-#[persist(crate = crate::again::inner, version = 2)]
+#[persist(crate = unsafe(crate::again::inner), version = 2)]
 #[repr(C)]
 pub struct Shelf<P: MemPool> {
     pub books: [Book<P>; 4],
