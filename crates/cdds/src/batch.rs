@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::hash::{OffsetMap, OffsetSet};
 use crate::layout::*;
 use crate::node::{Node, Query, order_indexes};
+use crate::parts;
 use crate::pins::Published;
 use crate::tree::{Shared, below};
 use crate::version::View;
@@ -316,11 +317,11 @@ impl<'t> Batch<'t> {
     fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<Record> {
         let mut flags = 0;
         let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
-        bytes.extend_from_slice(&u64::from(query.sum.and(value).value()).to_le_bytes());
+        bytes.extend_from_slice(&parts::record_word(query.sum, value).to_le_bytes());
         self.key_part(query.key, &mut bytes, &mut flags)?;
         if value.len() > INLINE_VALUE {
             flags |= VALUE_OUT;
-            let block = match self.block_of(value) {
+            let block = match self.value_block_of(value) {
                 Ok(block) => block,
                 Err(error) => {
                     if flags & KEY_OUT != 0 {
@@ -356,6 +357,18 @@ impl<'t> Batch<'t> {
     fn block_of(&mut self, content: &[u8]) -> Result<u64> {
         let block = self.reserve(content.len() as u64)?;
         self.shared.media.copy_nt(block.at, content);
+        Ok(block.at)
+    }
+
+    /// Stores a value, and behind it the table of its chunks, in a block of its own (PART-2).
+    fn value_block_of(&mut self, value: &[u8]) -> Result<u64> {
+        let table = parts::table_of(value);
+        if table.is_empty() {
+            return self.block_of(value);
+        }
+        let block = self.reserve(parts::block_len(value.len() as u64))?;
+        self.shared.media.copy_nt(block.at, value);
+        self.shared.media.copy_nt((block.at + value.len() as u64).next_multiple_of(8), &table);
         Ok(block.at)
     }
 

@@ -188,14 +188,20 @@ impl Walk<'_> {
             let (at, slot) = (node.slot_at(index), node.slot(index));
             let (mut key, mut value) = (Vec::new(), Vec::new());
             node.key_into(&slot, &mut key)?;
-            let mut total = Sum::NONE.and(&key);
+            let key_sum = Sum::NONE.and(&key);
+            let mut total = key_sum.value();
             if node.is_leaf() {
                 let byte = node.at + FINGERPRINTS_AT + index as u64;
-                if node.fingerprint(index) != total.value() as u8 {
+                if node.fingerprint(index) != total as u8 {
                     self.find(FindingKind::Damage, byte, "a fingerprint does not belong to its key");
                 }
                 node.value_into(&slot, &mut value)?;
-                total = total.and(&value);
+                total = crate::parts::record_sum(key_sum, &value);
+                for result in [node.verify_head(&slot, key_sum), node.verify_table(&slot, &value)] {
+                    if let Err(error) = result {
+                        self.find(FindingKind::Damage, at, error.to_string());
+                    }
+                }
                 self.keys += 1;
                 if self.last_key.as_ref().is_some_and(|last| *last >= key) {
                     self.find(FindingKind::Damage, at, "keys are out of order");
@@ -203,7 +209,7 @@ impl Walk<'_> {
                 self.search(node, index, &key)?;
                 self.last_key = Some(key.clone());
             }
-            if total.value() != node.record_sum(&slot)? {
+            if total != node.record_sum(&slot)? {
                 self.find(FindingKind::Damage, at, "a record fails its checksum");
             }
             if node.head(index) != head_of(&key, &prefix) {

@@ -6,6 +6,7 @@
 use crate::error::{Result, damaged};
 use crate::layout::Slot;
 use crate::node::{Node, Shape};
+use crate::sum::Sum;
 use crate::tree::Snapshot;
 use crate::version::View;
 use crate::walk::{Entries, Walk};
@@ -79,14 +80,16 @@ impl<'c> Entry<'c> {
         self.0.node()?.compare(&self.0.slot, key)
     }
 
-    /// The key alone. Unlike [`Entry::read`] this verifies nothing: the checksum covers the value too.
+    /// The key alone, verified by its own sum. Nothing of the value is fetched.
     ///
     /// # Errors
-    /// Damage that shows in the lengths.
+    /// Damage.
     pub fn key(self) -> Result<&'c [u8]> {
         let mut bytes = std::mem::take(&mut self.0.bytes);
         bytes.clear();
-        self.0.node()?.key_into(&self.0.slot, &mut bytes)?;
+        let node = self.0.node()?;
+        node.key_into(&self.0.slot, &mut bytes)?;
+        node.verify_head(&self.0.slot, Sum::NONE.and(&bytes))?;
         self.0.bytes = bytes;
         Ok(&self.0.bytes)
     }

@@ -18,6 +18,8 @@ pub const LEAF_BYTES: usize = 6 << 10;
 pub const INLINE_KEY: usize = 256;
 /// Values up to this many bytes lie in the leaf; longer ones in a block of their own.
 pub const INLINE_VALUE: usize = 512;
+/// Values above this many bytes have a table behind them in their block: a sum for each chunk of so many bytes.
+pub const CHUNK: u64 = 64 << 10;
 /// Of a key in a block of its own, this much is repeated in the node.
 pub const OUT_KEY_HEAD: usize = 32;
 /// Most bytes of a common prefix kept in the header.
@@ -159,8 +161,8 @@ pub struct TreeHeader {
 const _: () = assert!(size_of::<TreeHeader>() == 64);
 
 pub const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
-/// Format 2 has another sum than format 1, which no release wrote.
-pub const TREE_FORMAT: u32 = 2;
+/// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks. No release wrote format 1 or 2.
+pub const TREE_FORMAT: u32 = 3;
 
 /// Where the tree's fixed parts lie, relative to its header: each in lines of its own.
 pub const COMMIT_AT: u64 = 64;

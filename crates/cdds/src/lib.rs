@@ -24,6 +24,7 @@ mod hash;
 #[allow(missing_docs)] // documented in docs/formats/tree.md
 mod layout;
 mod node;
+mod parts;
 mod pins;
 mod reclaim;
 mod recover;
@@ -39,4 +40,5 @@ pub use batch::Batch;
 pub use cursor::{Cursor, Entry};
 pub use error::{Error, Result};
 pub use layout::{KEY_MAX, VALUE_MAX};
+pub use parts::fetched;
 pub use tree::{Commit, Snapshot, Stats, Tree, UNSETTLED_MAX};

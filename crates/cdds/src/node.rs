@@ -339,7 +339,7 @@ impl<'m> Node<'m> {
             self.key_into(slot, entry)?;
             entry.resize(value_at, 0);
             self.value_into(slot, entry)?;
-            Sum::NONE.and(&entry[..key_len]).and(&entry[value_at..])
+            crate::parts::record_sum(Sum::NONE.and(&entry[..key_len]), &entry[value_at..])
         } else {
             // Nearly always: no longer than the buffer already is.
             let len = value_at + value_len.next_multiple_of(8);
@@ -348,9 +348,12 @@ impl<'m> Node<'m> {
             }
             let (key, value) = entry[..len].split_at_mut(value_at);
             let (key_from, value_from) = (record + 8, record + 8 + value_at);
-            Sum::NONE.copied(&self.window, key_from, key, key_len).copied(&self.window, value_from, value, value_len)
+            Sum::NONE
+                .copied(&self.window, key_from, key, key_len)
+                .copied(&self.window, value_from, value, value_len)
+                .value()
         };
-        if total.value() != self.window.load(record) as u32 {
+        if total != self.window.load(record) as u32 {
             return damaged(self.at, "a record fails its checksum");
         }
         Ok((key_len, value_len))
@@ -365,6 +368,17 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn record_sum(&self, slot: &Slot) -> Result<u32> {
         Ok(self.window.load(self.record(slot)?) as u32)
+    }
+
+    /// The checksum of key and length kept with the record of a leaf's `slot`.
+    #[inline]
+    pub(crate) fn record_head_sum(&self, slot: &Slot) -> Result<u32> {
+        Ok((self.window.load(self.record(slot)?) >> 32) as u32)
+    }
+
+    /// The media the node lies on.
+    pub(crate) fn media(&self) -> &'m Media {
+        self.media
     }
 
     /// How slot `index` compares with the query: by heads, and by whole keys where they tie.
@@ -553,6 +567,7 @@ impl<'m> Node<'m> {
 /// Appends `len` stored bytes to `into`.
 #[inline]
 pub(crate) fn extend_from(media: &Media, at: u64, len: usize, into: &mut Vec<u8>) {
+    crate::parts::count_fetched(len);
     let old = into.len();
     into.resize(old + len, 0);
     media.read(at, &mut into[old..]);

@@ -259,7 +259,7 @@ impl Shared {
         let (node, Some((_, slot))) = self.find(view, root, &query)? else { return Ok(None) };
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
-        if query.sum.and(&value).value() != node.record_sum(&slot)? {
+        if crate::parts::record_sum(query.sum, &value) != node.record_sum(&slot)? {
             return crate::error::damaged(node.at, "a record fails its checksum");
         }
         Ok(Some(value))
@@ -300,10 +300,10 @@ pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Resu
 pub struct Snapshot(pub(crate) Arc<Pinned>);
 
 pub(crate) struct Pinned {
-    shared: Arc<Shared>,
-    view: View,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) view: View,
     ticket: Ticket,
-    seen: Published,
+    pub(crate) seen: Published,
 }
 
 impl Snapshot {

@@ -1,11 +1,11 @@
 //! [`Kv`]: one named ordered table of a store, and [`Batch`]: several writes that happen together.
 
-use crate::range::{Bounds, Range};
+use crate::range::{self, Bounds};
 use crate::{Error, Result, Snapshot};
 use everbyte_cdds::{Commit, Stats, Tree};
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 
 /// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from any thread.
 #[derive(Clone)]
@@ -71,6 +71,31 @@ impl Kv {
         Ok(self.tree.get(key)?)
     }
 
+    /// The length of the value of `key`, without the value. Takes no lock.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
+        Ok(self.tree.len_of(key)?)
+    }
+
+    /// Whether `key` is there, without its value. Takes no lock.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.tree.len_of(key)?.is_some())
+    }
+
+    /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left
+    /// out. Its cost is that of the part, and of 4 bytes for each 64 KiB of the value. Takes no lock.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn part_of(&self, key: &[u8], mut choose: impl FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
+        Ok(self.tree.part_of(key, &mut choose)?)
+    }
+
     /// Binds `value` to `key`. Durable when it returns. Threads that write at once share one sync.
     ///
     /// # Errors
@@ -95,12 +120,12 @@ impl Kv {
     }
 
     /// The entries of a range of the newest settled version, in key order; `rev()` walks from the end.
-    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> Range<'static> {
+    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> range::Range<'static> {
         self.snapshot().range(range)
     }
 
     /// The entries whose keys begin with `prefix`, in key order.
-    pub fn prefix(&self, prefix: &[u8]) -> Range<'static> {
+    pub fn prefix(&self, prefix: &[u8]) -> range::Range<'static> {
         self.snapshot().prefix(prefix)
     }
 
@@ -175,7 +200,7 @@ impl Kv {
 }
 
 /// Puts every entry into a tree that nobody else knows yet, a few megabytes at a time.
-fn fill(tree: &Tree, mut entries: Range<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
+fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
     const BATCH: u64 = 4 << 20;
     let mut more = true;
     while more {
@@ -207,6 +232,31 @@ impl Batch<'_> {
     /// Damage.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.tree.get(key)?)
+    }
+
+    /// The length of the value of `key`, without the value, this batch's writes included.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
+        Ok(self.tree.len_of(key)?)
+    }
+
+    /// Whether `key` is there, without its value, this batch's writes included.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.tree.len_of(key)?.is_some())
+    }
+
+    /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left
+    /// out. Its cost is that of the part, and of 4 bytes for each 64 KiB of the value, this batch's writes included.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn part_of(&self, key: &[u8], mut choose: impl FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
+        Ok(self.tree.part_of(key, &mut choose)?)
     }
 
     /// Binds `value` to `key`; says whether the key was there.
@@ -243,13 +293,13 @@ impl Batch<'_> {
     }
 
     /// The entries of a range, this batch's writes included.
-    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> Range<'_> {
-        Range::new(self.tree.cursor(), Bounds::of(&range))
+    pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> range::Range<'_> {
+        range::Range::new(self.tree.cursor(), Bounds::of(&range))
     }
 
     /// The entries whose keys begin with `prefix`, this batch's writes included.
-    pub fn prefix(&self, prefix: &[u8]) -> Range<'_> {
-        Range::new(self.tree.cursor(), Bounds::prefix(prefix))
+    pub fn prefix(&self, prefix: &[u8]) -> range::Range<'_> {
+        range::Range::new(self.tree.cursor(), Bounds::prefix(prefix))
     }
 
     /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed. Errors that come before

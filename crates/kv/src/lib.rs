@@ -33,7 +33,7 @@ pub mod raw;
 mod snapshot;
 
 pub use error::{Error, Result};
-pub use everbyte_cdds::{Commit, Error as TreeError, KEY_MAX, Stats};
+pub use everbyte_cdds::{Commit, Error as TreeError, KEY_MAX, Stats, fetched};
 pub use kv::{Batch, Kv};
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;

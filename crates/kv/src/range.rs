@@ -61,10 +61,10 @@ impl<'r> Entry<'r> {
         self.0.value_len()
     }
 
-    /// The key alone. Unlike [`Entry::read`] this verifies nothing: the checksum covers the value too.
+    /// The key alone, verified by its own sum. Nothing of the value is fetched.
     ///
     /// # Errors
-    /// Damage that shows in the lengths.
+    /// Damage of this entry. The range can go on behind it.
     pub fn key(self) -> Result<&'r [u8]> {
         Ok(self.0.key()?)
     }

@@ -150,6 +150,12 @@ impl Clients {
         self.slots.get_mut(slot)?.as_deref_mut()
     }
 
+    /// The slot of the connection whose requests hold most memory; `None` when none holds any.
+    pub fn largest_input(&self) -> Option<usize> {
+        let held = |slot: &usize| self.get(*slot).map_or(0, |connection| connection.counted);
+        (0..self.slots.len()).max_by_key(held).filter(|slot| held(slot) > 0)
+    }
+
     /// Every slot that is in use and not being served.
     pub fn slots(&self) -> Vec<usize> {
         (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()

@@ -94,6 +94,8 @@ pub struct Connection {
     parser: Parser,
     /// Bytes of the request under way that are known to be missing.
     missing: usize,
+    /// What [`Connection::input_memory`] was when it was last added to the sum over all connections.
+    pub counted: usize,
 }
 
 impl Connection {
@@ -115,12 +117,24 @@ impl Connection {
             end: 0,
             parser: Parser::new(bulk_size_max),
             missing: 0,
+            counted: 0,
         }
     }
 
     /// Bytes received and not yet executed.
     pub fn input_size(&self) -> usize {
         self.end - self.start
+    }
+
+    /// Bytes of memory that its requests hold.
+    pub fn input_memory(&self) -> usize {
+        self.input.len() + self.parser.memory()
+    }
+
+    /// Forgets its requests, for a connection that is about to end.
+    pub fn drop_input(&mut self, bulk_size_max: usize) {
+        (self.input, self.start, self.end, self.unread) = (Vec::new(), 0, 0, false);
+        self.parser = Parser::new(bulk_size_max);
     }
 
     /// Bytes of memory held.
@@ -183,6 +197,7 @@ impl Connection {
 
     /// Drops a request that has been executed.
     pub fn advance(&mut self, used: usize) {
+        self.parser.done();
         self.start += used;
     }
 

@@ -121,14 +121,32 @@ impl<'k> Keyspace<'k> {
         }
     }
 
-    /// Whether a key exists.
+    /// Whether a key exists; its value is not read.
     pub fn contains(&mut self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        Ok(self.size(key)?.is_some())
     }
 
-    /// The size of a key's value.
+    /// The size of a key's value, which is not read.
     pub fn size(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        Ok(self.get(key)?.map(|value| value.len()))
+        let size = match self.reader() {
+            Some(batch) => batch.len_of(key),
+            None => match self.settled() {
+                Some(settled) => settled.len_of(key),
+                None => self.kv.len_of(key),
+            },
+        };
+        Ok(size?.map(|size| size as usize))
+    }
+
+    /// The part of a key's value that `choose` names when it is told the size; no more of it is read.
+    pub fn part(&mut self, key: &[u8], choose: impl FnMut(u64) -> std::ops::Range<u64>) -> Result<Option<Vec<u8>>> {
+        if let Some(batch) = self.reader() {
+            return batch.part_of(key, choose);
+        }
+        match self.settled() {
+            Some(settled) => settled.part_of(key, choose),
+            None => self.kv.part_of(key, choose),
+        }
     }
 
     /// Says which keys are put next, in that order: a hint to the store.
@@ -182,12 +200,38 @@ impl<'k> Keyspace<'k> {
         to: Bound<&[u8]>,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        if let Some(batch) = self.reader() {
-            return walk(batch.range::<[u8]>((from, to)), each);
+        let mut range = self.range(from, to);
+        while let Some((key, value)) = range.next_ref()? {
+            if !each(key, value) {
+                break;
+            }
         }
-        match self.settled() {
-            Some(settled) => walk(settled.range::<[u8]>((from, to)), each),
-            None => walk(self.kv.range::<[u8]>((from, to)), each),
+        Ok(())
+    }
+
+    /// Visits keys in order while `each` says `true`; no value is read.
+    pub fn visit_keys(
+        &mut self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        let mut range = self.range(from, to);
+        while let Some(entry) = range.next_entry()? {
+            if !each(entry.key()?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn range(&mut self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
+        self.reader();
+        self.settled();
+        match (&self.batch, &self.settled) {
+            (Some(batch), _) => batch.range::<[u8]>((from, to)),
+            (None, Some(settled)) => settled.range::<[u8]>((from, to)),
+            (None, None) => self.kv.range::<[u8]>((from, to)),
         }
     }
 
@@ -236,15 +280,6 @@ impl<'k> Keyspace<'k> {
     pub fn committed(&self) -> Option<Commit> {
         self.commit
     }
-}
-
-fn walk(mut range: Range<'_>, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-    while let Some((key, value)) = range.next_ref()? {
-        if !each(key, value) {
-            break;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

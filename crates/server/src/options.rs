@@ -19,6 +19,8 @@ pub struct Options {
     pub bulk_size_max: usize,
     /// Bytes of one request that is not complete yet; a client that sends more is disconnected.
     pub input_size_max: usize,
+    /// Bytes of memory that requests of all clients may hold; above it the client that holds most is disconnected.
+    pub input_total_max: usize,
     /// Bytes of replies waiting for a client above which nothing more is read from it or executed for it.
     pub output_size_soft: usize,
     /// Bytes of replies waiting for a client at most; a command whose reply would not fit is answered with an error.
@@ -41,6 +43,7 @@ impl Default for Options {
             clients_max: 10_000,
             bulk_size_max: 512 << 20,
             input_size_max: 1 << 30,
+            input_total_max: 2 << 30,
             output_size_soft: 1 << 20,
             output_size_max: 1 << 30,
             output_stall: Duration::from_secs(60),

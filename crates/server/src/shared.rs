@@ -34,6 +34,8 @@ pub struct Shared {
     pub started: Instant,
     /// The time at the beginning of this turn.
     pub now: Instant,
+    /// Bytes of memory that requests hold, over all connections.
+    pub input_memory: usize,
     /// Connections now.
     pub clients: usize,
     /// Number of the next client.
@@ -54,6 +56,7 @@ impl Shared {
             cursors: Cursors::new(CURSORS_MAX, CURSORS_SIZE_MAX),
             started: now,
             now,
+            input_memory: 0,
             clients: 0,
             client_next: 1,
             stopping: false,

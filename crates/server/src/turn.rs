@@ -374,7 +374,28 @@ impl Turns {
             }
             self.clients.restore(slot, connection);
         }
+        self.relieve();
         group
+    }
+
+    /// Adds what the requests of a connection hold to the sum, in place of what was counted before.
+    fn count_input(&mut self, connection: &mut Connection, held: usize) {
+        self.shared.input_memory = self.shared.input_memory - connection.counted + held;
+        connection.counted = held;
+    }
+
+    /// Ends connections, those whose requests hold most first, until all others' fit.
+    fn relieve(&mut self) {
+        while self.shared.input_memory > self.shared.options.input_total_max {
+            let Some(slot) = self.clients.largest_input() else { return };
+            let Some(mut connection) = self.clients.take(slot) else { return };
+            connection.drop_input(self.shared.options.bulk_size_max);
+            connection.client.closing = Closing::Now;
+            self.count_input(&mut connection, 0);
+            self.shared.metrics.connections_over_limit += 1;
+            self.clients.restore(slot, connection);
+            self.ready(slot, false);
+        }
     }
 
     /// Tells the store which keys the first `group` connections of the queue put next.
@@ -396,6 +417,7 @@ impl Turns {
             self.execute(connection, &mut served, keys, budget);
             connection.client.input_size = connection.input_size();
             connection.settle_input(&mut self.pool);
+            self.count_input(connection, connection.input_memory());
             served.waits = served.commands > 0 && keys.unsettled();
         }
         self.served.push(served);
@@ -422,6 +444,7 @@ impl Turns {
         self.shared.metrics.input_bytes += count as u64;
         connection.client.active = self.shared.now;
         connection.unread |= count > 0;
+        self.count_input(connection, connection.input_memory());
         if connection.input_size() > self.shared.options.input_size_max {
             self.shared.metrics.connections_over_limit += 1;
             connection.client.closing = Closing::Now;
@@ -561,6 +584,7 @@ impl Turns {
                 self.clients.restore(served.slot, connection);
             } else {
                 self.pool.reclaim(&mut connection.out);
+                self.count_input(&mut connection, 0);
                 self.clients.remove(served.slot);
             }
         }

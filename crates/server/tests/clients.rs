@@ -55,6 +55,27 @@ fn garbage_and_half_frames_hurt_nobody_else() {
     assert!(figure(&mut good, "malformed_connections") > 0);
 }
 
+/// Requests of all clients together are bounded: the client that holds most is disconnected, whoever sends, and the others go on.
+#[test]
+fn the_client_that_holds_most_makes_room() {
+    let us = Ours::with(Options { input_total_max: 16 << 20, ..Options::default() });
+    let [mut small, mut middle, mut large] = std::array::from_fn(|_| us.client());
+    let half = |size: usize| [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$80000000\r\n"[..], &vec![b'v'; size]].concat();
+    large.send(&half(10_000_000));
+    wait_until("the large half has come", || figure(&mut small, "clients_input_bytes") >= 10_000_000);
+    middle.send(&half(3_500_000));
+    wait_until("the middle half has come", || figure(&mut small, "clients_input_bytes") >= 13_500_000);
+    assert_eq!(figure(&mut small, "over_limit_connections"), 0);
+    // It is not the one that goes above the limit that has to go.
+    small.send(&[b"*2\r\n$4\r\nECHO\r\n$4000000\r\n", &vec![b'e'; 4_000_000][..], b"\r\n"].concat());
+    assert_eq!(small.reply().bytes().len(), 4_000_000);
+    assert!(is_closed(&mut large.stream));
+    assert_eq!((figure(&mut small, "over_limit_connections"), figure(&mut small, "connected_clients")), (1, 2));
+    assert!(figure(&mut small, "clients_input_memory") < 16 << 20);
+    drop(middle);
+    wait_until("the memory is given back", || figure(&mut small, "clients_input_memory") < 1 << 20);
+}
+
 /// A client that asks and never reads is no longer read, then disconnected; others are served all the while.
 #[test]
 fn a_client_that_never_reads_is_stopped_then_dropped() {

@@ -6,7 +6,8 @@ use crate::resp::number::{parse_integer, write_integer};
 
 fn add(call: &mut Call<'_, '_>, amount: i64) -> Outcome {
     let key = call.args.get(1);
-    let old = match call.keys.get(key)? {
+    // No number has more than 20 bytes, so no more is read.
+    let old = match call.keys.part(key, |size| 0..size.min(21))? {
         Some(text) => parse_integer(&text).ok_or(NOT_INTEGER)?,
         None => 0,
     };

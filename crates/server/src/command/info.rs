@@ -73,6 +73,7 @@ fn clients(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "maxclients", call.shared.options.clients_max);
     line(text, "clients_input_bytes", received);
     line(text, "clients_output_bytes", waiting);
+    line(text, "clients_input_memory", call.shared.input_memory);
     line(text, "blocked_clients", 0);
     line(text, "scan_cursors", call.shared.cursors.count());
     Ok(())
@@ -122,6 +123,7 @@ fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "tree_version", tree.version);
     line(text, "tree_oldest_version", tree.oldest);
     line(text, "tree_commits", tree.commits);
+    line(text, "tree_fetched_bytes", everbyte_kv::fetched());
     let metrics = &shared.metrics;
     line(text, "settled_turns", metrics.settled);
     line(text, "settle_usec", metrics.settle_time.as_micros());

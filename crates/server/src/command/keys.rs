@@ -35,13 +35,17 @@ pub fn type_of(call: &mut Call<'_, '_>) -> Outcome {
 
 fn rename_to(call: &mut Call<'_, '_>, replace: bool) -> Result<bool, super::Fail> {
     let (source, target) = (call.args.get(1), call.args.get(2));
-    let value = call.keys.get(source)?.ok_or(NO_KEY)?;
+    if !call.keys.contains(source)? {
+        return Err(NO_KEY);
+    }
     if source == target {
         return Ok(replace);
     }
     if !replace && call.keys.contains(target)? {
         return Ok(false);
     }
+    call.keys.check_key(target)?;
+    let value = call.keys.get(source)?.ok_or(NO_KEY)?;
     call.keys.put(target, &value)?;
     call.keys.delete(source)?;
     Ok(true)

@@ -91,7 +91,7 @@ pub fn scan(call: &mut Call<'_, '_>) -> Outcome {
     let (mut looked, mut last, mut more) = (0, Vec::new(), false);
     let room = call.shared.options.output_size_max;
     let from = filter.from(after.as_deref());
-    call.keys.visit(from.as_ref().map(Vec::as_slice), filter.to(), &mut |key, _| {
+    call.keys.visit_keys(from.as_ref().map(Vec::as_slice), filter.to(), &mut |key| {
         if looked == count || found.pending() > room {
             more = true;
             return false;
@@ -121,7 +121,7 @@ pub fn keys(call: &mut Call<'_, '_>) -> Outcome {
     let (mut found, mut count, mut over) = (Replies::default(), 0, false);
     let room = call.shared.options.output_size_max;
     let from = filter.from(None);
-    call.keys.visit(from.as_ref().map(Vec::as_slice), filter.to(), &mut |key, _| {
+    call.keys.visit_keys(from.as_ref().map(Vec::as_slice), filter.to(), &mut |key| {
         if filter.wants(key) {
             found.bulk(key);
             count += 1;

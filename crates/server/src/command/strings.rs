@@ -199,8 +199,9 @@ fn fits(call: &Call<'_, '_>, size: Option<usize>) -> Outcome {
 /// `APPEND key value`
 pub fn append(call: &mut Call<'_, '_>) -> Outcome {
     let (key, more) = (call.args.get(1), call.args.get(2));
+    let size = call.keys.size(key)?.unwrap_or(0);
+    fits(call, size.checked_add(more.len()))?;
     let mut all = call.keys.get(key)?.unwrap_or_default();
-    fits(call, all.len().checked_add(more.len()))?;
     all.extend_from_slice(more);
     call.keys.put(key, &all)?;
     call.out.integer(all.len() as i64);
@@ -219,24 +220,23 @@ fn integer(arg: &[u8]) -> Result<i64, Fail> {
     parse_integer(arg).ok_or(NOT_INTEGER)
 }
 
-/// The bytes `first..=last` of a value of `size` bytes, negatives counted from its end; `None` when there are none.
-fn part(first: i64, last: i64, size: usize) -> Option<std::ops::RangeInclusive<usize>> {
+/// The bytes `first..=last` of a value of `size` bytes, negatives counted from its end.
+fn part(first: i64, last: i64, size: u64) -> std::ops::Range<u64> {
     let size = size as i64; // a value is far below 2^63
     if first < 0 && last < 0 && first > last {
-        return None;
+        return 0..0;
     }
     let place = |at: i64| if at < 0 { size.saturating_add(at).max(0) } else { at };
     let (first, last) = (place(first), place(last).min(size - 1));
-    (first <= last && size > 0).then_some(first as usize..=last as usize)
+    if first <= last && size > 0 { first as u64..last as u64 + 1 } else { 0..0 }
 }
 
 /// `GETRANGE key start end`
 pub fn getrange(call: &mut Call<'_, '_>) -> Outcome {
     let (first, last) = (integer(call.args.get(2))?, integer(call.args.get(3))?);
-    let found = call.keys.get(call.args.get(1))?;
+    let found = call.keys.part(call.args.get(1), |size| part(first, last, size))?;
     call.shared.metrics.look_up(found.is_some());
-    let whole = found.unwrap_or_default();
-    call.out.bulk(part(first, last, whole.len()).map_or(&[][..], |range| &whole[range]));
+    call.out.bulk_owned(found.unwrap_or_default());
     call.room()
 }
 
@@ -244,17 +244,19 @@ pub fn getrange(call: &mut Call<'_, '_>) -> Outcome {
 pub fn setrange(call: &mut Call<'_, '_>) -> Outcome {
     let (key, part) = (call.args.get(1), call.args.get(3));
     let offset = usize::try_from(integer(call.args.get(2))?).map_err(|_| OFFSET)?;
-    let mut whole = call.keys.get(key)?.unwrap_or_default();
+    let mut size = call.keys.size(key)?.unwrap_or(0);
     if !part.is_empty() {
         fits(call, offset.checked_add(part.len()))?;
         let end = offset + part.len();
+        let mut whole = call.keys.get(key)?.unwrap_or_default();
         if whole.len() < end {
             whole.resize(end, 0);
         }
         whole[offset..end].copy_from_slice(part);
         call.keys.put(key, &whole)?;
+        size = whole.len();
     }
-    call.out.integer(whole.len() as i64);
+    call.out.integer(size as i64);
     Ok(())
 }
 
@@ -265,19 +267,19 @@ mod tests {
     #[test]
     fn parts_are_counted_from_either_end() {
         for (first, last, expect) in [
-            (0, -1, Some(0..=4)),
-            (1, 2, Some(1..=2)),
-            (-2, -1, Some(3..=4)),
-            (-1, -2, None),
-            (-100, 1, Some(0..=1)),
-            (3, 1, None),
-            (0, 100, Some(0..=4)),
-            (5, 9, None),
-            (i64::MIN, i64::MAX, Some(0..=4)),
-            (i64::MAX, i64::MIN, None),
+            (0, -1, 0..5),
+            (1, 2, 1..3),
+            (-2, -1, 3..5),
+            (-1, -2, 0..0),
+            (-100, 1, 0..2),
+            (3, 1, 0..0),
+            (0, 100, 0..5),
+            (5, 9, 0..0),
+            (i64::MIN, i64::MAX, 0..5),
+            (i64::MAX, i64::MIN, 0..0),
         ] {
             assert_eq!(part(first, last, 5), expect, "{first} {last}");
         }
-        assert_eq!(part(0, -1, 0), None);
+        assert_eq!(part(0, -1, 0), 0..0);
     }
 }

@@ -63,6 +63,10 @@ const fn plain(
 }
 
 const LOG: &str = "O(log N) where N is the number of keys";
+const LOG_VALUE: &str = "O(log N + M) where N is the number of keys and M the size of the values read or written";
+const LOG_EACH_VALUE: &str = "O(K log N + M) where K is the number of keys given, N the number of keys, and M the size of the values read or written";
+const LOG_PART: &str =
+    "O(log N + M) where N is the number of keys and M the size of the part; and 4 bytes for each 64 KiB of the value";
 const LOG_EACH: &str = "O(M log N) where M is the number of keys given and N the number of keys";
 const EVERY: &str = "O(N) where N is the number of keys";
 
@@ -89,20 +93,20 @@ const PAIRS: (i32, i32, i32) = (1, -1, 2);
 #[rustfmt::skip]
 pub static COMMANDS: &[Command] = &[
     // Strings.
-    keyed!("get", 2, READ_STRING, ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "1.0.0", LOG, "The value of a key", strings::get),
-    keyed!("set", -3, WRITE.union(DENYOOM).union(STRING), ONE, &[KeyUse { first: 1, last: 0, step: 1, flags: &["RW", "access", "update", "variable_flags"], notes: Some("RW and ACCESS due to the optional `GET` argument") }], &[], "string", "1.0.0", LOG, "Gives a key a value; options NX, XX, GET, KEEPTTL", strings::set),
-    keyed!("setnx", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, &["OW", "insert"])], &[], "string", "1.0.0", LOG, "Gives a key a value unless it has one", strings::setnx),
-    keyed!("getset", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG, "Gives a key a value and returns the one before", strings::getset),
-    keyed!("getdel", 2, WRITE.union(FAST).union(STRING), ONE, &[uses(1, 0, 1, RW_DELETE)], &[], "string", "6.2.0", LOG, "Deletes a key and returns its value", strings::getdel),
-    keyed!("getex", -2, WRITE.union(FAST).union(STRING), ONE, &[KeyUse { first: 1, last: 0, step: 1, flags: RW_UPDATE, notes: Some("RW and UPDATE because it changes the TTL") }], &[], "string", "6.2.0", LOG, "The value of a key; the only option is PERSIST", strings::getex),
-    keyed!("mget", -2, READ_STRING, MANY, &[uses(1, -1, 1, RO_ACCESS)], &["request_policy:multi_shard"], "string", "1.0.0", LOG_EACH, "The values of several keys", strings::mget),
-    keyed!("mset", -3, WRITE.union(DENYOOM).union(STRING), PAIRS, &[uses(1, -1, 2, &["OW", "update"])], &["request_policy:multi_shard", "response_policy:all_succeeded"], "string", "1.0.1", LOG_EACH, "Gives several keys their values, all or none", strings::mset),
-    keyed!("msetnx", -3, WRITE.union(DENYOOM).union(STRING), PAIRS, &[uses(1, -1, 2, &["OW", "insert"])], &["request_policy:multi_shard", "response_policy:agg_min"], "string", "1.0.1", LOG_EACH, "Gives several keys their values unless one of them has one", strings::msetnx),
-    keyed!("append", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, &["RW", "insert"])], &[], "string", "2.0.0", "O(log N + M) where M is the size of the new value", "Adds bytes to the end of a value", strings::append),
+    keyed!("get", 2, READ_STRING, ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "1.0.0", LOG_VALUE, "The value of a key", strings::get),
+    keyed!("set", -3, WRITE.union(DENYOOM).union(STRING), ONE, &[KeyUse { first: 1, last: 0, step: 1, flags: &["RW", "access", "update", "variable_flags"], notes: Some("RW and ACCESS due to the optional `GET` argument") }], &[], "string", "1.0.0", LOG_VALUE, "Gives a key a value; options NX, XX, GET, KEEPTTL", strings::set),
+    keyed!("setnx", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, &["OW", "insert"])], &[], "string", "1.0.0", LOG_VALUE, "Gives a key a value unless it has one", strings::setnx),
+    keyed!("getset", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG_VALUE, "Gives a key a value and returns the one before", strings::getset),
+    keyed!("getdel", 2, WRITE.union(FAST).union(STRING), ONE, &[uses(1, 0, 1, RW_DELETE)], &[], "string", "6.2.0", LOG_VALUE, "Deletes a key and returns its value", strings::getdel),
+    keyed!("getex", -2, WRITE.union(FAST).union(STRING), ONE, &[KeyUse { first: 1, last: 0, step: 1, flags: RW_UPDATE, notes: Some("RW and UPDATE because it changes the TTL") }], &[], "string", "6.2.0", LOG_VALUE, "The value of a key; the only option is PERSIST", strings::getex),
+    keyed!("mget", -2, READ_STRING, MANY, &[uses(1, -1, 1, RO_ACCESS)], &["request_policy:multi_shard"], "string", "1.0.0", LOG_EACH_VALUE, "The values of several keys", strings::mget),
+    keyed!("mset", -3, WRITE.union(DENYOOM).union(STRING), PAIRS, &[uses(1, -1, 2, &["OW", "update"])], &["request_policy:multi_shard", "response_policy:all_succeeded"], "string", "1.0.1", LOG_EACH_VALUE, "Gives several keys their values, all or none", strings::mset),
+    keyed!("msetnx", -3, WRITE.union(DENYOOM).union(STRING), PAIRS, &[uses(1, -1, 2, &["OW", "insert"])], &["request_policy:multi_shard", "response_policy:agg_min"], "string", "1.0.1", LOG_EACH_VALUE, "Gives several keys their values unless one of them has one", strings::msetnx),
+    keyed!("append", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, &["RW", "insert"])], &[], "string", "2.0.0", LOG_VALUE, "Adds bytes to the end of a value", strings::append),
     keyed!("strlen", 2, READ_STRING, ONE, &[uses(1, 0, 1, RO)], &[], "string", "2.2.0", LOG, "The size of a value in bytes", strings::strlen),
-    keyed!("getrange", 4, READONLY.union(STRING), ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "2.4.0", "O(log N + M) where M is the size of the value", "Part of a value", strings::getrange),
-    keyed!("substr", 4, READONLY.union(STRING), ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "1.0.0", "O(log N + M) where M is the size of the value", "Part of a value; an older name of GETRANGE", strings::getrange),
-    keyed!("setrange", 4, WRITE.union(DENYOOM).union(STRING), ONE, &[uses(1, 0, 1, &["RW", "update"])], &[], "string", "2.2.0", "O(log N + M) where M is the size of the new value", "Overwrites part of a value", strings::setrange),
+    keyed!("getrange", 4, READONLY.union(STRING), ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "2.4.0", LOG_PART, "Part of a value", strings::getrange),
+    keyed!("substr", 4, READONLY.union(STRING), ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "1.0.0", LOG_PART, "Part of a value; an older name of GETRANGE", strings::getrange),
+    keyed!("setrange", 4, WRITE.union(DENYOOM).union(STRING), ONE, &[uses(1, 0, 1, &["RW", "update"])], &[], "string", "2.2.0", LOG_VALUE, "Overwrites part of a value", strings::setrange),
     keyed!("incr", 2, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG, "Adds one to a number", counter::incr),
     keyed!("decr", 2, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG, "Takes one from a number", counter::decr),
     keyed!("incrby", 3, CHANGE_STRING, ONE, &[uses(1, 0, 1, RW_UPDATE)], &[], "string", "1.0.0", LOG, "Adds to a number", counter::incrby),
@@ -113,14 +117,14 @@ pub static COMMANDS: &[Command] = &[
     keyed!("exists", -2, READ_KEY, MANY, &[uses(1, -1, 1, RO)], SUM, "generic", "1.0.0", LOG_EACH, "How many of the given keys exist", keys::exists),
     keyed!("touch", -2, READ_KEY, MANY, &[uses(1, -1, 1, RO)], SUM, "generic", "3.2.1", LOG_EACH, "How many of the given keys exist; keeps no access times", keys::exists),
     keyed!("type", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO)], &[], "generic", "1.0.0", LOG, "string, or none", keys::type_of),
-    keyed!("rename", 3, WRITE.union(KEYSPACE), TWO, &[uses(1, 0, 1, RW_DELETE), uses(2, 0, 1, &["OW", "update"])], &[], "generic", "1.0.0", LOG, "Moves a value to another key", keys::rename),
-    keyed!("renamenx", 3, WRITE.union(FAST).union(KEYSPACE), TWO, &[uses(1, 0, 1, RW_DELETE), uses(2, 0, 1, &["OW", "insert"])], &[], "generic", "1.0.0", LOG, "Moves a value to another key unless that has one", keys::renamenx),
+    keyed!("rename", 3, WRITE.union(KEYSPACE), TWO, &[uses(1, 0, 1, RW_DELETE), uses(2, 0, 1, &["OW", "update"])], &[], "generic", "1.0.0", LOG_VALUE, "Moves a value to another key", keys::rename),
+    keyed!("renamenx", 3, WRITE.union(FAST).union(KEYSPACE), TWO, &[uses(1, 0, 1, RW_DELETE), uses(2, 0, 1, &["OW", "insert"])], &[], "generic", "1.0.0", LOG_VALUE, "Moves a value to another key unless that has one", keys::renamenx),
     keyed!("ttl", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO_ACCESS)], OUTPUT, "generic", "1.0.0", LOG, "-1, or -2 without such a key: keys do not expire", keys::ttl),
     keyed!("pttl", 2, READ_KEY, ONE, &[uses(1, 0, 1, RO_ACCESS)], OUTPUT, "generic", "2.6.0", LOG, "-1, or -2 without such a key: keys do not expire", keys::ttl),
     keyed!("persist", 2, WRITE.union(FAST).union(KEYSPACE), ONE, &[uses(1, 0, 1, &["RW", "update"])], &[], "generic", "2.2.0", "O(1)", "0: keys do not expire", keys::persist),
     keyed!("keys", 2, READONLY.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], &["request_policy:all_shards", "nondeterministic_output_order"], "generic", "1.0.0", "O(N) where N is the number of keys that share the pattern's literal start", "All keys that match a pattern, in order", scan::keys),
     keyed!("scan", -2, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["nondeterministic_output", "request_policy:special"], "generic", "2.8.0", "O(log N + COUNT) a call", "Some keys and where to go on; options MATCH, COUNT, TYPE", scan::scan),
-    keyed!("range", -3, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["request_policy:all_shards"], "generic", "0.1.0", "O(log N + M) where M is the number of pairs returned", "RANGE start end [LIMIT n]: keys and values in order, from start (included) to end (excluded); - and + are open ends", range::range),
+    keyed!("range", -3, READONLY.union(KEYSPACE), (0, 0, 0), &[], &["request_policy:all_shards"], "generic", "0.1.0", "O(log N + M) where M is the number and size of the pairs returned", "RANGE start end [LIMIT n]: keys and values in order, from start (included) to end (excluded); - and + are open ends", range::range),
     keyed!("dbsize", 1, READ_KEY, (0, 0, 0), &[], &["request_policy:all_shards", "response_policy:agg_sum"], "server", "1.0.0", "O(1)", "The number of keys", keys::dbsize),
     keyed!("flushall", -1, WRITE.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], ALL_SUCCEEDED, "server", "1.0.0", EVERY, "Deletes every key", keys::flush),
     keyed!("flushdb", -1, WRITE.union(KEYSPACE).union(DANGEROUS), (0, 0, 0), &[], ALL_SUCCEEDED, "server", "1.0.0", EVERY, "Deletes every key", keys::flush),

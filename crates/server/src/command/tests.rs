@@ -23,7 +23,7 @@ struct Desk {
 
 impl Desk {
     fn new(options: Options) -> Desk {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let store = Store::create(&folder.path().join("store"), &CreateOptions::default()).unwrap();
         let kv = Kv::open_or_create(&store, "kv").unwrap();
         let address = "127.0.0.1:1".parse().unwrap();
@@ -117,5 +117,57 @@ fn a_reply_above_the_limit_costs_others_nothing() {
         assert!(matches!(&ends[1], Err(text) if text.contains("output limit")), "{ends:?}");
         assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
         assert_eq!(desk.get(b"large").as_ref(), Some(&large));
+    }
+}
+
+/// Commands cost what COMMAND DOCS says, counted in bytes fetched out of blocks, with a value of 256 MiB: none but those that return or
+/// copy the value read it.
+#[test]
+fn commands_read_no_more_of_values_than_they_say() {
+    const SIZE: usize = 256 << 20;
+    // A part costs its chunks of 64 KiB, and the value's table of 4 bytes a chunk.
+    const TABLE: u64 = (SIZE / (64 << 10) * 4) as u64;
+    const CHUNK: u64 = 64 << 10;
+    let mut desk = Desk::new(Options::default());
+    let mut value = vec![b'v'; SIZE];
+    (value[SIZE / 2], value[SIZE - 1]) = (b'!', b'?');
+    desk.turn(&[&[b"SET", b"large", &value], &[b"SET", b"small", b"1"]]);
+    drop(value);
+    let middle = (SIZE / 2).to_string();
+    let middle = middle.as_bytes();
+    let mut cost = |words: &[&[u8]]| {
+        let before = everbyte_kv::fetched();
+        desk.out.send(&mut Vec::new()).unwrap();
+        let ends = desk.turn(&[words]);
+        let mut reply = Vec::new();
+        desk.out.send(&mut reply).unwrap();
+        (everbyte_kv::fetched() - before, ends, String::from_utf8_lossy(&reply).into_owned())
+    };
+    for (words, bound, expect) in [
+        (&[&b"EXISTS"[..], b"large", b"none"][..], 0, ":1\r\n"),
+        (&[b"TOUCH", b"large"], 0, ":1\r\n"),
+        (&[b"TYPE", b"large"], 0, "+string\r\n"),
+        (&[b"TTL", b"large"], 0, ":-1\r\n"),
+        (&[b"PTTL", b"large"], 0, ":-1\r\n"),
+        (&[b"STRLEN", b"large"], 0, ":268435456\r\n"),
+        (&[b"SETNX", b"large", b"x"], 0, ":0\r\n"),
+        (&[b"MSETNX", b"other", b"x", b"large", b"x"], 0, ":0\r\n"),
+        (&[b"SET", b"large", b"x", b"NX"], 0, "$-1\r\n"),
+        (&[b"RENAMENX", b"large", b"small"], 0, ":0\r\n"),
+        (&[b"RENAME", b"large", b"large"], 0, "+OK\r\n"),
+        (&[b"SETRANGE", b"large", b"5", b""], 0, ":268435456\r\n"),
+        (&[b"DBSIZE"], 0, ":2\r\n"),
+        (&[b"KEYS", b"*"], 0, "*2\r\n$5\r\nlarge\r\n$5\r\nsmall\r\n"),
+        (&[b"SCAN", b"0"], 0, "*2\r\n$1\r\n0\r\n*2\r\n$5\r\nlarge\r\n$5\r\nsmall\r\n"),
+        (&[b"GETRANGE", b"large", b"0", b"3"], TABLE + CHUNK, "$4\r\nvvvv\r\n"),
+        (&[b"GETRANGE", b"large", b"-2", b"-1"], TABLE + CHUNK, "$2\r\nv?\r\n"),
+        (&[b"SUBSTR", b"large", middle, middle], TABLE + CHUNK, "$1\r\n!\r\n"),
+        (&[b"INCR", b"large"], TABLE + CHUNK, ""),
+        (&[b"DEL", b"large"], 0, ":1\r\n"),
+    ] {
+        let (fetched, ends, reply) = cost(words);
+        let name = String::from_utf8_lossy(words[0]).into_owned();
+        assert!(fetched <= bound, "{name} fetched {fetched} bytes");
+        assert_eq!((reply.as_str(), ends[0].is_ok()), (expect, name != "INCR"), "{name}");
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!   RESP-1  Every span lies inside the bytes that `parse` was given.
-//!   RESP-2  The parser's memory grows with bytes received, never with lengths declared.
+//!   RESP-2  The parser's memory grows with bytes received, never with lengths declared; before a request is complete it is bounded by
+//!           [`SPANS_KEPT`] spans and one line.
 //!   RESP-3  Where the input is cut does not change what is parsed.
 //!
 //! Threads: one parser per connection, used by the event loop alone.
@@ -17,6 +18,10 @@ use super::number::parse_integer;
 
 /// A line or a count without its end may be this long, as in Redis.
 pub const LINE_SIZE_MAX: usize = 64 * 1024;
+
+/// Spans kept while a request is incomplete. Those behind them are found again when it is complete: an empty argument has 6 bytes and
+/// its span 8, so they could outweigh the request many times over.
+const SPANS_KEPT: usize = 1024;
 
 /// A place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +135,9 @@ pub struct Parser {
     bulk: Option<u32>,
     /// Bytes of this request already understood.
     at: usize,
+    /// Where the argument behind the last kept span begins, and how many have come from there on.
+    kept_end: usize,
+    left_out: usize,
     bulk_size_max: usize,
 }
 
@@ -143,6 +151,8 @@ impl Parser {
             arguments: 0,
             bulk: None,
             at: 0,
+            kept_end: 0,
+            left_out: 0,
             bulk_size_max: bulk_size_max.min(u32::MAX as usize / 2),
         }
     }
@@ -181,12 +191,41 @@ impl Parser {
             if input.len() < end {
                 return Ok(Step::Incomplete { missing: end - input.len() });
             }
-            self.spans.push(Span { start: self.at as u32, size });
+            if self.spans.len() < SPANS_KEPT {
+                self.spans.push(Span { start: self.at as u32, size });
+                self.kept_end = end;
+            } else {
+                self.left_out += 1;
+            }
             self.at = end;
             self.bulk = None;
             self.arguments -= 1;
         }
+        self.find_left_out(input)?;
         Ok(Step::Request { used: self.at })
+    }
+
+    /// Finds the arguments of a complete request again that were not kept.
+    fn find_left_out(&mut self, input: &[u8]) -> Result<(), Malformed> {
+        self.spans.reserve_exact(self.left_out);
+        for _ in 0..std::mem::take(&mut self.left_out) {
+            let line = number_line(&input[self.kept_end..], Malformed::SizeLineTooBig)?;
+            let (Some(size), end) = line.ok_or(Malformed::Size)? else { return Err(Malformed::Size) };
+            let start = self.kept_end + end;
+            self.spans.push(Span { start: start as u32, size: size as u32 });
+            self.kept_end = start + size as usize + 2;
+        }
+        Ok(())
+    }
+
+    /// The request just completed has been executed: gives back what it held beyond the usual.
+    pub fn done(&mut self) {
+        if self.spans.capacity() > SPANS_KEPT {
+            self.spans = Vec::new();
+        }
+        if self.words.capacity() > LINE_SIZE_MAX {
+            self.words = Vec::new();
+        }
     }
 
     fn size_line(&mut self, rest: &[u8]) -> Result<Option<u32>, Malformed> {
@@ -222,13 +261,8 @@ impl Parser {
     }
 
     fn begin(&mut self, inline: bool) {
-        // One giant request must not keep its list for the connection's life.
-        if self.spans.capacity() > 4096 {
-            self.spans = Vec::new();
-        }
-        if self.words.capacity() > LINE_SIZE_MAX {
-            self.words = Vec::new();
-        }
+        self.done();
+        self.left_out = 0;
         self.spans.clear();
         self.words.clear();
         self.inline = inline;
@@ -326,6 +360,29 @@ mod tests {
         assert_eq!(feed(&long, 4096).1, Some(Malformed::InlineTooBig));
         assert_eq!(feed(&[b"*", &long[..]].concat(), 4096).1, Some(Malformed::CountTooBig));
         assert_eq!(feed(&[b"*1\r\n$", &long[..]].concat(), 4096).1, Some(Malformed::SizeLineTooBig));
+    }
+
+    /// RESP-2: a million empty arguments cost no spans until the last has come; then all are there, wherever the input was cut.
+    #[test]
+    fn unfinished_requests_of_many_arguments_cost_no_more_than_their_bytes() {
+        const COUNT: usize = 100_000;
+        let mut bytes = format!("*{COUNT}\r\n").into_bytes();
+        let argument = |index: usize| vec![b'x'; index % 3];
+        for index in 0..COUNT {
+            bytes.extend_from_slice(format!("${}\r\n", index % 3).as_bytes());
+            bytes.extend_from_slice(&argument(index));
+            bytes.extend_from_slice(b"\r\n");
+        }
+        let mut parser = Parser::new(1 << 29);
+        for end in (0..bytes.len()).step_by(9973) {
+            assert!(matches!(parser.parse(&bytes[..end]), Ok(Step::Incomplete { .. })));
+            assert!(parser.memory() <= 2 * SPANS_KEPT * size_of::<Span>(), "{} bytes", parser.memory());
+        }
+        assert_eq!(parser.parse(&bytes), Ok(Step::Request { used: bytes.len() }));
+        let args = parser.args(&bytes);
+        assert!(args.len() == COUNT && (0..COUNT).all(|index| args.get(index) == argument(index)));
+        parser.done();
+        assert!(parser.memory() <= 2 * SPANS_KEPT * size_of::<Span>());
     }
 
     /// RESP-2: two billion declared arguments and half a gigabyte declared bytes cost nothing until they arrive.
