@@ -372,6 +372,16 @@ fn what_is_allocated_after_a_block_stays_when_the_block_is_stored_again() {
     }
 }
 
+/// What is flushed across the border of two lines is settled in both, also where variables are copied to the store.
+#[test]
+fn what_is_flushed_across_two_lines_is_settled_in_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (build("patomic_ends.c", dir.path(), &["-O2", "-pthread"]), dir.path().join("store"));
+    let killed = run(&program, &store, "file", &["straddle"]);
+    assert_eq!(killed.status.signal(), Some(libc::SIGKILL), "{}", text(&killed));
+    succeed(&program, &store, "file", &["look-straddle"]);
+}
+
 /// In a child of a fork inside a body the body's function answers that nothing has happened, with `EPERM`, and so does each
 /// later one; a block ends the child with a sentence. The parent's goes on.
 #[test]

@@ -12,6 +12,7 @@
 
 pstatic long kept, twin;
 pstatic void *block;
+pstatic char lines[128] __attribute__((aligned(64)));
 static long plain;
 static jmp_buf out;
 static sigjmp_buf fault_out;
@@ -277,6 +278,12 @@ int main(int argc, char **argv) {
     if (exits_in_fault) load_nothing();
     if (strcmp(word, "fault") == 0) twice(load_nothing);
     if (strcmp(word, "handler") == 0) interrupted();
+    if (strcmp(word, "straddle") == 0) {
+        memset(lines + 60, 7, 8); /* the end of a line and the begin of the next */
+        kept = twin = 1;
+        MUST(mnemosyne_flush(lines + 60, 8) && mnemosyne_flush(&kept, 8) && mnemosyne_flush(&twin, 8) && mnemosyne_fence());
+    }
+    if (strcmp(word, "look-straddle") == 0) return !(lines[60] == 7 && lines[63] == 7 && lines[64] == 7 && lines[67] == 7);
     if (strcmp(word, "mixed") == 0) {
         patomic { kept = twin = 1, block = NULL; }
         MUST(pmalloc(100, &block)); /* after a block on the same word, whose record may still be in the log */
