@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aarch64;
 mod against;
 mod chores;
 mod ci;
@@ -26,6 +27,7 @@ cargo xtask WORD
   plots RESULTS..                figures of what `bench --json` wrote, in docs/plots
   rivals                         install what the rivals of the benches need
   dax                            boot an emulated persistent-memory machine, test there, kill it, check on the host
+  aarch64                        build for 64-bit ARM, and run the tests of media, log and cdds there, under QEMU
   fuzz [TARGET] [--seconds N]    fuzz every parser of outside bytes, ten minutes each
   schedules [--count N]          threads on typed pools, in many more orders than the tests try
   soak [--minutes N]             every case of the explorer whole; then load, kill -9, reopen, compare, again and again
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         ["plots", rest @ ..] => chores::plots(rest),
         ["rivals", rest @ ..] => chores::rivals(rest),
         ["dax", rest @ ..] => dax::run(rest),
+        ["aarch64", rest @ ..] => aarch64::run(rest),
         ["fuzz", rest @ ..] => chores::fuzz(rest),
         ["schedules", rest @ ..] => chores::schedules(rest),
         ["soak", rest @ ..] => chores::soak(rest),
