@@ -20,7 +20,7 @@ impl Trie {
     /// Checks the trie against itself, its blocks, and `slots`, all records that are not free.
     pub(crate) fn check(&self, slots: &[(u64, Slot)]) -> Vec<Fault> {
         let mut met = Met::default();
-        self.check_below(self.root_word(), 0, &mut met);
+        self.check_below(self.root_word(), &mut met);
         self.check_blocks(&mut met);
         for (at, slot) in slots {
             let Slot::Live(entry) = slot else { continue };
@@ -47,23 +47,32 @@ impl Trie {
         met.faults
     }
 
-    fn check_below(&self, word: u64, depth: usize, met: &mut Met) {
-        let block = match self.child(word) {
-            Ok(None) => return,
-            Ok(Some(block)) => block,
-            Err(error) => return met.fault(word, error.to_string()),
-        };
-        if !met.blocks.insert(block) {
-            let detail = format!("two words lead to this {:?}", block.kind);
-            return met.faults.push((FindingKind::DoubleUse, block.at, detail));
-        }
-        if block.kind == Kind::Container {
-            return places(block.at).for_each(|place| self.check_entry(place, met));
-        }
-        match self.node_head(block.at) {
-            Ok(_) if depth > NAME_MAX => met.fault(block.at, "a node deeper than names are long".into()),
-            Ok(_) => (0..=255).for_each(|byte| self.check_below(child_at(block.at, byte), depth + 1, met)),
-            Err(error) => met.fault(block.at, error.to_string()),
+    /// Walks what the word leads to. A list of what is still to be visited rather than calls: media decide how deep the trie is.
+    fn check_below(&self, root: u64, met: &mut Met) {
+        let mut next = vec![(root, 0)];
+        while let Some((word, depth)) = next.pop() {
+            let block = match self.child(word) {
+                Ok(None) => continue,
+                Ok(Some(block)) => block,
+                Err(error) => {
+                    met.fault(word, error.to_string());
+                    continue;
+                }
+            };
+            if !met.blocks.insert(block) {
+                let detail = format!("two words lead to this {:?}", block.kind);
+                met.faults.push((FindingKind::DoubleUse, block.at, detail));
+                continue;
+            }
+            if block.kind == Kind::Container {
+                places(block.at).for_each(|place| self.check_entry(place, met));
+                continue;
+            }
+            match self.node_head(block.at) {
+                Ok(_) if depth > NAME_MAX => met.fault(block.at, "a node deeper than names are long".into()),
+                Ok(_) => next.extend((0..=255).rev().map(|byte| (child_at(block.at, byte), depth + 1))),
+                Err(error) => met.fault(block.at, error.to_string()),
+            }
         }
     }
 

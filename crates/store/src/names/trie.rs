@@ -287,5 +287,14 @@ mod tests {
             assert!(matches!(store.find_on_media(name), Err(Error::Damaged { .. }) | Ok(None)), "{name}");
         }
         assert!(store.find_on_media("07").unwrap().is_some());
+        // Listing, checking, repairing and opening need no stack for the depth that media pretend.
+        let walks = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+            assert!(matches!(store.names(""), Err(Error::Damaged { .. })));
+            assert!(store.check().iter().any(|finding| finding.detail.contains("two words lead")));
+            store.repair().unwrap(); // which the records alone decide
+            drop(store);
+            Store::attach(media).map(drop).unwrap();
+        });
+        walks.unwrap().join().unwrap();
     }
 }
