@@ -119,6 +119,9 @@ pub fn soak(words: &[&str]) -> Result {
         println!("soak: round {rounds}, minute {}", start.elapsed().as_secs() / 60);
         let mut suite = cargo(&["test", "--release", "--quiet", "--locked", "--package", "everbyte-suite"]);
         shell::run(suite.env("EVERBYTE_SOAK", "1"))?;
+        let store = ["--package", "everbyte-store", "--test", "full_disk", "--test", "names_model"];
+        let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &store].concat());
+        shell::run(tests.env("EVERBYTE_SOAK", "1").env("PROPTEST_CASES", "2000"))?;
         let tree = ["--package", "everbyte-kv", "--test", "swarm", "--test", "chains"];
         let seed = rounds.to_string();
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &tree].concat());

@@ -239,12 +239,6 @@ pub const EXHIBITS: &[Exhibit] = &[
         "the word that says which rights count is stored before they are ordered: nobody can read the record",
     ),
     exhibit(
-        "names-doubt-half-emptied",
-        "store",
-        "store-names-burst",
-        "a list of blocks is emptied up to its first zero: a crash keeps later words, and the next takes them for its own",
-    ),
-    exhibit(
         "names-doubt-unordered",
         "store",
         "store-names-burst",

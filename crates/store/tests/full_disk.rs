@@ -1,5 +1,5 @@
 //! A store of the default size on file systems that become full at every step of every operation: an error, nothing changed, the
-//! room given back, and no signal. Sampled; all of it with `EVERBYTE_SOAK` set.
+//! room given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes every step (`cargo xtask soak`).
 
 use everbyte_media::{BackendChoice, Options, museum::with};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};

@@ -39,8 +39,13 @@ fn one_of(names: &BTreeSet<String>, index: prop::sample::Index) -> Option<String
     (!names.is_empty()).then(|| index.get(&names.iter().collect::<Vec<_>>()).to_string())
 }
 
+/// Programs of one run; `cargo xtask soak` asks for more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn names_agree_with_a_set(ops in prop::collection::vec(op(), 40..160)) {
