@@ -102,10 +102,16 @@ struct Drawer {
 }
 
 impl Files for Drawer {
-    /// There is a file while its first word is not zero.
+    /// There is a file while its first word is not zero. Like a real one it is empty, and created in a directory that is synced: a
+    /// file of that name that was removed before does not come back.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
         match self.media.load(self.at) {
-            0 => self.open(path, false),
+            0 => {
+                self.media.zero(self.at, SWAP_SLOTS);
+                self.media.flush(self.at, SWAP_SLOTS);
+                self.media.barrier().map_err(io::Error::other)?;
+                self.open(path, false)
+            }
             _ => Err(io::ErrorKind::AlreadyExists.into()),
         }
     }
@@ -254,5 +260,11 @@ fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
         limit(None);
         limit(Some(LIMIT + 1));
     };
-    explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| observe(&media, seen, true))
+    explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| {
+        let words = observe(&media, seen, true)?;
+        // Whatever file the crash left, the object can have a limit.
+        let store = attach(&media, true).map_err(|error| error.to_string())?;
+        store.set_resident("large", Some(LIMIT), None).map_err(|error| error.to_string())?;
+        Ok(words)
+    })
 }

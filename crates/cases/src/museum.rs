@@ -203,6 +203,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a rename returns without a barrier: on `file` the acknowledged name may vanish",
     ),
     exhibit(
+        "store-backing-unnamed",
+        "store",
+        "store-cold-limit",
+        "a backing file bears a pair before the cold table does: after a crash the object can have no limit at that place",
+    ),
+    exhibit(
         "store-limit-unsettled",
         "store",
         "store-quotas",

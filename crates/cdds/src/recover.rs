@@ -99,7 +99,10 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         return Err(Error::NewerFormat { found: header.format, known: TREE_FORMAT });
     }
     if header.format < TREE_FORMAT {
-        return damaged(header_at, "a tree of format 1 or 2, which no release wrote; export it with the build that made it");
+        return damaged(
+            header_at,
+            "a tree of format 1 or 2, which no release wrote; export it with the build that made it",
+        );
     }
     if !sums_agree(header.checksum, header_sum(header))
         || !header.area.is_multiple_of(8)

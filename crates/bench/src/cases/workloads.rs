@@ -4,7 +4,6 @@
 //! settled on return, and gets run outside of transactions. The text of the word count is made from a vocabulary whose
 //! words come as often as Zipf has it; threads take chunks of it in turn.
 
-use everbyte_object::raw::Raw as _;
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
@@ -14,6 +13,7 @@ use crate::structures::words::{self, Counts, Words};
 use crate::structures::{self, Maps, Top, mix};
 use everbyte_bench_rivals::{Kind, Pmemobj, Structure, WORD};
 use everbyte_media::Options;
+use everbyte_object::raw::Raw as _;
 use everbyte_object::{Pool, Root};
 use everbyte_store::{CreateOptions, Store};
 use std::sync::atomic::{AtomicUsize, Ordering};
