@@ -209,8 +209,9 @@ fn a_damaged_object_is_not_passed_on() {
         (store.object("shop").unwrap().prime() + everbyte_heap::layout::FIRST_TABLE, table.prime() + at as u64)
     };
     let file = File::options().write(true).open(&source).unwrap();
-    file.write_all_at(&[0x55], pool + 5).unwrap();
-    file.write_all_at(b"y", table + 3).unwrap();
+    let place = |at| everbyte_media::file_offset(&source, at).unwrap().unwrap();
+    file.write_all_at(&[0x55], place(pool + 5)).unwrap();
+    file.write_all_at(b"y", place(table + 3)).unwrap();
     let store = create(&target, BackendChoice::Shm, 256 << 20);
     for skip in ["shop", "table"] {
         let options = MergeOptions { skip: vec![skip.into()], ..MergeOptions::default() };

@@ -23,7 +23,8 @@ impl Media {
         use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap_fixed};
         self.inner.mapping.check_len(at, len);
         assert!([at, len, place.addr().get() as u64].iter().all(|size| size % 4096 == 0), "pages are mapped whole");
-        let (from, place) = (self.address().as_ptr().wrapping_add(at as usize).cast(), place.as_ptr().cast());
+        let (from, place) =
+            (self.address().as_ptr().wrapping_add(at as usize).cast(), place.as_ptr().cast::<std::ffi::c_void>());
         let mapped = match &self.inner.backend {
             Backend::Direct(Direct { file: Some(backing), kind, .. }) => {
                 let flags = match kind {
@@ -31,8 +32,15 @@ impl Media {
                     _ => MapFlags::SHARED,
                 };
                 let access = ProtFlags::READ | ProtFlags::WRITE;
-                // SAFETY: the caller gives these pages away; the file backs them, as checked above, and shrinks for nobody.
-                unsafe { mmap(place, len as usize, access, flags | MapFlags::FIXED, &backing.file, at) }
+                let io = |source| Error::Io { action: "map", path: self.path().into(), source };
+                backing.disk.cover(at, len).map_err(io)?;
+                backing.disk.chunks.parts(at, len).into_iter().try_fold(place, |_, (range, file)| {
+                    let part = place.wrapping_byte_add((range.start - at) as usize);
+                    let (len, file) = ((range.end - range.start) as usize, file.expect("covered"));
+                    // SAFETY: the caller gives these pages away; the file holds as many, as was seen to above, and shrinks for
+                    // nobody.
+                    unsafe { mmap(part, len, access, flags | MapFlags::FIXED, &backing.file, file) }
+                })
             }
             // Nothing is moved: so many bytes of shared pages, from here on, are mapped there too, with the same protection.
             Backend::Sim(_) => {
@@ -58,7 +66,7 @@ impl Media {
     /// # Panics
     /// If the range reaches beyond the maximum, or is not whole pages.
     pub fn protect(&self, at: u64, len: u64, (read, write): (bool, bool)) -> Result<()> {
-        use rustix::mm::{MprotectFlags, mprotect};
+        use rustix::mm::MprotectFlags;
         assert!(at.checked_add(len).is_some_and(|end| end <= self.max()), "only what is mapped is protected");
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are protected whole");
         if matches!(self.inner.backend, Backend::Sim(_)) {
@@ -69,13 +77,21 @@ impl Media {
         let mut access = MprotectFlags::empty();
         access.set(MprotectFlags::READ, read);
         access.set(MprotectFlags::WRITE, write);
-        let place = self.address().as_ptr().wrapping_add(at as usize);
-        // SAFETY: pages of our own mapping, all of which is reserved (MAP-1); nothing holds a reference into it.
-        let changed = unsafe { mprotect(place.cast(), len as usize, access) };
-        changed.map_err(|errno| Error::Io {
-            action: "protect pages of",
-            path: self.path().into(),
-            source: errno.into(),
-        })
+        let mapping = &self.inner.mapping;
+        let parts = match &self.inner.backend {
+            Backend::Direct(Direct { file: Some(backing), .. }) => backing.disk.chunks.parts(at, len),
+            Backend::File(file) => file.parts(at, len),
+            _ => vec![(at..at + len, Some(at))],
+        };
+        let changed = parts.into_iter().try_for_each(|(range, file)| {
+            let (mut access, len) = (access, range.end - range.start);
+            let start = range.start;
+            if file.is_none() {
+                mapping.remember(range, access);
+                access.set(MprotectFlags::WRITE, false); // there is nothing to store to
+            }
+            mapping.protect(start, len, access)
+        });
+        changed.map_err(|errno| Error::Io { action: "protect pages of", path: self.path().into(), source: errno })
     }
 }

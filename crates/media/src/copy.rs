@@ -9,6 +9,7 @@
 //! Invariants
 //!   COPY-1  A file gets its name after all its bytes are on the medium, and never takes another's.
 
+use crate::chunks::Chunks;
 use crate::file::Disk;
 use crate::head::{COPIES, Head};
 use crate::lock::{self, Hold};
@@ -40,9 +41,10 @@ impl Media {
         let from = open_to_read(source)?;
         lock::lock(&from, source, Hold::Readers)?;
         let (head, _) = examine(&from, source)?;
+        let chunks = Chunks::open(&from, source, &head)?;
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(target);
         let file = file.map_err(|source| Error::Io { action: "create", path: target.into(), source })?;
-        let copied = copy(&from, head, &file, target, options, progress).map_err(|source| Error::Io {
+        let copied = copy(&from, (head, &chunks), &file, target, options, progress).map_err(|source| Error::Io {
             action: "copy to",
             path: target.into(),
             source,
@@ -56,7 +58,7 @@ impl Media {
 /// Step 3, and the sync of step 4.
 fn copy(
     from: &File,
-    mut head: Head,
+    (mut head, chunks): (Head, &Chunks),
     file: &File,
     target: &Path,
     options: &Options,
@@ -64,8 +66,21 @@ fn copy(
 ) -> io::Result<()> {
     let len = Disk::len(from)?;
     let is_empty = head.log_ready != 1 || head.log_clean == 1;
-    let (before, behind) = if is_empty { (head.log_at, head.log_at + head.log_len) } else { (len, len) };
-    let ranges = [data(from, 0..before.min(len))?, data(from, behind..len)?].concat();
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    if is_empty {
+        let mut log: Vec<_> = chunks
+            .parts(head.log_at, head.log_len)
+            .into_iter()
+            .filter_map(|(range, file)| file.map(|file| file..file + (range.end - range.start)))
+            .collect();
+        log.sort_by_key(|part| part.start);
+        for part in log {
+            ranges.extend(data(from, at..part.start.min(len))?);
+            at = part.end;
+        }
+    }
+    ranges.extend(data(from, at.min(len)..len)?);
     let total = ranges.iter().map(|range| range.end - range.start).sum();
     // Blocks that two files share take room when one of them is stored to: an error of a write, but a signal to a mapping.
     let may_share = matches!(choose(file, target, options.backend), Ok(BackendKind::File));
@@ -94,13 +109,18 @@ fn copy(
     Disk::sync(file)
 }
 
-/// A file in memory with the same bytes, and zeros from there to `len`, which take no room.
-pub(crate) fn in_memory(from: &File, len: u64) -> io::Result<File> {
+/// A file in memory with the bytes of a store, each at its offset, and zeros from there to `len`, which take no room.
+pub(crate) fn in_memory(from: &File, chunks: &Chunks, len: u64) -> io::Result<File> {
     let file = File::from(rustix::fs::memfd_create("everbyte", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.set_len(len)?;
-    for range in data(from, 0..Disk::len(from)?.min(len))? {
-        for at in range.clone().step_by(STEP as usize) {
-            copy_bytes(from, &file, at..range.end.min(at + STEP))?;
+    for extent in chunks.extents() {
+        let end = (extent.file + extent.len.min(len.saturating_sub(extent.at))).min(Disk::len(from)?);
+        for range in data(from, extent.file..end)? {
+            for at in range.clone().step_by(STEP as usize) {
+                let mut bytes = vec![0; (range.end.min(at + STEP) - at) as usize];
+                Disk::read_at(from, at, &mut bytes)?;
+                Disk::write_at(&file, extent.at + (at - extent.file), &bytes)?;
+            }
         }
     }
     Ok(file)

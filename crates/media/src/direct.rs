@@ -1,6 +1,7 @@
 //! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device profile on request.
 
 use crate::children::Birth;
+use crate::chunks::{ChunkDisk, Guard};
 use crate::file::Disk;
 use crate::head::Head;
 use crate::mapping::{LARGE, Mapping};
@@ -11,6 +12,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) struct Direct {
@@ -19,8 +21,8 @@ pub(crate) struct Direct {
     pub profile: Profile,
     /// `None` for memory without a file.
     pub file: Option<Box<Backing>>,
-    /// A file that is only looked at: kept open for its lock.
-    pub _lock: Option<File>,
+    /// A file that is only looked at: kept open for its lock, too.
+    pub looked_at: Option<ChunkDisk>,
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,
@@ -34,8 +36,12 @@ pub(crate) struct Direct {
 
 /// The file of a direct mapping, and its head, which says how long the file should be.
 pub(crate) struct Backing {
-    pub file: File,
+    pub file: Arc<File>,
+    /// The file by store offsets.
+    pub disk: ChunkDisk,
     pub head: Mutex<Head>,
+    /// Where other processes make chunks, too.
+    pub _guard: Option<Guard>,
 }
 
 thread_local! {
@@ -52,10 +58,15 @@ fn note_sent(lines: u64, start: u64) {
 
 /// Lets each whole large page of a range that holds nothing begin as such, around one small page that is made first: many small
 /// ones would be made, cleared, and copied. What fails here, the allocation of all of it finds, too.
-fn begin_large(mapping: &Mapping, file: &File, range: Range<u64>) {
+fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
     let mut at = range.start.next_multiple_of(LARGE);
-    while at + LARGE <= range.end && Disk::allocate(file, at + LARGE - 4096, 4096).is_ok() {
-        mapping.gather(at);
+    while at + LARGE <= range.end {
+        // Whole in the file, too.
+        let whole = disk.cover(at, LARGE).is_ok()
+            && matches!(disk.chunks.parts(at, LARGE)[..], [(_, Some(file))] if file % LARGE == 0);
+        if whole && disk.allocate(at + LARGE - 4096, 4096).is_ok() {
+            mapping.gather(at);
+        }
         at += LARGE;
     }
 }
@@ -92,21 +103,21 @@ impl Direct {
     }
 
     pub(crate) fn allocate(&self, mapping: &Mapping, at: u64, len: u64) -> Result<()> {
-        let Some(Backing { file, head }) = self.file.as_deref() else { return Ok(()) };
+        let Some(Backing { file, disk, head, .. }) = self.file.as_deref() else { return Ok(()) };
         let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
         let mut head = head.lock();
         if self.kind == BackendKind::Shm {
-            begin_large(mapping, file, at.max(head.file_len)..at + len);
+            begin_large(mapping, disk, at.max(head.file_len)..at + len);
         }
-        Disk::allocate(file, at, len).map_err(io("allocate space"))?;
+        disk.allocate(at, len).map_err(io("allocate space"))?;
         if at + len > head.file_len {
             // The growth first: a head must never promise bytes that a power loss can take back.
-            Disk::sync(file).map_err(io("sync the growth of"))?;
+            Disk::sync(&**file).map_err(io("sync the growth of"))?;
             // What is in memory follows the medium: a failed write leaves the growth to be written by the next.
             let mut grown = *head;
             grown.file_len = at + len;
             let (place, bytes) = grown.next();
-            Disk::write_sync_at(file, place, bytes).map_err(io("write the media head of"))?;
+            Disk::write_sync_at(&**file, place, bytes).map_err(io("write the media head of"))?;
             *head = grown;
         }
         Ok(())
@@ -114,15 +125,19 @@ impl Direct {
 
     pub(crate) fn punch(&self, at: u64, len: u64) {
         if let Some(backing) = &self.file {
-            Disk::punch(&backing.file, at, len);
+            backing.disk.punch(at, len);
             self.punched.store(true, Ordering::Release);
         }
     }
 
     /// As [`Disk::data`].
     pub(crate) fn data(&self, at: u64, len: u64) -> Option<Vec<Range<u64>>> {
-        let file = self.file.as_deref().map(|backing| &backing.file).or(self._lock.as_ref())?;
-        Disk::data(file, at, len)
+        if let Some(Backing { file, disk, _guard: Some(_), .. }) = self.file.as_deref()
+            && !disk.chunks.has(at, len)
+        {
+            disk.chunks.refresh(&**file).ok()?; // another process may have given it a place
+        }
+        self.file.as_deref().map(|backing| &backing.disk).or(self.looked_at.as_ref())?.data(at, len)
     }
 
     /// Brings holes to the medium: after a clean close nobody remembers which were to be made.
@@ -131,6 +146,6 @@ impl Direct {
             return Ok(());
         };
         let io = |source| Error::Io { action: "sync the holes of", path: self.path.clone(), source };
-        Disk::sync(&backing.file).map_err(io)
+        Disk::sync(&*backing.file).map_err(io)
     }
 }

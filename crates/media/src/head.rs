@@ -117,6 +117,9 @@ impl Head {
         {
             return Err(damaged("the media head's sizes contradict each other"));
         }
+        if head.map_at % 4096 != 0 || head.map_at != 0 && !(HEAD_END..=head.max).contains(&head.map_at) {
+            return Err(damaged("the media head leads to no map of chunks"));
+        }
         if head.binding != 0 && !binding::is_possible(head.binding, head.max) {
             return Err(damaged("the store cannot be bound to the address that the media head says"));
         }

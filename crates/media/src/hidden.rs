@@ -11,6 +11,7 @@
 //!
 //! Threads: any. A program that sets a handler of its own for SIGSEGV afterwards must call the one that it finds.
 
+use crate::chunks;
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Media};
 use crate::{BackendKind, Error, Result};
@@ -81,8 +82,15 @@ impl Media {
             None => {
                 let mode = if direct.kind == BackendKind::Pmem { Mode::SharedSync } else { Mode::Shared };
                 let io = |source| Error::Io { action: "map a second time", path: direct.path.clone(), source };
-                let again = Mapping::of_file(backing.file.as_fd(), mode, self.max(), self.len()).map_err(io)?;
+                let (file, chunks) = (backing.file.as_fd(), &backing.disk.chunks);
+                let again = match chunks.is_linear() {
+                    true => Mapping::of_file(file, mode, self.max(), self.len()),
+                    false => Mapping::of_pieces(None, file, mode, (self.max(), self.len()), &[], None),
+                };
+                let again = Arc::new(again.map_err(io)?);
                 again.keep_from_children().map_err(io)?;
+                chunks.show_in(&again);
+                again.show(file, &chunks.extents()).map_err(io)?;
                 self.inner.beneath.get_or_init(|| again)
             }
         };
@@ -137,7 +145,7 @@ impl Drop for Watch {
 }
 
 /// Takes SIGSEGV, once in the life of a process.
-fn install() {
+pub(crate) fn install() {
     BEFORE.get_or_init(|| {
         // SAFETY: zeros are a valid sigaction: no flags, nothing blocked, the default action.
         let mut ours: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -167,7 +175,8 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
         let at = watched.at + (address - watched.addresses.start) as u64;
         (Arc::clone(&watched.watcher), at, watched.process)
     });
-    let again = found.is_some_and(|(watcher, at, process)| process == std::process::id() && watcher.touched(at));
+    let again = found.is_some_and(|(watcher, at, process)| process == std::process::id() && watcher.touched(at))
+        || chunks::resolve(address);
     *errno = kept;
     if !again {
         // SAFETY: with what the kernel has handed to us.

@@ -9,8 +9,9 @@ pub(crate) const COPIES: [u64; 2] = [8 << 10, 12 << 10];
 pub const HEAD_END: u64 = 16 << 10;
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVRBMDIA";
-/// The newest media format this program reads, and the one it writes. 1 had no `log_room`, nor lives and words in its log.
-pub const FORMAT: u32 = 2;
+/// The newest media format this program reads, and the one it writes. 1 had no `log_room`, nor lives and words in its log; 2
+/// had no map of chunks.
+pub const FORMAT: u32 = 3;
 
 /// One copy of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -24,7 +25,7 @@ pub(crate) struct Head {
     pub sequence: u64,
     /// The declared maximum of the store in bytes; the mapping reserves as much.
     pub max: u64,
-    /// A file shorter than this has been truncated from outside.
+    /// How far the store reaches. Without a map of chunks a file shorter than this has been truncated from outside.
     pub file_len: u64,
     pub log_at: u64,
     pub log_len: u64,
@@ -46,6 +47,9 @@ pub(crate) struct Head {
     pub log_room: u64,
     /// The address the store is bound to; 0: it maps anywhere.
     pub binding: u64,
-    pub reserved: [u8; 384],
+    /// Bytes of the file whose offsets are the store's, and where the map of chunks begins that says it of all others; 0: all
+    /// offsets of the file are the store's.
+    pub map_at: u64,
+    pub reserved: [u8; 376],
 }
 const _: () = assert!(size_of::<Head>() == 512);

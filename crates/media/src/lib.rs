@@ -29,6 +29,7 @@ compile_error!("Everbyte's formats are little-endian and its mappings need 64-bi
 mod alias;
 pub mod binding;
 mod children;
+mod chunks;
 mod copy;
 mod counters;
 mod direct;
@@ -71,7 +72,7 @@ pub use latch::{Latch, LatchGuard};
 pub use media::{Capabilities, Mark, Media, Opened, Section};
 pub use museum::seeded;
 pub use museum::sites::sums_agree;
-pub use open::Geometry;
+pub use open::{Geometry, file_offset};
 pub use options::{BackendChoice, BackendKind, Durability, Options};
 pub use peer::peer_groups;
 pub use probe::{Probe, probe};

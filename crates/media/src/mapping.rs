@@ -8,14 +8,49 @@
 //!
 //! Threads: any. What a racing reader sees is validated above (sequence words, checksums).
 
+use crate::chunks::{Extent, SEGMENTS, SLOTS};
 use crate::isa::{self, FlushKind};
+use parking_lot::Mutex;
 use std::cmp::Ordering as Cmp;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
+
+/// What is mapped of a file whose chunks lie elsewhere than their offsets say.
+struct Pieces {
+    mode: Mode,
+    /// By number of a chunk's slot: whether it is mapped here.
+    shown: Box<[AtomicU8]>,
+    /// What pages may be used for that had no place in the file then.
+    protected: Mutex<Vec<(Range<u64>, rustix::mm::MprotectFlags)>>,
+}
+
+/// States of a piece.
+const ABSENT: u8 = 0;
+const COMING: u8 = 1;
+const SHOWN: u8 = 2;
+
+impl Pieces {
+    fn new(mode: Mode) -> Pieces {
+        let shown = (0..=SEGMENTS * SLOTS).map(|_| AtomicU8::new(ABSENT)).collect();
+        Pieces { mode, shown, protected: Mutex::default() }
+    }
+
+    /// Takes a piece that is to be mapped; `false`: it is mapped, by another thread perhaps, and there on return.
+    fn claim(&self, slot: usize) -> bool {
+        loop {
+            match self.shown[slot].compare_exchange(ABSENT, COMING, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(SHOWN) => return false,
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+}
 
 pub(crate) const WORD: u64 = 8;
 /// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are mapped as such.
@@ -34,10 +69,23 @@ pub(crate) enum Mode {
     Private,
 }
 
+impl Mode {
+    fn flags(self) -> rustix::mm::MapFlags {
+        use rustix::mm::MapFlags;
+        match self {
+            Mode::Shared => MapFlags::SHARED,
+            Mode::SharedSync => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            Mode::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
+        }
+    }
+}
+
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     reserve: u64,
     limit: AtomicU64,
+    /// Set where the file is mapped in pieces.
+    pieces: Option<Pieces>,
     /// The process whose mapping this is alone: a child of fork has nothing here, or something else by now.
     owner: OnceLock<u32>,
 }
@@ -62,11 +110,7 @@ impl Mapping {
         limit: u64,
     ) -> io::Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags};
-        let flags = match mode {
-            Mode::Shared => MapFlags::SHARED,
-            Mode::SharedSync => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
-            Mode::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
-        };
+        let flags = mode.flags();
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = place.as_ptr().cast();
         // SAFETY: exactly the range just reserved, which nothing else uses, is replaced.
@@ -76,31 +120,125 @@ impl Mapping {
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
-        let mapping = Mapping { base, reserve, limit: AtomicU64::new(limit), owner: OnceLock::new() };
+        let mapping = Mapping { base, reserve, limit: AtomicU64::new(limit), pieces: None, owner: OnceLock::new() };
         if mode == Mode::Private {
             mapping.keep_from_children()?; // whose copy could diverge
         }
         Ok(mapping)
     }
 
-    /// Maps the first `len` bytes of `file` privately, and private zeros from there to `reserve`: whatever is stored
+    /// Reserves `reserve` bytes of addresses, at `place` or anywhere, and maps `extents` of `file` there. What has no place in
+    /// the file reads as zeros; with `guarded` a load there is a fault from `zeros` on, too, since another process may have given it one.
+    pub(crate) fn of_pieces(
+        place: Option<NonNull<u8>>,
+        file: BorrowedFd<'_>,
+        mode: Mode,
+        (reserve, limit): (u64, u64),
+        extents: &[Extent],
+        guarded: Option<u64>,
+    ) -> io::Result<Mapping> {
+        let base = place.map_or_else(|| Self::reserve_aligned(reserve), Ok)?;
+        let (limit, pieces) = (AtomicU64::new(limit), Some(Pieces::new(mode)));
+        let mapping = Mapping { base, reserve, limit, pieces, owner: OnceLock::new() };
+        mapping.lay_zeros(0, guarded.unwrap_or(reserve).min(reserve), rustix::mm::ProtFlags::READ)?;
+        mapping.show(file, extents)?;
+        if mode == Mode::Private {
+            mapping.keep_from_children()?; // whose copy could diverge
+        }
+        Ok(mapping)
+    }
+
+    /// Maps `extents` of `file` privately over private zeros of `reserve` bytes: whatever is stored
     /// stays in this process, and all of it may be touched. At `place`, if one is given, where as many bytes are reserved.
     pub(crate) fn copy_of_file(
         file: BorrowedFd<'_>,
         place: Option<NonNull<u8>>,
-        reserve: u64,
-        len: u64,
+        (reserve, limit): (u64, u64),
+        extents: &[Extent],
     ) -> io::Result<Mapping> {
-        use rustix::mm::{MapFlags, ProtFlags};
-        assert!(len.is_multiple_of(4096) && len <= reserve, "files are mapped by whole pages");
-        let mapping = Mapping::private_zeros(place, reserve, len)?;
-        if len > 0 {
-            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-            let (base, protection) = (mapping.base.as_ptr().cast(), ProtFlags::READ | ProtFlags::WRITE);
-            // SAFETY: it replaces pages `0..len` of our own fresh mapping, `len <= reserve`; nobody has a reference yet.
-            unsafe { rustix::mm::mmap(base, len as usize, protection, flags, file, 0) }?;
-        }
+        let mut mapping = Mapping::private_zeros(place, reserve, limit)?;
+        mapping.pieces = Some(Pieces::new(Mode::Private));
+        mapping.show(file, extents)?;
+        mapping.pieces = None;
         Ok(mapping)
+    }
+
+    /// Replaces pages by zeros that nothing is stored to.
+    fn lay_zeros(&self, at: u64, len: u64, access: rustix::mm::ProtFlags) -> io::Result<()> {
+        use rustix::mm::MapFlags;
+        if len == 0 {
+            return Ok(());
+        }
+        assert!(at + len <= self.reserve, "pages of the mapping");
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: pages of our own reservation, in bounds as asserted; they hold nothing that counts, and all access is
+        // atomic (MAP-3), so no reference says otherwise.
+        unsafe { rustix::mm::mmap_anonymous(self.pointer(at).cast(), len as usize, access, flags) }?;
+        Ok(())
+    }
+
+    /// A page that has no place in the file reads as zeros from now on.
+    pub(crate) fn show_zeros(&self, at: u64) -> io::Result<()> {
+        self.lay_zeros(at & !4095, 4096, rustix::mm::ProtFlags::READ)
+    }
+
+    /// Maps those of `extents` that are not mapped yet; whether there was one. Threads that ask for one extent at once
+    /// all find it mapped.
+    pub(crate) fn show(&self, file: BorrowedFd<'_>, extents: &[Extent]) -> io::Result<bool> {
+        let Some(pieces) = &self.pieces else { return Ok(false) };
+        let mut shown = false;
+        let mut rest = extents.iter().filter(|extent| extent.at < self.reserve).peekable();
+        while let Some(first) = rest.next() {
+            if !pieces.claim(first.slot) {
+                continue;
+            }
+            let (mut slots, mut end) = (vec![first.slot], first.end());
+            let follows = |next: &Extent, end: u64| next.at == end && next.file == first.file + (end - first.at);
+            while let Some(next) = rest.next_if(|next| follows(next, end) && pieces.claim(next.slot)) {
+                slots.push(next.slot);
+                end = next.end();
+            }
+            let mapped = self.map_piece(file, pieces, first.at..end.min(self.reserve), first.file);
+            let state = if mapped.is_ok() { SHOWN } else { ABSENT };
+            slots.iter().for_each(|&slot| pieces.shown[slot].store(state, Ordering::Release));
+            mapped?;
+            shown = true;
+        }
+        Ok(shown)
+    }
+
+    fn map_piece(&self, file: BorrowedFd<'_>, pieces: &Pieces, range: Range<u64>, file_at: u64) -> io::Result<()> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags};
+        let (place, len) = (self.pointer(range.start), (range.end - range.start) as usize);
+        let (flags, access) = (pieces.mode.flags() | MapFlags::FIXED, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: pages of our own reservation, in bounds as the caller saw to; until now they held nothing but zeros, which
+        // nothing was stored to; all access is atomic (MAP-3), so no reference says otherwise.
+        unsafe { rustix::mm::mmap(place.cast(), len, access, flags, file, file_at) }?;
+        if self.owner.get().is_some() {
+            // SAFETY: advice on the pages just mapped; it changes what children inherit, and nothing here.
+            unsafe { rustix::mm::madvise(place.cast(), len, Advice::LinuxDontFork) }?;
+        }
+        for (protected, access) in pieces.protected.lock().iter() {
+            let part = range.start.max(protected.start)..range.end.min(protected.end);
+            if part.start < part.end {
+                self.protect(part.start, part.end - part.start, *access)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what may be done with pages; [`Mapping::remember`] is for those without a place in the file.
+    pub(crate) fn protect(&self, at: u64, len: u64, access: rustix::mm::MprotectFlags) -> io::Result<()> {
+        // SAFETY: pages of our own mapping, all of which is reserved (MAP-1); nothing holds a reference into it.
+        Ok(unsafe { rustix::mm::mprotect(self.pointer(at).cast(), len as usize, access) }?)
+    }
+
+    /// Remembers what may be done with pages that have no place in the file yet: it holds once they do.
+    pub(crate) fn remember(&self, range: Range<u64>, access: rustix::mm::MprotectFlags) {
+        let Some(pieces) = &self.pieces else { return };
+        let mut protected = pieces.protected.lock();
+        protected.retain(|(old, _)| !(range.start <= old.start && old.end <= range.end));
+        protected.push((range, access));
     }
 
     /// Addresses for `reserve` bytes, from a multiple of [`LARGE`]: reserved with some to spare, and trimmed.
@@ -166,7 +304,7 @@ impl Mapping {
         // SAFETY: advice on our own fresh mapping changes no content.
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
-        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), owner: OnceLock::new() })
+        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), pieces: None, owner: OnceLock::new() })
     }
 
     pub(crate) fn reserve(&self) -> u64 {

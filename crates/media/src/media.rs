@@ -39,7 +39,7 @@ pub struct Media {
 pub(crate) struct Inner {
     pub mapping: Arc<Mapping>,
     /// The file mapped a second time, once pages are hidden in the first.
-    pub beneath: OnceLock<Mapping>,
+    pub beneath: OnceLock<Arc<Mapping>>,
     pub backend: Backend,
     pub counters: Arc<Counters>,
     pub path: PathBuf,
@@ -97,17 +97,17 @@ impl Media {
             mapping.write(page as u64 * 4096, bytes); // the others are zeros, and take no memory
         }
         let (backend, len) = (Backend::Sim(Mutex::new(recorder)), image.len() as u64);
-        Ok(Media::assemble(mapping, backend, "sim".into(), (len, None), Opened::default()))
+        Ok(Media::assemble(mapping.into(), backend, "sim".into(), (len, None), Opened::default()))
     }
 
     pub(crate) fn assemble(
-        mapping: Mapping,
+        mapping: Arc<Mapping>,
         backend: Backend,
         path: PathBuf,
         (found_len, binding): (u64, Option<u64>),
         opened: Opened,
     ) -> Media {
-        let (mapping, counters) = (Arc::new(mapping), Arc::new(Counters::new()));
+        let counters = Arc::new(Counters::new());
         let beneath = OnceLock::new();
         Media::new(Inner {
             mapping,
@@ -179,6 +179,17 @@ impl Media {
     #[inline(always)]
     pub fn len(&self) -> u64 {
         self.inner.mapping.limit()
+    }
+
+    /// Bytes of the file as the system shows them. Store offsets are sparse and the file is not: it is shorter than
+    /// [`Media::len`] may be.
+    pub fn file_len(&self) -> u64 {
+        let len = match &self.inner.backend {
+            Backend::Direct(direct) => direct.file.as_deref().map(|backing| crate::Disk::len(&*backing.file)),
+            Backend::File(file) => Some(file.file_len()),
+            Backend::Sim(_) => None,
+        };
+        len.and_then(std::io::Result::ok).unwrap_or_else(|| self.len())
     }
 
     /// Bytes of the file when it was opened. More than [`Media::len`] was then if the file did not end on a page:

@@ -1,6 +1,7 @@
 //! Creating and opening media: choose the backend, replay the log, map.
 
 use crate::children::{Birth, Own};
+use crate::chunks::{ChunkDisk, Chunks, Guard, SEGMENT};
 use crate::counters::Counters;
 use crate::direct::{Backing, Direct};
 use crate::file::{self, Disk, FileBackend, FileDisk};
@@ -8,6 +9,7 @@ use crate::head::{COPIES, HEAD_END, Head};
 use crate::lock::{self, Hold};
 use crate::mapping::{Mapping, Mode};
 use crate::media::{Backend, Inner, Media, Opened};
+use crate::users::Users;
 use crate::{
     BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Recorder, Result, binding, copy, isa, seeded,
 };
@@ -18,12 +20,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// The sizes of new media. Everything below `start` belongs to the superblock, the heads and the log.
+/// The sizes of new media.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     /// Declared maximum in bytes; a multiple of 4096, at most 64 TiB.
     pub max: u64,
-    /// Bytes backed at first.
+    /// Bytes whose offsets in the file are the store's, heads included; they are there from the beginning. All others get a
+    /// place in the file when something is backed there.
     pub len: u64,
     /// Where the `file` backend's log lies, at or above [`HEAD_END`]; multiples of 4096. Backed only when used.
     pub log_at: u64,
@@ -74,13 +77,18 @@ impl Media {
     ) -> Result<Media> {
         let lock = lock_alone(&file, None, path, options)?;
         let Geometry { max, len, log_at, log_len } = geometry;
-        assert!(log_at >= HEAD_END && log_at + log_len <= len && len <= max, "geometry contradicts itself");
+        assert!(
+            log_at >= HEAD_END && log_at + log_len <= max && len >= HEAD_END && len <= max,
+            "geometry contradicts itself"
+        );
         assert!([max, len, log_at, log_len].iter().all(|size| size % 4096 == 0), "geometry is in pages");
         assert!(address.is_none_or(|address| binding::is_possible(address, max)), "no address for a bound store");
-        let sized = file::require_length(len).and_then(|()| file.set_len(len));
+        // The map of chunks lies behind what needs none.
+        let file_len = len + 2 * SEGMENT;
+        let sized = file::require_length(file_len).and_then(|()| file.set_len(file_len));
         sized.map_err(|source| Error::Io { action: "size", path: path.into(), source })?;
         let mut head = Head::new(max, len, log_at, log_len);
-        head.binding = address.unwrap_or(0);
+        (head.binding, head.map_at) = (address.unwrap_or(0), len);
         for _ in COPIES {
             let (at, bytes) = head.next();
             Disk::write_at(&file, at, bytes).map_err(|source| Error::Io {
@@ -90,7 +98,16 @@ impl Media {
             })?;
         }
         Disk::sync(&file).map_err(|source| Error::Io { action: "sync", path: path.into(), source })?;
-        Media::map((file, lock), path, (head, Opened::default()), options)
+        if choose(&file, path, options.backend)? == BackendKind::File {
+            return Media::resume(
+                Arc::new(FileDisk::new(file, lock)),
+                path,
+                (head, Copies { torn: Vec::new(), agree: true }),
+                options,
+            );
+        }
+        let chunks = Arc::new(Chunks::open(&file, path, &head)?);
+        Media::map((file.into(), lock), path, (head, chunks, Opened::default()), options, None)
     }
 
     /// Opens what [`Media::create`] made: locks it, replays the log whatever the backend, and maps it.
@@ -115,14 +132,11 @@ impl Media {
             may.map_err(|source| Error::Io { action: "write all of", path: path.into(), source })?;
             return Media::resume(Arc::new(FileDisk::new(file, lock)), path, (head, copies), options);
         }
-        let (mut head, opened) = file::replay(&file, path, head)?;
-        repair_copies(&file, path, &mut head, &copies)?;
-        Media::map(
-            (file, lock),
-            path,
-            (head, Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened }),
-            options,
-        )
+        let file = Arc::new(file);
+        let (mut head, chunks, opened) = bring_in(&file, path, head)?;
+        repair_copies(&*file, path, &mut head, &copies)?;
+        let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
+        Media::map((file, lock), path, (head, chunks, opened), options, None)
     }
 
     /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
@@ -149,7 +163,9 @@ impl Media {
         lock::lock(&file, path, Hold::Readers)?;
         let (head, copies) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;
-        let (mapping, len, opened) = private_copy(&file, path, &head, at_home)?;
+        let file = Arc::new(file);
+        let disk = chunked(&file, path, &head)?;
+        let (mapping, len, opened) = private_copy(&file, &disk, path, &head, at_home)?;
         let opened = Opened { read_only: true, torn_heads: copies.torn, log_room: head.log_room, ..opened };
         // No file: there is nothing that room could be asked of, or that could be synced.
         let direct = Direct {
@@ -158,13 +174,13 @@ impl Media {
             profile: Profile::DRAM,
             slow: false,
             file: None,
-            _lock: Some(file),
+            looked_at: Some(disk),
             birth: Birth::new(),
             path: path.into(),
             busy_until: 0.into(),
             punched: false.into(),
         };
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
+        Ok(Media::assemble(mapping.into(), Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
     }
 
     /// Opens a copy of a store in memory of this process alone, at the address that it is bound to, and tells `recorder` of
@@ -177,14 +193,16 @@ impl Media {
         let file = open_to_read(path)?;
         lock::lock(&file, path, Hold::Readers)?;
         let (head, Copies { torn: torn_heads, .. }) = examine(&file, path)?;
-        let pending = file::pending(&file, path, head)?;
+        let file = Arc::new(file);
+        let disk = chunked(&file, path, &head)?;
+        let pending = file::pending(&disk, path, head)?;
         let io = |action| move |source| Error::Io { action, path: path.into(), source };
-        let len = Disk::len(&file).map_err(io("measure"))?;
-        let copy = copy::in_memory(&file, head.max).map_err(io("copy"))?;
-        let mapping = map_file(copy.as_fd(), path, Mode::Shared, &head, len)?;
+        let len = disk.len().map_err(io("measure"))?;
+        let copy = copy::in_memory(&file, &disk.chunks, head.max).map_err(io("copy"))?;
+        let mapping = map_linear(copy.as_fd(), path, Mode::Shared, &head, len)?;
         pending.put(&mapping);
         let opened = Opened { torn_heads, log_room: head.log_room, ..pending.opened() };
-        Ok(Media::assemble(mapping, Backend::Sim(recorder.into()), path.into(), (len, head.bound_to()), opened))
+        Ok(Media::assemble(mapping.into(), Backend::Sim(recorder.into()), path.into(), (len, head.bound_to()), opened))
     }
 
     /// Raises the declared maximum of a store that nobody has open; a smaller one changes nothing. Durable on return.
@@ -196,7 +214,8 @@ impl Media {
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
         lock::lock(&file, path, Hold::Alone)?;
         let (head, _) = examine(&file, path)?;
-        let (mut head, _) = file::replay(&file, path, head)?;
+        let file = Arc::new(file);
+        let (mut head, ..) = bring_in(&file, path, head)?;
         if max > 1 << 46 || !max.is_multiple_of(4096) {
             let detail = format!("a maximum of {max} bytes is beyond 64 TiB, or not whole pages");
             return Err(Error::Unsupported { path: path.into(), detail });
@@ -207,37 +226,35 @@ impl Media {
         }
         if max > head.max {
             head.max = max;
-            head.write_both(&file).map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
+            head.write_both(&*file).map_err(|source| Error::Io { action: "write", path: path.into(), source })?;
         }
         Ok(())
     }
 
-    /// Maps a file that was locked by the other one, or by its own description.
+    /// Maps a file that stores reach, and that was locked by the other one, or by its own description. With `users`, several
+    /// processes have it.
     pub(crate) fn map(
-        (file, lock): (File, Option<Own>),
+        (file, lock): (Arc<File>, Option<Own>),
         path: &Path,
-        (head, opened): (Head, Opened),
+        (head, chunks, opened): (Head, Arc<Chunks>, Opened),
         options: &Options,
+        users: Option<&Arc<Users>>,
     ) -> Result<Media> {
+        debug_assert!(lock.is_none(), "a lock of its own is for private mappings");
         let kind = choose(&file, path, options.backend)?;
-        let len = Disk::len(&file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-        let mode = match kind {
-            BackendKind::Pmem => Mode::SharedSync,
-            BackendKind::File => Mode::Private,
-            BackendKind::Shm | BackendKind::Sim => Mode::Shared,
-        };
-        let mapping = map_file(file.as_fd(), path, mode, &head, len)?;
-        if kind == BackendKind::File {
-            return Media::on_disk_mapped(
-                Arc::new(FileDisk::new(file, lock)),
-                mapping,
-                path,
-                (head, len, opened),
-                None,
-                options,
-            );
-        }
-        let direct = Direct::new(kind, Some(Backing { file, head: head.into() }.into()), path, options)?;
+        let disk = ChunkDisk::new(Arc::clone(&file) as _, Arc::clone(&chunks), head.file_len);
+        let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+        let mode = if kind == BackendKind::Pmem { Mode::SharedSync } else { Mode::Shared };
+        // Whatever lies up to the log is looked at with the store's lock held, which brings news of chunks.
+        let guarded = users.filter(|_| !chunks.is_linear()).map(|_| (head.log_at + head.log_len) & !4095);
+        let mapping = Arc::new(map_file(file.as_fd(), path, mode, (&head, &chunks, len), guarded)?);
+        chunks.show_in(&mapping);
+        let guard = users.map(|users| {
+            chunks.share(users);
+            Guard::new(&mapping, &chunks, &file)
+        });
+        let backing = Backing { file, disk, head: head.into(), _guard: guard };
+        let direct = Direct::new(kind, Some(backing.into()), path, options)?;
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
     }
 
@@ -258,6 +275,12 @@ impl Media {
         (mut head, copies): (Head, Copies),
         options: &Options,
     ) -> Result<Media> {
+        let chunks = Arc::new(Chunks::open(&*disk, path, &head)?);
+        chunks.repair(&*disk)?;
+        let disk: Arc<dyn Disk> = match chunks.is_linear() {
+            true => disk,
+            false => Arc::new(ChunkDisk::new(disk, Arc::clone(&chunks), head.file_len)),
+        };
         let mut pending = file::resume(&*disk, path, head)?;
         repair_copies(&*disk, path, &mut head, &copies)?;
         let opened = pending.as_ref().map(file::Pending::opened).unwrap_or_default();
@@ -271,7 +294,8 @@ impl Media {
             }
         }
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-        let mapping = map_file(disk.mappable(), path, Mode::Private, &head, len)?;
+        let mapping = Arc::new(map_file(disk.mappable(), path, Mode::Private, (&head, &chunks, len), None)?);
+        chunks.show_in(&mapping);
         if let Some(found) = &pending {
             found.put(&mapping);
         }
@@ -281,13 +305,12 @@ impl Media {
 
     fn on_disk_mapped(
         disk: Arc<dyn Disk>,
-        mapping: Mapping,
+        mapping: Arc<Mapping>,
         path: &Path,
         (head, found_len, opened): (Head, u64, Opened),
         resumed: Option<&file::Pending>,
         options: &Options,
     ) -> Result<Media> {
-        let mapping = Arc::new(mapping);
         let counters = Arc::new(Counters::new());
         let binding = head.bound_to();
         // Programs with plain pointers store where they like, outside of any section.
@@ -308,7 +331,7 @@ impl Media {
         let mapping = Mapping::anonymous(len, len);
         let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
         let direct = Direct::new(BackendKind::Shm, None, &path, options)?;
-        Ok(Media::assemble(mapping, Backend::Direct(direct), path, (len, None), Opened::default()))
+        Ok(Media::assemble(mapping.into(), Backend::Direct(direct), path, (len, None), Opened::default()))
     }
 }
 
@@ -332,7 +355,7 @@ impl Direct {
             busy_until: 0.into(),
             punched: false.into(),
             file,
-            _lock: None,
+            looked_at: None,
             birth: Birth::new(),
             path: path.into(),
         })
@@ -347,8 +370,25 @@ fn lock_alone(file: &File, locks: Option<File>, path: &Path, options: &Options) 
     }
 }
 
-/// Maps a file of `len` bytes at the address that its store is bound to, or anywhere.
-fn map_file(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64) -> Result<Mapping> {
+/// Maps a file whose store reaches to `len`, at the address that its store is bound to, or anywhere.
+fn map_file(
+    file: BorrowedFd<'_>,
+    path: &Path,
+    mode: Mode,
+    (head, chunks, len): (&Head, &Chunks, u64),
+    guarded: Option<u64>,
+) -> Result<Mapping> {
+    if chunks.is_linear() {
+        return map_linear(file, path, mode, head, len);
+    }
+    let limit = len.min(head.max) & !4095;
+    let place = head.bound_to().map(|address| binding::reserve(path, address, head.max)).transpose()?;
+    let mapping = Mapping::of_pieces(place, file, mode, (head.max, limit), &chunks.extents(), guarded);
+    mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })
+}
+
+/// Maps a file whose offsets are the store's.
+fn map_linear(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64) -> Result<Mapping> {
     let limit = len.min(head.max) & !4095;
     let mapping = match head.bound_to() {
         None => Mapping::of_file(file, mode, head.max, limit),
@@ -357,16 +397,53 @@ fn map_file(file: BorrowedFd<'_>, path: &Path, mode: Mode, head: &Head, len: u64
     mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })
 }
 
-/// Private memory with what a store's file and its log hold; also the file's length and what was found.
-fn private_copy(file: &File, path: &Path, head: &Head, at_home: bool) -> Result<(Mapping, u64, Opened)> {
-    let pending = file::pending(file, path, *head)?;
-    let len = Disk::len(file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
+/// The file by store offsets, for reading.
+pub(crate) fn chunked(file: &Arc<File>, path: &Path, head: &Head) -> Result<ChunkDisk> {
+    let chunks = Chunks::open(&**file, path, head)?;
+    Ok(ChunkDisk::new(Arc::clone(file) as _, chunks.into(), head.file_len))
+}
+
+/// Brings the log of a file that this process has alone to its place, on any backend, before anything is mapped.
+pub(crate) fn bring_in(file: &Arc<File>, path: &Path, head: Head) -> Result<(Head, Arc<Chunks>, Opened)> {
+    let disk = chunked(file, path, &head)?;
+    disk.chunks.repair(&**file)?;
+    let (head, opened) = file::replay(&disk, path, head)?;
+    Ok((head, disk.chunks, opened))
+}
+
+/// Private memory with what a store's file and its log hold; also how far the store reaches and what was found.
+fn private_copy(
+    file: &File,
+    disk: &ChunkDisk,
+    path: &Path,
+    head: &Head,
+    at_home: bool,
+) -> Result<(Mapping, u64, Opened)> {
+    let pending = file::pending(disk, path, *head)?;
+    let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
     let home = head.bound_to().filter(|_| at_home);
     let place = home.and_then(|address| binding::reserve(path, address, head.max).ok());
-    let mapping = Mapping::copy_of_file(file.as_fd(), place, head.max, len.min(head.max) & !4095);
+    let limit = len.min(head.max) & !4095;
+    let mut extents = disk.chunks.extents();
+    if disk.chunks.is_linear() {
+        extents.iter_mut().for_each(|extent| extent.len = limit);
+        extents.retain(|extent| extent.len > 0);
+    }
+    let mapping = Mapping::copy_of_file(file.as_fd(), place, (head.max, limit), &extents);
     let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
     pending.put(&mapping);
     Ok((mapping, len, pending.opened()))
+}
+
+/// Where in the file `path` the byte at the store's offset `at` lies; `None`: nothing was ever backed there. For tools, and for
+/// tests that damage a store. No process may change the store meanwhile.
+///
+/// # Errors
+/// As [`Media::open_read_only`].
+pub fn file_offset(path: &Path, at: u64) -> Result<Option<u64>> {
+    let file = open_to_read(path)?;
+    let (head, _) = examine(&file, path)?;
+    Ok(Chunks::open(&file, path, &head)?.part(at..at + 1).1)
 }
 
 /// Opens a file for reading alone.
@@ -400,7 +477,7 @@ pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Copies)> {
     }
     let mut head = Head::choose(path, [&copies[0], &copies[1]])?;
     let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-    if len < head.file_len {
+    if head.map_at == 0 && len < head.file_len {
         let detail =
             format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
         return Err(Error::Damaged { path: path.into(), at: len, detail });
@@ -409,6 +486,12 @@ pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Copies)> {
     let torn: Vec<u64> = torn.collect();
     if !torn.is_empty() && !seeded("media-clean-by-one-copy") {
         head.log_clean = 0; // HEAD-5
+        if head.map_at != 0 {
+            // The copy that is torn may have been the newer one, and may have said that the store reaches further. Nothing is
+            // backed outside of chunks.
+            let reach = Chunks::open(disk, path, &head)?.reach();
+            head.file_len = head.file_len.max(reach.min(head.max));
+        }
     }
     let agree = copies.iter().all(|copy| head.agrees_with(copy)) || seeded("media-copies-disagree");
     Ok((head, Copies { torn, agree }))

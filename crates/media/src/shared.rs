@@ -4,10 +4,9 @@
 //! lock on the file that readers hold, so that who wants it alone is refused, and told by whom.
 
 use crate::direct::Direct;
-use crate::file;
 use crate::lock::{self, Hold};
 use crate::media::{Backend, Media, Opened};
-use crate::open::{choose, examine, repair_copies};
+use crate::open::{bring_in, choose, chunked, examine, repair_copies};
 use crate::users::{self, Opening, Users};
 use crate::{BackendKind, Error, Options, Result};
 use std::fs::File;
@@ -55,15 +54,17 @@ impl Media {
             return Err(Error::InUse { path: path.into(), holder: lock::holders(file.as_fd()) });
         }
         let (head, copies) = examine(&file, path)?;
-        let (mut head, opened) = match opening.is_alone() {
-            true => file::replay(&file, path, head)?,
-            false => (head, Opened::default()), // the log was brought in by who opened it first
+        let file = Arc::new(file);
+        let (mut head, chunks, opened) = match opening.is_alone() {
+            true => bring_in(&file, path, head)?,
+            // The log was brought in by who opened it first.
+            false => (head, chunked(&file, path, &head)?.chunks, Opened::default()),
         };
         if opening.is_alone() {
-            repair_copies(&file, path, &mut head, &copies)?;
+            repair_copies(&*file, path, &mut head, &copies)?;
         }
         let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
-        let media = Media::map((file, None), path, (head, opened), options)?;
+        let media = Media::map((file, None), path, (head, chunks, opened), options, Some(&users))?;
         let child_has_it = media.inner.mapping.keep_from_children();
         child_has_it.map_err(io("keep from children"))?;
         assert!(media.inner.users.set(users).is_ok(), "a media has its users once");
@@ -85,7 +86,8 @@ impl Media {
     pub fn refresh(&self) -> Result<()> {
         if let Backend::Direct(Direct { file: Some(backing), path, .. }) = &self.inner.backend {
             let mut head = backing.head.lock();
-            (*head, _) = examine(&backing.file, path)?;
+            (*head, _) = examine(&*backing.file, path)?;
+            backing.disk.chunks.refresh(&*backing.file)?;
             self.inner.mapping.raise_limit(head.file_len.min(head.max) & !4095);
         }
         Ok(())

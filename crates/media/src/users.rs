@@ -5,6 +5,7 @@
 //! | `OPENING` | exclusively, by who opens or closes the store |
 //! | `USERS` | by every user; who gets it exclusively is alone, and recovers what others left |
 //! | `READERS` | by those who only look |
+//! | `MAP` | exclusively, by a process that makes a chunk of the file |
 //! | `TOKENS` + token | exclusively, by the user of that number; no other user of this opening ever gets it |
 //! | `ATTACHED` + id | by those who have the object of that id open |
 //!
@@ -30,6 +31,7 @@ use std::sync::Arc;
 const OPENING: u64 = 1 << 60;
 const USERS: u64 = OPENING + 1;
 const READERS: u64 = OPENING + 2;
+const MAP: u64 = OPENING + 3;
 const TOKENS: u64 = 1 << 61;
 const ATTACHED: u64 = 1 << 62;
 /// Objects' ids are smaller than this.
@@ -115,12 +117,28 @@ impl Users {
         set(locks.as_fd(), at, hold, wait).map_err(failed)
     }
 
+    /// Waits until no other process makes a chunk; none does until what is returned is dropped.
+    pub(crate) fn map_turn(&self) -> Result<MapTurn<'_>> {
+        self.require_here()?;
+        self.lock(MAP, Hold::Alone, true)?;
+        Ok(MapTurn(self))
+    }
+
     /// Refuses a child of fork.
     pub(crate) fn require_here(&self) -> Result<()> {
         match &self.kind {
             Kind::File(locks) if locks.is_child() => Err(Error::Forked { owner: locks.owner() }),
             _ => Ok(()),
         }
+    }
+}
+
+/// The lock under which one process makes a chunk.
+pub(crate) struct MapTurn<'u>(&'u Users);
+
+impl Drop for MapTurn<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.lock(MAP, Hold::Free, false); // as in `Opening::drop`
     }
 }
 

@@ -106,9 +106,10 @@ fn a_growth_whose_head_was_not_written_is_refused_until_it_is() {
     std::os::unix::fs::FileExt::write_all_at(&file, &std::fs::read(&path).unwrap(), 0).unwrap();
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let media = Media::open(&path, &options(BackendChoice::Shm)).unwrap();
+    media.extend(1 << 20, 4096).unwrap(); // its place in the file, and more
     fcntl_add_seals(&file, SealFlags::FUTURE_WRITE).unwrap(); // growth is allowed, and no write
     for _ in 0..2 {
-        let refused = media.extend(1 << 20, 4096).unwrap_err();
+        let refused = media.extend((1 << 20) + 4096, 4096).unwrap_err();
         assert!(matches!(&refused, Error::Io { action: "write the media head of", .. }), "{refused}");
     }
 }
@@ -126,7 +127,7 @@ fn child_under_a_limit() {
         assert!(too_large(&refused) && !path.exists(), "{refused}");
         let media = Media::create(&path, GEOMETRY, &options(backend)).unwrap();
         settle(&media, DATA, 7);
-        let refused = media.extend(4 << 20, 4096).unwrap_err();
+        let refused = media.extend(4 << 20, 4 << 20).unwrap_err();
         assert!(too_large(&refused), "{refused}");
         media.extend(128 << 10, 4096).unwrap();
         settle(&media, 128 << 10, 8);

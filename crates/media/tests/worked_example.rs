@@ -30,8 +30,9 @@ fn the_worked_example_of_the_media_format_is_what_is_written() {
     media.barrier().unwrap();
     media.abandon();
     let bytes = std::fs::read(&path).unwrap();
-    let shown =
-        dump(&bytes, 0x2000, 0x2200) + "\n" + &dump(&bytes, 0x3000, 0x3200) + "\n" + &dump(&bytes, 0x4000, 0x4400);
+    let shown = [(0x2000, 0x2200), (0x3000, 0x3200), (0x4000, 0x4400), (0x10000, 0x12000)]
+        .map(|(from, to)| dump(&bytes, from, to));
+    let shown = shown.join("\n");
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/media.md")).unwrap();
     for part in shown.split("\n\n") {
         assert!(page.contains(part.trim_end()), "docs/formats/media.md should show\n{shown}");

@@ -58,9 +58,9 @@ impl Plan {
         Ok(Plan { max, table_at, space, log_at, log_len, spans_at })
     }
 
-    /// What `Media::create` needs: the file is sparse up to the first span.
+    /// What `Media::create` needs: superblocks, heads and the object table are there from the beginning.
     pub fn geometry(&self) -> Geometry {
-        Geometry { max: self.max, len: self.spans_at, log_at: self.log_at, log_len: self.log_len }
+        Geometry { max: self.max, len: self.space.bitmap_at, log_at: self.log_at, log_len: self.log_len }
     }
 
     /// The superblock that records these positions.

@@ -98,7 +98,7 @@ pub struct Info {
     pub max: u64,
     /// The largest maximum it can be grown to.
     pub max_max: u64,
-    /// Bytes of the (sparse) file.
+    /// Bytes of the file, as `ls` shows them.
     pub len: u64,
     /// Bytes that the log of the `file` backend may grow to.
     pub log_len: u64,
@@ -267,7 +267,7 @@ impl Store {
             backend: inner.media.kind(),
             max: inner.superblock().max,
             max_max: inner.space.bitmap().capacity(),
-            len: inner.media.len(),
+            len: inner.media.file_len(),
             log_len: inner.superblock().log_len,
             log_room: inner.media.log_room(),
             backed: backed.sum(),

@@ -77,9 +77,10 @@ pub fn said(output: Output) -> Said {
     }
 }
 
-/// Changes one byte of a file.
+/// Changes one byte of a store, by its offset there, or of a file that is none.
 pub fn flip(path: &Path, at: u64) {
     use std::os::unix::fs::FileExt;
+    let at = everbyte_media::file_offset(path, at).map_or(at, |place| place.expect("a byte that has room"));
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();

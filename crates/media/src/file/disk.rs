@@ -37,6 +37,34 @@ pub trait Disk: Send + Sync {
     }
     /// Backs a range, growing the file; what was there stays.
     fn allocate(&self, at: u64, len: u64) -> io::Result<()>;
+    /// The parts of a range of store offsets, each with its place in the file, if it has one.
+    fn parts(&self, at: u64, len: u64) -> Vec<(Range<u64>, Option<u64>)> {
+        vec![(at..at + len, Some(at))]
+    }
+    /// Bytes of the file, where [`Disk::len`] is how far store offsets reach.
+    fn file_len(&self) -> io::Result<u64> {
+        self.len()
+    }
+    /// Makes the file at least so long; what is new reads as zeros and may have no room yet.
+    fn lengthen(&self, len: u64) -> io::Result<()> {
+        self.allocate(len - 4096, 4096)
+    }
+    /// Makes a range of whole pages read as zeros.
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        self.punch(at, len);
+        let mut page = [0; 4096];
+        for at in (at..at + len).step_by(page.len()) {
+            self.read_at(at, &mut page)?;
+            if page.iter().any(|&byte| byte != 0) {
+                self.write_at(at, &[0; 4096])?;
+            }
+        }
+        Ok(())
+    }
+    /// Bytes of the file that have room on the disk, or more.
+    fn room(&self) -> io::Result<u64> {
+        self.len()
+    }
     /// A hint: later reads of the range should come from the medium. What was written has been synced.
     fn forget(&self, _at: u64, _len: u64) {}
     /// A hint: the range will be read soon.
@@ -98,6 +126,28 @@ impl Disk for File {
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
         allocate(self, at, len, &RwLock::new(()))
+    }
+
+    fn lengthen(&self, len: u64) -> io::Result<()> {
+        super::require_length(len)?;
+        if len > Disk::len(self)? { self.set_len(len) } else { Ok(()) }
+    }
+
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        use rustix::fs::FallocateFlags;
+        if rustix::fs::fallocate(self, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len).is_ok() {
+            return Ok(());
+        }
+        let zeros = vec![0; 64 << 10];
+        for from in (at..at + len).step_by(zeros.len()) {
+            FileExt::write_all_at(self, &zeros[..(at + len - from).min(zeros.len() as u64) as usize], from)?;
+        }
+        Ok(())
+    }
+
+    fn room(&self) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(self.metadata()?.blocks() * 512)
     }
 
     fn forget(&self, at: u64, len: u64) {
@@ -245,6 +295,18 @@ impl Disk for FileDisk {
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
         allocate(&self.file, at, len, &self.writes)
+    }
+
+    fn lengthen(&self, len: u64) -> io::Result<()> {
+        self.file.lengthen(len)
+    }
+
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        self.file.clear(at, len)
+    }
+
+    fn room(&self) -> io::Result<u64> {
+        self.file.room()
     }
 
     fn forget(&self, at: u64, len: u64) {

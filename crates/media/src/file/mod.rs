@@ -33,6 +33,7 @@ use keeper::Keeper;
 use log::Log;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -202,6 +203,16 @@ impl FileBackend {
     /// As [`Disk::data`]: what the file holds, without what is on its way to it.
     pub(crate) fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
         self.shared.disk.data(at, len)
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn file_len(&self) -> std::io::Result<u64> {
+        self.shared.disk.file_len()
+    }
+
+    /// The parts of a range, each with its place in the file, if it has one.
+    pub(crate) fn parts(&self, at: u64, len: u64) -> Vec<(Range<u64>, Option<u64>)> {
+        self.shared.disk.parts(at, len)
     }
 
     pub(crate) fn punch(&self, at: u64, len: u64) {

@@ -345,6 +345,10 @@ impl Replay<'_> {
             let start = first * LINE; // 48 bits and 6: no overflow
             let end = start.checked_add(bytes).filter(|&end| end <= self.head.max);
             let Some(end) = end else { return Err(format!("the log names {start:#x} + {bytes}, beyond the store")) };
+            let parts = self.disk.parts(start, bytes);
+            if parts.iter().any(|(_, file)| file.is_none()) {
+                return Err(format!("the log names {start:#x} + {bytes}, for which the map of chunks has no place"));
+            }
             if count == 0 {
                 allocations.push((start, bytes));
             } else if self.overlaps_media(start, end) {

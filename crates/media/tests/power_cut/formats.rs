@@ -4,7 +4,7 @@
 //! store whose process died, and one that was closed.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, open};
-use everbyte_media::{Durability, Error, Media, Words, museum};
+use everbyte_media::{Durability, Error, FORMAT, Media, Words, museum};
 use everbyte_sim::{PowerCut, PowerFailure, PowerReport, RecordedDisk};
 
 const HEADS: [usize; 2] = [8 << 10, 12 << 10];
@@ -42,9 +42,9 @@ fn holds(media: &Media) -> [u64; 4] {
     [0, 8, 4096, 0x8000].map(|at| media.load(DATA + at))
 }
 
-/// Every word that was acknowledged under format 1 is there; looking changes nothing, and the first record brings format 2.
+/// Every word that was acknowledged under format 1 is there; looking changes nothing, and the first record brings our format.
 #[test]
-fn a_store_of_format_1_is_read_and_brought_to_format_2() {
+fn a_store_of_format_1_is_read_and_brought_to_ours() {
     for dump in [DIED, CLOSED] {
         let image = image(dump);
         assert_eq!(format(&image), 1);
@@ -61,7 +61,7 @@ fn a_store_of_format_1_is_read_and_brought_to_format_2() {
         media.flush(DATA + 16, 8);
         media.close().unwrap();
         drop(media);
-        assert_eq!(format(&std::fs::read(&path).unwrap()), 2);
+        assert_eq!(format(&std::fs::read(&path).unwrap()), FORMAT);
         assert_eq!(holds(&Media::open(&path, &crate::program::options(Durability::Always)).unwrap()), [1, 3, 4, 5]);
     }
 }
@@ -108,17 +108,17 @@ fn no_new_record_lies_under_an_old_head() {
 fn a_newer_format_is_refused_with_both_numbers() {
     let mut image = image(CLOSED);
     for at in HEADS {
-        image[at + 12] = 3;
+        image[at + 12] = 4;
         image[at + 8..at + 12].fill(0);
         let sum = crc32c::crc32c(&image[at..at + 512]);
         image[at + 8..at + 12].copy_from_slice(&sum.to_le_bytes());
     }
     let disk = RecordedDisk::new(&image).unwrap();
     let refused = open(&disk, Durability::Always).unwrap_err();
-    assert!(matches!(refused, Error::NewerFormat { found: 3, known: 2, .. }), "{refused}");
+    assert!(matches!(refused, Error::NewerFormat { found: 4, known: FORMAT, .. }), "{refused}");
     assert_eq!(
         refused.to_string(),
-        "recorded: media format 3 is newer than 2, the newest this program knows; use a newer Everbyte"
+        "recorded: media format 4 is newer than 3, the newest this program knows; use a newer Everbyte"
     );
     assert!(disk.tape().events.is_empty());
 }

@@ -1,6 +1,6 @@
 //! The log grows: whatever is cut, the old room or the new one is found, and in it every record that was acknowledged.
 
-use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, World, explore, fresh, growing, open, options};
+use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, World, explore, growing, linear, open, options};
 use crate::traps::{finds, settle};
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
 use everbyte_sim::{DiskCall, PowerCut, PowerReport, RecordedDisk};
@@ -177,12 +177,12 @@ fn a_head_never_promises_a_length_that_a_power_cut_takes_back() {
         media.abandon();
         disk.steps() - before
     };
-    let steps = program(&RecordedDisk::new(&fresh()).unwrap(), None);
+    let steps = program(&RecordedDisk::new(&linear()).unwrap(), None);
     assert!(steps >= 6);
     finds("media-measure-after-sync", || {
         let mut all = PowerReport::default();
         for step in 0..steps {
-            let disk = RecordedDisk::new(&fresh()).unwrap();
+            let disk = RecordedDisk::new(&linear()).unwrap();
             program(&disk, Some(step));
             let cut = PowerCut::new("a_head_never_promises_a_length_that_a_power_cut_takes_back");
             let report = cut.explore(&disk.tape(), |cut, image: Arc<RecordedDisk>| {

@@ -2,6 +2,7 @@
 //! rule; then recovery itself is cut. `traps` holds the shortest program for each sentence of the contract, and proves that
 //! forgetting the sentence is found.
 
+mod chunks;
 mod formats;
 mod growth;
 mod interval;

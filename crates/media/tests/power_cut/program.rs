@@ -18,6 +18,19 @@ pub fn fresh() -> Vec<u8> {
     created(Geometry { max: MAX, len: LEN, log_at: LOG_AT, log_len: LOG_LEN })
 }
 
+/// As [`fresh`], of a store without a map of chunks: its file is as long as the store reaches.
+pub fn linear() -> Vec<u8> {
+    let mut image = fresh();
+    image.truncate(LEN as usize);
+    for at in [8 << 10, 12 << 10] {
+        image[at + 128..at + 136].fill(0);
+        image[at + 8..at + 12].fill(0);
+        let sum = crc32c::crc32c(&image[at..at + 512]);
+        image[at + 8..at + 12].copy_from_slice(&sum.to_le_bytes());
+    }
+    image
+}
+
 /// Where the log of a store lies that may grow: behind the data.
 const GROWING_AT: u64 = 96 << 10;
 
@@ -167,6 +180,7 @@ impl Program {
     fn steps(&self, disk: &Arc<RecordedDisk>, lives: &mut Vec<Model>, model: &mut Model) -> everbyte_media::Result<()> {
         let acknowledge = |life: usize, fence: u64| disk.note((life as u64) << 32 | fence);
         let mut media = open(disk, self.durability)?;
+        let mut grown = Vec::new();
         for (step, op) in self.ops.iter().enumerate() {
             match *op {
                 Op::Store(at) => {
@@ -198,7 +212,10 @@ impl Program {
                     media.checkpoint()?;
                     acknowledge(lives.len(), fence);
                 }
-                Op::Extend(at) => media.extend(at, 4096)?,
+                Op::Extend(at) => {
+                    media.extend(at, 4096)?;
+                    grown.push(at);
+                }
                 Op::Die | Op::Close => {
                     if matches!(op, Op::Close) {
                         model.fence();
@@ -208,6 +225,8 @@ impl Program {
                     media = open(disk, self.durability)?;
                     lives.push(model.clone());
                     acknowledge(lives.len(), model.restart(|at| read(&media, at)));
+                    // Growth that was not ordered is lost with the process.
+                    grown.iter().try_for_each(|&at| media.extend(at, 4096))?;
                 }
             }
         }

@@ -1,0 +1,110 @@
+//! Places in the file on shared mappings: what one process has given a place, another finds, whether it was told or not.
+
+use everbyte_media::{BackendChoice, Geometry, Media, Options, User, file_offset};
+use std::path::Path;
+use std::sync::Arc;
+
+const LEN: u64 = 64 << 10;
+const MAX: u64 = 1 << 42;
+const FAR: u64 = 1 << 41;
+
+fn options() -> Options {
+    Options { backend: BackendChoice::Shm, ..Options::default() }
+}
+
+fn create(path: &Path) -> Media {
+    let geometry = Geometry { max: MAX, len: LEN, log_at: 16 << 10, log_len: 16 << 10 };
+    Media::create(path, geometry, &options()).unwrap()
+}
+
+fn enter(path: &Path, token: u32) -> (Media, Arc<User>) {
+    let (media, opening) = Media::open_shared(path, &options()).unwrap();
+    (media, Arc::new(opening.expect("shm is shared").enter(token).unwrap()))
+}
+
+fn len(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
+#[test]
+fn what_lies_far_apart_is_found_again_in_a_short_file() {
+    for backend in [BackendChoice::Shm, BackendChoice::File] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        drop(create(&path));
+        let options = Options { backend, log_room: 16 << 10, ..Options::default() };
+        let media = Media::open(&path, &options).unwrap();
+        let places: Vec<u64> = (0..300).map(|index| FAR + index / 3 * (1 << 32) + index % 3 * (64 << 10)).collect();
+        for &at in &places {
+            media.extend(at, 64 << 10).unwrap();
+            let _section = media.section();
+            media.store(at + 8, at);
+            media.flush(at + 8, 8);
+        }
+        media.barrier().unwrap();
+        media.close().unwrap();
+        drop(media);
+        assert!(len(&path) < 2 * 300 * (64 << 10) + (2 << 20), "{backend:?}: {}", len(&path));
+        for open in [Media::open_read_only, Media::open] {
+            let media = open(&path, &options).unwrap();
+            places.iter().for_each(|&at| assert_eq!((media.load(at + 8), media.load(at)), (at, 0), "{at:#x}"));
+            assert_eq!(media.load(FAR + (1 << 31)), 0, "nothing was ever backed there");
+        }
+        assert_eq!(file_offset(&path, FAR + (1 << 31)).unwrap(), None);
+        assert!(file_offset(&path, places[7]).unwrap().unwrap() < len(&path));
+    }
+}
+
+/// One process makes chunks, the other follows a pointer before it has heard of them: as a word, as bytes, and from two threads.
+#[test]
+fn a_pointer_to_a_chunk_that_another_process_made_is_followed() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("store");
+    drop(create(&path));
+    let ((one, _first), (two, _second)) = (enter(&path, 1), enter(&path, 2));
+    one.extend(FAR + (1 << 40), 4096).unwrap();
+    two.refresh().unwrap(); // it reaches so far
+    for index in 0..200 {
+        let at = FAR + index * (1 << 30);
+        one.extend(at, 8192).unwrap();
+        one.store(at + 4096, index + 1);
+        match index % 3 {
+            0 => assert_eq!(two.load(at + 4096), index + 1),
+            1 => assert_eq!(two.read_vec(at + 4096, 8), (index + 1).to_le_bytes()),
+            _ => std::thread::scope(|scope| {
+                (0..2).for_each(|_| drop(scope.spawn(|| assert_eq!(two.load(at + 4096), index + 1))));
+            }),
+        }
+        two.store(at, index + 7);
+        assert_eq!(one.load(at), index + 7, "both are one memory");
+    }
+    assert_eq!(two.load(FAR + (1 << 29)), 0, "nothing was ever backed there");
+    // Both make chunks in turn, and no two of them in one place.
+    for index in 0..100 {
+        for (media, at) in [(&one, 1 << 36), (&two, 1 << 37)] {
+            media.extend(at + index * (1 << 24), 4096).unwrap();
+            media.store(at + index * (1 << 24), at + index);
+        }
+    }
+    for index in 0..100 {
+        for at in [1 << 36, 1 << 37] {
+            assert_eq!([one.load(at + index * (1 << 24)), two.load(at + index * (1 << 24))], [at + index; 2]);
+        }
+    }
+}
+
+/// As many chunks as four segments of the map have slots.
+#[test]
+fn a_map_has_as_many_segments_as_it_needs() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = dir.path().join("store");
+    let media = create(&path);
+    for index in 0..400 {
+        media.extend(FAR + index * (1 << 30), 4096).unwrap();
+        media.store(FAR + index * (1 << 30), index);
+    }
+    drop(media);
+    let media = Media::open(&path, &options()).unwrap();
+    (0..400).for_each(|index| assert_eq!(media.load(FAR + index * (1 << 30)), index));
+    assert!(len(&path) < 2 * 400 * (64 << 10), "{}", len(&path));
+}

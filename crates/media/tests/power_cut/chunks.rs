@@ -1,0 +1,185 @@
+//! Objects far apart get places in a small file: whatever is cut, each place that was acknowledged is found, and belongs to one.
+
+use crate::program::{open, options};
+use crate::traps::{finds, settle};
+use everbyte_media::{Durability, Error, Geometry, Media};
+use everbyte_sim::{DiskCall, PowerCut, PowerFailure, PowerReport, RecordedDisk};
+use std::sync::Arc;
+
+const LEN: u64 = 64 << 10;
+const MAX: u64 = 1 << 40;
+/// Far apart, side by side, before and behind each other.
+const PLACES: [u64; 6] = [1 << 39, 1 << 30, (1 << 39) + (64 << 10), LEN, 3 << 30, (1 << 39) + (128 << 10)];
+/// Where recovery's own growth goes.
+const LATER: u64 = 5 << 30;
+
+fn created() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let geometry = Geometry { max: MAX, len: LEN, log_at: 16 << 10, log_len: 16 << 10 };
+    drop(Media::create(&path, geometry, &options(Durability::Always)).unwrap());
+    std::fs::read(&path).unwrap()
+}
+
+fn put(media: &Media, number: u64) {
+    let at = PLACES[number as usize];
+    media.extend(at, 4096).unwrap();
+    settle(media, at, number + 1);
+}
+
+fn recorded() -> Arc<RecordedDisk> {
+    let disk = RecordedDisk::new(&created()).unwrap();
+    let mut media = open(&disk, Durability::Always).unwrap();
+    for number in 0..PLACES.len() as u64 {
+        put(&media, number);
+        disk.note(number + 1);
+        if number == 2 {
+            media.checkpoint().unwrap();
+        }
+        if number == 3 {
+            media.abandon();
+            media = open(&disk, Durability::Always).unwrap();
+        }
+    }
+    media.abandon();
+    disk
+}
+
+fn holds(media: &Media, count: u64) -> Result<(), String> {
+    for number in 0..count {
+        let (at, expected) = (PLACES[number as usize], number + 1);
+        let found = media.holds(at, 8).then(|| media.load(at));
+        if found != Some(expected) {
+            return Err(format!("{at:#x} holds {found:?}, and {expected} was acknowledged"));
+        }
+    }
+    Ok(())
+}
+
+/// Opens what a cut has left, grows it, and opens it again.
+fn recover(cut: &[u64], disk: &Arc<RecordedDisk>) -> Result<(), String> {
+    let count = cut.last().copied().unwrap_or(0);
+    for life in 0..2 {
+        let media = open(disk, Durability::Always).map_err(|error| error.to_string())?;
+        holds(&media, count)?;
+        match life {
+            0 => {
+                media.extend(LATER, 4096).map_err(|error| error.to_string())?;
+                settle(&media, LATER, 77);
+            }
+            _ if media.load(LATER) != 77 => return Err(format!("{LATER:#x} was lost")),
+            _ => {}
+        }
+        media.abandon();
+    }
+    Ok(())
+}
+
+fn explore(disk: &Arc<RecordedDisk>) -> Result<PowerReport, PowerFailure> {
+    let cut = PowerCut::new("places_in_the_file_survive_a_cut").images_per_point(12);
+    cut.explore(&disk.tape(), |cut, disk| recover(cut.notes, &disk))
+}
+
+/// A slot of the map that is not on the medium before what it describes is logged, or that speaks of bytes which the file has not
+/// yet, is found.
+#[test]
+fn places_in_the_file_survive_a_cut() {
+    for bug in ["media-chunk-unsynced", "media-chunk-no-room"] {
+        finds(bug, || explore(&recorded()));
+    }
+}
+
+/// A word of the file that is 2 MiB behind its beginning belongs to an object half a TiB behind the store's.
+#[test]
+fn a_file_is_as_long_as_what_it_holds_and_not_as_its_offsets() {
+    let disk = recorded();
+    assert!(disk.content().len() < 1 << 20, "{}", disk.content().len());
+}
+
+/// Where the file says so: a slot of a chunk, in the first copy.
+fn slots(image: &[u8]) -> Vec<usize> {
+    let slots = image[LEN as usize..LEN as usize + 4096].chunks_exact(32);
+    (LEN as usize..)
+        .step_by(32)
+        .zip(slots)
+        .filter(|(_, slot)| slot.iter().any(|&byte| byte != 0))
+        .map(|slot| slot.0)
+        .collect()
+}
+
+/// Each sector of either copy of the map is damaged: the other copy tells. Without a second copy a place is lost, and said to be.
+#[test]
+fn one_damaged_copy_of_the_map_loses_nothing() {
+    let damage = || {
+        let image = recorded().content();
+        assert!(slots(&image).len() >= 5);
+        for at in slots(&image) {
+            for copy in [0, 4096] {
+                for damage in [0x55, 0] {
+                    let mut image = image.clone();
+                    match damage {
+                        0 => image[at + copy..at + copy + 32].fill(0),
+                        flip => image[at + copy + 9] ^= flip,
+                    }
+                    let disk = RecordedDisk::new(&image).unwrap();
+                    recover(&[PLACES.len() as u64], &disk).map_err(|detail| PowerFailure {
+                        point: 0,
+                        image: at,
+                        detail,
+                        replay: String::new(),
+                    })?;
+                }
+            }
+        }
+        Ok(explore(&recorded()).unwrap_or_else(|failure| panic!("{failure}")))
+    };
+    finds("media-chunk-one-copy", damage);
+}
+
+/// Both copies damaged: the store is refused, and the slot is named.
+#[test]
+fn a_slot_whose_copies_are_both_damaged_is_named() {
+    let image = recorded().content();
+    for (index, at) in slots(&image).into_iter().enumerate() {
+        let mut image = image.clone();
+        image[at + 9] ^= 1;
+        image[at + 4096 + 17] ^= 1;
+        let error = open(&RecordedDisk::new(&image).unwrap(), Durability::Always).unwrap_err();
+        let Error::Damaged { at: place, detail, .. } = error else { panic!("{error}") };
+        assert_eq!(
+            (place, detail),
+            (at as u64, format!("both copies of slot {index} of the map of chunks are damaged"))
+        );
+    }
+}
+
+/// Slots that contradict each other or the file are damage, whatever they say.
+#[test]
+fn a_file_that_was_cut_short_is_damaged() {
+    let image = recorded().content();
+    let error = open(&RecordedDisk::new(&image[..image.len() - 4096]).unwrap(), Durability::Always).unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("truncated"), "{error}");
+}
+
+/// A disk that has no room for another chunk, or fails while its slot is written, harms nothing that is there.
+#[test]
+fn a_chunk_that_cannot_be_made_harms_nothing() {
+    for call in [DiskCall::Allocate, DiskCall::Write, DiskCall::Sync] {
+        for nth in 0..3 {
+            let disk = RecordedDisk::new(&created()).unwrap();
+            let media = open(&disk, Durability::Always).unwrap();
+            put(&media, 0);
+            disk.fail(call, nth, if call == DiskCall::Sync { libc::EIO } else { libc::ENOSPC });
+            let refused = media.extend(PLACES[1], 4096);
+            disk.heal();
+            if refused.is_ok() {
+                settle(&media, PLACES[1], 2);
+            }
+            media.abandon();
+            let media = open(&disk, Durability::Always).unwrap();
+            holds(&media, 1 + u64::from(refused.is_ok())).unwrap_or_else(|lost| panic!("{call:?} {nth}: {lost}"));
+            put(&media, 1);
+            holds(&media, 2).unwrap();
+        }
+    }
+}
