@@ -394,7 +394,10 @@ impl Turns {
             self.count_input(&mut connection, 0);
             self.shared.metrics.connections_over_limit += 1;
             self.clients.restore(slot, connection);
-            self.ready(slot, false);
+            // A connection served in this turn ends with its replies; a second place in the queue would break FLIGHT-1.
+            if !self.served.iter().any(|served| served.slot == slot) {
+                self.ready(slot, false);
+            }
         }
     }
 
