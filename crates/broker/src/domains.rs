@@ -181,10 +181,14 @@ impl Domains {
     pub(crate) fn cut_overgrown(&self) {
         for entry in self.known.values() {
             let (path, most) = (self.path(entry), file_most(entry.max));
-            if std::fs::metadata(&path).is_ok_and(|found| found.len() > most)
+            // Room may lie behind the end of the file, too.
+            let is_over = |found: std::fs::Metadata| found.len() > most || found.blocks() * 512 > most;
+            if std::fs::metadata(&path).is_ok_and(is_over)
                 && let Ok(file) = File::options().write(true).open(&path)
             {
-                let _ = file.set_len(most); // if it fails the next look does it
+                // Made longer first, so that what is cut off includes that room. If it fails the next look does it.
+                let _ = file.set_len(1 << 43);
+                let _ = file.set_len(most);
             }
         }
     }

@@ -150,7 +150,12 @@ fn accept(shared: &Shared) {
             };
             let Ok(peer) = sockopt::socket_peercred(&connection) else { continue };
             let Some(connection) = shared.enter(peer.uid.as_raw(), connection) else { continue };
-            answering.spawn(move || shared.answer_user(peer.uid.as_raw(), connection));
+            let uid = peer.uid.as_raw();
+            let thread =
+                std::thread::Builder::new().spawn_scoped(answering, move || shared.answer_user(uid, connection));
+            if thread.is_err() {
+                shared.leave(uid); // the system has no thread left: the connection was closed with it
+            }
         }
     });
 }
@@ -175,13 +180,22 @@ impl Shared {
         let mut users = self.users.lock();
         let user = users.get_mut(&uid)?;
         let next = user.waiting.pop_front().filter(|_| !self.ending.load(Ordering::Acquire));
+        drop(users);
         if next.is_none() {
+            self.leave(uid);
+        }
+        next
+    }
+
+    /// A thread of a user is no more.
+    fn leave(&self, uid: u32) {
+        let mut users = self.users.lock();
+        if let Some(user) = users.get_mut(&uid) {
             user.threads -= 1;
-            if user.threads == 0 {
+            if user.threads == 0 && user.waiting.is_empty() {
                 users.remove(&uid);
             }
         }
-        next
     }
 
     fn answer_user(&self, uid: u32, connection: OwnedFd) {

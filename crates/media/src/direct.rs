@@ -64,7 +64,10 @@ fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
         // Whole in the file, too.
         let whole = disk.cover(at, LARGE).is_ok()
             && matches!(disk.chunks.parts(at, LARGE)[..], [(_, Some(file))] if file % LARGE == 0);
-        if whole && disk.allocate(at + LARGE - 4096, 4096).is_ok() {
+        if whole {
+            if disk.allocate(at + LARGE - 4096, 4096).is_err() {
+                return;
+            }
             mapping.gather(at);
         }
         at += LARGE;
@@ -106,6 +109,7 @@ impl Direct {
         let Some(Backing { file, disk, head, .. }) = self.file.as_deref() else { return Ok(()) };
         let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
         let mut head = head.lock();
+        disk.cover(at, len).map_err(io("allocate space"))?; // refused before any room is taken
         if self.kind == BackendKind::Shm {
             begin_large(mapping, disk, at.max(head.file_len)..at + len);
         }

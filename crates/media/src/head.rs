@@ -60,7 +60,11 @@ impl Head {
     /// now on. A torn copy leads nowhere, and is found by its checksum.
     pub(crate) fn agrees_with(&self, copy: &[u8]) -> bool {
         Head::read_from_bytes(copy).is_ok_and(|copy| {
-            (copy.log_ready, copy.room()) == (self.log_ready, self.room()) && copy.log_clean <= self.log_clean
+            let place = |head: &Head| (head.log_head, head.log_sequence, head.incarnation);
+            (copy.log_ready, copy.room()) == (self.log_ready, self.room())
+                && copy.log_clean <= self.log_clean
+                // An empty log is none to be replayed again from where it once began.
+                && (self.log_clean == 0 || place(&copy) == place(self))
         })
     }
 

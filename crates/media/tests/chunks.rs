@@ -108,3 +108,42 @@ fn a_map_has_as_many_segments_as_it_needs() {
     (0..400).for_each(|index| assert_eq!(media.load(FAR + index * (1 << 30)), index));
     assert!(len(&path) < 2 * 400 * (64 << 10), "{}", len(&path));
 }
+
+/// A process dies after the first copy of a slot. The next one that makes a chunk writes the second copy before its own slot: a
+/// third process looks for news behind it.
+#[test]
+fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
+    let news = |bug: &'static str| {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("store");
+        drop(create(&path));
+        let ((one, _first), (two, _second)) = (enter(&path, 1), enter(&path, 2));
+        let ((three, _third), far) = (enter(&path, 3), |index: u64| FAR + index * (1 << 30));
+        one.extend(FAR + (1 << 40), 4096).unwrap();
+        [&two, &three].iter().for_each(|media| media.refresh().unwrap());
+        everbyte_media::museum::with("media-chunk-one-copy", || one.extend(far(1), 4096)).unwrap();
+        everbyte_media::museum::with(bug, || two.extend(far(2), 4096)).unwrap();
+        two.store(far(2), 7);
+        three.refresh().unwrap();
+        three.load(far(2))
+    };
+    assert_eq!(news("none"), 7);
+    assert_eq!(news("media-chunk-left-half"), 0, "the seeded bug is found");
+}
+
+/// A growth that the file system cannot serve leaves the file as long as it was.
+#[test]
+fn a_refused_growth_does_not_lengthen_the_file() {
+    for backend in [BackendChoice::Shm, BackendChoice::File] {
+        let dir = tempfile::tempdir_in(if backend == BackendChoice::Shm { "/dev/shm" } else { "/var/tmp" }).unwrap();
+        let path = dir.path().join("store");
+        drop(create(&path));
+        let options = Options { backend, log_room: 16 << 10, ..Options::default() };
+        let media = Media::open(&path, &options).unwrap();
+        let before = len(&path);
+        let refused = media.extend(FAR, 1 << 41).unwrap_err();
+        assert!(refused.to_string().contains("No space left"), "{refused}");
+        assert_eq!(len(&path), before);
+        media.extend(FAR, 4096).unwrap();
+    }
+}

@@ -5,6 +5,9 @@
 //! (`hidden`) looks the offset up in the map, maps the chunk, and the instruction runs again. System calls do not fault: one
 //! that is given such an address fails with EFAULT.
 //!
+//! A load of a page that has no place in the file reads zeros, from a page of this process alone. It stays until this process
+//! hears of the chunk that covers it: a pointer to bytes that no process has backed yet must not be followed.
+//!
 //! Threads: any. The handler takes no lock that is held while mapped bytes are touched.
 
 use super::Chunks;
@@ -14,7 +17,7 @@ use crate::mapping::Mapping;
 use parking_lot::RwLock;
 use std::fs::File;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 struct Guarded {
@@ -29,6 +32,9 @@ struct Guarded {
 /// What is guarded, and how many ever were.
 static GUARDED: RwLock<(Vec<Arc<Guarded>>, u64)> = RwLock::new((Vec::new(), 0));
 
+/// The process that guards something.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
 /// Touches of a mapping are answered until this is dropped.
 pub(crate) struct Guard {
     number: u64,
@@ -37,6 +43,7 @@ pub(crate) struct Guard {
 impl Guard {
     pub(crate) fn new(mapping: &Arc<Mapping>, chunks: &Arc<Chunks>, file: &Arc<File>) -> Guard {
         hidden::install();
+        OWNER.store(std::process::id(), Ordering::Relaxed);
         let start = mapping.address().addr().get();
         let (list, count) = &mut *GUARDED.write();
         *count += 1;
@@ -60,6 +67,10 @@ impl Drop for Guard {
 
 /// Whether the instruction that touched `address` is to run again.
 pub(crate) fn resolve(address: usize) -> bool {
+    // A child of fork has none of these mappings, and perhaps a lock that another thread held.
+    if OWNER.load(Ordering::Relaxed) != std::process::id() {
+        return false;
+    }
     let guarded = GUARDED.read().0.iter().find(|guarded| guarded.addresses.contains(&address)).cloned();
     guarded.is_some_and(|guarded| guarded.process == std::process::id() && guarded.resolve(address))
 }

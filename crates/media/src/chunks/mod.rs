@@ -10,9 +10,8 @@
 //!   2. the first copy of its slot
 //!   3. the second copy; from now on the chunk may be used
 //!
-//! A chunk that is not used any more:
-//!   1. its bytes become a hole
-//!   2. the first copy of its slot, then the second, say that it is free; its place in the file may be taken
+//! Chunks keep their places: what is backed later at the same offsets lies there again. (The format has a kind of slot for a
+//! place that was given up; this program reads it and writes none.)
 //!
 //! Invariants
 //!   CHUNK-1  A slot counts only if its checksum covers its fields and its number.
@@ -144,11 +143,12 @@ impl Chunks {
             whole.expect("the first extent shares no bytes");
             return Ok(state);
         };
-        let len = disk.len().map_err(|source| Error::Io { action: "measure", path: self.path.clone(), source })?;
+        let measure = || disk.len().map_err(|source| Error::Io { action: "measure", path: self.path.clone(), source });
         let mut overlapping = state.layout.insert(Extent::identity(map_at)).is_err();
         let mut next = Some(map_at);
         let mut ended = false;
         while let Some(segment) = next.take() {
+            let len = measure()?;
             if state.segments.is_empty() && segment + 2 * SEGMENT > len {
                 let detail = format!("the file has {len} bytes and should have more: it was truncated from outside");
                 return Err(self.damaged(len, detail));
@@ -159,6 +159,7 @@ impl Chunks {
             overlapping |= state.layout.take(segment, 2 * SEGMENT).is_err();
             state.segments.push(segment);
             let copies = [read_copy(disk, segment), read_copy(disk, segment + SEGMENT)];
+            let len = measure()?; // after the slots: another process may be making the file longer
             for index in 0..SLOTS {
                 let number = (state.segments.len() - 1) * SLOTS + index;
                 let place = places(&state.segments, number)[0];
@@ -301,7 +302,11 @@ impl Chunks {
         let _turn = users.map(|users| users.map_turn()).transpose().map_err(io::Error::other)?;
         if users.is_some() {
             self.catch_up(disk).map_err(io::Error::other)?;
+            if !seeded("media-chunk-left-half") {
+                self.complete(disk)?;
+            }
         }
+        self.require_room(disk, at..at + len)?;
         loop {
             let gap = self.state.read().layout.gap(at..at + len);
             let Some(gap) = gap else { return Ok(()) };
@@ -309,11 +314,35 @@ impl Chunks {
         }
     }
 
+    /// Writes the second copies that processes which died have left out. The caller has the lock, so no other process is about to
+    /// write them: the news of later chunks is looked for behind them.
+    fn complete(&self, disk: &dyn Disk) -> io::Result<()> {
+        let stale = std::mem::take(&mut self.state.write().stale);
+        stale.into_iter().try_for_each(|(number, slot)| self.put(disk, number, slot))
+    }
+
+    /// Refuses chunks that are larger than what the file system has left: they would lengthen the file for nothing.
+    fn require_room(&self, disk: &dyn Disk, range: Range<u64>) -> io::Result<()> {
+        let (mut missing, mut from) = (0, range.start);
+        while let Some(gap) = self.state.read().layout.gap(from..range.end) {
+            missing += gap.end - gap.start;
+            from = gap.end;
+        }
+        match missing > disk.free()? {
+            true => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            false => Ok(()),
+        }
+    }
+
     /// Reads the map again: another process may have made chunks. The caller has the lock, or has no use for the newest.
     fn catch_up(&self, disk: &dyn Disk) -> Result<()> {
         let read = self.read(disk)?;
+        let extents: Vec<Extent> = read.layout.extents.values().copied().collect();
+        // Mapped first: a thread that finds a chunk in the map stores there at once.
+        let shown = self.show(disk, &extents);
+        shown.map_err(|source| Error::Io { action: "map", path: self.path.clone(), source })?;
         *self.state.write() = read;
-        self.show(disk, &self.extents()).map_err(|source| Error::Io { action: "map", path: self.path.clone(), source })
+        Ok(())
     }
 
     /// Looks for chunks that other processes have made.
@@ -375,15 +404,14 @@ impl Chunks {
         if seeded("media-chunk-no-room") {
             self.prepare(disk, chunk.file, chunk.len)?;
         }
-        {
-            let mut state = self.state.write();
-            match free {
-                Some(_) => drop(state.free.pop()),
-                None => state.count = number + 1,
-            }
-            state.layout.insert(chunk).expect("a free place was chosen");
+        self.show(disk, &[chunk])?; // before any thread finds it in the map, and stores there
+        let mut state = self.state.write();
+        match free {
+            Some(_) => drop(state.free.pop()),
+            None => state.count = number + 1,
         }
-        self.show(disk, &[chunk])
+        state.layout.insert(chunk).expect("a free place was chosen");
+        Ok(())
     }
 
     /// The number of the next slot that was never used; a segment is added where there is none.

@@ -65,6 +65,10 @@ pub trait Disk: Send + Sync {
     fn room(&self) -> io::Result<u64> {
         self.len()
     }
+    /// Bytes that the file system has left, or more.
+    fn free(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
     /// A hint: later reads of the range should come from the medium. What was written has been synced.
     fn forget(&self, _at: u64, _len: u64) {}
     /// A hint: the range will be read soon.
@@ -148,6 +152,12 @@ impl Disk for File {
     fn room(&self) -> io::Result<u64> {
         use std::os::unix::fs::MetadataExt;
         Ok(self.metadata()?.blocks() * 512)
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        let found = rustix::fs::fstatvfs(self)?;
+        // A memory file system without a limit names no blocks.
+        Ok(if found.f_blocks == 0 { u64::MAX } else { found.f_bfree.saturating_mul(found.f_frsize) })
     }
 
     fn forget(&self, at: u64, len: u64) {
@@ -307,6 +317,10 @@ impl Disk for FileDisk {
 
     fn room(&self) -> io::Result<u64> {
         self.file.room()
+    }
+
+    fn free(&self) -> io::Result<u64> {
+        self.file.free()
     }
 
     fn forget(&self, at: u64, len: u64) {
