@@ -59,11 +59,11 @@ pub mod media {
 /// Typed persistent objects; see `everbyte-object`.
 pub mod object {
     pub use everbyte_object::{
-        Error, Fault, FaultKind, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType, Out, PBTreeMap,
-        PCell, PHashMap, PMutex, PMutexGuard, POnceCell, PReadGuard, PRef, PRefCell, PRefMut, PRwLock, PSafe, PString,
-        PVec, PWriteGuard, Parc, Pbox, PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag, Prc,
-        RepairPlan, Report, Result, Root, Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool, VCell,
-        btree_map, hash_map, parc, pool, prc,
+        Detached, Error, Fault, FaultKind, In, InTx, Journal, Leak, MemPool, Migrate, Migrated, MigratedType, Out,
+        PBTreeMap, PCell, PHashMap, PMutex, PMutexGuard, POnceCell, PReadGuard, PRef, PRefCell, PRefMut, PRwLock,
+        PSafe, PString, PVec, PWriteGuard, Parc, Pbox, PersistentTypesMustNotImplementDrop, Pool, PoolOptions, PoolTag,
+        Prc, RepairPlan, Report, Result, Root, Schema, Shape, Token, Total, Tracer, TryError, TypeName, UntypedPool,
+        VCell, btree_map, hash_map, parc, pool, prc,
     };
     #[doc(hidden)]
     pub use everbyte_object::{Niche, hidden};

@@ -140,7 +140,7 @@ pub use psafe::{PSafe, PersistentTypesMustNotImplementDrop};
 pub use pstring::PString;
 pub use pvec::PVec;
 pub use repair::{RepairPlan, Token};
-pub use root::Root;
+pub use root::{Detached, Root};
 pub use schema::{Schema, Shape, TypeName};
 pub use trace::Tracer;
 pub use untyped::UntypedPool;

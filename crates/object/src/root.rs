@@ -22,8 +22,10 @@ pub struct Root<R: PSafe<P>, P: MemPool> {
     pub(crate) marker: PhantomData<(R, P)>,
 }
 
-// SAFETY: a root is a handle to `R`, which it lets others read (`Sync`) and reach alone (`Send`); the rest is `Sync`.
-unsafe impl<R: PSafe<P> + Send, P: MemPool> Send for Root<R, P> {}
+// SAFETY: a root is a handle to `R`, which another thread may read (`Sync`) and change (`Send`); the rest is `Sync`. `Send`
+// alone is not enough: a body that owns the root can change its cells and move it to a thread that would read them before
+// the commit. A `Sync` root has its cells behind locks, held to the end of the transaction (POOL-3).
+unsafe impl<R: PSafe<P> + Send + Sync, P: MemPool> Send for Root<R, P> {}
 // SAFETY: as above; transactions of several threads reach `R` by `&R`.
 unsafe impl<R: PSafe<P> + Sync, P: MemPool> Sync for Root<R, P> {}
 
@@ -187,6 +189,19 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         self.migrated.as_deref()
     }
 
+    /// Makes the root ready to move to another thread; [`Detached::attach`] makes it a root again. A root that is `Sync`
+    /// moves without it.
+    ///
+    /// # Panics
+    /// Inside a transaction of this thread and pool: the other thread would read what may be rolled back.
+    #[must_use = "dropping it closes the pool"]
+    #[track_caller]
+    pub fn detach(self) -> Detached<R, Out<G>> {
+        let is_inside = running::with_current::<G, _>(|current| current.is_some());
+        assert!(!is_inside, "a root is not detached inside a transaction of its pool");
+        Detached(self)
+    }
+
     /// A number raised at every opening of the pool.
     pub fn generation(&self) -> u64 {
         self.inner.generation
@@ -196,6 +211,28 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     fn branded<'s, 'tx>(&'s self) -> &'s R::At<'tx> {
         // SAFETY: `R` and `R::At<'tx>` are the same bytes (`PSafe`); the body that sees it is shorter than `self`.
         unsafe { &*(&raw const **self).cast::<R::At<'tx>>() }
+    }
+}
+
+/// An open pool on its way to another thread: see [`Root::detach`]. The pool is closed when this is dropped.
+pub struct Detached<R: PSafe<P>, P: MemPool>(Root<R, P>);
+
+// SAFETY: no transaction of the thread that detached it has changed cells of `R` that are not committed, and it lends
+// nothing before it is attached.
+unsafe impl<R: PSafe<P> + Send, P: MemPool> Send for Detached<R, P> {}
+// SAFETY: `&Detached` reaches nothing.
+unsafe impl<R: PSafe<P> + Send, P: MemPool> Sync for Detached<R, P> {}
+
+impl<R: PSafe<P>, P: MemPool> Detached<R, P> {
+    /// The root, in the thread that calls this.
+    pub fn attach(self) -> Root<R, P> {
+        self.0
+    }
+}
+
+impl<R: PSafe<P>, P: MemPool> std::fmt::Debug for Detached<R, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Detached({:?})", self.0)
     }
 }
 

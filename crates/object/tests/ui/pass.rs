@@ -393,8 +393,8 @@ mod programs {
         });
     }
     fn a_root_moves_to_a_thread() {
-        let h = list();
-        thread::spawn(move || h.tx(|j, r| append(r, 1, j)).unwrap());
+        let h = list().detach();
+        thread::spawn(move || h.attach().tx(|j, r| append(r, 1, j)).unwrap());
     }
     static STATIC: OnceLock<Root<Slot, P1>> = OnceLock::new();
     fn a_static_root() {
