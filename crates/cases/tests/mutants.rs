@@ -30,12 +30,16 @@ fn a_sample_of_fences_and_flushes_is_still_necessary() {
     }
 }
 
+/// `OPEN` is no reason. The list claims nothing of sites that are not in it.
 #[test]
 fn every_survivor_has_a_reason() {
     let list = read_list().unwrap();
+    println!("{} sites have a verdict", list.len());
     let silent: Vec<String> = list
         .iter()
-        .filter(|(_, verdict)| **verdict == Verdict::Survives(String::new()))
+        .filter(|(_, verdict)| {
+            matches!(verdict, Verdict::Survives(reason) if reason.is_empty() || reason.starts_with("OPEN"))
+        })
         .map(|(name, _)| name.to_string())
         .collect();
     assert!(silent.is_empty(), "no reason: {silent:#?}");
