@@ -116,6 +116,8 @@ fn a_clone_of_a_killed_store_and_its_original_go_their_own_ways() {
         assert!(child.wait().unwrap().success());
         let two = Store::open(&target, &options(backend)).unwrap();
         assert!(holds(&Kv::open(&two, "table").unwrap(), count + 1));
-        assert_eq!((one.check(), two.check()), (vec![], vec![]));
+        // Room that a killed process had prepared ahead may be left; it is a note.
+        let damage = |store: &Store| store.check().into_iter().filter(|found| found.is_damage()).collect::<Vec<_>>();
+        assert_eq!((damage(&one), damage(&two)), (vec![], vec![]));
     }
 }

@@ -43,6 +43,16 @@ impl Log {
     pub fn open(store: &Store, name: &str, options: LogOptions, consume: impl FnMut(&[u64])) -> Result<Log> {
         let object = match store.object(name) {
             Err(everbyte_store::Error::NotFound { .. }) => make(store, name, options)?,
+            // Open in another way: that it is no log says more.
+            Err(error @ everbyte_store::Error::Open { .. }) => {
+                let found = store.stat(name)?.engine;
+                let wanted = Engine::None;
+                return Err(match found == wanted {
+                    true => error,
+                    false => everbyte_store::Error::WrongEngine { object: name.into(), found, wanted },
+                }
+                .into());
+            }
             object => object?,
         };
         object.require_engine(Engine::None)?;
