@@ -277,7 +277,7 @@ fn outlived_pairs(media: &Media, seen: &Seen, kind: Kind) -> Result<Pairs, Strin
     let (one, other) = (user_of_pairs(media)?, user_of_pairs(media)?);
     for step in 0..steps {
         let number = FILL + (step / 2) as u8;
-        let who = if number % 2 == 0 { &one } else { &other };
+        let who = if number.is_multiple_of(2) { &one } else { &other };
         match step % 2 {
             0 => drop(who.change(|kv| kv.insert(&key(number), &value(number))).map_err(text)?),
             _ => drop(who.change(|kv| kv.delete(&key(number - 1))).map_err(text)?),
@@ -319,7 +319,7 @@ fn pairs_observed(
         let one = user_of_pairs(&media).expect("a whole image");
         let other = media.capabilities().shared.then(|| user_of_pairs(&media).expect("a whole image"));
         for number in FILL..FILL + 8 {
-            let who = if number % 2 == 0 { &one } else { other.as_ref().unwrap_or(&one) };
+            let who = if number.is_multiple_of(2) { &one } else { other.as_ref().unwrap_or(&one) };
             let new = move |pairs: &mut Pairs| _ = pairs.insert(key(number), value(number));
             let insert = || who.change(|kv| kv.insert(&key(number), &value(number))).map(drop).expect("room");
             twin.step(format!("insert {number}"), new, insert);

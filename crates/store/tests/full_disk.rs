@@ -19,7 +19,7 @@ struct Mount {
 impl Mount {
     /// `None`, and the reason on standard error, where this process may not mount one.
     fn tmpfs() -> Option<Mount> {
-        Mount::mount(&["-t", "tmpfs", "-o", "size=24M", "tmpfs"], BackendChoice::Shm)
+        Mount::at(&["-t", "tmpfs", "-o", "size=24M", "tmpfs"], BackendChoice::Shm)
     }
 
     fn ext4() -> Option<Mount> {
@@ -30,14 +30,14 @@ impl Mount {
             eprintln!("skipped: there is no mkfs.ext4");
             return None;
         }
-        Mount::mount(&["-o", "loop", image.path().to_str().unwrap()], BackendChoice::File)
+        Mount::at(&["-o", "loop", image.path().to_str().unwrap()], BackendChoice::File)
     }
 
     fn all() -> impl Iterator<Item = Mount> {
         [Mount::tmpfs(), Mount::ext4()].into_iter().flatten()
     }
 
-    fn mount(words: &[&str], backend: BackendChoice) -> Option<Mount> {
+    fn at(words: &[&str], backend: BackendChoice) -> Option<Mount> {
         let dir = tempfile::tempdir().unwrap();
         let done = Command::new("mount").args(words).arg(dir.path()).output();
         if !done.as_ref().is_ok_and(|done| done.status.success()) {

@@ -109,10 +109,10 @@ impl Layout {
     /// holds it, else to the end. Large chunks lie as their addresses do, for large pages.
     fn place(&self, at: u64, len: u64, behind: Option<u64>) -> Extent {
         let extent = |file| Extent { at, file, len, slot: 0 };
-        if let Some(file) = behind.filter(|&file| self.is_free(file, len)) {
-            if len < LARGE || file % LARGE == at % LARGE {
-                return extent(file);
-            }
+        if let Some(file) = behind.filter(|&file| self.is_free(file, len))
+            && (len < LARGE || file % LARGE == at % LARGE)
+        {
+            return extent(file);
         }
         extent(self.free(at, len))
     }
