@@ -261,8 +261,18 @@ impl<P: MemPool> All<P> {
                 .map(|one| (*one.lock(j), arcs.iter().position(|other| other.ptr_eq(one)).expect("itself")))
                 .collect(),
             arc_weak: weak.is_some(),
-            ids: Ids::default(),
+            ids: self.ids(j),
         }
+    }
+
+    /// Numbers that tell the same of `one`, `two` and `weak` as those that the twin would have given: a second run begins here.
+    fn ids(&self, j: &Journal<P>) -> Ids {
+        let (one, two) = (self.one.borrow(), self.two.borrow());
+        let weak = self.weak.borrow().as_ref().and_then(|weak| weak.upgrade(j));
+        let first = one.as_ref().map(|_| 1);
+        let second = two.as_ref().map(|two| if one.as_ref().is_some_and(|one| one.ptr_eq(two)) { 1 } else { 2 });
+        let named = weak.map(|weak| if one.as_ref().is_some_and(|one| one.ptr_eq(&weak)) { 1 } else { 2 });
+        Ids { newest: 2, one: first, two: second, weak: named }
     }
 }
 
