@@ -72,7 +72,7 @@ pub use latch::{Latch, LatchGuard};
 pub use media::{Capabilities, Mark, Media, Opened, Section};
 pub use museum::seeded;
 pub use museum::sites::sums_agree;
-pub use open::{Geometry, file_offset};
+pub use open::{Geometry, file_offset, make_linear};
 pub use options::{BackendChoice, BackendKind, Durability, Options};
 pub use peer::peer_groups;
 pub use probe::{Probe, probe};

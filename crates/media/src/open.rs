@@ -446,6 +446,21 @@ pub fn file_offset(path: &Path, at: u64) -> Result<Option<u64>> {
     Ok(Chunks::open(&file, path, &head)?.part(at..at + 1).1)
 }
 
+/// Turns a file that holds each byte of a store at its offset, as images of crashes do, into a store without a map of chunks.
+///
+/// # Errors
+/// [`Error::NotAStore`], [`Error::Io`].
+pub fn make_linear(file: &File, path: &Path) -> Result<()> {
+    let io = |action| move |source| Error::Io { action, path: path.into(), source };
+    let mut copies = [[0; 512]; 2];
+    for (copy, at) in copies.iter_mut().zip(COPIES) {
+        Disk::read_at(file, at, copy).map_err(io("read the media head of"))?;
+    }
+    let mut head = Head::choose(path, [&copies[0], &copies[1]])?;
+    (head.map_at, head.file_len) = (0, head.file_len.min(Disk::len(file).map_err(io("measure"))?));
+    head.write_both(file).map_err(io("write the media head of"))
+}
+
 /// Opens a file for reading alone.
 pub(crate) fn open_to_read(path: &Path) -> Result<File> {
     let io = |source| Error::Io { action: "open", path: path.into(), source };

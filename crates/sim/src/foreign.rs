@@ -146,13 +146,12 @@ impl Stand<'_> {
 
     /// Writes what `media` holds as a sparse file.
     fn write(&self, path: &Path, media: &Media) -> io::Result<()> {
-        let file = File::create(path)?;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         file.set_len(media.len())?;
         let pages = self.pages.borrow();
-        pages
-            .iter()
-            .filter(|&&at| media.holds(at, PAGE))
-            .try_for_each(|&at| file.write_all_at(&media.read_vec(at, PAGE as usize), at))
+        let mut used = pages.iter().filter(|&&at| media.holds(at, PAGE));
+        used.try_for_each(|&at| file.write_all_at(&media.read_vec(at, PAGE as usize), at))?;
+        everbyte_media::make_linear(&file, path).map_err(io::Error::other)
     }
 
     /// Runs a command under the watch of its library: its tape, and whether it exited with 0, else what it said.
