@@ -92,7 +92,8 @@ fn merged(store: &Store) -> Result<Vec<String>, String> {
 }
 
 fn merge(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    explorer.recovery(48, 6).explore_twin(
+    // Once: what is merged already is not merged again, and the twin does not know that.
+    explorer.recovery(48, 6).once().explore_twin(
         &target(),
         &Vec::<String>::new(),
         Order::InOrder,
