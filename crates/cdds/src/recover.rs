@@ -341,9 +341,11 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// A clean close: the next opening has nothing to void. Nothing depends on it.
+    /// A clean close: the next opening has nothing to void. Nothing depends on it. A batch that was leaked has neither been
+    /// committed nor taken back: that is no clean close.
     fn drop(&mut self) {
-        if !*self.opened.get_mut() {
+        let has_batch = *self.holder.get_mut() != crate::thread::NONE;
+        if !*self.opened.get_mut() || has_batch {
             return;
         }
         let version = self.writer.get_mut().committed.version;

@@ -68,6 +68,20 @@ fn a_batch_given_up_before_a_close_is_not_committed_by_the_next_process() {
     assert_nothing_happened(&kv, "after an unrelated put");
 }
 
+/// A batch that is leaked is neither committed nor given up, and the table is closed all the same. The next opening voids it.
+#[test]
+fn a_leaked_batch_does_not_come_to_life_after_a_close() {
+    let store = store();
+    let kv = filled(&store);
+    let mut batch = kv.batch();
+    batch.put(b"never", b"happened").unwrap();
+    std::mem::forget(batch);
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    kv.put(b"other", b"1").unwrap();
+    assert_nothing_happened(&kv, "after an unrelated put");
+}
+
 /// A crash in the middle of a batch; then an opening that fails; then one that does not. The first must not say that the
 /// table was closed in good order, or the second commits what the crash cut short.
 #[test]
