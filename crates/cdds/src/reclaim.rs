@@ -55,11 +55,15 @@ impl Batch<'_> {
             if self.writer.digging.is_empty() {
                 self.writer.digging.push(Frame { node, index: index as u16, whole: false });
             }
-            match self.dig(&mut work) {
+            let mut freed = self.frees.len();
+            match self.dig(&mut work, &mut freed) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Damage below a dead entry costs its space, which `check` reports, not the ability to write.
+                // Damage below a dead entry costs its space, which `check` reports, not the ability to write. The entry stays:
+                // the next process finds it again, so nothing of it may be freed now.
                 Err(Error::Damaged { .. } | Error::Heap(_)) => {
+                    self.shared.heap.abandon(&self.frees[freed..]);
+                    self.frees.truncate(freed);
                     while !self.writer.digging.is_empty() {
                         self.climb();
                     }
@@ -72,10 +76,12 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Goes on digging at the deepest frame. `false`: the budget ran out, come back with the next commit.
-    fn dig(&mut self, work: &mut Work) -> Result<bool> {
+    /// Goes on digging at the deepest frame. `false`: the budget ran out, come back with the next commit. After an error the frees
+    /// from `freed` on belong to an entry that stays.
+    fn dig(&mut self, work: &mut Work, freed: &mut usize) -> Result<bool> {
         let media = &self.shared.media;
         while let Some(&frame) = self.writer.digging.last() {
+            *freed = self.frees.len();
             let node = Node::open(media, frame.node)?;
             let index = usize::from(frame.index);
             if index >= node.count() {
