@@ -127,8 +127,10 @@ fn child_under_a_limit() {
         assert!(too_large(&refused) && !path.exists(), "{refused}");
         let media = Media::create(&path, GEOMETRY, &options(backend)).unwrap();
         settle(&media, DATA, 7);
+        let before = path.metadata().unwrap().len();
         let refused = media.extend(4 << 20, 4 << 20).unwrap_err();
         assert!(too_large(&refused), "{refused}");
+        assert_eq!(path.metadata().unwrap().len(), before, "a refused growth does not lengthen the file");
         media.extend(128 << 10, 4096).unwrap();
         settle(&media, 128 << 10, 8);
         media.close().unwrap();
