@@ -15,7 +15,7 @@ mod objects;
 use entries::{COUNT, Change};
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Options};
-use everbyte_store::{CreateOptions, Store};
+use everbyte_store::{CreateOptions, Finding, FindingKind, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -100,7 +100,9 @@ pub fn verify(setup: &Setup, acked: u64) -> Result<u64, String> {
     if count < acked {
         return Err(format!("SUITE-1: {acked} batches were acknowledged and {count} are there (seed {})", setup.seed));
     }
-    let findings: Vec<String> = store.check().iter().map(ToString::to_string).collect();
+    // A kill between a growth of the file and the bit that records it leaves room that `trim` gives back: a note.
+    let wrong = |finding: &Finding| finding.kind != FindingKind::Note;
+    let findings: Vec<String> = store.check().into_iter().filter(wrong).map(|finding| finding.to_string()).collect();
     if !findings.is_empty() {
         return Err(format!("check found: {}", findings.join("; ")));
     }
