@@ -58,7 +58,7 @@ pub struct Case {
     pub room: &'static str,
     /// One sentence: what the program does and what must hold.
     pub about: &'static str,
-    /// About how many images one profile tries, unless the user says otherwise.
+    /// About how many images one profile tries in the soak, unless the user says otherwise; the usual run tries fewer.
     pub total: u64,
     /// Explores it with the explorer given.
     program: fn(Explorer) -> Result<Explored, Box<Failure>>,
@@ -68,8 +68,13 @@ pub struct Case {
 const TOTAL: u64 = 24_000;
 
 /// Images that a second run of the program starts from, of one recording, and images of each second run.
-const SECOND_RUNS: u64 = 8;
-const SECOND_IMAGES: u64 = 24;
+const SECOND_RUNS: u64 = 6;
+const SECOND_IMAGES: u64 = 18;
+
+/// The usual run tries one part in so many of a case's images, and explores about so many recoveries of one profile. The soak
+/// tries all.
+const USUAL_PART: u64 = 3;
+const USUAL_RECOVERIES: u64 = 80;
 
 /// Every case, floor by floor.
 pub fn cases() -> Vec<Case> {
@@ -102,16 +107,21 @@ pub fn find(name: &str) -> Option<Case> {
 
 impl Case {
     /// Steps run on threads of their own, unless `EVERBYTE_CRASH_THREADS` is `one`.
+    /// `EVERBYTE_CRASH_AGAIN=whole` is the soak.
     fn explorer(&self) -> Explorer {
-        let one = std::env::var("EVERBYTE_CRASH_THREADS").is_ok_and(|threads| threads == "one");
-        let threads = if one { Threads::One } else { Threads::PerStep };
-        Explorer::new(self.name).total(self.total).threads(threads)
+        let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
+        let threads = if is("EVERBYTE_CRASH_THREADS", "one") { Threads::One } else { Threads::PerStep };
+        let explorer = Explorer::new(self.name).threads(threads);
+        if is("EVERBYTE_CRASH_AGAIN", "whole") {
+            return explorer.total(self.total);
+        }
+        explorer.total(self.total / USUAL_PART).recoveries(USUAL_RECOVERIES)
     }
 
     /// As [`Case::explore`], for the verdict alone: a failing image is not made smaller.
     #[cfg(feature = "museum")]
     pub(crate) fn sketch(&self, settings: &Settings) -> Report {
-        let explorer = self.explorer().again(4, 12).unshrunk();
+        let explorer = self.explorer().again(4, 12).recoveries(30).floor(8).jobs(1).unshrunk();
         Report::new(self.name, self.room, (self.program)(settings.apply(explorer)))
     }
 

@@ -17,7 +17,7 @@ use crate::points::{Point, Tear, walk};
 use crate::recipes::{Choice, Recipe, menu};
 use crate::stage::{Check, Stage, Trial, describe};
 use crate::tape::{Event, Recording, Settling};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
@@ -33,12 +33,16 @@ pub(crate) struct Budget {
     pub recovery_images: usize,
     /// One in so many images has its recovery explored; the settled image and everything always.
     pub recovery_every: u64,
+    /// At most about so many recoveries of one recording are explored, drawn by seed.
+    pub recoveries: u64,
     /// Crashes on the way to a checked state: 1 is the program's, 2 adds one inside recovery.
     pub depth: u32,
     /// Whether processes die, too, where memory outlives them.
     pub deaths: bool,
     /// Images of one recording, about; points share it where they are many.
     pub total: u64,
+    /// Images that each point gets, whatever the total.
+    pub floor: usize,
     /// At most so many crash points are tried, drawn by seed; the others are left out.
     pub points: u64,
     pub batch: usize,
@@ -86,6 +90,9 @@ pub(crate) struct Engine<'e> {
     /// One crash point in so many is tried.
     point_every: u64,
     starts: Starts,
+    /// The settled image and everything have their recovery explored at one crash point in so many, other images one in so
+    /// many.
+    recovery_every: (u64, u64),
     /// The recording is of a program's second run.
     second: bool,
 }
@@ -116,6 +123,7 @@ impl<'e> Engine<'e> {
             from: 0,
             point_every,
             starts,
+            recovery_every: (1, budget.recovery_every.max(1)),
             second: false,
         }
     }
@@ -179,8 +187,12 @@ impl<'e> Engine<'e> {
         self.point_every = points.div_ceil(self.budget.points.max(1)).max(1);
         self.starts = self.again.map_or(Starts::default(), |again| again.starts(points));
         let fair = (self.budget.total / points.div_ceil(self.point_every).max(1)) as usize;
-        let images = self.budget.images.min(fair.max(if self.second { 4 } else { 24 }));
+        let images = self.budget.images.min(fair.max(if self.second { 4 } else { self.budget.floor }));
         let exhaustive = self.budget.exhaustive.min((fair as u64 * 4).max(images as u64));
+        // Half of the recoveries are of whole images and dead processes, three of each point, half of the others.
+        let half = (self.budget.recoveries / 2).max(1);
+        let others = (points.saturating_mul(images as u64)).div_ceil(half).max(self.budget.recovery_every.max(1));
+        self.recovery_every = ((points * 3).div_ceil(half).max(1), others);
         Budget { images, exhaustive, ..self.budget.clone() }
     }
 
@@ -220,12 +232,15 @@ impl<'e> Engine<'e> {
             }
             self.admit(&point, Trial { choice, holes: false, death: false }, &mut trials);
         }
-        let share = trials.len().div_ceil(self.budget.jobs).min(self.budget.batch); // each job gets one at every point
-        while !trials.is_empty() {
-            let size = if self.isolate { 1 } else { share };
-            let rest = trials.split_off(trials.len().min(size));
-            let batch = Batch { point: Rc::clone(&point), trials: std::mem::replace(&mut trials, rest) };
-            self.start(batch);
+        // Dealt out like cards: the first images are those whose recoveries are explored, and each job gets some of them.
+        let count = trials.len().div_ceil(self.budget.batch).max(self.budget.jobs).min(trials.len());
+        let mut hands: VecDeque<Vec<Trial>> = (0..count).map(|_| Vec::new()).collect();
+        trials.into_iter().enumerate().for_each(|(index, trial)| hands[index % count].push(trial));
+        while let Some(mut trials) = hands.pop_front() {
+            if self.isolate && trials.len() > 1 {
+                hands.push_front(trials.split_off(1));
+            }
+            self.start(Batch { point: Rc::clone(&point), trials });
             if let Some(found) = self.drain(self.budget.jobs.saturating_sub(1)) {
                 return Some(found);
             }
@@ -328,7 +343,12 @@ impl<'e> Engine<'e> {
         });
         let explored = result?;
         match recovery {
-            Some(recovery) if trial.death && self.budget.depth >= 2 && !recovery.words.is_empty() => {
+            Some(recovery)
+                if trial.death
+                    && self.budget.depth >= 2
+                    && !recovery.words.is_empty()
+                    && (self.draws(point) || !chain.is_empty()) =>
+            {
                 // The dead process's stores go on being undecided: one recording, in which somebody else continues.
                 let both = self.recording.continued(point.event, &recovery);
                 self.stage.start_over(|stage| self.inside(&both, point.event, stage, seen, chain))
@@ -406,7 +426,13 @@ impl<'e> Engine<'e> {
     fn explores_recovery(&self, point: &Point, trial: &Trial) -> bool {
         let all = point.units.iter().map(|unit| unit.stores.len() as u32);
         let whole = trial.choice.iter().all(|&count| count == 0) || trial.choice.iter().copied().eq(all);
-        whole || self.stage.hash_of(point, trial).is_multiple_of(self.budget.recovery_every.max(1))
+        whole && self.draws(point) || self.stage.hash_of(point, trial).is_multiple_of(self.recovery_every.1)
+    }
+
+    /// Whether the recoveries of a point's whole images, and of its dead process, are explored.
+    fn draws(&self, point: &Point) -> bool {
+        let drawn = crate::random::mix(self.budget.seed ^ !(point.event as u64));
+        drawn.is_multiple_of(self.recovery_every.0)
     }
 
     /// Shrinks a failing trial towards the settled image or towards everything, and tells its story.

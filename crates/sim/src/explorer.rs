@@ -102,9 +102,11 @@ impl Explorer {
             exhaustive: 1 << 12,
             recovery_images: 12,
             recovery_every: 24,
+            recoveries: u64::MAX,
             depth: 2,
             deaths: true,
             total: 24_000,
+            floor: 24,
             points: u64::MAX,
             batch: 48,
             jobs: 2,
@@ -142,9 +144,22 @@ impl Explorer {
         self
     }
 
-    /// About how many images one profile may cost; crash points share them, and each gets 24 at least.
+    /// About how many images one profile may cost; crash points share them, and each gets [`Explorer::floor`] at
+    /// least.
     pub fn total(mut self, images: u64) -> Explorer {
         self.budget.total = images;
+        self
+    }
+
+    /// Images that each crash point gets at least; 24 unless set.
+    pub fn floor(mut self, images: usize) -> Explorer {
+        self.budget.floor = images.max(2);
+        self
+    }
+
+    /// Children that try images at the same time; two unless set.
+    pub fn jobs(mut self, jobs: usize) -> Explorer {
+        self.budget.jobs = jobs.max(1);
         self
     }
 
@@ -163,6 +178,12 @@ impl Explorer {
     /// Recoveries explored: one in `every` images (settled and everything always), `images` per point inside.
     pub fn recovery(mut self, every: u64, images: usize) -> Explorer {
         (self.budget.recovery_every, self.budget.recovery_images) = (every, images);
+        self
+    }
+
+    /// At most about so many recoveries of one recording are explored, drawn by seed; no limit unless set.
+    pub fn recoveries(mut self, recoveries: u64) -> Explorer {
+        self.budget.recoveries = recoveries;
         self
     }
 

@@ -135,7 +135,8 @@ fn a_flush_range_one_line_short_is_found() {
             false => Err("published over a torn record".into()),
         },
     );
-    assert!(found(outcome).story.contains("0x40"));
+    let story = found(outcome).story;
+    assert!(story.contains("0x40") || story.contains("0x48"), "either word of that line may be the one lost: {story}");
 }
 
 /// The final values are right at every fence; a value that was there for a moment is not.
