@@ -4,7 +4,7 @@ mod programs;
 
 use everbyte_hkv::Kv;
 use everbyte_media::{BackendChoice, Options};
-use everbyte_store::Store;
+use everbyte_store::{FindingKind, Store};
 use everbyte_tx::Undo;
 use programs::{compile, succeed};
 use std::collections::BTreeSet;
@@ -127,6 +127,13 @@ fn open(path: &Path) -> Store {
     Store::open(path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap()
 }
 
+/// Nothing is wrong. A kill between a growth of the file and its bit leaves room that `trim` gives back: a note.
+#[track_caller]
+fn is_whole(store: &Store) {
+    let findings = store.check();
+    assert!(findings.iter().all(|finding| finding.kind == FindingKind::Note), "{findings:?}");
+}
+
 /// A list of chunks: nothing is lost, and each chunk is an entry of the list, so nothing has leaked.
 fn list_is_hammered(processes: usize, kills: usize) {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
@@ -141,7 +148,7 @@ fn list_is_hammered(processes: usize, kills: usize) {
         assert!(entries.insert(at - base), "the list is a ring");
         at = store.media().load(at - base);
     }
-    assert_eq!(store.check(), []);
+    is_whole(&store);
     assert_eq!(undo.check(Some(&entries)), []);
 }
 
@@ -163,7 +170,7 @@ fn processes_on_one_key_value_store_lose_nothing_when_they_are_killed() {
         let hammer = Hammer { program, store: dir.path().join("store"), kind };
         hammer.hammer(processes, 15);
         let store = open(&hammer.store);
-        assert_eq!(store.check(), []);
+        is_whole(&store);
         assert_eq!(Kv::open(store.object("pairs").unwrap()).unwrap().check(), []);
     }
 }
@@ -176,7 +183,7 @@ fn who_dies_with_a_lock_leaves_it_to_the_next() {
     let (program, path) = (compile("crates/capi/tests/c/heapo_deaths.c", dir.path()), dir.path().join("store"));
     assert_eq!(succeed(&program, &path, "shm", &[]).lines().count(), 7);
     let store = open(&path);
-    assert_eq!(store.check(), []);
+    is_whole(&store);
     for name in ["a", "b"] {
         let undo = Undo::open(store.object(name).unwrap()).unwrap();
         let words = undo.heap().object().root() - store.info().binding.unwrap();

@@ -3,7 +3,7 @@
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_sim::Random;
-use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, CreateOptions, Error, FindingKind, ObjectOptions, Store};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -133,7 +133,9 @@ fn a_killed_process_loses_nothing_it_was_told() {
                 random.below(40); // the child's dice
             }
             let store = Store::open(&path, &media).unwrap();
-            assert_eq!(store.check(), [], "seed {seed}: {:?}", store.recovery());
+            // A kill between a growth of the file and its bit leaves room that `trim` gives back: a note.
+            let wrong = store.check().into_iter().find(|finding| finding.kind != FindingKind::Note);
+            assert_eq!(wrong, None, "seed {seed}: {:?}", store.recovery());
             let found = read(&store);
             let acked = model.clone();
             let change = next(&model, &mut random);

@@ -1,7 +1,7 @@
 //! Processes that share an object and are killed, on persistent memory where there is some, else on shared memory.
 
 use everbyte_media::{BackendChoice, BackendKind, Options, probe};
-use everbyte_store::{CreateOptions, Engine, Error as StoreError, ObjectOptions, Store};
+use everbyte_store::{CreateOptions, Engine, Error as StoreError, FindingKind, ObjectOptions, Store};
 use everbyte_tx::{Error, TxError, Undo};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -110,7 +110,8 @@ fn who_is_killed_takes_nothing_along() {
     let turn = undo.enter().unwrap();
     let blocks: BTreeSet<u64> = (0..WORKERS).map(|worker| undo.media().load(word(&undo, worker))).collect();
     assert_eq!(undo.check(Some(&blocks)), []);
-    assert_eq!(store.check(), []);
+    // A kill between a growth of the file and its bit leaves room that `trim` gives back: a note.
+    assert!(store.check().iter().all(|finding| finding.kind == FindingKind::Note), "{:?}", store.check());
     drop(turn);
     let out_of_turn = undo.run(|tx| tx.store(word(&undo, 0), 0));
     assert!(matches!(out_of_turn, Err(TxError::Aborted(Error::Store(StoreError::OutOfTurn { .. })))));
