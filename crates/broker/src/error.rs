@@ -1,11 +1,11 @@
 //! What can go wrong between a program and its broker.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::io;
 use std::path::PathBuf;
 
 /// An error of this room. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The store of the broker, or of a domain.
     #[error(transparent)]
@@ -55,6 +55,28 @@ pub enum Error {
     },
 }
 
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Store(error) => error.kind(),
+            Error::Media(error) => error.kind(),
+            Error::Io { source, .. } => ErrorKind::of_io(source),
+            Error::Unsafe { .. } => ErrorKind::Denied,
+            Error::NoBroker { .. } => ErrorKind::Io,
+            Error::Refused { errno, .. } => ErrorKind::of_io(&io::Error::from_raw_os_error(*errno)),
+            Error::Garbled { .. } => ErrorKind::Foreign,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Store(error) => error.damage(),
+            Error::Media(error) => error.damage(),
+            _ => None,
+        }
+    }
+}
+
 /// Results of this room.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -71,23 +93,39 @@ impl No {
     }
 }
 
-impl From<everbyte_store::Error> for No {
-    fn from(error: everbyte_store::Error) -> No {
-        use everbyte_store::Error;
+impl No {
+    /// The answer to a client for an error of this process.
+    pub(crate) fn of(error: &impl ErrorInfo) -> No {
         use rustix::io::Errno;
-        let errno = match error {
-            Error::Exists { .. } => Errno::EXIST,
-            Error::NotFound { .. } => Errno::NOENT,
-            Error::BadName { .. } | Error::BadOption { .. } => Errno::INVAL,
-            Error::Full { .. } | Error::NoSpan { .. } | Error::OutOfSpace { .. } => Errno::NOSPC,
-            _ => Errno::IO,
+        let errno = match error.kind() {
+            ErrorKind::NotFound => Errno::NOENT,
+            ErrorKind::Exists => Errno::EXIST,
+            ErrorKind::Busy => Errno::BUSY,
+            ErrorKind::Denied => Errno::ACCESS,
+            ErrorKind::NoSpace => Errno::NOSPC,
+            ErrorKind::Quota => Errno::DQUOT,
+            ErrorKind::Invalid => Errno::INVAL,
+            ErrorKind::TooLarge => Errno::TOOBIG,
+            ErrorKind::Damaged => Errno::UCLEAN,
+            ErrorKind::Newer | ErrorKind::Unsupported => Errno::NOTSUP,
+            ErrorKind::Foreign => Errno::MEDIUMTYPE,
+            ErrorKind::Conflict => Errno::AGAIN,
+            ErrorKind::ReadOnly => Errno::ROFS,
+            ErrorKind::Interrupted => Errno::INTR,
+            ErrorKind::Poisoned | ErrorKind::Io => Errno::IO,
         };
         No::new(errno, error.to_string())
     }
 }
 
+impl From<everbyte_store::Error> for No {
+    fn from(error: everbyte_store::Error) -> No {
+        No::of(&error)
+    }
+}
+
 impl From<everbyte_media::Error> for No {
     fn from(error: everbyte_media::Error) -> No {
-        No::new(rustix::io::Errno::IO, error.to_string())
+        No::of(&error)
     }
 }

@@ -1,6 +1,6 @@
 //! [`Fault`]: what went wrong, as C hears of it: `errno`, and a sentence that `everbyte_error` returns.
 
-use everbyte_media as media;
+use everbyte_media::{self as media, ErrorInfo, ErrorKind};
 use everbyte_store as store;
 use everbyte_tx as tx;
 use std::cell::RefCell;
@@ -62,146 +62,126 @@ pub extern "C" fn everbyte_error() -> *const c_char {
     LAST.with_borrow(|last| last.as_ptr())
 }
 
-impl From<store::Error> for Fault {
-    fn from(error: store::Error) -> Fault {
+/// The number of `errno` for a kind of error.
+fn number(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::Exists => libc::EEXIST,
+        ErrorKind::Busy => libc::EBUSY,
+        ErrorKind::Denied => libc::EACCES,
+        ErrorKind::NoSpace => libc::ENOSPC,
+        ErrorKind::Quota => libc::EDQUOT,
+        ErrorKind::Invalid => libc::EINVAL,
+        ErrorKind::TooLarge => libc::E2BIG,
+        ErrorKind::Damaged => libc::EUCLEAN,
+        ErrorKind::Newer | ErrorKind::Unsupported => libc::ENOTSUP,
+        ErrorKind::Foreign => libc::EMEDIUMTYPE,
+        ErrorKind::Conflict => libc::EAGAIN,
+        ErrorKind::ReadOnly => libc::EROFS,
+        ErrorKind::Interrupted => libc::EINTR,
+        ErrorKind::Poisoned | ErrorKind::Io => libc::EIO,
+    }
+}
+
+/// The errors for which the headers promise a finer number than their kind has.
+trait Finer: ErrorInfo {
+    fn finer(&self) -> Option<i32>;
+}
+
+impl Finer for media::Error {
+    fn finer(&self) -> Option<i32> {
+        match self {
+            media::Error::AddressTaken { .. } => Some(libc::EADDRINUSE),
+            media::Error::Forked { .. } => Some(libc::EPERM),
+            _ => None,
+        }
+    }
+}
+
+impl Finer for store::Error {
+    fn finer(&self) -> Option<i32> {
         use store::Error;
-        let message = error.to_string();
-        let errno = match error {
-            Error::Media(error) => return Fault::from(error),
-            Error::Exists { .. } | Error::Occupied { .. } => libc::EEXIST,
-            Error::NotFound { .. } => libc::ENOENT,
-            Error::BadName { .. } | Error::BadOption { .. } | Error::BadRange { .. } => libc::EINVAL,
-            Error::Open { .. }
-            | Error::Attached { .. }
-            | Error::Claimed { .. }
-            | Error::SameIdentity { .. }
-            | Error::Busy => libc::EBUSY,
-            Error::Denied { .. } => libc::EACCES,
-            Error::OutOfSpace { .. } | Error::Full { .. } | Error::NoSpan { .. } | Error::SpanFull { .. } => {
-                libc::ENOSPC
-            }
-            Error::QuotaExceeded { .. } | Error::UserQuotaExceeded { .. } => libc::EDQUOT,
-            Error::Unshared { .. } => libc::EBUSY,
-            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::OutOfTurn { .. } => libc::EPERM,
-            Error::NewerFormat { .. } => libc::ENOTSUP,
-            Error::NotAStore { .. } | Error::Unfinished { .. } | Error::NotEmpty { .. } => libc::EMEDIUMTYPE,
-            Error::Damaged { .. } | Error::Truncated { .. } => libc::EUCLEAN,
-            _ => libc::EIO,
-        };
-        Fault { errno, message }
+        match self {
+            Error::Media(error) => error.finer(),
+            Error::OutOfSpace { .. } => Some(libc::ENOSPC),
+            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::OutOfTurn { .. } => Some(libc::EPERM),
+            _ => None,
+        }
     }
 }
 
-impl From<media::Error> for Fault {
-    fn from(error: media::Error) -> Fault {
-        use media::Error;
-        let errno = match &error {
-            Error::Io { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
-            Error::InUse { .. } => libc::EBUSY,
-            Error::NotAStore { .. } => libc::EMEDIUMTYPE,
-            Error::NewerFormat { .. } | Error::Unsupported { .. } => libc::ENOTSUP,
-            Error::Damaged { .. } => libc::EUCLEAN,
-            Error::AddressTaken { .. } => libc::EADDRINUSE,
-            Error::OutOfRange { .. } => libc::EINVAL,
-            Error::Forked { .. } => libc::EPERM,
-            _ => libc::EIO,
-        };
-        Fault::new(errno, error.to_string())
-    }
-}
-
-impl From<everbyte_heap::Error> for Fault {
-    fn from(error: everbyte_heap::Error) -> Fault {
+impl Finer for everbyte_heap::Error {
+    fn finer(&self) -> Option<i32> {
         use everbyte_heap::Error;
-        let message = error.to_string();
-        let errno = match error {
-            Error::Store(error) => return Fault::from(error),
-            Error::Media(error) => return Fault::from(error),
-            Error::NotABlock { .. } | Error::NotAllocated { .. } | Error::BeingFreed { .. } => libc::EINVAL,
-            Error::BadDestination { .. } => libc::EINVAL,
-            Error::NotFree { .. } => libc::EBUSY,
-            Error::TooLarge { .. } => libc::ENOMEM,
-            Error::NewerFormat { .. } => libc::ENOTSUP,
-            Error::NoHeap { .. } => libc::EPERM,
-            Error::Damaged { .. } => libc::EUCLEAN,
-            _ => libc::EIO,
-        };
-        Fault { errno, message }
+        match self {
+            Error::Store(error) => error.finer(),
+            Error::Media(error) => error.finer(),
+            Error::TooLarge { .. } => Some(libc::ENOMEM),
+            Error::NoHeap { .. } => Some(libc::EPERM),
+            _ => None,
+        }
     }
 }
 
-impl From<everbyte_hkv::Error> for Fault {
-    fn from(error: everbyte_hkv::Error) -> Fault {
-        use everbyte_hkv::Error;
-        let message = error.to_string();
-        let errno = match error {
-            Error::Tx(error) => return Fault::from(error),
-            Error::Heap(error) => return Fault::from(error),
-            Error::Store(error) => return Fault::from(error),
-            Error::Media(error) => return Fault::from(error),
-            Error::NewerFormat { .. } | Error::OldFormat { .. } => libc::ENOTSUP,
-            Error::Damaged { .. } => libc::EUCLEAN,
-            Error::TooLarge { .. } => libc::E2BIG,
-            _ => libc::EIO,
-        };
-        Fault { errno, message }
-    }
-}
-
-impl From<everbyte_log::Error> for Fault {
-    fn from(error: everbyte_log::Error) -> Fault {
+impl Finer for everbyte_log::Error {
+    fn finer(&self) -> Option<i32> {
         use everbyte_log::Error;
-        let message = error.to_string();
-        let errno = match error {
-            Error::Media(error) => return Fault::from(error),
-            Error::Full { .. } => libc::ENOSPC,
-            Error::TooLarge { .. } => libc::E2BIG,
-            Error::NewerFormat { .. } => libc::ENOTSUP,
-            Error::NotALog { .. } | Error::Damaged { .. } | Error::BadRange { .. } => libc::EUCLEAN,
-            _ => libc::EIO,
-        };
-        Fault { errno, message }
+        match self {
+            Error::Media(error) => error.finer(),
+            Error::NotALog { .. } | Error::BadRange { .. } => Some(libc::EUCLEAN), // of a range that an object names
+            _ => None,
+        }
     }
 }
 
-impl From<everbyte_mnemosyne::Error> for Fault {
-    fn from(error: everbyte_mnemosyne::Error) -> Fault {
-        use everbyte_mnemosyne::Error;
-        let message = error.to_string();
-        let errno = match error {
-            Error::Tx(error) => return Fault::from(error),
-            Error::Heap(error) => return Fault::from(error),
-            Error::Store(error) => return Fault::from(error),
-            Error::Media(error) => return Fault::from(error),
-            Error::Log(error) => return Fault::from(error),
-            Error::Changed { .. } => libc::EPERM,
-            Error::Unfit { .. } | Error::BadTarget { .. } => libc::EINVAL,
-            Error::NewerFormat { .. } => libc::ENOTSUP,
-            Error::Damaged { .. } => libc::EUCLEAN,
-            _ => libc::EIO,
-        };
-        Fault { errno, message }
-    }
-}
-
-impl From<tx::Error> for Fault {
-    fn from(error: tx::Error) -> Fault {
+impl Finer for tx::Error {
+    fn finer(&self) -> Option<i32> {
         use tx::Error;
-        let message = error.to_string();
-        let errno = match error {
-            Error::Heap(error) => return Fault::from(error),
-            Error::Store(error) => return Fault::from(error),
-            Error::Media(error) => return Fault::from(error),
-            Error::BadRange { .. } => libc::EINVAL,
-            Error::NoLane { .. } => libc::EPERM,
-            Error::Conflict => libc::EAGAIN,
-            Error::TooLong { .. } => libc::E2BIG,
-            Error::TimestampsExhausted { .. } => libc::EOVERFLOW,
-            Error::NewerFormat { .. } => libc::ENOTSUP,
-            Error::Damaged { .. } => libc::EUCLEAN,
-            _ => libc::EIO,
-        };
-        Fault { errno, message }
+        match self {
+            Error::Heap(error) => error.finer(),
+            Error::Store(error) => error.finer(),
+            Error::Log(error) => error.finer(),
+            Error::Media(error) => error.finer(),
+            Error::NoLane { .. } => Some(libc::EPERM),
+            Error::TimestampsExhausted { .. } => Some(libc::EOVERFLOW),
+            _ => None,
+        }
+    }
+}
+
+impl Finer for everbyte_hkv::Error {
+    fn finer(&self) -> Option<i32> {
+        use everbyte_hkv::Error;
+        match self {
+            Error::Tx(error) => error.finer(),
+            Error::Heap(error) => error.finer(),
+            Error::Store(error) => error.finer(),
+            Error::Media(error) => error.finer(),
+            Error::OldFormat { .. } => Some(libc::ENOTSUP),
+            _ => None,
+        }
+    }
+}
+
+impl Finer for everbyte_mnemosyne::Error {
+    fn finer(&self) -> Option<i32> {
+        use everbyte_mnemosyne::Error;
+        match self {
+            Error::Tx(error) => error.finer(),
+            Error::Heap(error) => error.finer(),
+            Error::Store(error) => error.finer(),
+            Error::Media(error) => error.finer(),
+            Error::Log(error) => error.finer(),
+            Error::Changed { .. } => Some(libc::EPERM),
+            _ => None,
+        }
+    }
+}
+
+impl<E: Finer> From<E> for Fault {
+    fn from(error: E) -> Fault {
+        let errno = error.finer().or_else(|| error.os_error()).unwrap_or_else(|| number(error.kind()));
+        Fault::new(errno, error.to_string())
     }
 }
 
@@ -210,7 +190,7 @@ impl From<tx::TxError<Fault>> for Fault {
         match error {
             tx::TxError::Aborted(fault) => fault,
             tx::TxError::Engine(error) => Fault::from(error),
-            _ => Fault::new(libc::ECANCELED, "rolled back: a transaction inside this one failed"),
+            tx::TxError::Doomed => Fault::new(libc::ECANCELED, "rolled back: a transaction inside this one failed"),
         }
     }
 }

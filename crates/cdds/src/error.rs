@@ -1,8 +1,9 @@
 //! What can go wrong in a tree.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+
 /// An error of the versioned tree.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// From the media: an I/O error, a poisoned store.
     #[error(transparent)]
@@ -77,6 +78,31 @@ impl From<everbyte_heap::Error> for Error {
 impl From<everbyte_store::Error> for Error {
     fn from(error: everbyte_store::Error) -> Error {
         Error::Store(Box::new(error))
+    }
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Media(error) => error.kind(),
+            Error::Heap(error) => error.kind(),
+            Error::Store(error) => error.kind(),
+            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::KeyTooLong { .. } | Error::ValueTooLong { .. } => ErrorKind::TooLarge,
+            Error::Doomed | Error::OwnBatch | Error::OtherTree => ErrorKind::Invalid,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::VersionsExhausted => ErrorKind::NoSpace,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Media(error) => error.damage(),
+            Error::Heap(error) => error.damage(),
+            Error::Store(error) => error.damage(),
+            Error::Damaged { at, detail } => Some(Damage::at(*at, *detail)),
+            _ => None,
+        }
     }
 }
 

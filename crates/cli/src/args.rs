@@ -10,7 +10,7 @@ pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use everbyte_object::Token;
+use everbyte_store::Token;
 use std::path::PathBuf;
 
 const AFTER: &str = "\

@@ -1,5 +1,6 @@
 //! Why a command did not do what it was asked, and the exit code that says so.
 
+use everbyte_media::{ErrorInfo, ErrorKind};
 use std::io;
 use std::path::Path;
 
@@ -60,109 +61,47 @@ impl std::fmt::Display for Failure {
     }
 }
 
-impl From<everbyte_media::Error> for Failure {
-    fn from(error: everbyte_media::Error) -> Failure {
-        use everbyte_media::Error;
-        let text = error.to_string();
-        match error {
-            Error::InUse { .. } => Failure::InUse(text),
-            Error::NotAStore { .. } | Error::NewerFormat { .. } | Error::Damaged { .. } | Error::OutOfRange { .. } => {
-                Failure::Store(text)
+/// Every error of the workspace, by its kind.
+///
+/// A refusal of the operating system keeps its exit code, whichever kind it has.
+fn by_kind(error: &impl ErrorInfo) -> Failure {
+    let text = error.to_string();
+    if error.os_error().is_some() {
+        return Failure::System(text);
+    }
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::Conflict => Failure::No(text),
+        ErrorKind::Exists | ErrorKind::Invalid | ErrorKind::TooLarge => Failure::Words(text),
+        ErrorKind::Damaged | ErrorKind::Newer | ErrorKind::Foreign => Failure::Store(text),
+        ErrorKind::Busy => Failure::InUse(text),
+        ErrorKind::Denied
+        | ErrorKind::NoSpace
+        | ErrorKind::Quota
+        | ErrorKind::Poisoned
+        | ErrorKind::Unsupported
+        | ErrorKind::ReadOnly
+        | ErrorKind::Interrupted
+        | ErrorKind::Io => Failure::System(text),
+    }
+}
+
+macro_rules! from_errors {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                by_kind(&error)
             }
-            _ => Failure::System(text), // Io, Poisoned, Unsupported
-        }
-    }
+        })*
+    };
 }
 
-impl From<everbyte_store::Error> for Failure {
-    fn from(error: everbyte_store::Error) -> Failure {
-        use everbyte_store::Error;
-        let text = error.to_string();
-        match error {
-            Error::Media(error) => error.into(),
-            Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } | Error::Occupied { .. } => {
-                Failure::Words(text)
-            }
-            Error::NotFound { .. } => Failure::No(text),
-            Error::Open { .. }
-            | Error::Attached { .. }
-            | Error::Unshared { .. }
-            | Error::SameIdentity { .. }
-            | Error::Busy => Failure::InUse(text),
-            Error::OutOfSpace { .. }
-            | Error::Full { .. }
-            | Error::NoSpan { .. }
-            | Error::SpanFull { .. }
-            | Error::QuotaExceeded { .. }
-            | Error::UserQuotaExceeded { .. }
-            | Error::Backing { .. }
-            | Error::Denied { .. } => Failure::System(text),
-            _ => Failure::Store(text), // not a store, newer, damaged, truncated, of another engine or type
-        }
-    }
-}
-
-impl From<everbyte_heap::Error> for Failure {
-    fn from(error: everbyte_heap::Error) -> Failure {
-        use everbyte_heap::Error;
-        let text = error.to_string();
-        match error {
-            Error::Store(error) => error.into(),
-            Error::Media(error) => error.into(),
-            _ => Failure::Store(text),
-        }
-    }
-}
-
-impl From<everbyte_kv::Error> for Failure {
-    fn from(error: everbyte_kv::Error) -> Failure {
-        use everbyte_cdds::Error as Tree;
-        use everbyte_kv::Error;
-        let text = error.to_string();
-        match error {
-            Error::Store(error) | Error::Tree(Tree::Store(error)) => (*error).into(),
-            Error::Tree(Tree::Media(error)) => (*error).into(),
-            Error::Tree(Tree::Heap(error)) => (*error).into(),
-            Error::Tree(Tree::KeyTooLong { .. } | Tree::ValueTooLong { .. }) => Failure::Words(text),
-            _ => Failure::Store(text), // damaged, newer, worn out
-        }
-    }
-}
-
-impl From<everbyte_object::Error> for Failure {
-    fn from(error: everbyte_object::Error) -> Failure {
-        use everbyte_object::Error;
-        let text = error.to_string();
-        match error {
-            Error::Store(error) => error.into(),
-            Error::Unrepairable { .. } | Error::Changed { .. } => Failure::No(text),
-            _ => Failure::Store(text), // damaged, newer
-        }
-    }
-}
-
-impl From<everbyte::MergeError> for Failure {
-    fn from(error: everbyte::MergeError) -> Failure {
-        use everbyte::MergeError;
-        let text = error.to_string();
-        match error {
-            MergeError::Store(error) => error.into(),
-            MergeError::Kv(error) => error.into(),
-            MergeError::Object(error) => error.into(),
-            _ => Failure::Words(text), // other words would do: a prefix, a rename, a skip, a resume
-        }
-    }
-}
-
-impl From<everbyte_server::Error> for Failure {
-    fn from(error: everbyte_server::Error) -> Failure {
-        let text = error.to_string();
-        match error {
-            everbyte_server::Error::Store { source } => match Failure::from(source) {
-                Failure::Store(_) => Failure::Store(text),
-                _ => Failure::System(text),
-            },
-            _ => Failure::System(text), // a taken address, a refused system call
-        }
-    }
-}
+from_errors!(
+    everbyte::EngineError,
+    everbyte::MergeError,
+    everbyte_heap::Error,
+    everbyte_kv::Error,
+    everbyte_media::Error,
+    everbyte_object::Error,
+    everbyte_server::Error,
+    everbyte_store::Error
+);

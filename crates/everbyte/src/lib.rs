@@ -31,9 +31,17 @@
 
 #![forbid(unsafe_code)]
 
+mod engines;
+mod error;
 mod merge;
 pub mod store;
 
+pub use engines::Engines;
+pub use error::Error;
+pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+pub use everbyte_store::{
+    CustomEngine, Deep, EngineError, EngineTools, Fact, Repair, RepairStep, Sums, Walk, require_whole,
+};
 pub use merge::{Merge, MergeError, MergeOptions, MergeStep};
 
 /// Programs of several users on one store; see `everbyte-broker`.

@@ -8,10 +8,10 @@
 //! A merge that was interrupted has copied some objects whole and the others not at all; with [`MergeOptions::resume`] the
 //! same merge does what is left, for each copy says what it was copied from.
 
-use everbyte_kv::Kv;
-use everbyte_object::{copy_pool, require_pool};
+use crate::Engines;
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use everbyte_store::raw::AsStore;
-use everbyte_store::{Engine, Info, Object, Origin, Store};
+use everbyte_store::{Engine, EngineError, EngineTools, Info, Object, Origin, Store};
 use std::path::PathBuf;
 
 /// How objects are chosen and named.
@@ -25,12 +25,15 @@ pub struct MergeOptions {
     pub skip: Vec<String>,
     /// Whether copies that an earlier merge has made of the same objects are left as they are, rather than refused.
     pub resume: bool,
+    /// The engines that know how to copy their objects.
+    pub engines: Engines,
 }
 
 /// A merge that can be done; see [`Merge::plan`].
 #[derive(Debug)]
 pub struct Merge<'t> {
     target: &'t Store,
+    engines: Engines,
     steps: Vec<MergeStep>,
 }
 
@@ -58,12 +61,9 @@ pub enum MergeError {
     /// A store refused.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
-    /// A table could not be read or written.
+    /// An object could not be read or written.
     #[error(transparent)]
-    Kv(#[from] everbyte_kv::Error),
-    /// A typed pool could not be read or written.
-    #[error(transparent)]
-    Object(#[from] everbyte_object::Error),
+    Engine(#[from] EngineError),
     /// A name is taken.
     #[error(
         "{source_path}: `{name}` would be `{target}`, {by}; nothing was merged: choose a prefix, rename it, or skip it"
@@ -110,6 +110,25 @@ pub enum MergeError {
     },
 }
 
+impl ErrorInfo for MergeError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            MergeError::Store(error) => error.kind(),
+            MergeError::Engine(error) => error.kind(),
+            MergeError::Taken { .. } | MergeError::Present { .. } => ErrorKind::Exists,
+            MergeError::Unknown { .. } | MergeError::Absent { .. } => ErrorKind::Invalid,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            MergeError::Store(error) => error.damage(),
+            MergeError::Engine(error) => error.damage(),
+            _ => None,
+        }
+    }
+}
+
 impl<'t> Merge<'t> {
     /// Decides what a merge of all objects of `sources` into `target` would do, and refuses what it could not. The sources may be
     /// open for reading alone; nobody may change them until the merge is done.
@@ -143,7 +162,7 @@ impl<'t> Merge<'t> {
         if steps.iter().filter(|step| !step.present).count() as u64 > slots - objects {
             return Err(everbyte_store::Error::Full { slots }.into());
         }
-        Ok(Merge { target, steps })
+        Ok(Merge { target, engines: options.engines.clone(), steps })
     }
 
     /// What will be copied, in that order.
@@ -165,12 +184,11 @@ impl<'t> Merge<'t> {
     /// # Errors
     /// A full disk or store, damage inside the object: nothing of it is there.
     pub fn copy(&self, step: &MergeStep, progress: &mut dyn FnMut(u64)) -> Result<(), MergeError> {
-        match step.engine {
-            _ if step.present => {}
-            Engine::Cdds => Kv::open(&step.source, &step.name)?.copy_to(self.target, &step.target, progress)?,
-            _ => copy_pool(&step.source.object(&step.name)?, self.target, &step.target, progress)?,
+        if step.present {
+            return Ok(());
         }
-        Ok(())
+        let copy = |tools: &dyn EngineTools| tools.copy(&step.source, &step.name, self.target, &step.target, progress);
+        Ok(self.engines.with_tools(step.engine, copy)?)
     }
 }
 
@@ -181,16 +199,10 @@ impl MergeStep {
         let target_name = renamed.unwrap_or_else(|| format!("{}{name}", options.prefix));
         let bytes = object.backed() - object.prime();
         let step = MergeStep { source: source.clone(), name, target: target_name, engine, bytes, present: false };
-        let known = match engine {
-            Engine::Cdds => Ok(()),
-            Engine::Undo => require_pool(object),
-            _ => Err(everbyte_object::Error::NotTyped { object: step.name.clone(), detail: "it has another engine" }),
-        };
-        match known {
-            Ok(()) => drop(object.claim()?), // what is open here would change meanwhile
-            Err(everbyte_object::Error::NotTyped { .. }) => return Err(step.unknown()),
-            Err(error) => return Err(error.into()),
+        if !options.engines.with_tools(engine, |tools| tools.can_copy(object))? {
+            return Err(step.unknown());
         }
+        drop(object.claim()?); // an object that is open here could change meanwhile
         match target.require_free(&step.target) {
             Ok(()) => Ok(step),
             Err(everbyte_store::Error::Exists { .. }) => {

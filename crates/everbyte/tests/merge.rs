@@ -241,7 +241,7 @@ fn a_merge_that_was_cut_short_is_resumed() {
         let small = create(&target, backend, 17 << 20);
         let sources = [read(&source, backend)];
         let error = Merge::plan(&small, &sources, &MergeOptions::default()).unwrap().run().unwrap_err();
-        assert!(matches!(error, MergeError::Kv(_)) && error.to_string().contains("grow the store"), "{error}");
+        assert!(matches!(error, MergeError::Engine(_)) && error.to_string().contains("grow the store"), "{error}");
         holds_shop(&small, "shop", 20);
         assert_eq!((small.objects().unwrap().len(), small.check()), (1, vec![]));
         let again = Merge::plan(&small, &sources, &MergeOptions::default()).map(|_| ()).unwrap_err();

@@ -2,10 +2,10 @@
 
 use everbyte_media as media;
 use everbyte_store as store;
+use media::{Damage, ErrorInfo, ErrorKind};
 
 /// An error of the heap. Unless it says otherwise nothing has changed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The store failed or refused: a full span, a full disk.
     #[error(transparent)]
@@ -117,6 +117,34 @@ impl Error {
             self,
             Error::Store(SpanFull { .. } | OutOfSpace { .. } | QuotaExceeded { .. } | UserQuotaExceeded { .. })
         )
+    }
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Store(error) => error.kind(),
+            Error::Media(error) => error.kind(),
+            Error::NotABlock { .. }
+            | Error::NotAllocated { .. }
+            | Error::BeingFreed { .. }
+            | Error::BadDestination { .. }
+            | Error::BadOp { .. } => ErrorKind::Invalid,
+            Error::NotFree { .. } => ErrorKind::Busy,
+            Error::TooLarge { .. } => ErrorKind::TooLarge,
+            Error::NoHeap { .. } => ErrorKind::Foreign,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Store(error) => error.damage(),
+            Error::Media(error) => error.damage(),
+            Error::Damaged { object, at, detail } => Some(Damage::at(*at, detail).of_object(object)),
+            _ => None,
+        }
     }
 }
 

@@ -39,9 +39,11 @@ mod refresh;
 mod release;
 mod resize;
 mod shard;
+mod tools;
 mod zone;
 
 pub use check::Usage;
 pub use error::{Error, Result};
 pub use heap::{Block, Heap};
 pub use op::Op;
+pub use tools::{HeapTools, check_heap};

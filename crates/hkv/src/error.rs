@@ -1,10 +1,10 @@
 //! What can go wrong with a key-value store of this room.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use everbyte_tx::TxError;
 
 /// An error of this room. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The transaction that would have changed the store; it was rolled back, unless the media failed.
     #[error(transparent)]
@@ -69,6 +69,32 @@ impl From<TxError<Error>> for Error {
             TxError::Aborted(error) => error,
             TxError::Engine(error) => Error::Tx(error),
             other => unreachable!("transactions of this room are not nested: {other}"),
+        }
+    }
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Tx(error) => error.kind(),
+            Error::Heap(error) => error.kind(),
+            Error::Store(error) => error.kind(),
+            Error::Media(error) => error.kind(),
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::OldFormat { .. } => ErrorKind::Foreign,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::TooLarge { .. } => ErrorKind::TooLarge,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Tx(error) => error.damage(),
+            Error::Heap(error) => error.damage(),
+            Error::Store(error) => error.damage(),
+            Error::Media(error) => error.damage(),
+            Error::Damaged { object, at, detail } => Some(Damage::at(*at, *detail).of_object(object)),
+            _ => None,
         }
     }
 }

@@ -30,10 +30,12 @@ mod note;
 pub mod raw;
 mod record;
 mod shared;
+mod tools;
 mod tree;
 
 pub use error::{Error, Result};
 pub use hash::Hash;
 pub use kind::{Kind, Kv};
 pub use shared::SharedKv;
+pub use tools::HkvTools;
 pub use tree::{Direction, Tree};

@@ -1,8 +1,9 @@
 //! What can go wrong in a key-value store.
 
+use everbyte_store::{Damage, ErrorInfo, ErrorKind};
+
 /// An error of the key-value store. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// From the tree: damage, limits, out of space.
     #[error(transparent)]
@@ -15,6 +16,22 @@ pub enum Error {
 impl From<everbyte_store::Error> for Error {
     fn from(error: everbyte_store::Error) -> Error {
         Error::Store(Box::new(error))
+    }
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Tree(error) => error.kind(),
+            Error::Store(error) => error.kind(),
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Tree(error) => error.damage(),
+            Error::Store(error) => error.damage(),
+        }
     }
 }
 

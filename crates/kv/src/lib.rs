@@ -31,9 +31,11 @@ mod kv;
 mod range;
 pub mod raw;
 mod snapshot;
+mod tools;
 
 pub use error::{Error, Result};
 pub use everbyte_cdds::{Commit, Error as TreeError, KEY_MAX, Stats, fetched};
 pub use kv::{Batch, Kv};
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;
+pub use tools::KvTools;

@@ -1,8 +1,9 @@
 //! What can go wrong with a log: the media, its space, or what was found in it.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+
 /// An error of the log floor. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The media refused; see its own words.
     #[error(transparent)]
@@ -67,6 +68,28 @@ pub enum Error {
         /// What is wrong.
         detail: &'static str,
     },
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Media(error) => error.kind(),
+            Error::Full { .. } => ErrorKind::NoSpace,
+            Error::TooLarge { .. } => ErrorKind::TooLarge,
+            Error::BadRange { .. } => ErrorKind::Invalid,
+            Error::NotALog { .. } => ErrorKind::Foreign,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Media(error) => error.damage(),
+            Error::Damaged { at, detail } => Some(Damage::at(*at, *detail)),
+            _ => None,
+        }
+    }
 }
 
 /// Shorthand for this crate.

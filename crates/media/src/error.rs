@@ -1,11 +1,11 @@
 //! What can go wrong between a program and its media.
 
+use crate::kind::{Damage, ErrorInfo, ErrorKind};
 use std::io;
 use std::path::PathBuf;
 
 /// An error of the media floor. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// A system call on the store file failed; nothing durable has changed.
     #[error("{path}: cannot {action}: {source}")]
@@ -102,6 +102,28 @@ pub enum Error {
         /// What is not possible, and what is.
         detail: String,
     },
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Io { source, .. } => ErrorKind::of_io(source),
+            Error::Poisoned { .. } => ErrorKind::Poisoned,
+            Error::InUse { .. } | Error::AddressTaken { .. } => ErrorKind::Busy,
+            Error::NotAStore { .. } => ErrorKind::Foreign,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::OutOfRange { .. } | Error::Forked { .. } => ErrorKind::Invalid,
+            Error::Unsupported { .. } => ErrorKind::Unsupported,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Damaged { path, at, detail } => Some(Damage::at(*at, detail).of_file(path)),
+            _ => None,
+        }
+    }
 }
 
 /// Shorthand for this crate.

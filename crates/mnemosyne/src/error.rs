@@ -1,8 +1,9 @@
 //! What can go wrong with what a program keeps.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+
 /// An error of this room. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The heap refused, or is damaged.
     #[error(transparent)]
@@ -67,6 +68,34 @@ pub enum Error {
         /// What is wrong there.
         detail: &'static str,
     },
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Heap(error) => error.kind(),
+            Error::Store(error) => error.kind(),
+            Error::Tx(error) => error.kind(),
+            Error::Log(error) => error.kind(),
+            Error::Media(error) => error.kind(),
+            Error::Changed { .. } => ErrorKind::Foreign,
+            Error::Unfit { .. } | Error::BadTarget { .. } => ErrorKind::Invalid,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Heap(error) => error.damage(),
+            Error::Store(error) => error.damage(),
+            Error::Tx(error) => error.damage(),
+            Error::Log(error) => error.damage(),
+            Error::Media(error) => error.damage(),
+            Error::Damaged { object, at, detail } => Some(Damage::at(*at, *detail).of_object(object)),
+            _ => None,
+        }
+    }
 }
 
 /// Shorthand for this crate.

@@ -1,10 +1,10 @@
 //! What can go wrong with a typed pool.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::convert::Infallible;
 
 /// An error of a pool or a transaction on it.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The store refused.
     #[error(transparent)]
@@ -175,6 +175,36 @@ impl From<everbyte_tx::Error> for Error {
         match error {
             everbyte_tx::Error::Store(error) => Error::Store(error),
             error => Error::Tx(error),
+        }
+    }
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Store(error) => error.kind(),
+            Error::Tx(error) => error.kind(),
+            Error::Bound { .. } | Error::Busy { .. } => ErrorKind::Busy,
+            Error::Closed { .. } | Error::Panicked { .. } | Error::Doomed => ErrorKind::Invalid,
+            Error::NotTyped { .. }
+            | Error::WrongType { .. }
+            | Error::OlderVersion { .. }
+            | Error::NoMigration { .. }
+            | Error::Circle { .. } => ErrorKind::Foreign,
+            Error::NewerVersion { .. } | Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } | Error::Unrepairable { .. } => ErrorKind::Damaged,
+            Error::Changed { .. } | Error::Contended { .. } => ErrorKind::Conflict,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Store(error) => error.damage(),
+            Error::Tx(error) => error.damage(),
+            Error::Damaged { object, at, detail } | Error::Unrepairable { object, at, detail } => {
+                Some(Damage::at(*at, detail).of_object(object))
+            }
+            _ => None,
         }
     }
 }

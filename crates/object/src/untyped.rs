@@ -2,13 +2,14 @@
 
 use crate::deep::guess::name_leaks;
 use crate::deep::reader::Reader;
-use crate::deep::report::{Report, Total};
+use crate::deep::report::Report;
 use crate::deep::types::Types;
 use crate::deep::{self};
 use crate::described::Described;
 use crate::inner::Inner;
 use crate::layout::Header;
 use crate::{RepairPlan, Result, Token, open, repair};
+use everbyte_store::Total;
 use everbyte_store::raw::AsStore;
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! Why a server could not start, or had to stop.
 
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::io;
 
 /// Errors of [`Server`](crate::Server).
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The address is no address, or this machine does not have it, or it is taken.
     #[error("cannot listen on {address}: {source}{}", advice(.source))]
@@ -46,6 +46,24 @@ pub enum Error {
          answered with errors, and the server stops: start it again, and opening the store shows what it holds"
     )]
     Settler,
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Listen { source, .. } | Error::System { source, .. } => ErrorKind::of_io(source),
+            Error::Exposed { .. } => ErrorKind::Denied,
+            Error::Store { source } => source.kind(),
+            Error::Settler => ErrorKind::Poisoned,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Store { source } => source.damage(),
+            _ => None,
+        }
+    }
 }
 
 /// Results of this crate.

@@ -1,11 +1,11 @@
 //! What can go wrong when a store asks for room.
 
 use everbyte_media as media;
+use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::path::PathBuf;
 
 /// An error of the space floor.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The file system has no room for more clusters. Nothing has changed.
     #[error("no room on the disk for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
@@ -40,6 +40,24 @@ impl Error {
                 Error::OutOfSpace { at, bytes, source }
             }
             _ => Error::Media(source),
+        }
+    }
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::OutOfSpace { .. } => ErrorKind::NoSpace,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::Media(error) => error.kind(),
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Damaged { path, at } => Some(Damage::at(*at, "the bitmap of clusters").of_file(path)),
+            Error::Media(error) => error.damage(),
+            Error::OutOfSpace { .. } => None,
         }
     }
 }

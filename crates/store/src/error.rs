@@ -3,11 +3,11 @@
 use crate::{Access, Engine};
 use everbyte_media as media;
 use everbyte_space as space;
+use media::{Damage, ErrorInfo, ErrorKind};
 use std::path::PathBuf;
 
 /// An error of the store floor.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The media failed or refused.
     #[error(transparent)]
@@ -300,7 +300,6 @@ impl From<space::Error> for Error {
                 Error::Damaged { path, what: "the bitmap of clusters", at, detail: "its check bits are wrong".into() }
             }
             space::Error::Media(error) => Error::Media(error),
-            other => unreachable!("an error of `space` that `store` does not know: {other}"),
         }
     }
 }
@@ -311,6 +310,54 @@ fn shown(name: &str) -> String {
         if character.is_control() { character.escape_default().to_string() } else { character.into() }
     };
     name.chars().map(shown).collect()
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Media(error) => error.kind(),
+            Error::OutOfSpace { .. }
+            | Error::Full { .. }
+            | Error::NoSpan { .. }
+            | Error::SpanFull { .. }
+            | Error::NoIds { .. } => ErrorKind::NoSpace,
+            Error::QuotaExceeded { .. } | Error::UserQuotaExceeded { .. } => ErrorKind::Quota,
+            Error::NotAStore { .. }
+            | Error::Unfinished { .. }
+            | Error::WrongEngine { .. }
+            | Error::WrongFingerprint { .. } => ErrorKind::Foreign,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } | Error::Truncated { .. } | Error::Backing { .. } => ErrorKind::Damaged,
+            Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } | Error::OutOfTurn { .. } => {
+                ErrorKind::Invalid
+            }
+            Error::SameIdentity { .. }
+            | Error::Attached { .. }
+            | Error::Claimed { .. }
+            | Error::Open { .. }
+            | Error::Unshared { .. }
+            | Error::Busy => ErrorKind::Busy,
+            Error::Occupied { .. } | Error::NotEmpty { .. } | Error::Exists { .. } => ErrorKind::Exists,
+            Error::NotFound { .. } => ErrorKind::NotFound,
+            Error::Denied { .. } => ErrorKind::Denied,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Media(error) => error.damage(),
+            Error::Damaged { path, what, at, detail } => {
+                Some(Damage::at(*at, format!("{what}: {detail}")).of_file(path))
+            }
+            Error::Truncated { path, .. } => {
+                Some(Damage { detail: "the file was truncated".into(), ..Damage::default() }.of_file(path))
+            }
+            Error::Backing { path, object, detail, .. } => {
+                Some(Damage { detail: detail.clone(), ..Damage::default() }.of_file(path).of_object(object))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Shorthand for this crate.

@@ -60,8 +60,12 @@ pub use cold::Residency;
 pub use cold::{Files, RealFiles};
 pub use copy::Origin;
 pub use create::ObjectOptions;
-pub use engine::Engine;
+pub use engine::{
+    CustomEngine, Deep, Engine, EngineError, EngineTools, Fact, NoTools, PlainTools, Repair, RepairStep, Sums, Token,
+    Total, Walk, require_whole,
+};
 pub use error::{Error, Result};
+pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 pub use everbyte_space::CLUSTER;
 pub use names::rules::NAME_MAX;
 pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};

@@ -3,10 +3,10 @@
 use everbyte_heap as heap;
 use everbyte_log as log;
 use everbyte_media as media;
+use media::{Damage, ErrorInfo, ErrorKind};
 
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The heap refused: a full object, a pointer that is no block.
     #[error(transparent)]
@@ -106,7 +106,6 @@ pub enum Error {
 
 /// Why a transaction did not commit.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TxError<E> {
     /// The body returned this error, and all its changes were rolled back.
     #[error("rolled back: {0}")]
@@ -118,6 +117,36 @@ pub enum TxError<E> {
     /// otherwise all changes were rolled back.
     #[error(transparent)]
     Engine(Error),
+}
+
+impl ErrorInfo for Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Heap(error) => error.kind(),
+            Error::Store(error) => error.kind(),
+            Error::Log(error) => error.kind(),
+            Error::Media(error) => error.kind(),
+            Error::NoLane { .. } | Error::OlderFormat { .. } => ErrorKind::Foreign,
+            Error::NewerFormat { .. } => ErrorKind::Newer,
+            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::BadRange { .. } => ErrorKind::Invalid,
+            Error::Conflict => ErrorKind::Conflict,
+            Error::TooLong { .. } => ErrorKind::TooLarge,
+            Error::TimestampsExhausted { .. } => ErrorKind::NoSpace,
+            Error::Poisoned { .. } => ErrorKind::Poisoned,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        match self {
+            Error::Heap(error) => error.damage(),
+            Error::Store(error) => error.damage(),
+            Error::Log(error) => error.damage(),
+            Error::Media(error) => error.damage(),
+            Error::Damaged { object, at, detail } => Some(Damage::at(*at, detail).of_object(object)),
+            _ => None,
+        }
+    }
 }
 
 /// Shorthand for this crate.

@@ -2,6 +2,7 @@
 
 use crate::class;
 use crate::patch::{Image, store};
+use everbyte::Engines;
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock};
 use everbyte_store::{Engine, Error, ObjectOptions, Store};
 use std::collections::BTreeSet;
@@ -35,7 +36,8 @@ pub fn run(input: &[u8]) -> String {
         Err(error) => return class(&error.to_string()),
     };
     // Which kinds of findings, not how many of each: else every combination would be a class.
-    let found: BTreeSet<String> = store.check().iter().map(|finding| class(&finding.detail)).collect();
+    let findings = Engines::standard().check(&store, |_| ());
+    let found: BTreeSet<String> = findings.iter().map(|finding| class(&finding.detail)).collect();
     let mut said = format!("opened {}", found.into_iter().next_back().unwrap_or_default());
     match store.objects() {
         Err(error) => said += &class(&error.to_string()),

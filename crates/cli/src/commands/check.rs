@@ -14,11 +14,8 @@ use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
-use everbyte_heap::Heap;
-use everbyte_hkv::Kv as Hkv;
-use everbyte_kv::Kv;
-use everbyte_store::{Engine, Finding, FindingKind, Object, ObjectInfo, Recovery, Store};
-use everbyte_tx::{Redo, Undo};
+use everbyte::Engines;
+use everbyte_store::{Finding, FindingKind, Recovery, Store};
 use serde_json::{Value, json};
 
 pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
@@ -65,118 +62,20 @@ fn is_wrong(finding: &Finding) -> bool {
 /// Reads the store: what is found, and what opening and repairing it would do.
 fn look(args: &CheckArgs) -> Result<(Vec<Finding>, Vec<String>), Failure> {
     let store = open::to_read(&args.store.store, &args.store.open)?;
-    let findings = findings(&store)?;
+    let findings = findings(&store);
     let mut would = opened(&store);
     let leaks = findings.iter().filter(|finding| finding.room == "store" && finding.kind == FindingKind::Leak);
     would.extend(leaks.map(|leak| format!("give back: {leak}")));
     Ok((findings, would))
 }
 
-/// What the store and every engine in it find.
-fn findings(store: &Store) -> Result<Vec<Finding>, Failure> {
-    let mut findings = store.check();
-    let objects = match store.objects() {
-        Ok(objects) => objects,
-        Err(_) => return Ok(findings), // a damaged record, which the store's check has reported
-    };
-    let bar = progress::bar("checking objects", Some(objects.len() as u64));
-    for object in &objects {
-        check_object(store, object, &mut findings);
-        bar.inc(1);
-    }
+/// The findings of the store and of each object's engine.
+fn findings(store: &Store) -> Vec<Finding> {
+    let total = store.objects().map_or(0, |objects| objects.len());
+    let bar = progress::bar("checking objects", Some(total as u64));
+    let findings = Engines::standard().check(store, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    Ok(findings)
-}
-
-/// What the engine of an object finds; where it cannot be opened, what lies under it.
-fn check_object(store: &Store, info: &ObjectInfo, findings: &mut Vec<Finding>) {
-    let cannot = |room, at: Option<u64>, error: String| Finding {
-        room,
-        kind: FindingKind::Damage,
-        at: at.unwrap_or(info.span.start),
-        object: Some(info.name.clone()),
-        detail: format!("cannot be opened: {error}"),
-    };
-    let object = match store.object(&info.name) {
-        Ok(object) => object,
-        Err(_) => return, // a damaged header, which the store's check has reported
-    };
-    let checked = match info.engine {
-        Engine::None => Ok(Vec::new()),
-        Engine::Heap => return check_heap(object, cannot, findings),
-        Engine::Cdds => match Kv::open(store, &info.name) {
-            Ok(kv) => Ok(kv.check()),
-            Err(error) => Err(cannot("kv", damaged_tree(&error), error.to_string())),
-        },
-        Engine::Undo => match Undo::open(object.clone()) {
-            Ok(undo) => Ok(undo.check(None)),
-            Err(error) => Err(cannot("tx", damaged_lane(&error), error.to_string())),
-        },
-        Engine::Redo => match Redo::open(object.clone()) {
-            Ok(redo) => Ok(redo.check(None)),
-            Err(error) => Err(cannot("tx", damaged_lane(&error), error.to_string())),
-        },
-        Engine::Hkv => match Hkv::open(object.clone()) {
-            Ok(pairs) => Ok(pairs.check()),
-            Err(error) => Err(cannot("hkv", damaged_pairs(&error), error.to_string())),
-        },
-        other => Ok(vec![Finding {
-            room: "store",
-            kind: FindingKind::Note,
-            at: info.span.start,
-            object: Some(info.name.clone()),
-            detail: format!("this program has no engine `{other}`: what it keeps was not checked"),
-        }]),
-    };
-    match checked {
-        Ok(found) => findings.extend(found),
-        Err(finding) => {
-            findings.push(finding);
-            check_heap(object, cannot, findings);
-        }
-    }
-}
-
-fn check_heap(
-    object: Object,
-    cannot: impl Fn(&'static str, Option<u64>, String) -> Finding,
-    findings: &mut Vec<Finding>,
-) {
-    match Heap::open(object) {
-        Ok(heap) => findings.extend(heap.check(None)),
-        Err(error) => findings.push(cannot("heap", damaged_heap(&error), error.to_string())),
-    }
-}
-
-/// Where the damage is that an error tells of.
-fn damaged_heap(error: &everbyte_heap::Error) -> Option<u64> {
-    if let everbyte_heap::Error::Damaged { at, .. } = error { Some(*at) } else { None }
-}
-
-fn damaged_lane(error: &everbyte_tx::Error) -> Option<u64> {
-    match error {
-        everbyte_tx::Error::Damaged { at, .. } => Some(*at),
-        everbyte_tx::Error::Heap(error) => damaged_heap(error),
-        _ => None,
-    }
-}
-
-fn damaged_tree(error: &everbyte_kv::Error) -> Option<u64> {
-    use everbyte_cdds::Error as Tree;
-    match error {
-        everbyte_kv::Error::Tree(Tree::Damaged { at, .. }) => Some(*at),
-        everbyte_kv::Error::Tree(Tree::Heap(error)) => damaged_heap(error),
-        _ => None,
-    }
-}
-
-fn damaged_pairs(error: &everbyte_hkv::Error) -> Option<u64> {
-    match error {
-        everbyte_hkv::Error::Damaged { at, .. } => Some(*at),
-        everbyte_hkv::Error::Tx(error) => damaged_lane(error),
-        everbyte_hkv::Error::Heap(error) => damaged_heap(error),
-        _ => None,
-    }
+    findings
 }
 
 /// Opens the store as any program does, which recovers it and every object in it, and gives back what nobody has.
@@ -184,27 +83,11 @@ fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let mut done = opened(&store);
     for object in store.objects()? {
-        // Opening finishes what a crash left in an engine's own log. What cannot be opened stays as it is.
+        // An object that cannot be opened stays as it is.
         let name = &object.name;
-        let finished = match object.engine {
-            Engine::Cdds => Kv::open(&store, name).is_ok(),
-            Engine::Heap => Heap::open(store.object(name)?).is_ok(),
-            Engine::Hkv => Hkv::open(store.object(name)?).is_ok(),
-            Engine::Undo => match Undo::open(store.object(name)?) {
-                Ok(undo) => {
-                    let found = *undo.recovered();
-                    if found.rolled_back + found.finished > 0 {
-                        let (back, on) = (found.rolled_back, found.finished);
-                        done.push(format!("`{name}`: {back} transactions rolled back, {on} finished"));
-                    }
-                    true
-                }
-                Err(_) => false,
-            },
-            _ => true,
-        };
-        if !finished {
-            done.push(format!("`{name}`: nothing, for it cannot be opened"));
+        match Engines::standard().with_tools(object.engine, |tools| tools.recover(&store, name)) {
+            Ok(works) => done.extend(works.iter().map(|work| format!("`{name}`: {work}"))),
+            Err(_) => done.push(format!("`{name}`: nothing, for it cannot be opened")),
         }
     }
     done.extend(store.repair()?.iter().map(Finding::to_string));

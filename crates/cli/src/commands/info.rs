@@ -4,7 +4,8 @@ use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, text};
-use everbyte_store::Recovery;
+use everbyte::{EngineTools, Engines, Fact};
+use everbyte_store::{ObjectInfo, Recovery, Store};
 use serde_json::{Value, json};
 
 pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
@@ -12,7 +13,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     let info = store.info();
     let objects = store.objects()?;
     if output.is_json() {
-        let objects: Vec<Value> = objects.iter().map(object).collect();
+        let objects: Vec<Value> = objects.iter().map(|info| described(&store, info)).collect();
         let recovery = recovery(store.recovery());
         output.say(
             "",
@@ -43,9 +44,26 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     for object in &objects {
         let used = object.backed.map_or("damaged".into(), |end| text::bytes(end - object.span.start));
         let at = format!("{:#x}..{:#x}", object.span.start, object.span.end);
-        output.say(format!("  {}  engine {}, span {at}, {used} used", object.name, object.engine), Value::Null)?;
+        let facts: String = facts(&store, object)
+            .iter()
+            .map(|fact| format!(", {} {}", fact.name.replace('_', " "), fact.value))
+            .collect();
+        output
+            .say(format!("  {}  engine {}, span {at}, {used} used{facts}", object.name, object.engine), Value::Null)?;
     }
     Ok(())
+}
+
+/// The figures of an object's engine; none where it cannot be opened, which `check` explains.
+fn facts(store: &Store, object: &ObjectInfo) -> Vec<Fact> {
+    let describe = |tools: &dyn EngineTools| tools.describe(store, &object.name);
+    Engines::standard().with_tools(object.engine, describe).unwrap_or_default()
+}
+
+fn described(store: &Store, info: &ObjectInfo) -> Value {
+    let mut value = object(info);
+    value["facts"] = facts(store, info).iter().map(|fact| (fact.name.to_string(), json!(fact.value))).collect();
+    value
 }
 
 pub fn object(object: &everbyte_store::ObjectInfo) -> Value {

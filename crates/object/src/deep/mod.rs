@@ -19,8 +19,9 @@ pub(crate) mod walk;
 
 use crate::counts::Spread;
 use everbyte_heap::Heap;
+use everbyte_store::Total;
 use everbyte_store::{Finding, FindingKind};
-use report::{Fault, FaultKind, Report, Total};
+use report::{Fault, FaultKind, Report};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use walk::{Tally, Walk};
@@ -102,13 +103,13 @@ fn sweep<V: Copy>(heap: &Heap, met: &Walk<'_, V>, report: &mut Report) {
         let is_met = met.is_met(block.at - prime);
         [block.at - prime, block.size, is_met.into()].into_iter().for_each(|word| state.write_u64(word));
         if is_met {
-            return reached.add(&block);
+            return add(&mut reached, &block);
         }
         let is_leaked = is_sure && !met.is_perhaps(block.at - prime);
         if is_leaked {
-            leaked.add(&block)
+            add(&mut leaked, &block)
         } else {
-            unsure.add(&block)
+            add(&mut unsure, &block)
         };
         report.unreached.push((block, is_leaked));
     });
@@ -129,4 +130,9 @@ fn sweep<V: Copy>(heap: &Heap, met: &Walk<'_, V>, report: &mut Report) {
             detail: error.to_string(),
         });
     }
+}
+
+fn add(total: &mut Total, block: &everbyte_heap::Block) {
+    total.blocks += 1;
+    total.bytes += block.size;
 }

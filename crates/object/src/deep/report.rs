@@ -1,30 +1,8 @@
 //! [`Report`]: what a deep check has found, for programs and for tools.
 
 use everbyte_heap::Block;
-use everbyte_store::{Finding, FindingKind};
+use everbyte_store::{Finding, FindingKind, Total};
 use std::collections::BTreeMap;
-
-/// How many blocks, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Total {
-    /// How many.
-    pub blocks: u64,
-    /// Usable bytes of all.
-    pub bytes: u64,
-}
-
-impl Total {
-    pub(crate) fn add(&mut self, block: &Block) {
-        self.blocks += 1;
-        self.bytes += block.size;
-    }
-}
-
-impl std::fmt::Display for Total {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} blocks of {} bytes", self.blocks, self.bytes)
-    }
-}
 
 /// What is wrong with something that the root can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,6 @@
 //! Threads: one, and nobody else has the pool meanwhile; the callers see to it.
 
 mod apply;
-mod token;
-
-pub use token::Token;
 
 use crate::counts::Spread;
 use crate::deep::report::{Fault, FaultKind, Leak, Report};
@@ -25,7 +22,7 @@ use crate::inner::Inner;
 use crate::layout::Header;
 use crate::{Error, Result};
 use everbyte_media::seeded;
-use everbyte_store::FindingKind;
+use everbyte_store::{FindingKind, Token};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
@@ -140,5 +137,5 @@ fn token(inner: &Inner, header: &Header, report: &Report, given_up: &[u64]) -> T
             [stored.0, stored.1, found.0, found.1].into_iter().for_each(|count| hash.write_u64(count));
         }
     }
-    Token(hash.finish())
+    Token::from(hash.finish())
 }

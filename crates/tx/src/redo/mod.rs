@@ -40,9 +40,11 @@ mod record;
 mod recover;
 mod stores;
 mod stripe;
+mod tools;
 mod truncate;
 mod worker;
 
 pub use engine::{Redo, Replayed};
+pub use tools::RedoTools;
 pub use truncate::Truncation;
 pub use worker::{Checkpoint, STRIPES_MAX, Stop, Worker};

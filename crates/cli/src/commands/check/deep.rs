@@ -1,15 +1,16 @@
 //! `everbyte check --deep`: follows every pointer of the typed pools in a store, by the description that lies in each.
 //! What is allocated and cannot be reached has leaked. Other objects are checked as ever, and named as not walked.
 
-use super::{as_json, check_object, is_wrong, repair};
+use super::{as_json, is_wrong, repair};
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress};
-use everbyte_object::{Error, Report, Total, UntypedPool};
-use everbyte_store::{Engine, Finding, FindingKind, ObjectInfo, Store};
+use everbyte::{Deep, Engines, Sums, Walk};
+use everbyte_store::{Finding, Total};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 
 pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     let store = open::to_read(&args.store.store, &args.store.open)?;
@@ -17,18 +18,16 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     let mut wrong = said.findings(&store.check())?;
     // A damaged record, which the store's check has reported, makes the list empty.
     for object in store.objects().unwrap_or_default() {
-        match look(&store, &object) {
-            Look::Pool(report) => {
-                wrong += said.findings(&report.findings())?;
-                said.pool(&report)?;
-            }
-            Look::Other(findings, why) => {
-                wrong += said.findings(&findings)?;
-                said.line(
-                    format!("`{}`: not walked: {why}", object.name),
-                    json!({ "object": object.name, "not_walked": why }),
-                )?;
-            }
+        let bar = Bar::new(&object.name);
+        let Deep { findings, walk } = Engines::standard().deep(&store, &object, &|met, total| bar.set(met, total));
+        drop(bar);
+        wrong += said.findings(&findings)?;
+        match walk {
+            Walk::Whole(sums) => said.sums(&object.name, &sums)?,
+            Walk::No(why) => said.line(
+                format!("`{}`: not walked: {why}", object.name),
+                json!({ "object": object.name, "not_walked": why }),
+            )?,
         }
     }
     if wrong == 0 {
@@ -48,50 +47,30 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     Err(said.no(format!("{wrong} findings; {way_out}")))
 }
 
-/// What a look at one object has found.
-enum Look {
-    Pool(Box<Report>),
-    /// What its engine's own check says, and why that is all.
-    Other(Vec<Finding>, String),
+/// The progress of a walk over one object; shown from its first step on.
+pub struct Bar {
+    name: String,
+    bar: OnceCell<ProgressBar>,
 }
 
-fn look(store: &Store, object: &ObjectInfo) -> Look {
-    let mut findings = Vec::new();
-    let why = match object.engine {
-        Engine::Undo => match UntypedPool::open(store, &object.name) {
-            Ok(pool) => return Look::Pool(walk(&pool, &object.name).into()),
-            Err(Error::NotTyped { .. }) => "what its blocks hold only its program knows".into(),
-            Err(error) => {
-                findings.push(unopened(object, &error));
-                "it cannot be opened".into()
-            }
-        },
-        Engine::Cdds | Engine::Hkv => "it is a table, whose own check reads all of it".into(),
-        Engine::Heap | Engine::None => "what it holds only its program knows".into(),
-        engine => format!("this program has no engine `{engine}`"),
-    };
-    check_object(store, object, &mut findings);
-    Look::Other(findings, why)
+impl Bar {
+    pub fn new(name: &str) -> Bar {
+        Bar { name: name.into(), bar: OnceCell::new() }
+    }
+
+    /// `met` blocks of `total` were met.
+    pub fn set(&self, met: u64, total: Option<u64>) {
+        let new = || progress::bar("walking", total).with_message(format!("walking `{}`", self.name));
+        self.bar.get_or_init(new).set_position(met);
+    }
 }
 
-/// A pool whose own words are damaged.
-fn unopened(object: &ObjectInfo, error: &Error) -> Finding {
-    let at = if let Error::Damaged { at, .. } = error { *at } else { object.span.start };
-    let detail = format!("cannot be opened: {error}");
-    Finding { room: "object", kind: FindingKind::Damage, at, object: Some(object.name.clone()), detail }
-}
-
-fn walk(pool: &UntypedPool, name: &str) -> Report {
-    let bar = bar(pool, name);
-    let report = pool.examine(&|met| bar.set_position(met));
-    bar.finish_and_clear();
-    report
-}
-
-/// Counts the blocks of a pool that a walk meets.
-pub fn bar(pool: &UntypedPool, name: &str) -> ProgressBar {
-    let total = pool.allocated().ok().map(|total| total.blocks);
-    progress::bar("walking", total).with_message(format!("walking `{name}`"))
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// Says what was found, each line with the store that it is about.
@@ -118,14 +97,14 @@ impl Said<'_> {
         Ok(findings.iter().filter(|finding| is_wrong(finding)).count())
     }
 
-    /// The sums of a pool.
-    fn pool(&self, report: &Report) -> Result<(), Failure> {
+    /// The sums of a walk.
+    fn sums(&self, object: &str, sums: &Sums) -> Result<(), Failure> {
         let total = |total: &Total| json!({ "blocks": total.blocks, "bytes": total.bytes });
-        let Report { object, reached, leaked, unsure, .. } = report;
+        let Sums { reached, leaked, unsure } = sums;
         let mut text = format!("`{object}`: walked: {reached} are in use");
-        for (total, what) in [(leaked, "have leaked"), (unsure, "may have leaked")] {
+        for (total, state) in [(leaked, "have leaked"), (unsure, "may have leaked")] {
             if total.blocks > 0 {
-                text += &format!(", {total} {what}");
+                text += &format!(", {total} {state}");
             }
         }
         let sums =

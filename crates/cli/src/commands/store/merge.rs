@@ -5,7 +5,7 @@ use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{open, progress, text};
-use everbyte::{Merge, MergeOptions, MergeStep};
+use everbyte::{Engines, Merge, MergeOptions, MergeStep};
 use everbyte_store::Store;
 use serde_json::json;
 use std::path::Path;
@@ -19,6 +19,7 @@ pub fn run(args: &MergeArgs, output: &Output) -> Result<(), Failure> {
         renames: args.rename.clone(),
         skip: args.skip.clone(),
         resume: args.resume,
+        engines: Engines::standard(),
     };
     let merge = Merge::plan(&target, &sources, &options)?;
     let (copies, present): (Vec<_>, Vec<_>) = merge.steps().iter().partition(|step| !step.present);
