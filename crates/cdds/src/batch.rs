@@ -130,6 +130,10 @@ pub struct Batch<'t> {
     /// Frames taken from `digging` that were there when this batch began, and how many of those are left.
     pub(crate) dug: Vec<Frame>,
     pub(crate) undug: usize,
+    /// Where the sweep stood when this batch began to reclaim; `None` before.
+    pub(crate) swept: Option<Vec<u8>>,
+    /// Blocks that reclaiming frees with this version.
+    pub(crate) freed: u64,
     /// Slots emptied by this batch: to be reused by the next one at the earliest.
     pub(crate) emptied: OffsetSet,
     pub(crate) horizon_fresh: bool,
@@ -179,6 +183,8 @@ impl<'t> Batch<'t> {
             reclaimed: Vec::new(),
             dug: Vec::new(),
             undug,
+            swept: None,
+            freed: 0,
             emptied: OffsetSet::default(),
             horizon_fresh: false,
             doomed: false,

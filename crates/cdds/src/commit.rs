@@ -58,6 +58,7 @@ impl Batch<'_> {
         let retired = std::mem::replace(&mut self.writer.unfinished, ops.clone());
         shared.heap.finish(&retired);
         self.apply(&ops);
+        self.reclaimed();
         let writer = &mut *self.writer;
         writer.applied_by = crate::thread::current();
         writer.committed = next;
@@ -174,6 +175,9 @@ impl Batch<'_> {
         // What this version was to reclaim is still to be done.
         self.writer.digging.truncate(self.undug);
         self.writer.digging.extend(self.dug.drain(..).rev());
+        if self.swept.is_some() {
+            self.writer.sweep = self.swept.take();
+        }
     }
 }
 

@@ -11,8 +11,10 @@
 //!           its node and may be compared for as long as the node lives.
 //!
 //! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer empties it (0) at
-//! least one fence before anything else of the slot changes, and versions are never used twice, so a reader that finds
-//! the same `start` before and after has read one entry.
+//! least one fence before anything else of the slot changes. A batch that is given up leaves its number to the next one,
+//! so two entries may carry the same `start`, one after the other. But a reader accepts `start` = v only if it pinned v or
+//! a later version, which exists only after the one commit of v, and then no batch fills a slot as v any more. So a reader
+//! that accepts an entry and finds the same `start` before and after has read that one entry.
 
 use crate::error::{Result, damaged};
 use crate::layout::*;

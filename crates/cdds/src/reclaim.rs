@@ -10,6 +10,8 @@
 //! Invariants
 //!   DIG-1  A frame leaves `digging` in the batch whose ledger empties its slot. A batch that is given up puts back the
 //!          frames it took.
+//!   SWEEP-1  The sweep of a batch that is given up begins again where it began: the batch may have replaced a leaf that it
+//!            passed, and the old leaf, whose dead entries no grave names, is in force again.
 //!
 //! A process that opens a tree knows no graves. It lists the dead entries of the root at once, those of other nodes when a
 //! write comes by, and those of the rest by a sweep over the keys, a leaf or two for each commit.
@@ -42,6 +44,8 @@ struct Work {
 impl Batch<'_> {
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
+        self.swept.clone_from(&self.writer.sweep);
+        let before = self.frees.len();
         for _ in 0..=self.graves.len() / SWEEP_SHARE {
             self.sweep();
         }
@@ -73,6 +77,7 @@ impl Batch<'_> {
             // Kept: should this batch be given up, it is still to be done.
             self.reclaimed.extend(self.writer.graveyard.pop_front());
         }
+        self.freed = (self.frees.len() - before) as u64;
         Ok(())
     }
 
@@ -103,10 +108,10 @@ impl Batch<'_> {
                     self.writer.digging.push(deeper);
                     continue;
                 }
-                self.free(child.at)?;
+                self.release(child.at)?;
             }
             for block in owned_blocks(&node, &slot)?.into_iter().flatten() {
-                self.free(block)?;
+                self.release(block)?;
             }
             work.left = work.left.saturating_sub(1);
             // Of a node that was entered from above only: a grave names an entry in the middle of its node.
@@ -141,7 +146,7 @@ impl Batch<'_> {
                 return Ok(Some(Frame { node: child.at, index: index as u16, whole: whole && !ended }));
             }
             for block in owned_blocks(child, &slot)?.into_iter().flatten() {
-                self.free(block)?;
+                self.release(block)?;
             }
         }
         Ok(None)
@@ -154,11 +159,6 @@ impl Batch<'_> {
             self.undug = self.writer.digging.len();
             self.dug.push(frame);
         }
-    }
-
-    fn free(&mut self, block: u64) -> Result<()> {
-        self.shared.counts.freed.fetch_add(1, Relaxed);
-        self.release(block)
     }
 
     /// Lists the dead entries of a node that an earlier process left behind, once: those that own something.
@@ -184,7 +184,12 @@ impl Batch<'_> {
         }
         // Damage ends the sweep: it costs space, which `check` reports.
         self.writer.sweep = self.sweep_leaf(&from).unwrap_or_default();
-        if self.writer.sweep.is_none() {
+    }
+
+    /// After the commit: the sweep has gone as far as it went in this batch, and what was freed is freed (SWEEP-1).
+    pub(crate) fn reclaimed(&mut self) {
+        self.shared.counts.freed.fetch_add(self.freed, Relaxed);
+        if self.writer.sweep.is_none() && self.writer.unlisted > 0 {
             self.writer.unlisted = 0;
             self.writer.scanned = OffsetSet::default();
         }

@@ -201,6 +201,40 @@ fn flipped_bits() {
     assert!(noticed > 30, "{noticed} of 1500 flips noticed");
 }
 
+/// A cleared tree with one damaged leaf: its dead entry stays, so that each process meets it again. If the blocks before
+/// the damage were freed each time, the second time they would be another value's.
+#[test]
+fn a_dead_entry_that_stays_because_of_damage_frees_nothing() {
+    let store = store(16 << 20);
+    let kv = Kv::create(&store, "t").unwrap();
+    (0..6_u8).for_each(|number| kv.put(&[b'k', number], &[0xa0 + number; 1000]).unwrap());
+    let mut batch = kv.batch();
+    batch.clear().unwrap();
+    kv.settle(batch.commit().unwrap()).unwrap();
+    // Where the fourth value lies, and the record that says so.
+    let (media, object) = (store.media(), store.object("t").unwrap());
+    let words: Vec<u64> = (object.prime()..object.backed().min(media.len())).step_by(8).map(|at| media.load(at)).collect();
+    let place = |word: u64| words.iter().position(|&other| other == word).map(|index| object.prime() + index as u64 * 8);
+    let record = place(place(0x0101_0101_0101_0101 * 0xa3).unwrap()).unwrap();
+    media.store(record, u64::MAX & !7);
+    for round in 0..3_u8 {
+        kv.put(b"other", &[round]).unwrap();
+    }
+    assert_eq!(kv.stats().freed, 0, "three blocks before the damage, and none of them may go");
+    (0..6_u8).for_each(|number| kv.put(&[b'n', number], &[0xb0 + number; 1000]).unwrap());
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    for round in 0..3_u8 {
+        kv.put(b"other", &[round]).unwrap();
+    }
+    (6..12_u8).for_each(|number| kv.put(&[b'n', number], &[0xb0 + number; 1000]).unwrap());
+    for number in 0..12_u8 {
+        assert!(kv.get(&[b'n', number]).unwrap() == Some(vec![0xb0 + number; 1000]), "value {number} was overwritten");
+    }
+    let findings = kv.check();
+    assert!(findings.iter().any(|finding| finding.to_string().contains("outside")), "{findings:#?}");
+}
+
 /// A table is opened once at a time: a second writer would know nothing of the first one's versions and pins.
 #[test]
 fn a_table_is_opened_once_at_a_time() {

@@ -132,6 +132,36 @@ fn values_that_died_before_a_restart_give_their_space_back() {
     assert_eq!(kv.check(), []);
 }
 
+/// A batch that clears the table sweeps the new tree instead of the old one. If its commit fails for want of room, the old
+/// tree is in force again, and the sweep has seen nothing of it.
+#[test]
+fn a_commit_that_fails_takes_the_sweep_back_to_where_it_was() {
+    let store = Store::format(Media::anonymous(64 << 20, &Options::default()).unwrap(), &FormatOptions::default()).unwrap();
+    let kv = Kv::create(&store, "t").unwrap();
+    let key = |number: u32| format!("key{number:05}").into_bytes();
+    let mut batch = kv.batch();
+    (0..600).for_each(|number| assert!(!batch.put(&key(number), &[1; 6000]).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    let mut batch = kv.batch();
+    (0..600).step_by(2).for_each(|number| assert!(batch.delete(&key(number)).unwrap()));
+    kv.settle(batch.commit().unwrap()).unwrap();
+    drop(kv);
+    let kv = Kv::open(&store, "t").unwrap();
+    let mut batch = kv.batch();
+    batch.clear().unwrap();
+    let mut numbers = 1000..;
+    for len in [6000, 60_000, 30_000, 15_000, 9_000, 4_097] {
+        while batch.put(&key(numbers.next().unwrap()), &vec![2; len]).is_ok() {}
+    }
+    assert!(numbers.start > 1600 && !batch.is_doomed(), "a ledger of {numbers:?} is too long for its usual place");
+    let error = batch.commit().unwrap_err();
+    assert!(error.to_string().contains("needs"), "{error}");
+    assert_eq!((kv.len(), kv.stats().freed), (300, 0), "nothing happened");
+    (0..200_u32).for_each(|round| kv.put(b"zzz", &round.to_be_bytes()).unwrap());
+    assert!(kv.stats().freed >= 300, "300 values are dead: {:?}", kv.stats());
+    assert_eq!(kv.check(), []);
+}
+
 /// A commit is settled by the table that made it. Another one would say "durable" of something it knows nothing of.
 #[test]
 fn a_commit_of_another_table_is_refused() {
