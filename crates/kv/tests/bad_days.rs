@@ -213,8 +213,10 @@ fn a_dead_entry_that_stays_because_of_damage_frees_nothing() {
     kv.settle(batch.commit().unwrap()).unwrap();
     // Where the fourth value lies, and the record that says so.
     let (media, object) = (store.media(), store.object("t").unwrap());
-    let words: Vec<u64> = (object.prime()..object.backed().min(media.len())).step_by(8).map(|at| media.load(at)).collect();
-    let place = |word: u64| words.iter().position(|&other| other == word).map(|index| object.prime() + index as u64 * 8);
+    let words: Vec<u64> =
+        (object.prime()..object.backed().min(media.len())).step_by(8).map(|at| media.load(at)).collect();
+    let place =
+        |word: u64| words.iter().position(|&other| other == word).map(|index| object.prime() + index as u64 * 8);
     let record = place(place(0x0101_0101_0101_0101 * 0xa3).unwrap()).unwrap();
     media.store(record, u64::MAX & !7);
     for round in 0..3_u8 {

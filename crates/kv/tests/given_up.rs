@@ -136,7 +136,8 @@ fn values_that_died_before_a_restart_give_their_space_back() {
 /// tree is in force again, and the sweep has seen nothing of it.
 #[test]
 fn a_commit_that_fails_takes_the_sweep_back_to_where_it_was() {
-    let store = Store::format(Media::anonymous(64 << 20, &Options::default()).unwrap(), &FormatOptions::default()).unwrap();
+    let store =
+        Store::format(Media::anonymous(64 << 20, &Options::default()).unwrap(), &FormatOptions::default()).unwrap();
     let kv = Kv::create(&store, "t").unwrap();
     let key = |number: u32| format!("key{number:05}").into_bytes();
     let mut batch = kv.batch();

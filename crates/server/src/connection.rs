@@ -147,7 +147,7 @@ impl Connection {
         if self.input.capacity() == 0 {
             self.input = pool.inputs.pop().unwrap_or_default();
         }
-        let want = self.missing.clamp(READ_SIZE, READ_SIZE_LARGE);
+        let want = self.want();
         // `resize` grows by doubling, so memory stays within twice what has arrived and one read.
         if self.input.len() < self.end + want {
             self.input.resize(self.end + want, 0);
@@ -201,7 +201,8 @@ impl Connection {
         self.start += used;
     }
 
-    /// After a turn: closes the gap in front of an incomplete request, or gives an empty buffer back.
+    /// After a turn: closes the gap in front of an incomplete request, or gives an empty buffer back. A buffer that a large
+    /// request has left behind, more than four times what the rest and the next read need, is given back too.
     pub fn settle_input(&mut self, pool: &mut Pool) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -210,6 +211,60 @@ impl Connection {
             self.input.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
+            if self.input.capacity() > 4 * (self.end + self.want()) {
+                self.input.truncate(self.end);
+                self.input.shrink_to_fit();
+            }
         }
+    }
+
+    /// Bytes to ask of the socket.
+    fn want(&self) -> usize {
+        self.missing.clamp(READ_SIZE, READ_SIZE_LARGE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream as Socket};
+
+    /// A large request leaves a large buffer, and the client has begun the next one in it, so it never becomes empty.
+    #[test]
+    fn the_buffer_of_a_large_request_is_given_back_though_the_next_one_has_begun() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, address) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let client = Client::new(1, address, address, 0, Instant::now());
+        let mut connection = Connection::new(TcpStream::from_std(stream), client, 1 << 29);
+        let (mut pool, mut requests) = (Pool::default(), 0);
+        let value = vec![b'v'; 8 << 20];
+        let sender = std::thread::spawn(move || {
+            peer.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8388608\r\n").unwrap();
+            peer.write_all(&value).unwrap();
+            peer.write_all(b"\r\n*2\r\n$3\r\nGET\r\n$1\r\n").unwrap();
+            peer
+        });
+        while requests < 1 || connection.input_size() < 17 {
+            connection.read(&mut pool).unwrap();
+            while let Some(used) = connection.next().unwrap() {
+                connection.advance(used);
+                requests += 1;
+            }
+            connection.settle_input(&mut pool);
+        }
+        assert!(connection.memory() < 1 << 20, "{} bytes for {}", connection.memory(), connection.input_size());
+        let mut peer = sender.join().unwrap();
+        peer.write_all(b"k\r\n").unwrap();
+        let used = loop {
+            connection.read(&mut pool).unwrap();
+            if let Some(used) = connection.next().unwrap() {
+                break used;
+            }
+        };
+        let words: Vec<_> = connection.request().0.from(0).map(<[u8]>::to_vec).collect();
+        assert_eq!((words, used), (vec![b"GET".to_vec(), b"k".to_vec()], 20));
     }
 }

@@ -660,3 +660,6 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Turns run by hand: which connections are served in one turn, and in which order, is the test's choice.
+
+use super::*;
+use crate::clients::Client;
+use crate::options::Options;
+use everbyte_kv::Kv;
+use everbyte_media::BackendChoice;
+use everbyte_store::{CreateOptions, Store};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// Turns on a store whose syncs the settler waits for, and clients of them.
+struct Table {
+    turns: Turns,
+    peers: Vec<TcpStream>,
+    listener: TcpListener,
+    _poll: mio::Poll,
+    _folder: tempfile::TempDir,
+}
+
+impl Table {
+    fn new(options: Options) -> Table {
+        let folder = tempfile::tempdir().unwrap();
+        let media = everbyte_media::Options { backend: BackendChoice::File, ..Default::default() };
+        let create = CreateOptions { media, ..CreateOptions::default() };
+        let kv = Kv::open_or_create(&Store::create(&folder.path().join("store"), &create).unwrap(), "kv").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let shared = Shared::new(options, listener.local_addr().unwrap(), kv);
+        Table { turns: Turns::new(shared, waker), peers: Vec::new(), listener, _poll: poll, _folder: folder }
+    }
+
+    /// Another client; its number is its slot.
+    fn connect(&mut self) -> usize {
+        self.peers.push(TcpStream::connect(self.listener.local_addr().unwrap()).unwrap());
+        let (stream, peer) = self.listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let client = Client::new(self.peers.len() as u64, peer, peer, 0, Instant::now());
+        let bulk = self.turns.shared.options.bulk_size_max;
+        let connection = Connection::new(mio::net::TcpStream::from_std(stream), client, bulk);
+        self.turns.clients.insert(Box::new(connection));
+        self.turns.shared.clients = self.turns.clients.count();
+        self.peers.len() - 1
+    }
+
+    /// A client sends, and its bytes have come before this returns; then it is queued.
+    fn send(&mut self, slot: usize, bytes: &[u8]) {
+        self.peers[slot].write_all(bytes).unwrap();
+        let connection = self.turns.clients.get_mut(slot).unwrap();
+        while connection.stream.peek(&mut [0]).is_err() {}
+        self.turns.ready(slot, true);
+    }
+
+    fn held(&self, slot: usize) -> usize {
+        self.turns.clients.get(slot).map_or(0, Connection::input_size)
+    }
+}
+
+/// One client is served at the head of a turn, and its write waits for a sync; then others' requests in the same turn need room, and it
+/// is the one that holds most. It was queued a second time, and the event loop ended with the assertion of FLIGHT-1.
+#[test]
+fn a_client_served_in_a_turn_may_be_the_one_that_makes_room_in_it() {
+    const VALUE: usize = 100_000;
+    const READ: usize = 64 << 10; // what a client holds that has sent a few bytes
+    let mut table = Table::new(Options::default());
+    let slots = Vec::from_iter((0..2 * GROUP_MAX + 1).map(|_| table.connect()));
+    let (large, small, late) = (slots[0], &slots[1..GROUP_MAX], &slots[GROUP_MAX..2 * GROUP_MAX]);
+    let header = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${VALUE}\r\n");
+    table.send(large, &[header.as_bytes(), &vec![b'v'; VALUE]].concat());
+    while table.held(large) < header.len() + VALUE {
+        table.turns.ready(large, true);
+        table.turns.turn().unwrap();
+    }
+    while !table.turns.idle() {
+        table.turns.turn().unwrap();
+    }
+    // Room for the first group of connections that is read together, and not for the second one.
+    table.turns.shared.options.input_total_max = table.held(large) + READ + (GROUP_MAX - 1) * READ + READ / 2;
+    table.send(large, b"\r\n*2\r\n$4\r\nECHO\r\n$60000\r\nand the next request");
+    small.iter().for_each(|&slot| table.send(slot, b"PING\r\n"));
+    late.iter().for_each(|&slot| table.send(slot, b"PI"));
+    table.turns.turn().unwrap();
+    assert_eq!(table.turns.shared.metrics.connections_over_limit, 1);
+    table.turns.drain().unwrap();
+    table.turns.turn().unwrap();
+    assert!(table.turns.clients.get(large).is_none(), "it held most");
+    assert_eq!(table.turns.clients.count(), slots.len() - 1);
+    for &slot in small {
+        let mut reply = [0; 7];
+        table.peers[slot].read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
+    assert_eq!(table.turns.shared.kv.len_of(b"k").unwrap(), Some(VALUE as u64), "what it wrote before is kept");
+}
