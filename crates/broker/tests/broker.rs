@@ -390,7 +390,7 @@ fn a_broker_of_a_stranger_is_not_believed() {
     }
     as_user(4002, 4002, || client.list("")).unwrap();
     drop(broker);
-    // In a directory of its own a user's broker serves whoever is let in.
+    // In a directory of its own a user's broker serves every process that its rights admit.
     std::os::unix::fs::chown(&shared, Some(4002), None).unwrap();
     let broker = as_user(4002, 4002, || Broker::start(&dir, &socket, Options::default()).unwrap());
     as_user(4001, 4001, || client.list("")).unwrap();

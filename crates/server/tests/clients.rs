@@ -55,7 +55,7 @@ fn garbage_and_half_frames_hurt_nobody_else() {
     assert!(figure(&mut good, "malformed_connections") > 0);
 }
 
-/// Requests of all clients together are bounded: the client that holds most is disconnected, whoever sends, and the others go on.
+/// Requests of all clients together are bounded: the client that holds most is disconnected, whichever client sends, and the others go on.
 #[test]
 fn the_client_that_holds_most_makes_room() {
     let us = Ours::with(Options { input_total_max: 16 << 20, ..Options::default() });

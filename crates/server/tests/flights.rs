@@ -145,7 +145,7 @@ impl Drop for Ours {
     }
 }
 
-/// Whether bytes have come that nobody has read.
+/// Whether unread bytes have arrived.
 fn has_reply(client: &Client) -> bool {
     client.stream.set_nonblocking(true).unwrap();
     let mut byte = [0];

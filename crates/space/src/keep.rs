@@ -171,7 +171,7 @@ impl Space {
         for part in given.iter().flat_map(|part| state.unknown(part)).collect::<Vec<_>>() {
             state.holes.add(part, mark);
         }
-        // The lock is held: nobody reserves any of it meanwhile.
+        // The lock is held: no thread reserves any of it meanwhile.
         for part in unused.iter().flat_map(|part| state.holes.cut(part)).map(|(part, _)| part).collect::<Vec<_>>() {
             if !seeded("space-refused-keeps") {
                 self.media().punch(part.start, part.end - part.start);

@@ -316,7 +316,7 @@ impl Object {
         let mut cleared = Vec::new();
         for (reserved, hole) in holes.iter().enumerate() {
             cleared.push(space.reserve(hole).inspect_err(|_| {
-                holes[..reserved].iter().for_each(|hole| space.give_up(hole)); // nobody will use their room
+                holes[..reserved].iter().for_each(|hole| space.give_up(hole)); // their room stays unused
                 space.punch();
             })?);
         }

@@ -194,7 +194,7 @@ fn a_store_that_was_moved_gets_its_backing_file_when_that_is_named_again() {
     assert!(!swap.exists());
 }
 
-/// Of a store that comes from somebody else every path may name a file of the one who opens it.
+/// In a store from another user every path may name a file of the user that opens it.
 #[test]
 fn a_planted_path_makes_changes_and_removes_no_file() {
     let home = Home::new();

@@ -50,7 +50,7 @@ fn an_object_is_either_alone_or_shared_within_a_process_too() {
     let store = Store::attach_shared(media()).unwrap();
     drop(make(&store, "x"));
     let shared = store.object_shared("x", Engine::Heap, 0).unwrap();
-    assert!(matches!(store.object("x"), Err(Error::Open { .. })), "it is shared: nobody has it alone");
+    assert!(matches!(store.object("x"), Err(Error::Open { .. })), "it is shared: no process has it alone");
     drop(store.object_shared("x", Engine::Heap, 0).unwrap());
     drop(shared);
     let alone = store.object("x").unwrap();
@@ -61,7 +61,7 @@ fn an_object_is_either_alone_or_shared_within_a_process_too() {
     assert!(matches!(store.object("x"), Err(Error::Open { .. })));
 }
 
-/// Rights are asked whenever an object is opened, whoever has it open in the same process.
+/// Rights are checked at every opening, also while another thread of the process has the object open.
 #[test]
 fn who_may_only_read_does_not_get_more_because_it_is_open_already() {
     if !rustix::process::geteuid().is_root() {

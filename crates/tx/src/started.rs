@@ -39,7 +39,7 @@ impl Started<'_> {
         Tx { inner: self.inner, context: self.context.as_ref().expect("taken at the end alone") }
     }
 
-    /// Commits; ordered on return, nobody may be told before the mark is settled. If it cannot be committed, `failed` is
+    /// Commits; ordered on return, the outcome is not reported before the mark is settled. If it cannot be committed, `failed` is
     /// called before anything is put back: no other transaction has got a block of this one by then.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-/* Bit fields in blocks: lines marked "refused" do not compile under the checker, and without it they do what nobody wrote. */
+/* Bit fields in blocks: lines marked "refused" do not compile under the checker, and without it the compiled code does something else. */
 #include "everbyte/patomic.h"
 #include <stdio.h>
 

@@ -275,7 +275,7 @@ impl Parser {
     }
 
     /// Bytes this parser holds apart from the input, or will hold for the spans left out once the request is complete: all of
-    /// them are taken at once then, and nobody asks in between.
+    /// them are taken at once then, and no lookup happens in between.
     pub fn memory(&self) -> usize {
         (self.spans.capacity() + self.left_out) * size_of::<Span>() + self.words.capacity()
     }

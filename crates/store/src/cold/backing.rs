@@ -204,7 +204,7 @@ impl Candidate {
     }
 }
 
-/// Whether a file can be no loss to anybody: empty, or cut off in the making, when no slot was there yet.
+/// Whether a file holds no data: it is empty, or its creation was interrupted before the first slot.
 fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
     let len = disk.len()?;
     if len == 0 {
