@@ -106,7 +106,7 @@ pub struct CreateArgs {
 /// What is decided when a store is made, and kept in it.
 #[derive(ClapArgs, Default)]
 pub struct Shape {
-    /// Declared maximum, such as 4TiB; costs nothing until used
+    /// The most room it may take on the disk, such as 4TiB; costs nothing until used
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub max: Option<u64>,
     /// What the log of backend `file` may grow to, such as 64MiB

@@ -6,8 +6,8 @@ use everbyte_media::Options;
 use everbyte_store::{CreateOptions, Store};
 use std::path::Path;
 
-/// Declared maximum of new stores: sparse, so it costs nothing.
-pub const MAX_DEFAULT: u64 = 4 << 40;
+/// Declared maximum of new stores; a store takes what it needs.
+pub const MAX_DEFAULT: u64 = 1 << 40;
 /// Declared maximum of new bound stores: small beside the addresses there are, so that two of them seldom meet.
 const BOUND_MAX_DEFAULT: u64 = 256 << 30;
 

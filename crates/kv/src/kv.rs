@@ -3,6 +3,7 @@
 use crate::range::{self, Bounds};
 use crate::{Error, Result, Snapshot};
 use everbyte_cdds::{Commit, Stats, Tree};
+use everbyte_store::Error::NoSpan;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
 use std::ops::{Range, RangeBounds};
@@ -19,18 +20,33 @@ pub struct Kv {
 impl std::panic::UnwindSafe for Kv {}
 impl std::panic::RefUnwindSafe for Kv {}
 
+/// The smallest span of a table.
+const SPAN_MIN: u64 = 64 << 10;
+
 impl Kv {
-    /// Creates the table `name`. A crash leaves it whole or absent.
+    /// Creates the table `name`. A crash leaves it whole or absent. It may have all that the store's maximum allows, as may two
+    /// tables more; where there are more of them, each has half of the addresses of the one before.
     ///
     /// # Errors
     /// An object of that name exists; out of space.
     pub fn create(store: &impl AsStore, name: &str) -> Result<Kv> {
-        // A span costs nothing until it is used: a quarter of what the store may become.
         let store = store.as_store();
-        let span = 1 << (store.media().max() / 4).max(64 << 10).ilog2();
-        let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
-        store.create_object(name, options, |object| Tree::format(object).map_err(Error::from))?;
-        Kv::open(store, name)
+        // A span costs nothing until it is used: one for all that the store may hold, where it has addresses for that.
+        let (max, addresses) = (store.max(), store.media().max());
+        let most = if addresses > max { max.next_power_of_two() } else { max / 4 };
+        let mut span = 1 << most.max(SPAN_MIN).ilog2();
+        loop {
+            let options = ObjectOptions { engine: Engine::Cdds, fingerprint: 0, span: Some(span) };
+            match store.create_object(name, options, |object| Tree::format(object).map_err(Error::from)) {
+                Err(Error::Store(error)) if matches!(*error, NoSpan { .. }) && addresses > max && span > SPAN_MIN => {
+                    span /= 2;
+                }
+                made => {
+                    made?;
+                    return Kv::open(store, name);
+                }
+            }
+        }
     }
 
     /// Opens the table `name`. The cost does not depend on how much it holds.

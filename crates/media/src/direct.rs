@@ -56,16 +56,14 @@ fn note_sent(lines: u64, start: u64) {
     SENT.set((sent + lines, if sent == 0 { start } else { since }));
 }
 
-/// Lets each whole large page of a range that holds nothing begin as such, around one small page that is made first: many small
+/// Lets each whole large page of a range that has its place and holds nothing begin as such, around one small page that is made first: many small
 /// ones would be made, cleared, and copied. What fails here, the allocation of all of it finds, too.
 fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
     let mut at = range.start.next_multiple_of(LARGE);
     while at + LARGE <= range.end {
         // Whole in the file, too.
-        let whole = disk.cover(at, LARGE).is_ok()
-            && matches!(disk.chunks.parts(at, LARGE)[..], [(_, Some(file))] if file % LARGE == 0);
-        if whole {
-            if disk.allocate(at + LARGE - 4096, 4096).is_err() {
+        if matches!(disk.chunks.parts(at, LARGE)[..], [(_, Some(file))] if file % LARGE == 0) {
+            if disk.back(at + LARGE - 4096, 4096).is_err() {
                 return;
             }
             mapping.gather(at);
@@ -113,7 +111,7 @@ impl Direct {
         if self.kind == BackendKind::Shm {
             begin_large(mapping, disk, at.max(head.file_len)..at + len);
         }
-        disk.allocate(at, len).map_err(io("allocate space"))?;
+        disk.back(at, len).map_err(io("allocate space"))?;
         if at + len > head.file_len {
             // The growth first: a head must never promise bytes that a power loss can take back.
             Disk::sync(&**file).map_err(io("sync the growth of"))?;

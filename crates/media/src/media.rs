@@ -8,7 +8,7 @@ use crate::file::FileBackend;
 use crate::mapping::Mapping;
 use crate::museum::sites::{Call, left_out};
 use crate::users::Users;
-use crate::{BackendKind, Counts, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
+use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
 use parking_lot::Mutex;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ impl Media {
     /// [`Media::len`] may be.
     pub fn file_len(&self) -> u64 {
         let len = match &self.inner.backend {
-            Backend::Direct(direct) => direct.file.as_deref().map(|backing| crate::Disk::len(&*backing.file)),
+            Backend::Direct(direct) => direct.file.as_deref().map(|backing| Disk::len(&*backing.file)),
             Backend::File(file) => Some(file.file_len()),
             Backend::Sim(_) => None,
         };
@@ -203,7 +203,7 @@ impl Media {
         self.len() == 0
     }
 
-    /// The declared maximum in bytes.
+    /// One past the last address of the store.
     pub fn max(&self) -> u64 {
         self.inner.mapping.reserve()
     }
@@ -445,7 +445,8 @@ impl Media {
     /// Backs the pages of `at..at+len`, growing the file where needed. The range reads as zeros or as what was there before.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full: nothing has changed then.
+    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full, or as [`Media::limit_room`] says: nothing
+    /// has changed then.
     pub fn extend(&self, at: u64, len: u64) -> Result<()> {
         let end = at.checked_add(len).filter(|&end| end <= self.max());
         let end = end.ok_or(Error::OutOfRange { at, len, limit: self.max() })?;
@@ -463,6 +464,20 @@ impl Media {
             self.inner.mapping.collapse(at, len);
         }
         Ok(())
+    }
+
+    /// Has [`Media::extend`] refuse what would give the file more than `max` bytes of room on the disk. Of these the part of the
+    /// log that is not backed yet is set aside. Nothing on media without a map of chunks.
+    pub fn limit_room(&self, max: u64) {
+        match &self.inner.backend {
+            Backend::Direct(direct) => {
+                if let Some(backing) = &direct.file {
+                    backing.disk.limit_room(max);
+                }
+            }
+            Backend::File(file) => file.limit_room(max),
+            Backend::Sim(_) => {}
+        }
     }
 
     /// Returns the pages of `at..at+len` to the file system. The caller has settled that nobody needs them, and

@@ -194,3 +194,26 @@ fn a_refused_growth_does_not_lengthen_the_file() {
     assert_eq!(len(&path), before);
     media.extend(FAR, 4096).unwrap();
 }
+
+/// The limit counts room on the disk, not offsets: what lies far apart has as much of it as what lies side by side, and the log has
+/// its part set aside.
+#[test]
+fn room_beyond_the_limit_is_refused_wherever_it_is_asked_for() {
+    let grows = |backend| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store");
+        let geometry = Geometry { max: MAX, len: LEN, log_at: 16 << 20, log_len: 2 << 20 };
+        drop(Media::create(&path, geometry, &options()).unwrap());
+        let options = Options { backend, log_room: 16 << 10, ..Options::default() };
+        let media = Media::open(&path, &options).unwrap();
+        media.limit_room(8 << 20);
+        let refused = |index: &u64| media.extend(FAR + index * (1 << 30), 1 << 20).is_err();
+        let count = (0..20).find(refused).unwrap_or(20);
+        media.limit_room(10 << 20);
+        (count, media.extend(FAR + count * (1 << 30), 1 << 20).is_ok())
+    };
+    assert_eq!(grows(BackendChoice::Shm), (7, true));
+    assert_eq!(grows(BackendChoice::File), (6, true), "two MiB are for the log");
+    let unlimited = everbyte_media::museum::with("media-no-limit", || grows(BackendChoice::Shm));
+    assert_eq!(unlimited.0, 20, "the seeded bug is found");
+}

@@ -191,17 +191,23 @@ impl Space {
         self.punch_all(ready)
     }
 
-    /// Asks the file system for room. What is kept is given back before it is said that there is none.
+    /// Asks the file system for room. What is kept is given back before it is said that there is none, and then what was released
+    /// and no checkpoint has passed yet.
     pub(crate) fn extend(&self, range: &Range<u64>) -> Result<()> {
         let (at, len) = (range.start, range.end - range.start);
         if len == 0 {
             return Ok(());
         }
         let extend = || self.media().extend(at, len).map_err(|source| Error::of_extend(at, len, source));
-        match extend() {
-            Err(Error::OutOfSpace { .. }) if self.give_back() > 0 => extend(),
-            other => other,
+        let mut done = extend();
+        // A failure to settle is for the next barrier to report.
+        let ways: [&dyn Fn() -> u64; 2] = [&|| self.give_back(), &|| self.trim().unwrap_or(0)];
+        for give_back in ways {
+            if matches!(done, Err(Error::OutOfSpace { .. })) && give_back() > 0 {
+                done = extend();
+            }
         }
+        done
     }
 }
 

@@ -158,7 +158,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         return Err(format!("its id {:#x} is none", record.id));
     }
     let span = Span::new(record.span_at, record.span_len)
-        .filter(|span| span.at() >= superblock.spans_at && span.end() <= superblock.max);
+        .filter(|span| span.at() >= superblock.spans_at && span.end() <= superblock.end());
     let span = span.ok_or_else(|| format!("{:#x} + {:#x} is not a span here", record.span_at, record.span_len))?;
     let engine = Engine::from_code(record.engine);
     let engine = engine.ok_or_else(|| format!("its engine {} is unknown to this program", record.engine))?;

@@ -14,7 +14,7 @@
 
 use crate::cache::Known;
 use crate::catalogue::{self, Entry};
-use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING, Superblock};
+use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING};
 use crate::names::rules;
 use crate::store::Inner;
 use crate::table::Table;
@@ -33,7 +33,7 @@ pub struct ObjectOptions {
     /// What its engine calls the type of its content; checked by [`Object::require_fingerprint`].
     pub fingerprint: u64,
     /// Addresses to reserve: a power of two of at least 64 KiB. They cost nothing until used. `None`: the largest
-    /// free span, half of the store for its first object.
+    /// free span, half of the store's addresses for its first object.
     pub span: Option<u64>,
 }
 
@@ -197,7 +197,7 @@ impl Inner {
 
     /// The largest free span of the sizes asked for, or of any.
     fn choose(&self, table: &mut Table, sizes: Option<RangeInclusive<u64>>) -> Result<Span> {
-        let Superblock { spans_at, max, .. } = self.superblock();
+        let (spans_at, max) = (self.superblock().spans_at, self.superblock().end());
         let (within, spans) = (spans_at..max, &mut self.index(table)?.spans);
         let Some(sizes) = sizes else {
             return spans.choose_largest(within).ok_or(Error::NoSpan { size: 0, max });
@@ -214,8 +214,8 @@ impl Inner {
 
     /// Has the first cluster prepared that the next object after one with this span is likely to get.
     fn prepare_next(&self, table: &mut Table, span: Span) {
-        let Superblock { spans_at, max, .. } = self.superblock();
-        let next = self.index(table).ok().and_then(|index| index.spans.choose(spans_at..max, span.len()));
+        let (spans_at, end) = (self.superblock().spans_at, self.superblock().end());
+        let next = self.index(table).ok().and_then(|index| index.spans.choose(spans_at..end, span.len()));
         if let Some(next) = next {
             self.background.prepare(&(next.at()..next.at() + CLUSTER)); // the table is locked (SPACE-6)
         }

@@ -12,8 +12,8 @@ pub enum Error {
     /// The media failed or refused.
     #[error(transparent)]
     Media(media::Error),
-    /// The disk is full. Nothing has changed.
-    #[error("no room on the disk for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
+    /// The disk is full, or the store has as much of it as its maximum allows. Nothing has changed.
+    #[error("no room for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
     OutOfSpace {
         /// Where room was wanted.
         at: u64,
@@ -159,11 +159,13 @@ pub enum Error {
     #[error("64 objects are being made, removed or grown at once in this store; try again when one of them is done")]
     Busy,
     /// No free span of this size is left.
-    #[error("no free span of {size} bytes is left in a store of {max} bytes; ask for a smaller one, or grow the store")]
+    #[error(
+        "no free span of {size} bytes is left in a store with addresses for {max} bytes; ask for a smaller one, or grow the store"
+    )]
     NoSpan {
         /// The span asked for; 0: any.
         size: u64,
-        /// The store's maximum.
+        /// One past the store's last address.
         max: u64,
     },
     /// The object's span is used up.

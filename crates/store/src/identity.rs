@@ -126,7 +126,10 @@ impl Store {
     pub fn rebase(&self, identity: [u8; 16]) -> Result<()> {
         let inner = &*self.inner;
         inner.media.require_opener()?;
-        self.back_again()?; // 1
+        inner.media.limit_room(u64::MAX); // what is asked for is there already, or was until it was copied
+        let backed = self.back_again(); // 1
+        inner.limit_media(&inner.superblock());
+        backed?;
         let mut current = inner.current.write();
         let mut held = inner.held.lock();
         if held.is_some() {
@@ -142,8 +145,8 @@ impl Store {
     /// Room for every backed cluster and for the pages of the bitmaps that speak for them. Small objects stay small.
     fn back_again(&self) -> Result<()> {
         let inner = &*self.inner;
-        let Superblock { spans_at, max, .. } = inner.superblock();
-        let end = inner.media.len().min(max) / CLUSTER * CLUSTER;
+        let superblock = inner.superblock();
+        let (spans_at, end) = (superblock.spans_at, inner.media.len().min(superblock.end()) / CLUSTER * CLUSTER);
         let backed = inner.space.bitmap().runs(&inner.media, spans_at..end.max(spans_at), true);
         let small = self.small_objects();
         for run in backed {

@@ -22,8 +22,10 @@ pub const FEATURE_SMALL: u64 = 2;
 pub const FEATURE_ACCESS: u64 = 4;
 /// Objects have cold clusters, whose bytes lie in backing files.
 pub const FEATURE_COLD: u64 = 8;
+/// The store has more addresses than its maximum.
+pub const FEATURE_ADDRESSES: u64 = 16;
 /// The features that this program knows.
-pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL | FEATURE_ACCESS | FEATURE_COLD;
+pub const FEATURES: u64 = FEATURE_NAMES | FEATURE_SMALL | FEATURE_ACCESS | FEATURE_COLD | FEATURE_ADDRESSES;
 
 /// One copy of the superblock. Section 2 of the format page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -39,7 +41,7 @@ pub struct Superblock {
     pub sequence: u64,
     /// Random; a clone gets another.
     pub identity: [u8; 16],
-    /// Declared maximum of the store in bytes.
+    /// Declared maximum of the store: bytes of its file that may have room on the disk.
     pub max: u64,
     /// Bytes in a cluster: 65536.
     pub cluster: u64,
@@ -73,10 +75,19 @@ pub struct Superblock {
     pub features: u64,
     /// Bytes of clusters that the objects of one user, other than root, may have together; 0: no limit.
     pub user_quota: u64,
+    /// One past the last address that a span may have; 0: the maximum. With [`FEATURE_ADDRESSES`], and not otherwise.
+    pub addresses: u64,
     /// Zeros.
-    pub reserved: [u8; 336],
+    pub reserved: [u8; 328],
 }
 const _: () = assert!(size_of::<Superblock>() == 512);
+
+impl Superblock {
+    /// One past the last address that a span may have.
+    pub fn end(&self) -> u64 {
+        if self.addresses == 0 { self.max } else { self.addresses }
+    }
+}
 
 /// Offsets of the words after each superblock, relative to [`WORDS`]; all sealed.
 pub mod words {

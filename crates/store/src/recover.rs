@@ -70,7 +70,7 @@ impl Store {
             superblock::write(&media, superblock, &stale)?;
             recovery.superblocks = stale;
         }
-        let len = media.len().max(media.found_len()).min(superblock.max).next_multiple_of(CLUSTER);
+        let len = media.len().max(media.found_len()).min(superblock.end()).next_multiple_of(CLUSTER);
         let used = Bitmap::new(superblock.used_at, superblock.bitmap_len);
         let used = used.end(&media, superblock.spans_at..len.max(superblock.spans_at));
         let known = used.max(words.accounted);
@@ -93,6 +93,7 @@ impl Store {
         inner.settle(slots, &mut recovery)?;
         inner.media.barrier()?;
         let media = &inner.media;
+        inner.limit_media(&inner.superblock());
         inner.background.keep(media.capabilities().shared && !media.is_recorded() && !media.opened().read_only);
         Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
     }
@@ -103,6 +104,7 @@ pub(crate) fn join(media: Media) -> Result<Store> {
     let (superblock, _) = superblock::choose(&media)?;
     let words = Words::read(&media)?;
     let inner = Inner::new(media, superblock, words, Table::default());
+    inner.limit_media(&inner.superblock());
     let recovery = Recovery { clean: true, ..Recovery::default() };
     Ok(Store { inner: Arc::new(Inner { recovery, ..inner }) })
 }

@@ -24,16 +24,18 @@ use std::sync::{Arc, OnceLock, Weak};
 pub struct CreateOptions {
     /// How the store is opened once it is made; the log's size is fixed here.
     pub media: Options,
-    /// Declared maximum in bytes; 4 TiB by default. The file is sparse: only what is used takes room.
+    /// Declared maximum in bytes, 1 TiB by default: the store's file takes no more room on the disk, and one object may have
+    /// nearly all of it. A store takes as much as it needs. Of it a sixteenth at most is set aside for the log.
     pub max: u64,
     /// Binds the store to one address for life, for programs that keep plain pointers in it. Bound stores share a process
-    /// if they do not overlap: a smaller maximum makes that likelier.
+    /// if they do not overlap: a smaller maximum makes that likelier. Such a store has no more addresses than its maximum, so its
+    /// largest object has half of that.
     pub bound: bool,
 }
 
 impl Default for CreateOptions {
     fn default() -> CreateOptions {
-        CreateOptions { media: Options::default(), max: 4 << 40, bound: false }
+        CreateOptions { media: Options::default(), max: 1 << 40, bound: false }
     }
 }
 
@@ -153,10 +155,13 @@ impl Store {
     /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made, or a bound store finds no free address.
     /// No file is left behind.
     pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
-        let plan = Plan::new(options.max, options.media.log_bytes)?;
+        let plan = match options.bound {
+            true => Plan::new(options.max, options.media.log_bytes)?,
+            false => Plan::spacious(options.max, options.media.log_bytes)?,
+        };
         let mut others = 0..TRIES;
         let media = loop {
-            let address = if options.bound { Some(identity::random_address(plan.max)?) } else { None };
+            let address = if options.bound { Some(identity::random_address(plan.addresses)?) } else { None };
             match Media::create_bound(path, plan.geometry(), address, &options.media) {
                 Err(everbyte_media::Error::AddressTaken { .. }) if others.next().is_some() => {} // another one is as good
                 made => break made?,
@@ -220,8 +225,9 @@ impl Store {
         let accounted = media.len().next_multiple_of(CLUSTER);
         Words { accounted, ..Words::default() }.write(&media);
         media.barrier()?; // the words are there before a superblock says that this is a store
-        let (binding, features) = (media.binding().unwrap_or(0), FEATURE_ACCESS);
-        let superblock = Superblock { binding, features, ..plan.superblock(identity()?) };
+        let plain = plan.superblock(identity()?);
+        let (binding, features) = (media.binding().unwrap_or(0), plain.features | FEATURE_ACCESS);
+        let superblock = Superblock { binding, features, ..plain };
         superblock::write(&media, superblock, &SUPERBLOCKS)?;
         Store::attach(media)
     }
@@ -234,6 +240,11 @@ impl Store {
     /// Whether it was opened to be looked at: what is stored stays in this process.
     pub fn is_read_only(&self) -> bool {
         self.media().opened().read_only
+    }
+
+    /// Declared maximum in bytes.
+    pub fn max(&self) -> u64 {
+        self.inner.superblock().max
     }
 
     /// Random 16 bytes, unlike any other store's.
@@ -273,7 +284,7 @@ impl Store {
             backed: backed.sum(),
             waiting: inner.space.waiting(),
             objects: live.len() as u64,
-            slots: (inner.superblock().max - inner.superblock().spans_at) / CLUSTER,
+            slots: (inner.superblock().end() - inner.superblock().spans_at) / CLUSTER,
             opened: inner.generation,
             binding: inner.media.binding(),
         }
@@ -397,8 +408,8 @@ impl Store {
         }
     }
 
-    /// Raises the declared maximum, within what the media was mapped for and the bitmaps speak for; new objects may
-    /// have spans up there. Settled on return; a crash leaves the old maximum or the new one.
+    /// Raises the declared maximum, within what the media was mapped for and the bitmaps speak for. Objects keep their spans,
+    /// which were chosen for the old one; new objects may have larger ones. Settled on return; a crash leaves the old maximum or the new one.
     ///
     /// # Errors
     /// [`Error::BadOption`] if `max` is smaller than now, or more than [`Info::max_max`] or the media's maximum (use
@@ -418,9 +429,11 @@ impl Store {
         } else if max > mapped {
             format!("this process has mapped {mapped} bytes of the store; close it and use `everbyte grow`")
         } else {
-            let grown = Superblock { max, sequence: current.sequence + 1, ..*current };
+            let addresses = if current.addresses == 0 { 0 } else { current.addresses.max(max) };
+            let grown = Superblock { max, addresses, sequence: current.sequence + 1, ..*current };
             superblock::write(&inner.media, grown, &SUPERBLOCKS)?;
             *current = grown.sealed();
+            inner.limit_media(&grown);
             return Ok(());
         };
         Err(Error::BadOption { detail })
@@ -458,8 +471,8 @@ impl Store {
         let swept;
         {
             let _nobody_backs = inner.gate.write();
-            let Superblock { spans_at, max, .. } = inner.superblock();
-            let end = inner.media.len().min(max) / CLUSTER * CLUSTER;
+            let spans_at = inner.superblock().spans_at;
+            let end = inner.media.len().min(inner.superblock().end()) / CLUSTER * CLUSTER;
             for used in inner.space.used().runs(&inner.media, spans_at..end, true) {
                 for hole in inner.space.bitmap().runs(&inner.media, used, false) {
                     inner.space.adopt(&hole); // settled below, before it becomes a hole in the file
@@ -559,6 +572,13 @@ impl Inner {
             origin: entry.origin,
             access: entry.access,
             name: entry.name,
+        }
+    }
+
+    /// Has the media refuse room beyond the store's maximum, where addresses do not end there.
+    pub(crate) fn limit_media(&self, superblock: &Superblock) {
+        if superblock.addresses != 0 {
+            self.media.limit_room(superblock.max);
         }
     }
 

@@ -7,7 +7,9 @@
 //!   STORE-1  The two copies are never in flight together.
 //!   STORE-2  Nothing is changed before a whole copy was found and its positions were checked against the media.
 
-use crate::layout::{FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words};
+use crate::layout::{
+    FEATURE_ADDRESSES, FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words,
+};
 use crate::{Error, Result};
 use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
@@ -100,10 +102,14 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
     if superblock.cluster != CLUSTER {
         return damaged(format!("clusters of {} bytes", superblock.cluster));
     }
-    if superblock.max > media.max() {
-        return damaged(format!("a maximum of {} bytes, and the media head says {}", superblock.max, media.max()));
+    let (max, end) = (superblock.max, superblock.end());
+    if end > media.max() {
+        return damaged(format!("addresses for {end} bytes, and the media head says {}", media.max()));
     }
-    let Superblock { table_at, bitmap_at, used_at, bitmap_len, log_at, log_len, spans_at, max, .. } = *superblock;
+    if end < max || (superblock.addresses != 0) != (superblock.features & FEATURE_ADDRESSES != 0) {
+        return damaged(format!("addresses for {} bytes and a maximum of {max}", superblock.addresses));
+    }
+    let Superblock { table_at, bitmap_at, used_at, bitmap_len, log_at, log_len, spans_at, .. } = *superblock;
     let table_len = superblock.table_slots.saturating_mul(size_of::<Record>() as u64);
     // Each part starts at or after the end of the one before.
     let parts = [
@@ -121,8 +127,9 @@ fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
         }
     }
     let speaks_for = if bitmap_len % 4096 == 0 { Bitmap::capacity_of(bitmap_len) } else { 0 };
-    if spans_at % CLUSTER != 0 || max % CLUSTER != 0 || spans_at >= max || max > speaks_for {
-        return damaged(format!("spans from {spans_at:#x} to {max:#x} and bitmaps for {speaks_for:#x} bytes"));
+    let whole = [spans_at, max, end].iter().all(|size| size % CLUSTER == 0);
+    if !whole || max == 0 || spans_at >= end || end > speaks_for {
+        return damaged(format!("spans from {spans_at:#x} to {end:#x} and bitmaps for {speaks_for:#x} bytes"));
     }
     if superblock.table_slots == 0 || superblock.table_slots > 1 << 20 {
         return damaged(format!("an object table of {} records", superblock.table_slots));

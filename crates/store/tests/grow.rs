@@ -18,27 +18,30 @@ fn a_grown_store_has_room_for_larger_spans_and_keeps_what_it_had() {
                 Ok::<(), Error>(())
             })
             .unwrap();
-        let wish = ObjectOptions { span: Some(16 << 20), ..ObjectOptions::default() };
+        // Addresses there are more of: they end at a GiB.
+        let wish = ObjectOptions { span: Some(1 << 30), ..ObjectOptions::default() };
         let refused = store.create_object("b", wish, |_| Ok::<(), Error>(()));
         assert!(matches!(refused, Err(Error::NoSpan { .. })));
-        assert_eq!(store.info().max_max, 3 << 29);
-        let refused = store.grow(64 << 20).unwrap_err();
+        assert_eq!(store.info().max_max, 9 << 29);
+        store.grow(64 << 20).unwrap();
+        assert_eq!(store.max(), 64 << 20);
+        let refused = store.grow(2 << 30).unwrap_err();
         assert!(refused.to_string().contains("everbyte grow"), "{refused}");
         assert!(matches!(store.grow(1 << 20), Err(Error::BadOption { .. })));
         store.close().unwrap();
         drop(store);
 
-        let refused = Store::open_grown(&path, &media, 4 << 30).unwrap_err();
+        let refused = Store::open_grown(&path, &media, 8 << 30).unwrap_err();
         assert!(matches!(refused, Error::BadOption { .. }), "{refused}");
-        let store = Store::open_grown(&path, &media, 64 << 20).unwrap();
-        assert_eq!(store.info().max, 64 << 20);
+        let store = Store::open_grown(&path, &media, 4 << 30).unwrap();
+        assert_eq!(store.info().max, 4 << 30);
         assert_eq!(store.object("a").unwrap().root(), 7);
         let made = store.create_object("b", wish, |_| Ok::<(), Error>(())).unwrap();
-        assert_eq!(made.prime(), 16 << 20);
+        assert_eq!(made.prime(), 1 << 30);
         assert_eq!(store.check(), []);
         drop((made, store));
         let store = Store::open(&path, &media).unwrap();
-        assert_eq!(store.info().max, 64 << 20);
+        assert_eq!(store.info().max, 4 << 30);
         assert_eq!(store.objects().unwrap().len(), 2);
     }
 }

@@ -10,7 +10,7 @@ pub fn run(args: &CreateArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store.store;
     let store = open::create(path, &args.store.open, &args.shape)?;
     let media = store.media();
-    let (backend, max, binding) = (media.kind().name(), media.max(), media.binding());
+    let (backend, max, binding) = (media.kind().name(), store.max(), media.binding());
     store.close()?;
     let bound = binding.map(|address| format!(", bound to {address:#x}")).unwrap_or_default();
     output.say(

@@ -33,7 +33,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
         "backend": info.backend.name(),
         "maximum": text::bytes(info.max),
         "mapped at": info.binding.map_or("any address".into(), |address| format!("{address:#x}, bound")),
-        "file length": format!("{} (sparse)", text::bytes(info.len)),
+        "file length": text::bytes(info.len),
         "log": format!("{} of at most {}", text::bytes(info.log_room), text::bytes(info.log_len)),
         "used by objects": text::bytes(info.backed),
         "opened": format!("{} times", info.opened - 1),

@@ -21,9 +21,20 @@ impl ChunkDisk {
         ChunkDisk { disk, chunks, len: len.into() }
     }
 
-    /// Gives each part of a range its place in the file.
+    /// Refuses a range that would give the file more room than it may have; gives each part of any other its place in the file.
     pub(crate) fn cover(&self, at: u64, len: u64) -> io::Result<()> {
+        self.chunks.require_limit(self, at, len)?;
         self.chunks.cover(&*self.disk, at, len)
+    }
+
+    /// [`Disk::allocate`] of a range that has its place.
+    pub(crate) fn back(&self, at: u64, len: u64) -> io::Result<()> {
+        self.each(at, len, |part, file| {
+            let file = file.ok_or_else(|| io::Error::other("a range to be backed has no place in the file"))?;
+            self.disk.allocate(file, part.len() as u64)
+        })?;
+        self.len.fetch_max(at + len, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Calls `each` with each part of a range and its place in the file.
@@ -94,9 +105,11 @@ impl Disk for ChunkDisk {
 
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
         self.cover(at, len)?;
-        self.each(at, len, |part, file| self.disk.allocate(file.expect("covered above"), part.len() as u64))?;
-        self.len.fetch_max(at + len, Ordering::AcqRel);
-        Ok(())
+        self.back(at, len)
+    }
+
+    fn limit_room(&self, max: u64) {
+        self.chunks.limit.store(max, Ordering::Relaxed);
     }
 
     fn parts(&self, at: u64, len: u64) -> Vec<(Range<u64>, Option<u64>)> {

@@ -41,7 +41,7 @@ use slot::{CHUNK, Copy, FREE, LINK, SECTOR, Slot};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use zerocopy::IntoBytes;
 
@@ -71,10 +71,12 @@ impl Extent {
 /// The map of one file, as this process knows it.
 pub(crate) struct Chunks {
     path: PathBuf,
-    /// The declared maximum of the store.
+    /// One past the last offset of the store.
     max: u64,
     /// Bytes that the budget leaves out: the log.
     log: Range<u64>,
+    /// Bytes of the file that may have room on the disk.
+    limit: AtomicU64,
     /// `None`: every offset is its place in the file.
     map_at: Option<u64>,
     state: RwLock<State>,
@@ -115,6 +117,7 @@ impl Chunks {
             path: path.into(),
             max: head.max,
             log: head.log_at..head.log_at + head.log_len,
+            limit: u64::MAX.into(),
             map_at: (head.map_at != 0).then_some(head.map_at),
             state: RwLock::default(),
             making: Mutex::new(()),
@@ -321,6 +324,35 @@ impl Chunks {
         stale.into_iter().try_for_each(|(number, slot)| self.put(disk, number, slot))
     }
 
+    /// Refuses room for a range beyond what the file may have in all. The log takes from what is set aside for it.
+    fn require_limit(&self, disk: &ChunkDisk, at: u64, len: u64) -> io::Result<()> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == u64::MAX || self.is_linear() || self.log.contains(&at) || seeded("media-no-limit") {
+            return Ok(());
+        }
+        let begun = self.log_chunks();
+        let aside = if begun > 0 { (self.log.end - self.log.start).saturating_sub(begun) } else { 0 };
+        let room = disk.room()?;
+        if room.saturating_add(len).saturating_add(aside) <= limit {
+            return Ok(());
+        }
+        // What holds data has its room.
+        let data = disk.data(at, len).unwrap_or_default().iter().map(|data| data.end - data.start).sum();
+        if room.saturating_add(len - len.min(data)).saturating_add(aside) <= limit {
+            return Ok(());
+        }
+        let detail = format!(
+            "the store's maximum (`--max`) is {limit} bytes, of which {room} are in use and {aside} are for its log; remove \
+             something, or raise the maximum with `everbyte grow`"
+        );
+        Err(io::Error::new(io::ErrorKind::QuotaExceeded, detail))
+    }
+
+    /// Bytes of the chunks of the log.
+    fn log_chunks(&self) -> u64 {
+        self.state.read().layout.extents.range(self.log.clone()).map(|(_, extent)| extent.len).sum()
+    }
+
     /// Refuses chunks that are larger than what the file system has left: they would lengthen the file for nothing.
     fn require_room(&self, disk: &dyn Disk, range: Range<u64>) -> io::Result<()> {
         let (mut missing, mut from) = (0, range.start);
@@ -392,9 +424,9 @@ impl Chunks {
         };
         let room = disk.room()?;
         let mut chunk = {
-            let layout = &self.state.read().layout;
-            let apart = layout.extents.range(self.log.clone()).map(|(_, extent)| extent.len).sum();
-            layout.choose(gap, self.max, room, apart)
+            let apart = self.log_chunks();
+            let most = self.limit.load(Ordering::Relaxed);
+            self.state.read().layout.choose(gap, self.max, (room, most), apart)
         };
         chunk.slot = number + 1;
         if !seeded("media-chunk-no-room") {

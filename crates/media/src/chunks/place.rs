@@ -85,8 +85,9 @@ impl Layout {
     }
 
     /// The chunk that gives `wanted`, which has no place, its place. Of `most` bytes of store; `backed` bytes of the file have
-    /// room, and of it `apart` belong to what the budget leaves out: the log.
-    pub(crate) fn choose(&self, wanted: Range<u64>, most: u64, backed: u64, apart: u64) -> Extent {
+    /// room, and of it `apart` belong to what the budget leaves out: the log. No chunk is larger than need be where the file would
+    /// become longer than `longest`.
+    pub(crate) fn choose(&self, wanted: Range<u64>, most: u64, (backed, longest): (u64, u64), apart: u64) -> Extent {
         let before = self.extents.range(..wanted.start).next_back().map_or(0, |(_, extent)| extent.end());
         let next = self.extents.range(wanted.start..).next().map_or(most, |(next, _)| *next);
         let (run, behind) = if before == wanted.start { self.run(wanted.start) } else { (0, None) };
@@ -96,7 +97,7 @@ impl Layout {
         let least = wanted.end.max((start + 1).next_multiple_of(min)).min(next) - start;
         let len = run.clamp(least, MOST.max(least)).next_multiple_of(PAGE).min(next - start);
         let best = self.place(start, len, behind);
-        let budget = 2 * (backed.saturating_sub(apart) + wanted.end - wanted.start) + SLACK + apart;
+        let budget = (2 * (backed.saturating_sub(apart) + wanted.end - wanted.start) + SLACK + apart).min(longest);
         if len == least || best.file + best.len <= self.end().max(budget) {
             return best;
         }
@@ -157,7 +158,7 @@ mod tests {
         let (mut backed, before) = (88 << 10, layout.extents.len());
         for at in clusters {
             while let Some(gap) = layout.gap(at..at + MIN) {
-                let chunk = layout.choose(gap.clone(), 1 << 42, backed, 0);
+                let chunk = layout.choose(gap.clone(), 1 << 42, (backed, u64::MAX), 0);
                 assert!(chunk.at <= gap.start && gap.end <= chunk.end(), "{chunk:x?} for {gap:x?}");
                 layout.insert(chunk).unwrap();
             }

@@ -69,6 +69,8 @@ pub trait Disk: Send + Sync {
     fn free(&self) -> io::Result<u64> {
         Ok(u64::MAX)
     }
+    /// Has [`Disk::allocate`] refuse what would give the file more room than this.
+    fn limit_room(&self, _max: u64) {}
     /// A hint: later reads of the range should come from the medium. What was written has been synced.
     fn forget(&self, _at: u64, _len: u64) {}
     /// A hint: the range will be read soon.

@@ -200,6 +200,10 @@ impl FileBackend {
         self.shared.check_alive()
     }
 
+    pub(crate) fn limit_room(&self, max: u64) {
+        self.shared.disk.limit_room(max);
+    }
+
     /// As [`Disk::data`]: what the file holds, without what is on its way to it.
     pub(crate) fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
         self.shared.disk.data(at, len)

@@ -26,7 +26,8 @@ impl Inner {
     /// [`Error::Full`] if no record is left for it; [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]. The table
     /// goes on as before.
     pub(crate) fn begin_names(&self, table: &mut Table) -> Result<()> {
-        let Superblock { spans_at, max, table_slots, .. } = self.superblock();
+        let superblock = self.superblock();
+        let (spans_at, max, table_slots) = (superblock.spans_at, superblock.end(), superblock.table_slots);
         let most = (max / 16).clamp(SPAN_MIN, SPAN_MAX).ilog2();
         let sizes = (SPAN_MIN.ilog2()..=most).rev();
         let index = self.index(table)?;
