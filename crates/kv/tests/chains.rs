@@ -5,24 +5,16 @@
 
 use everbyte_kv::Kv;
 use everbyte_media::{Media, Options};
+use everbyte_sim::swarm::{copy, links, on_a_small_stack};
 use everbyte_store::{FormatOptions, Store};
 
-const STACK: usize = 256 << 10;
-
-fn links(usual: u64, soak: u64) -> u64 {
-    if std::env::var_os("EVERBYTE_SOAK").is_some() { soak } else { usual }
+fn max() -> u64 {
+    links(1 << 30, 64 << 30)
 }
 
 fn store() -> Store {
-    let media = Media::anonymous(64 << 30, &Options::default()).unwrap();
+    let media = Media::anonymous(max(), &Options::default()).unwrap();
     Store::format(media, &FormatOptions::default()).unwrap()
-}
-
-fn on_a_small_stack(body: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body).unwrap();
-        thread.join().unwrap();
-    });
 }
 
 /// Opens the table, checks, repairs and reclaims it. `links` is the least number of nodes that are freed.
@@ -102,5 +94,24 @@ fn a_chain_is_scrubbed_on_a_small_stack() {
         }
         assert_eq!(most, 256, "the list was full, then it was not");
         assert_eq!(Kv::open(&store, "t").unwrap().check(), []);
+    });
+}
+
+/// A ledger that names very many blocks is replayed after a crash, and checked.
+#[test]
+fn a_long_ledger_is_replayed_on_a_small_stack() {
+    let (store, values) = (store(), links(4000, 1_000_000));
+    let kv = Kv::create(&store, "t").unwrap();
+    let mut batch = kv.batch();
+    for value in 0..values {
+        assert!(!batch.put(&value.to_be_bytes(), &[7; 513]).unwrap());
+    }
+    kv.settle(batch.commit().unwrap()).unwrap();
+    let copy = copy(store.media(), store.object("t").unwrap().backed(), max());
+    drop(kv);
+    on_a_small_stack(|| {
+        let kv = Kv::open(&Store::attach(copy).unwrap(), "t").unwrap();
+        assert_eq!((kv.check(), kv.len()), (Vec::new(), values));
+        assert_eq!(kv.get(&(values - 1).to_be_bytes()).unwrap().unwrap().len(), 513);
     });
 }

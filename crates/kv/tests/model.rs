@@ -3,28 +3,11 @@
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
+use everbyte_sim::Random;
 use everbyte_store::{FormatOptions, Store};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// A small generator with a printable seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit
-    }
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// How a program behaves: what its keys and values look like.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +90,7 @@ fn assert_sound(kv: &Kv, story: &str) {
 }
 
 fn run(seed: u64, shape: Shape) {
-    let random = &mut Random(seed | 1);
+    let random = &mut Random::new(seed);
     let media = Media::anonymous(1 << 30, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let mut kv = Kv::create(&store, "twin").unwrap();

@@ -1,12 +1,10 @@
 //! Random programs whose options are drawn too: each run has its own shapes of keys and values and its own mix of
-//! operations, and is compared with a `BTreeMap` all along. What one mix hides another shows: a program that never
-//! deletes lets chains grow, one with three keys reuses every slot, one without snapshots reclaims at once.
-//!
-//! A failure prints its seed; `EVERBYTE_SEED=0x... cargo test -p everbyte-kv --test swarm` runs it again.
-//! `EVERBYTE_SOAK=n` runs n programs instead of a few, the k-th n of them with `EVERBYTE_ROUND=k`.
+//! operations, and is compared with a `BTreeMap` all along. Seeds and long runs: `everbyte_sim::swarm`.
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
+use everbyte_sim::Random;
+use everbyte_sim::swarm::{self, Keys};
 use everbyte_store::{FormatOptions, Store};
 use std::collections::BTreeMap;
 
@@ -14,34 +12,6 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Steps of one program.
 const STEPS: usize = 600;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 11) % limit.max(1)
-    }
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-    /// A few of `from`, at least one, in its order.
-    fn some<T: Copy>(&mut self, from: &[T]) -> Vec<T> {
-        let mut chosen: Vec<T> = from.iter().copied().filter(|_| self.chance(30)).collect();
-        if chosen.is_empty() {
-            chosen.push(self.pick(from));
-        }
-        chosen
-    }
-}
 
 /// Shared prefixes: about the room of a node's header (24), of what a long key repeats in its node (32), of an inline key
 /// (256), and far beyond.
@@ -89,11 +59,8 @@ enum Action {
 /// How one program behaves.
 #[derive(Debug)]
 struct Mix {
-    prefixes: Vec<usize>,
-    fills: Vec<u8>,
-    tails: Vec<u8>,
+    keys: Keys,
     values: Vec<usize>,
-    keys: u64,
     ascending: bool,
     actions: Vec<Action>,
     /// Percentage of plain puts.
@@ -107,11 +74,8 @@ impl Mix {
     fn draw(random: &mut Random, soak: bool) -> Mix {
         let huge = soak && random.chance(5);
         Mix {
-            prefixes: random.some(PREFIXES),
-            fills: random.some(&[b'a', 0, 0xff]),
-            tails: random.some(&[0, 1, 2, 3, 4, 5]),
+            keys: Keys::draw(random, PREFIXES),
             values: random.some(VALUES),
-            keys: random.pick(&[3, 20, 150, 1000, 4000]),
             ascending: random.chance(15),
             actions: random.some(ACTIONS),
             puts: random.pick(&[20, 50, 80]),
@@ -120,32 +84,8 @@ impl Mix {
         }
     }
 
-    /// The key of number `number`: always the same.
-    fn key(&self, number: u64) -> Vec<u8> {
-        let of = |list: usize| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % list;
-        let mut key = vec![self.fills[of(self.fills.len())]; self.prefixes[of(self.prefixes.len())]];
-        match self.tails[number as usize % self.tails.len()] {
-            0 => key.extend_from_slice(&number.to_be_bytes()),
-            1 => key.extend_from_slice(number.to_string().as_bytes()),
-            2 => key.extend_from_slice(&number.to_le_bytes()[..1 + (number % 8) as usize]),
-            3 => {
-                key.resize(key.len() + number as usize % 10, 0);
-                key.extend_from_slice(&(number as u16).to_be_bytes());
-            }
-            4 => {
-                key.resize(key.len() + number as usize % 10, 0xff);
-                key.push(number as u8);
-            }
-            _ => {
-                key.extend_from_slice(&number.to_be_bytes()[4..]);
-                key.resize(key.len() + (number as usize * 7) % 400, b'z');
-            }
-        }
-        key
-    }
-
     fn any_key(&self, random: &mut Random, step: usize) -> Vec<u8> {
-        self.key(if self.ascending && random.chance(80) { step as u64 } else { random.below(self.keys) })
+        if self.ascending && random.chance(80) { self.keys.key(step as u64) } else { self.keys.any(random) }
     }
 
     fn value(&self, random: &mut Random) -> Vec<u8> {
@@ -237,7 +177,7 @@ impl Run {
                 let number = random.below(4);
                 match random.chance(50) {
                     true => self.put(vec![number as u8; key as usize - number as usize], vec![1; 10]),
-                    false => self.put(self.mix.key(number), vec![2; random.below(value) as usize]),
+                    false => self.put(self.mix.keys.key(number), vec![2; random.below(value) as usize]),
                 }
             }
         }
@@ -274,19 +214,8 @@ impl Run {
 
     fn reopen(&mut self, crash: bool, story: &str) {
         if crash {
-            let len = self.store.media().len().min(self.store.object("swarm").unwrap().backed());
-            let media = Media::anonymous(self.mix.max, &Options::default()).unwrap();
-            if media.len() < len {
-                media.extend(0, len).unwrap();
-            }
-            let mut at = 0;
-            while at < len {
-                let part = self.store.media().read_vec(at, (len - at).min(1 << 20) as usize);
-                if part.iter().any(|&byte| byte != 0) {
-                    media.write(at, &part);
-                }
-                at += part.len() as u64;
-            }
+            let backed = self.store.object("swarm").unwrap().backed();
+            let media = swarm::copy(self.store.media(), backed, self.mix.max);
             self.store = Store::attach(media).unwrap();
         }
         self.old.clear();
@@ -302,10 +231,10 @@ impl Run {
     /// Two threads write at once, each the keys of its own half.
     fn duel(&mut self, random: &mut Random, step: usize) {
         let half = |key: &[u8]| key.iter().fold(0_u8, |sum, &byte| sum.rotate_left(1) ^ byte) & 1;
-        let seeds = [random.next() | 1, random.next() | 1];
+        let seeds = [random.next(), random.next()];
         let (mix, kv) = (&self.mix, &self.kv);
         let write = |which: u8| {
-            let (random, mut done) = (&mut Random(seeds[usize::from(which)]), Vec::new());
+            let (random, mut done) = (&mut Random::new(seeds[usize::from(which)]), Vec::new());
             for _ in 0..30 {
                 let key = mix.any_key(random, step);
                 if half(&key) != which {
@@ -335,10 +264,10 @@ impl Run {
     }
 }
 
-fn run(seed: u64, steps: usize, soak: bool) {
-    let random = &mut Random(seed | 1);
+fn run(random: &mut Random, soak: bool) {
+    let steps = STEPS;
     let mix = Mix::draw(random, soak);
-    let story = format!("EVERBYTE_SEED={seed:#x} {mix:?}");
+    let story = format!("{mix:?}");
     let mut run = Run::new(mix);
     for step in 0..steps {
         let action = match random.chance(run.mix.puts) {
@@ -375,23 +304,14 @@ fn run(seed: u64, steps: usize, soak: bool) {
 
 #[test]
 fn programs_with_options_of_their_own() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    let (soak, round) = (number("EVERBYTE_SOAK"), number("EVERBYTE_ROUND").unwrap_or(0));
-    if let Ok(seed) = std::env::var("EVERBYTE_SEED") {
-        return run(u64::from_str_radix(seed.trim_start_matches("0x"), 16).unwrap(), STEPS, soak.is_some());
-    }
-    let programs = soak.unwrap_or(10);
-    for program in round * programs + 1..=(round + 1) * programs {
-        let seed = program.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        run(seed, STEPS, soak.is_some());
-    }
+    swarm::programs(10, run);
 }
 
 /// Separators longer than an inline key lie in blocks of their own, which are freed with the entries that die: a search
 /// that compared such an entry all the same went astray, and acknowledged keys vanished.
 #[test]
 fn keys_that_share_300_bytes_stay_where_searches_find_them() {
-    let random = &mut Random(12345);
+    let random = &mut Random::new(12345);
     let media = Media::anonymous(1 << 30, &Options::default()).unwrap();
     let kv = Kv::create(&Store::format(media, &FormatOptions::default()).unwrap(), "t").unwrap();
     let key = |number: u64| [&[b'a'; 300][..], format!("{number:08}").as_bytes()].concat();

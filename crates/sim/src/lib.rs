@@ -58,6 +58,7 @@ mod power;
 mod random;
 mod recipes;
 mod stage;
+pub mod swarm;
 mod tape;
 mod twin;
 

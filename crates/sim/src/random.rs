@@ -22,6 +22,25 @@ impl Random {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
+    /// Whether an event of so many percent happens.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `from`, which is not empty.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// A few of `from`, at least one, in its order.
+    pub fn some<T: Copy>(&mut self, from: &[T]) -> Vec<T> {
+        let mut chosen: Vec<T> = from.iter().copied().filter(|_| self.chance(30)).collect();
+        if chosen.is_empty() {
+            chosen.push(self.pick(from));
+        }
+        chosen
+    }
+
     /// Puts `items` in a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
