@@ -122,9 +122,11 @@ pub fn soak(words: &[&str]) -> Result {
         let store = ["--package", "everbyte-store", "--test", "full_disk", "--test", "names_model"];
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &store].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "1").env("PROPTEST_CASES", "2000"))?;
-        let tree = ["--package", "everbyte-kv", "--test", "swarm", "--test", "chains"];
+        let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log"];
+        let packages: Vec<&str> = engines.iter().flat_map(|engine| ["--package", engine]).collect();
+        let programs = ["--test", "swarm", "--test", "chains"];
         let seed = rounds.to_string();
-        let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &tree].concat());
+        let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &packages, &programs].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "500").env("EVERBYTE_ROUND", seed))?;
     }
     println!("soak: {rounds} rounds, nothing lost");
