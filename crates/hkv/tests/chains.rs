@@ -1,0 +1,72 @@
+//! Buckets of a hash store form chains, as long as the data makes them: hashes that agree, or a store that had no room to grow.
+//! Whatever walks a chain does so on a stack of 256 KiB here, in a time that grows with the chain and not faster.
+//!
+//! With `EVERBYTE_SOAK` set, to anything, the chain has a million links.
+
+use everbyte_hkv::layout::{BUCKET, HashRoot, LINK};
+use everbyte_hkv::raw::Raw as _;
+use everbyte_hkv::{Hash, Kv};
+use everbyte_media::{Media, Options};
+use everbyte_sim::swarm::{links, on_a_small_stack};
+use everbyte_store::{FormatOptions, Store};
+use everbyte_tx::{Error, Undo};
+
+#[test]
+fn a_chain_of_buckets_is_opened_checked_and_split_on_a_small_stack() {
+    let links = links(20_000, 1_000_000);
+    let media = Media::anonymous(8 << 30, &Options::default()).unwrap();
+    let store = Store::format(media, &FormatOptions::default()).unwrap();
+    let hash = Hash::create(&store, "t", Some(2 << 30)).unwrap();
+    for key in 0..40_u32 {
+        assert!(hash.insert(&key.to_le_bytes(), b"value").unwrap());
+    }
+    let object = hash.object().clone();
+    drop(hash);
+    // Empty buckets behind the first one.
+    let undo = Undo::open(object.clone()).unwrap();
+    let root: HashRoot = store.media().get(object.root());
+    let mut last = root.segments[0];
+    let mut made = 0;
+    while made < links {
+        let blocks = undo.run(|tx| {
+            let blocks = (0..1000).map(|_| tx.allocate(BUCKET)).collect::<Result<Vec<_>, Error>>()?;
+            blocks.iter().for_each(|block| tx.media().zero(block.at, BUCKET));
+            Ok::<_, Error>(blocks)
+        });
+        for block in blocks.unwrap() {
+            let old = store.media().load(last + LINK);
+            store.media().store(block.at + LINK, old);
+            store.media().store(last + LINK, block.at);
+            last = block.at;
+            made += 1;
+        }
+    }
+    drop(undo);
+    on_a_small_stack(|| {
+        let hash = Hash::open(object.clone()).unwrap();
+        assert!(hash.longest_chain().unwrap() as u64 > links);
+        assert_eq!(hash.check(), []);
+        let mut pairs = 0;
+        hash.scan(|_, _| {
+            pairs += 1;
+            true
+        })
+        .unwrap();
+        assert_eq!(pairs, 40);
+        for key in 0..40_u32 {
+            assert_eq!(hash.get(&key.to_le_bytes()).unwrap().as_deref(), Some(&b"value"[..]));
+            assert!(hash.update(&key.to_le_bytes(), b"other").unwrap());
+        }
+        // Pairs come until the first bucket's turn to be split has come, and its needless links are freed.
+        let mut key = 40_u32;
+        while hash.longest_chain().unwrap() as u64 > links {
+            assert!(key < 400, "the chain is as long as before");
+            assert!(hash.insert(&key.to_le_bytes(), b"value").unwrap());
+            key += 1;
+        }
+        assert_eq!(hash.check(), []);
+    });
+    let kv = Kv::open(object).unwrap();
+    assert!((0..40_u32).all(|key| kv.delete(&key.to_le_bytes()).unwrap()));
+    assert_eq!(kv.check(), []);
+}
