@@ -172,3 +172,30 @@ fn names_of_a_trie_that_others_change_are_seen_in_the_next_turn() {
     assert_eq!(one.names("").unwrap().len(), 201);
     assert_eq!((one.check(), other.check()), (vec![], vec![]));
 }
+
+/// Names that are prefixes of each other make the trie as deep as a name is long, and no deeper: it is listed, checked, emptied and
+/// recovered on a stack of 256 KiB.
+#[test]
+fn the_deepest_trie_is_walked_on_a_small_stack() {
+    let media = Media::anonymous(256 << 20, &everbyte_media::Options::default()).unwrap();
+    let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
+    store.index_names().unwrap();
+    let mut names = BTreeSet::new();
+    for len in 1..=NAME_MAX {
+        // One that goes on, and enough beside it that each step is a node of its own.
+        names.insert("x".repeat(len));
+        names.extend(["a", "b", "c"].map(|end| "x".repeat(len - 1) + end));
+    }
+    everbyte_sim::swarm::on_a_small_stack(|| {
+        names.iter().for_each(|name| make(&store, name));
+        drop(store);
+        let store = Store::attach(media).unwrap();
+        assert!(store.names("").unwrap().iter().eq(&names));
+        assert_eq!(store.names(&"x".repeat(NAME_MAX - 1)).unwrap().len(), 5);
+        assert!(names.iter().all(|name| matches!(store.find_on_media(name), Ok(Some(_)))));
+        assert_eq!(store.check(), []);
+        names.iter().rev().for_each(|name| store.remove_object(name).unwrap());
+        assert!(store.names("").unwrap().is_empty());
+        assert_eq!(store.check(), []);
+    });
+}

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use everbyte_kv::Kv;
+use everbyte_kv::raw::Raw as _;
 use everbyte_store::{CreateOptions, Store};
 
 use super::{Call, Fail, Flags, Table};
@@ -169,5 +170,72 @@ fn commands_read_no_more_of_values_than_they_say() {
         let name = String::from_utf8_lossy(words[0]).into_owned();
         assert!(fetched <= bound, "{name} fetched {fetched} bytes");
         assert_eq!((reply.as_str(), ends[0].is_ok()), (expect, name != "INCR"), "{name}");
+    }
+}
+
+/// Commands that return or copy values read and write each of them once, and nothing else: counted in bytes fetched out of blocks and
+/// in lines that were stored. Values of 8 MiB; of 256 MiB with `EVERBYTE_SOAK` set.
+#[test]
+fn commands_read_and_write_values_once() {
+    let size: usize = if std::env::var_os("EVERBYTE_SOAK").is_some() { 256 << 20 } else { 8 << 20 };
+    // The table of a value's chunks, the leaf, its neighbours, ledgers.
+    let few = (size / (64 << 10) * 4 + (64 << 10)) as u64;
+    let mut desk = Desk::new(Options::default());
+    let (value, numbers) = (vec![b'v'; size], [&b"5"[..], b"n"]);
+    desk.turn(&[&[b"SET", b"large", &value], &[b"SET", numbers[1], numbers[0]]]);
+    let lines = |desk: &Desk| desk.shared.kv.store().media().counts().lines;
+    let (start, mut due, mut commands) = (lines(&desk), 0, 0);
+    for (words, read, written) in [
+        (&[&b"GET"[..], b"large"][..], 1, 0),
+        (&[b"GETEX", b"large"], 1, 0),
+        (&[b"MGET", b"large", b"none", b"large"], 2, 0),
+        (&[b"RANGE", b"-", b"+"], 1, 0),
+        (&[b"SET", b"large", &value], 0, 1),
+        (&[b"SET", b"large", &value, b"GET"], 1, 1),
+        (&[b"GETSET", b"large", &value], 1, 1),
+        (&[b"APPEND", b"large", b"and more"], 1, 1),
+        (&[b"SETRANGE", b"large", b"5", b"other"], 1, 1),
+        (&[b"SETNX", b"new", &value], 0, 1),
+        (&[b"MSET", b"a", &value, b"b", &value], 0, 2),
+        (&[b"MSETNX", b"c", &value, b"d", b"small"], 0, 1),
+        (&[b"RENAME", b"large", b"other"], 1, 1),
+        (&[b"RENAMENX", b"other", b"large"], 1, 1),
+        (&[b"GETDEL", b"large"], 1, 0),
+        (&[b"INCR", b"n"], 0, 0),
+        (&[b"DECR", b"n"], 0, 0),
+        (&[b"INCRBY", b"n", b"3"], 0, 0),
+        (&[b"DECRBY", b"n", b"3"], 0, 0),
+        (&[b"PERSIST", b"a"], 0, 0),
+        (&[b"UNLINK", b"a", b"c"], 0, 0),
+        (&[b"FLUSHDB"], 0, 0),
+        (&[b"SET", b"large", &value], 0, 1),
+        (&[b"FLUSHALL"], 0, 0),
+    ] {
+        let name = String::from_utf8_lossy(words[0]).into_owned();
+        let (fetched, stored) = (everbyte_kv::fetched(), lines(&desk));
+        let ends = desk.turn(&[words]);
+        assert!(ends[0].is_ok(), "{name}: {ends:?}");
+        let (fetched, stored) = (everbyte_kv::fetched() - fetched, (lines(&desk) - stored) * 64);
+        desk.out.send(&mut std::io::sink()).unwrap();
+        let values = |count: u64| count * size as u64..=count * size as u64 + few;
+        assert!(values(read).contains(&fetched), "{name} fetched {fetched} bytes, {read} values are due");
+        assert!(*values(written).start() <= stored, "{name} stored {stored} bytes, {written} values are due");
+        (due, commands) = (due + written * size as u64, commands + 1);
+    }
+    // In all, because another thread clears what was freed, once, at a time of its own.
+    let stored = (lines(&desk) - start) * 64;
+    assert!(stored <= 2 * due + commands * few, "{stored} bytes stored, {due} are due");
+}
+
+/// Every command about keys is in one of the two tables of costs above, so that a new one cannot be forgotten.
+#[test]
+fn every_command_about_keys_has_its_cost_counted() {
+    let here = include_str!("tests.rs");
+    for command in
+        Table::get().rows.iter().filter(|row| !row.key_uses.is_empty() || row.flags.contains(Flags::KEYSPACE))
+    {
+        let row = format!("[b\"{}\"", command.name.to_uppercase());
+        let first = format!("[&b\"{}\"[..]", command.name.to_uppercase());
+        assert!(here.contains(&row) || here.contains(&first), "{}: what does it cost?", command.name);
     }
 }
