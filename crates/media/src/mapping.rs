@@ -174,6 +174,21 @@ impl Mapping {
         // SAFETY: pages of our own reservation, in bounds as asserted; they hold nothing that counts, and all access is
         // atomic (MAP-3), so no reference says otherwise.
         unsafe { rustix::mm::mmap_anonymous(self.pointer(at).cast(), len as usize, access, flags) }?;
+        if self.owner.get().is_some() {
+            // SAFETY: advice on the pages just mapped; it changes what children inherit, and nothing here.
+            unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontFork) }?;
+        }
+        Ok(())
+    }
+
+    /// What is mapped of an extent is so no more: it reads as zeros, which nothing is stored to, until another takes its offsets.
+    pub(crate) fn hide(&self, extent: &Extent) -> io::Result<()> {
+        let Some(pieces) = &self.pieces else { return Ok(()) };
+        let end = extent.end().min(self.reserve);
+        if extent.at < end {
+            self.lay_zeros(extent.at, end - extent.at, rustix::mm::ProtFlags::READ)?;
+        }
+        pieces.shown[extent.slot].store(ABSENT, Ordering::Release);
         Ok(())
     }
 
@@ -211,12 +226,15 @@ impl Mapping {
         use rustix::mm::{Advice, MapFlags, ProtFlags};
         let (place, len) = (self.pointer(range.start), (range.end - range.start) as usize);
         let (flags, access) = (pieces.mode.flags() | MapFlags::FIXED, ProtFlags::READ | ProtFlags::WRITE);
+        // Without rights until children are kept out: one that is forked in between has nothing that it could touch.
+        let first = if self.owner.get().is_some() { ProtFlags::empty() } else { access };
         // SAFETY: pages of our own reservation, in bounds as the caller saw to; until now they held nothing but zeros, which
         // nothing was stored to; all access is atomic (MAP-3), so no reference says otherwise.
-        unsafe { rustix::mm::mmap(place.cast(), len, access, flags, file, file_at) }?;
+        unsafe { rustix::mm::mmap(place.cast(), len, first, flags, file, file_at) }?;
         if self.owner.get().is_some() {
             // SAFETY: advice on the pages just mapped; it changes what children inherit, and nothing here.
             unsafe { rustix::mm::madvise(place.cast(), len, Advice::LinuxDontFork) }?;
+            self.protect(range.start, len as u64, rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE)?;
         }
         for (protected, access) in pieces.protected.lock().iter() {
             let part = range.start.max(protected.start)..range.end.min(protected.end);

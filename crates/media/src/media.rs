@@ -466,6 +466,26 @@ impl Media {
         Ok(())
     }
 
+    /// Frees the places in the file of those ranges of which `is_free` says that nothing is backed, for others, and shortens the
+    /// file at its end. `is_free` is asked for whole chunks; while this runs, nothing of what it grants may be backed, stored or
+    /// flushed, and nothing of it that was flushed may be unsettled. It reads as zeros afterwards. Returns the bytes freed: 0 while
+    /// other processes may have the store.
+    ///
+    /// # Errors
+    /// As [`Media::barrier`]; [`Error::Io`]. What was freed before stays so.
+    pub fn free_chunks(&self, is_free: &dyn Fn(std::ops::Range<u64>) -> bool) -> Result<u64> {
+        match &self.inner.backend {
+            Backend::Direct(direct) => {
+                let Some(backing) = &direct.file else { return Ok(0) };
+                let io =
+                    |source| Error::Io { action: "write the map of chunks of", path: self.inner.path.clone(), source };
+                backing.disk.free_chunks(is_free).map_err(io)
+            }
+            Backend::File(file) => file.free_chunks(is_free),
+            Backend::Sim(_) => Ok(0),
+        }
+    }
+
     /// Has [`Media::extend`] refuse what would give the file more than `max` bytes of room on the disk. Of these the part of the
     /// log that is not backed yet is set aside. Nothing on media without a map of chunks.
     pub fn limit_room(&self, max: u64) {

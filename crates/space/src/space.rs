@@ -285,6 +285,28 @@ impl Space {
         Ok(self.punch() + self.give_back())
     }
 
+    /// Has the media free places in its file of which no cluster of `within` needs any, for others. The caller lets no thread back
+    /// clusters meanwhile. Returns the bytes freed.
+    ///
+    /// # Errors
+    /// As `Media::free_chunks`.
+    pub fn free_chunks(&self, within: &Range<u64>) -> Result<u64> {
+        // The lock is held: no cluster is cleared or prepared meanwhile.
+        let mut state = self.state.lock();
+        while state.at_work.bytes() > 0 {
+            self.worked.wait(&mut state);
+        }
+        let is_free = |range: Range<u64>| {
+            let whole = range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER);
+            let inside = within.start <= range.start && range.end <= within.end;
+            whole
+                && inside
+                && state.unknown(&range) == [range.clone()]
+                && self.backed.runs(&self.media, range, true).is_empty()
+        };
+        Ok(self.media.free_chunks(&is_free)?)
+    }
+
     /// Makes durable what the bitmap says about `range`: after a process that died it may say so in the caches only.
     /// The caller fences.
     pub fn adopt(&self, range: &Range<u64>) {

@@ -468,7 +468,7 @@ impl Store {
     pub fn trim(&self) -> Result<u64> {
         let inner = &*self.inner;
         let _turn = self.changing()?;
-        let swept;
+        let (swept, given_back);
         {
             let _nobody_backs = inner.gate.write();
             let spans_at = inner.superblock().spans_at;
@@ -480,8 +480,10 @@ impl Store {
                 }
             }
             swept = inner.space.sweep(&(spans_at.min(end)..end));
+            given_back = inner.space.trim()?;
+            inner.space.free_chunks(&(spans_at..inner.superblock().end()))?;
         }
-        Ok(inner.space.trim()? + swept)
+        Ok(given_back + swept)
     }
 
     /// Clears now what was released and is kept for whoever asks next, and prepares what is, rather than in the background. Nobody needs to call it;
@@ -513,6 +515,10 @@ impl Store {
         inner.media.require_opener()?;
         inner.background.stop();
         inner.space.trim()?;
+        {
+            let _nobody_backs = inner.gate.write();
+            inner.space.free_chunks(&(inner.superblock().spans_at..inner.superblock().end()))?;
+        }
         inner.media.barrier()?; // nothing counts as closed before everything else is settled
         {
             let mut words = inner.words.lock();

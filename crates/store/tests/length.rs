@@ -1,7 +1,7 @@
 //! The file of a store is at most twice as long as what was ever backed in it, and a fixed part.
 
 use everbyte_media::{BackendChoice, Options};
-use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -72,4 +72,47 @@ fn a_store_of_two_thousand_objects_is_short_too() {
     drop(store);
     let store = Store::open(&path, &Options::default()).unwrap();
     (0..2000).for_each(|number| assert_eq!(store.object(&format!("object-{number}")).unwrap().root(), number));
+}
+
+/// Objects that come elsewhere, round by round: smaller spans lie between larger ones, so that no address is used twice.
+#[test]
+fn a_store_is_short_whatever_was_removed_from_it() {
+    for (backend, count) in
+        [(BackendChoice::File, 1), (BackendChoice::Shm, 1), (BackendChoice::File, 8), (BackendChoice::Shm, 8)]
+    {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("a.store");
+        let options = Options { backend, log_room: MIB, ..Options::default() };
+        let (mut store, log) = create(&path, backend);
+        let each = 16 / count;
+        let bound = 2 * (16 * MIB + log) + FIXED;
+        for round in 0..6 {
+            let span = ObjectOptions { span: Some(1 << (24 + round)), ..ObjectOptions::default() };
+            let made: Vec<u64> = (0..count)
+                .map(|number| {
+                    let object =
+                        store.create_object(&format!("{round}-{number}"), span, |_| Ok::<(), Error>(())).unwrap();
+                    object.grow(each * MIB - CLUSTER).unwrap();
+                    store.media().store(object.backed() - 8, round);
+                    object.backed() - 8
+                })
+                .collect();
+            assert!(
+                len(&path) <= bound + 2 * store.info().log_room,
+                "{backend:?}, {count}, round {round}: {}",
+                len(&path)
+            );
+            made.iter().for_each(|&at| assert_eq!(store.media().load(at), round));
+            (0..count).for_each(|number| store.remove_object(&format!("{round}-{number}")).unwrap());
+            // Either frees what the objects had.
+            if round % 2 == 0 {
+                store.trim().unwrap();
+            } else {
+                store.close().unwrap();
+                drop(store);
+                store = Store::open(&path, &options).unwrap();
+            }
+            assert_eq!(store.check(), []);
+        }
+    }
 }

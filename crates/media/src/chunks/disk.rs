@@ -91,12 +91,13 @@ impl Disk for ChunkDisk {
     }
 
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.write(at, bytes, |disk, at, bytes| disk.write_sync_at(at, bytes))
+        self.write(at, bytes, |disk, at, bytes| self.chunks.synced(|| disk.write_sync_at(at, bytes)))
     }
 
     fn sync(&self) -> io::Result<()> {
         self.chunks.require_good()?;
-        self.disk.sync()
+        self.chunks.synced(|| self.disk.sync())?;
+        self.chunks.require_no_other_failed()
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -106,6 +107,14 @@ impl Disk for ChunkDisk {
     fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
         self.cover(at, len)?;
         self.back(at, len)
+    }
+
+    fn has_free_chunks(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> bool {
+        !self.chunks.freeable(is_free).is_empty()
+    }
+
+    fn free_chunks(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
+        self.chunks.free(&*self.disk, is_free)
     }
 
     fn limit_room(&self, max: u64) {

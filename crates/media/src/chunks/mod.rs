@@ -3,26 +3,29 @@
 //! Offsets of a store are sparse: each object has a span of its own, as large as it may ever become. The file is compact. A
 //! range of offsets gets a place in the file, a *chunk*, when something of it is backed for the first time; loads and stores
 //! find it because it is mapped at its offset, everything else asks this map. Design: docs/design/chunks.md; format:
-//! docs/formats/media.md, section 2.
+//! docs/formats/media.md, section 6.
 //!
 //! A new chunk, each step durable before the next:
 //!   1. the file is as long as the chunk needs, and reads as zeros there
 //!   2. the first copy of its slot
 //!   3. the second copy; from now on the chunk may be used
 //!
-//! Chunks keep their places: what is backed later at the same offsets lies there again. (The format has a kind of slot for a
-//! place that was given up; this program reads it and writes none.)
+//! A chunk of which nothing is backed any more is freed when the store is closed or trimmed by the process that has it alone (`free.rs`).
+//! Until then what is backed at its offsets lies there again.
 //!
 //! Invariants
 //!   CHUNK-1  A slot counts only if its checksum covers its fields and its number.
 //!   CHUNK-2  Nothing is stored in a chunk before both copies of its slot are on the medium, nor before the file is long enough.
 //!   CHUNK-3  The place of a chunk is taken by another only after both copies of its slot say that it is free.
 //!   CHUNK-4  While several processes have the store, chunks are added and none is removed.
+//!   CHUNK-5  A sync that returns without an error is believed only after every sync that overlapped it has ended, and none has
+//!            failed: the system reports a failed write to one of them.
 //!
 //! Threads: any; one makes a chunk at a time, and of several processes one.
 
 mod disk;
 mod fault;
+mod free;
 mod place;
 mod slot;
 
@@ -56,6 +59,8 @@ pub(crate) struct Extent {
     pub len: u64,
     /// The number of its slot, from 1; 0 for the beginning of the file.
     pub slot: usize,
+    /// How often that slot has changed.
+    pub changes: u64,
 }
 
 impl Extent {
@@ -64,7 +69,7 @@ impl Extent {
     }
 
     fn identity(len: u64) -> Extent {
-        Extent { at: 0, file: 0, len, slot: 0 }
+        Extent { at: 0, file: 0, len, slot: 0, changes: 0 }
     }
 }
 
@@ -83,6 +88,8 @@ pub(crate) struct Chunks {
     making: Mutex<()>,
     /// A write or sync of the map failed: what the medium holds is unknown, and nothing is tried again.
     failed: AtomicBool,
+    /// Syncs of the file read; who waits for all that run writes (CHUNK-5).
+    syncs: RwLock<()>,
     mappings: Mutex<Vec<Weak<Mapping>>>,
     users: OnceLock<Arc<Users>>,
 }
@@ -122,6 +129,7 @@ impl Chunks {
             state: RwLock::default(),
             making: Mutex::new(()),
             failed: AtomicBool::new(false),
+            syncs: RwLock::new(()),
             mappings: Mutex::default(),
             users: OnceLock::new(),
         };
@@ -187,7 +195,8 @@ impl Chunks {
                     LINK if index == SLOTS - 1 => next = Some(slot.file),
                     FREE if index != SLOTS - 1 => state.free.push((number, slot.count())),
                     CHUNK if index != SLOTS - 1 => {
-                        let extent = Extent { at: slot.at, file: slot.file, len: slot.len, slot: number + 1 };
+                        let (number, changes) = (number + 1, slot.count());
+                        let extent = Extent { at: slot.at, file: slot.file, len: slot.len, slot: number, changes };
                         self.require_sane(&extent, len, place)?;
                         overlapping |= state.layout.insert(extent).is_err();
                     }
@@ -207,7 +216,7 @@ impl Chunks {
     }
 
     fn require_sane(&self, extent: &Extent, file_len: u64, place: u64) -> Result<()> {
-        let Extent { at, file, len, slot } = *extent;
+        let Extent { at, file, len, slot, .. } = *extent;
         let ends = [at, file].map(|start| start.checked_add(len));
         let whole = [at, file, len].iter().all(|size| size.is_multiple_of(4096)) && len > 0;
         if !whole || ends[0].is_none_or(|end| end > 1 << 46) || ends[1].is_none() {
@@ -412,8 +421,9 @@ impl Chunks {
     /// Makes one chunk that holds the beginning of `gap`.
     fn make(&self, disk: &dyn Disk, gap: Range<u64>) -> io::Result<()> {
         self.require_good()?;
-        if self.state.read().layout.extents.len() >= CHUNKS_MAX {
-            let detail = format!("the store has {CHUNKS_MAX} separate ranges in its file: no more can be mapped");
+        let most = if seeded("media-few-chunks") { 8 } else { CHUNKS_MAX };
+        if self.state.read().layout.extents.len() >= most {
+            let detail = format!("the store has {most} separate ranges in its file: no more can be mapped");
             return Err(io::Error::other(detail));
         }
         // While others have the store a slot is used once: they look at the next one only.
@@ -428,7 +438,7 @@ impl Chunks {
             let most = self.limit.load(Ordering::Relaxed);
             self.state.read().layout.choose(gap, self.max, (room, most), apart)
         };
-        chunk.slot = number + 1;
+        (chunk.slot, chunk.changes) = (number + 1, count);
         if !seeded("media-chunk-no-room") {
             self.prepare(disk, chunk.file, chunk.len)?; // 1
         }
@@ -473,21 +483,22 @@ impl Chunks {
         if at + len > file_len {
             disk.lengthen(at + len)?;
         }
-        self.or_fail(disk.sync())
+        self.synced(|| disk.sync())
     }
 
     /// Writes both copies of a slot, one after the other.
     fn put(&self, disk: &dyn Disk, number: usize, slot: Slot) -> io::Result<()> {
         let places = places(&self.state_segments(), number);
         for (copy, place) in places.into_iter().enumerate() {
-            if copy == 1 && seeded("media-chunk-one-copy") {
+            let freed = slot.kind() == FREE;
+            if copy == 1 && (seeded("media-chunk-one-copy") || freed && seeded("media-chunk-free-one-copy")) {
                 break;
             }
-            let written = match seeded("media-chunk-unsynced") {
+            let unsynced = seeded("media-chunk-unsynced") || freed && seeded("media-chunk-free-unsynced");
+            self.synced(|| match unsynced {
                 true => disk.write_at(place, slot.as_bytes()),
                 false => disk.write_sync_at(place, slot.as_bytes()),
-            };
-            self.or_fail(written)?;
+            })?;
         }
         Ok(())
     }
@@ -496,8 +507,18 @@ impl Chunks {
         self.state.read().segments.clone()
     }
 
-    fn or_fail(&self, done: io::Result<()>) -> io::Result<()> {
-        done.inspect_err(|_| self.failed.store(true, Ordering::Release))
+    /// Runs one sync; a failure is noted before others can believe theirs (CHUNK-5).
+    fn synced(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let _runs = self.syncs.read();
+        sync().inspect_err(|_| self.failed.store(true, Ordering::Release))
+    }
+
+    /// Refuses after a failure of a sync that overlapped one of the caller's, which has ended (CHUNK-5).
+    fn require_no_other_failed(&self) -> io::Result<()> {
+        if !seeded("media-chunk-sync-believed") {
+            drop(self.syncs.write());
+        }
+        self.require_good()
     }
 
     /// Refuses after a failure: a sync that failed may have left what was written before in no one's memory but the cache's.

@@ -71,6 +71,16 @@ impl Layout {
         Ok(())
     }
 
+    /// Takes an extent out; its place in the file stays taken.
+    pub(crate) fn remove(&mut self, at: u64) {
+        self.extents.remove(&at);
+    }
+
+    /// Gives a place in the file back.
+    pub(crate) fn give_back(&mut self, file: u64) {
+        self.taken.remove(&file);
+    }
+
     /// Bytes of store offsets before `at` that have places in the file without a gap, and the file offset behind them.
     fn run(&self, at: u64) -> (u64, Option<u64>) {
         let (mut start, mut behind) = (at, None);
@@ -109,7 +119,7 @@ impl Layout {
     /// Where in the file a chunk goes: behind the one before it, so that both are mapped as one, else into the lowest gap that
     /// holds it, else to the end. Large chunks lie as their addresses do, for large pages.
     fn place(&self, at: u64, len: u64, behind: Option<u64>) -> Extent {
-        let extent = |file| Extent { at, file, len, slot: 0 };
+        let extent = |file| Extent { at, file, len, slot: 0, changes: 0 };
         if let Some(file) = behind.filter(|&file| self.is_free(file, len))
             && (len < LARGE || file % LARGE == at % LARGE)
         {
@@ -148,7 +158,7 @@ mod tests {
 
     fn fresh() -> Layout {
         let mut layout = Layout::default();
-        layout.insert(Extent { at: 0, file: 0, len: 80 << 10, slot: 0 }).unwrap();
+        layout.insert(Extent { at: 0, file: 0, len: 80 << 10, slot: 0, changes: 0 }).unwrap();
         layout.take(80 << 10, 8 << 10).unwrap();
         layout
     }

@@ -69,6 +69,18 @@ pub trait Disk: Send + Sync {
     fn free(&self) -> io::Result<u64> {
         Ok(u64::MAX)
     }
+    /// Makes the file so long, which is longer; what lay behind holds nothing. Not being able to is not an error for its callers.
+    fn shorten(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+    /// Of a disk of store offsets: whether [`Disk::free_chunks`] has anything to do.
+    fn has_free_chunks(&self, _is_free: &dyn Fn(Range<u64>) -> bool) -> bool {
+        false
+    }
+    /// Of a disk of store offsets: frees the places of those ranges of which `is_free` holds. Returns their bytes.
+    fn free_chunks(&self, _is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
+        Ok(0)
+    }
     /// Has [`Disk::allocate`] refuse what would give the file more room than this.
     fn limit_room(&self, _max: u64) {}
     /// A hint: later reads of the range should come from the medium. What was written has been synced.
@@ -137,6 +149,10 @@ impl Disk for File {
     fn lengthen(&self, len: u64) -> io::Result<()> {
         super::require_length(len)?;
         if len > Disk::len(self)? { self.set_len(len) } else { Ok(()) }
+    }
+
+    fn shorten(&self, len: u64) -> io::Result<()> {
+        if len < Disk::len(self)? { self.set_len(len) } else { Ok(()) }
     }
 
     fn clear(&self, at: u64, len: u64) -> io::Result<()> {
@@ -311,6 +327,10 @@ impl Disk for FileDisk {
 
     fn lengthen(&self, len: u64) -> io::Result<()> {
         self.file.lengthen(len)
+    }
+
+    fn shorten(&self, len: u64) -> io::Result<()> {
+        self.file.shorten(len)
     }
 
     fn clear(&self, at: u64, len: u64) -> io::Result<()> {

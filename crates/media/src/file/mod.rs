@@ -27,7 +27,7 @@ pub(crate) use replay::{Pending, go_on, pending, raise_format, replay, resume, s
 use crate::counters::Counters;
 use crate::head::Head;
 use crate::mapping::Mapping;
-use crate::{Durability, Error, Mark, Options, Result, Section, Words};
+use crate::{Durability, Error, Mark, Options, Result, Section, Words, seeded};
 use fork::ForkMark;
 use keeper::Keeper;
 use log::Log;
@@ -198,6 +198,24 @@ impl FileBackend {
         self.shared.disk.allocate(at, len).map_err(full)?;
         self.shared.log_allocation(at, len);
         self.shared.check_alive()
+    }
+
+    /// Frees places in the file. The log is passed first, by both copies of the head (CHUNK-6): the older one leads to records that
+    /// the newer one has passed.
+    pub(crate) fn free_chunks(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> Result<u64> {
+        let shared = &*self.shared;
+        if !shared.disk.has_free_chunks(is_free) {
+            return Ok(0);
+        }
+        if !seeded("media-chunk-free-logged") {
+            shared.sync_log()?;
+            shared.checkpoint_when(|_| true)?;
+            shared.checkpoint_when(|_| true)?;
+        }
+        let mut freed = 0;
+        shared
+            .try_io("write the map of chunks", |shared| shared.disk.free_chunks(is_free).map(|bytes| freed = bytes))?;
+        Ok(freed)
     }
 
     pub(crate) fn limit_room(&self, max: u64) {

@@ -183,3 +183,163 @@ fn a_chunk_that_cannot_be_made_harms_nothing() {
         }
     }
 }
+
+/// Makes places, and frees them for others; each step is a number to store at a place, or none to free it.
+const STEPS: [(u64, Option<u64>); 15] = [
+    (1 << 39, Some(1)),
+    (1 << 30, Some(2)),
+    (1 << 39, None),
+    (3 << 30, Some(3)),
+    (7 << 30, Some(4)),
+    (1 << 30, None),
+    (3 << 30, None),
+    (1 << 39, Some(5)),
+    (2 << 30, Some(6)),
+    (7 << 30, None),
+    (1 << 30, Some(7)),
+    (9 << 30, Some(8)),
+    // The slot of the second, and the place of the first.
+    (2 << 30, None),
+    (9 << 30, None),
+    (11 << 30, Some(9)),
+];
+
+fn step(media: &Media, (at, value): (u64, Option<u64>)) {
+    match value {
+        Some(value) => {
+            media.extend(at, 64 << 10).unwrap();
+            settle(media, at, value);
+            settle(media, at + (63 << 10), value);
+        }
+        None => {
+            let freed = media.free_chunks(&|range| range == (at..at + (64 << 10))).unwrap();
+            assert_eq!((freed, media.load(at)), (64 << 10, 0));
+        }
+    }
+}
+
+/// The program, or its failure: a log that a reopening refuses.
+fn reused() -> Result<Arc<RecordedDisk>, PowerFailure> {
+    let disk = RecordedDisk::new(&created()).unwrap();
+    let mut media = open(&disk, Durability::Always).unwrap();
+    for (number, now) in STEPS.into_iter().enumerate() {
+        step(&media, now);
+        disk.note(number as u64 + 1);
+        if number == 4 || number == 9 {
+            media.abandon();
+            media = open(&disk, Durability::Always).map_err(|error| failure(number, error.to_string()))?;
+        }
+    }
+    media.abandon();
+    Ok(disk)
+}
+
+fn failure(image: usize, detail: String) -> PowerFailure {
+    PowerFailure { point: 0, image, detail, replay: String::new() }
+}
+
+/// What is there after `count` steps; of the next one either nothing, or a part, or all of it.
+fn holds_after(media: &Media, count: usize) -> Result<(), String> {
+    let mut live = std::collections::BTreeMap::new();
+    for (at, value) in &STEPS[..count] {
+        live.insert(*at, *value);
+    }
+    let next = STEPS.get(count).map(|step| step.0);
+    for (&at, &value) in live.iter().filter(|live| Some(*live.0) != next) {
+        let expected = value.unwrap_or(0);
+        for word in [at, at + (63 << 10)] {
+            let found = if media.holds(word, 8) { media.load(word) } else { 0 };
+            if found != expected {
+                return Err(format!("{word:#x} holds {found} after {count} steps, and {expected} was stored"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn recover_reused(count: usize, disk: &Arc<RecordedDisk>) -> Result<(), String> {
+    for life in 0..3 {
+        let media = open(disk, Durability::Always).map_err(|error| error.to_string())?;
+        holds_after(&media, count)?;
+        match life {
+            0 => {
+                media.extend(LATER, 64 << 10).map_err(|error| error.to_string())?;
+                settle(&media, LATER, 77);
+            }
+            _ if media.load(LATER) != 77 => return Err(format!("{LATER:#x} was lost")),
+            _ => {}
+        }
+        match life {
+            0 => media.abandon(),
+            _ => media.close().map_err(|error| error.to_string())?,
+        }
+    }
+    Ok(())
+}
+
+/// A place that was freed is another's only once no slot and no record of the log speaks of it as the old one's.
+#[test]
+fn a_place_that_was_freed_belongs_to_one_after_any_cut() {
+    let explore = || {
+        let cut = PowerCut::new("a_place_that_was_freed_belongs_to_one_after_any_cut").images_per_point(8);
+        cut.explore(&reused()?.tape(), |cut, disk| {
+            recover_reused(cut.notes.last().copied().unwrap_or(0) as usize, &disk)
+        })
+    };
+    for bug in
+        ["media-chunk-free-unwritten", "media-chunk-free-unsynced", "media-chunk-free-logged", "media-chunk-unsynced"]
+    {
+        finds(bug, explore);
+    }
+}
+
+/// Either copy of a slot tells that its chunk was freed.
+#[test]
+fn one_damaged_copy_of_the_map_brings_no_freed_chunk_back() {
+    let damage = || {
+        let image = reused()?.content();
+        for (at, copy) in slots(&image).into_iter().flat_map(|at| [(at, 0), (at, 4096)]) {
+            let mut image = image.clone();
+            image[at + copy + 9] ^= 0x55;
+            let recovered = recover_reused(STEPS.len(), &RecordedDisk::new(&image).unwrap());
+            recovered.map_err(|detail| failure(at + copy, detail))?;
+        }
+        let cut = PowerCut::new("one_damaged_copy_of_the_map_brings_no_freed_chunk_back").images_per_point(1);
+        cut.explore(&reused()?.tape(), |_, _| Ok(()))
+    };
+    finds("media-chunk-free-one-copy", damage);
+}
+
+/// Freed slots and places are used again: rounds of other places make neither the map nor the file longer.
+#[test]
+fn freed_places_are_used_again() {
+    let disk = RecordedDisk::new(&created()).unwrap();
+    let media = open(&disk, Durability::Always).unwrap();
+    let mut after_first = 0;
+    for round in 0..40 {
+        let at = (round + 1) << 30;
+        step(&media, (at, Some(round)));
+        step(&media, (at, None));
+        after_first = if round == 0 { disk.content().len() } else { after_first };
+    }
+    assert_eq!((disk.content().len(), slots(&disk.content()).len()), (after_first, 1), "one slot for all");
+    media.abandon();
+}
+
+/// As many chunks as a process can map are an error that says so, and one that is freed makes room for another.
+#[test]
+fn more_chunks_than_can_be_mapped_are_refused() {
+    everbyte_media::museum::with("media-few-chunks", || {
+        let media = open(&RecordedDisk::new(&created()).unwrap(), Durability::Always).unwrap();
+        let place = |number: u64| (number + 1) << 30;
+        let refused = (0..20).find_map(|number| Some((number, media.extend(place(number), 4096).err()?)));
+        let (count, error) = refused.expect("there is an end");
+        assert!(error.to_string().contains("separate ranges in its file"), "{error}");
+        settle(&media, place(count - 1), 7);
+        assert_eq!(media.free_chunks(&|range| range.start == place(0)).unwrap(), 64 << 10);
+        media.extend(place(count), 4096).unwrap();
+        settle(&media, place(count), 8);
+        assert_eq!([media.load(place(count - 1)), media.load(place(count))], [7, 8]);
+        media.abandon();
+    });
+}
