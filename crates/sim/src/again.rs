@@ -5,6 +5,9 @@
 //!   2. the program runs on the image, its opening recovers once more; recorded, undone
 //!   3. the crash images of that recording are tried like those of any other, without a third run
 //!
+//! A second run follows the death of a process, too, where memory outlives it: what the dead one stored and did not flush stays
+//! undecided through that run, and only images behind its first acknowledgement are tried.
+//!
 //! Starts are drawn by seed: some crash points, and of each the settled image, the one with all stores, and samples.
 
 use crate::stage::{Check, Stage};

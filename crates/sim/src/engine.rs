@@ -10,7 +10,7 @@
 //! fails is confirmed in a child of its own; where that passes, or where a check leaves threads running, images get a
 //! child each from then on, and what was tried together is tried again.
 
-use crate::again::{Again, Starts};
+use crate::again::{Again, End, Starts};
 use crate::child::{Child, Death, Outcome, wait_any};
 use crate::failure::{Deviation, Found};
 use crate::points::{Point, Tear, walk};
@@ -318,7 +318,7 @@ impl<'e> Engine<'e> {
 
     /// In a child: one image, and the crashes inside its recovery. Answers with the number of inner images.
     fn try_here(&self, point: &Point, trial: &Trial, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
-        let (result, recovery) = self.stage.with(point, trial, || {
+        let (result, recovery, after_death) = self.stage.with(point, trial, || {
             let (result, recovery) = self.stage.check(self.check, &crate::Seen { died: trial.death, ..seen.clone() });
             let second = match self.again {
                 _ if chain.first().is_some_and(|next| !next.again) => None,
@@ -326,22 +326,40 @@ impl<'e> Engine<'e> {
                 _ => None,
             };
             let mut images = 0;
-            if let (Some(again), true) = (second, result.is_ok() && !trial.death) {
+            if let (Some(again), true) = (second, result.is_ok()) {
+                if trial.death {
+                    let started = self.rerun(again, seen);
+                    return (started.as_ref().map(|_| 0).map_err(Vec::clone), Some(recovery), started.ok());
+                }
                 match self.second_run(again, seen, chain) {
                     Ok(more) if chain.is_empty() => images = more,
-                    other => return (other, None),
+                    other => return (other, None, None),
                 }
             }
             let wanted = !trial.death && (!chain.is_empty() || self.explores_recovery(point, trial));
             if (result.is_ok() || !chain.is_empty()) && wanted && self.budget.depth >= 2 && !recovery.words.is_empty() {
                 let recovery = Recording { ops: Vec::new(), ..recovery };
                 let inside = self.inside(&recovery, 0, self.stage.inner(), seen, chain);
-                return (inside.map(|inside| inside + images), None);
+                return (inside.map(|inside| inside + images), None, None);
             }
             let result = if trial.death && !chain.is_empty() { Ok(()) } else { result };
-            (result.map(|()| images).map_err(|message| format!("\0{message}").into_bytes()), Some(recovery))
+            let result = result.map(|()| images).map_err(|message| format!("\0{message}").into_bytes());
+            (result, Some(recovery), None)
         });
-        let explored = result?;
+        let mut explored = result?;
+        if let Some((end, next)) = after_death {
+            // The dead process's stores go on being undecided: one recording, in which the second run continues. Before it has
+            // promised anything, a crash may still go back to what the dead process had promised: recovery is explored below.
+            let both = self.recording.followed(point.event, &next);
+            let again = self.again.expect("it ran");
+            if let Some(from) = both.events.iter().position(|event| matches!(event, Event::Acked(_))) {
+                explored = self.stage.start_over(|stage| self.inside_second(again, &both, from, stage, chain))?;
+            }
+            drop(end);
+            if !chain.is_empty() {
+                return Ok(explored);
+            }
+        }
         match recovery {
             Some(recovery)
                 if trial.death
@@ -349,9 +367,10 @@ impl<'e> Engine<'e> {
                     && !recovery.words.is_empty()
                     && (self.draws(point) || !chain.is_empty()) =>
             {
-                // The dead process's stores go on being undecided: one recording, in which somebody else continues.
+                // Likewise, with a recovery by another process.
                 let both = self.recording.continued(point.event, &recovery);
-                self.stage.start_over(|stage| self.inside(&both, point.event, stage, seen, chain))
+                let inside = self.stage.start_over(|stage| self.inside(&both, point.event, stage, seen, chain));
+                inside.map(|inside| inside + explored)
             }
             _ => Ok(explored),
         }
@@ -388,10 +407,28 @@ impl<'e> Engine<'e> {
     /// Runs the program on the image that the stage shows, and explores that run or the one image of it that `chain`
     /// names.
     fn second_run(&self, again: &Again<'_>, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
+        let (_end, recording) = self.rerun(again, seen)?;
+        self.inside_second(again, &recording, 0, self.stage.inner(), chain)
+    }
+
+    /// Records the program on the image that the stage shows.
+    fn rerun<'a>(&self, again: &'a Again<'_>, seen: &crate::Seen) -> Result<(End<'a>, Recording), Vec<u8>> {
         let text = |message: String| format!("\0{message}").into_bytes();
-        let _end = again.begin(&self.stage, seen).map_err(text)?;
+        let end = again.begin(&self.stage, seen).map_err(text)?;
         let (outcome, recording) = self.stage.record(&|media| again.run(media, &self.stage.tape));
         outcome.map_err(|panic| text(format!("the program cannot run on what a crash has left: {panic}")))?;
+        Ok((end, recording))
+    }
+
+    /// Explores a second run from that event on, or tries the one image of it that `chain` names.
+    fn inside_second(
+        &self,
+        again: &Again<'_>,
+        recording: &Recording,
+        from: usize,
+        stage: Stage,
+        chain: &[Deviation],
+    ) -> Result<u64, Vec<u8>> {
         let budget = Budget {
             depth: 1,
             images: again.images,
@@ -402,19 +439,22 @@ impl<'e> Engine<'e> {
             deaths: false,
             ..self.budget.clone()
         };
-        let stage = self.stage.inner();
-        let mut inner = Engine::new(&recording, (self.settling, self.tear), &budget, again.check, stage);
+        let engine = Engine::new(recording, (self.settling, self.tear), &budget, again.check, stage);
+        let mut inner = engine.starting_at(from);
         inner.second = true;
         let found = match chain {
             [] => inner.explore(),
-            chain => inner.replay(chain).map_err(text)?,
+            chain => inner.replay(chain).map_err(|text| format!("\0{text}").into_bytes())?,
         };
         inner.stage.reset();
         found.map_or(Ok(inner.tried.images), |found| Err(found.wire()))
     }
 
     fn starts_again(&self, point: &Point, trial: &Trial) -> bool {
-        let Starts { point_every, image_every } = self.starts;
+        let Starts { mut point_every, image_every } = self.starts;
+        if trial.death {
+            point_every = point_every.div_ceil(2); // one image of each point
+        }
         if point_every == 0 || !crate::random::mix(!self.budget.seed ^ point.event as u64).is_multiple_of(point_every) {
             return false;
         }

@@ -341,6 +341,17 @@ impl Recording {
         both
     }
 
+    /// As [`Recording::continued`], where `next` is a program with operations of its own: those of this recording are left out.
+    pub(crate) fn followed(&self, event: usize, next: &Recording) -> Recording {
+        let mut both = Recording { ops: next.ops.clone(), ..self.continued(event, next) };
+        for event in &mut both.events[..event] {
+            if matches!(event, Event::Begin(_) | Event::Acked(_)) {
+                *event = Event::Flush { thread: u32::MAX, at: 0, len: 0 }; // of nothing: the others keep their numbers
+            }
+        }
+        both
+    }
+
     /// Operations in the order of their acknowledgement.
     pub(crate) fn acked(&self) -> Vec<usize> {
         let acked = self.events.iter().filter_map(|event| match event {

@@ -417,6 +417,38 @@ fn a_leftover_that_only_a_second_run_trips_over_is_found() {
     assert_eq!(replayed.image, failure.image, "{replayed}");
 }
 
+/// A log whose next place is the first empty one. A process that died has filled a place and not flushed it; the next one goes
+/// on behind it. Recovery stores nothing, so crashes inside recovery show nothing.
+#[test]
+fn a_second_run_that_builds_on_what_a_dead_process_never_flushed_is_found() {
+    let outcome = |adopts: bool| {
+        Explorer::new("next-place").again(u64::MAX, 200).profiles(&[Profile::PMEM]).explore_twin(
+            &Image::zeroed(4096),
+            &Vec::<u64>::new(),
+            Order::InOrder,
+            |media, twin| {
+                if adopts {
+                    media.adopt(0, 4096);
+                    media.fence();
+                }
+                for _ in 0..3 {
+                    let value = twin.model().len() as u64 + 1;
+                    let append = move |log: &mut Vec<u64>| log.push(value);
+                    twin.step(format!("append {value}"), append, || {
+                        let place = (0..64).map(|line| line * 64).find(|at| media.load(*at) == 0).expect("room");
+                        persist(&media, place, value);
+                        media.barrier().unwrap();
+                    });
+                }
+            },
+            |media, _| Ok((0..64).map(|line| media.load(line * 64)).take_while(|value| *value != 0).collect()),
+        )
+    };
+    outcome(true).unwrap();
+    let failure = found(outcome(false));
+    assert!(failure.image.contains("d+g") && failure.message.contains("no state of the model"), "{failure}");
+}
+
 /// Group commit: the mark of one thread, settled by another, settles the first one's stores and no later ones.
 #[test]
 fn a_mark_settles_what_was_fenced_before_it() {
