@@ -215,15 +215,18 @@ fn redo(store: &Store) -> Said<Redo> {
 fn redo_put(store: &Store, number: u64) -> Said<()> {
     let redo = redo(store)?;
     let root = redo.heap().object().root_at();
-    let outcome = redo.atomically(|tx| {
-        let mut at = tx.load(root)?;
+    let mut worker = redo.worker(); // one of its own: a thread's kept worker would keep the object open
+    worker.begin().map_err(text)?;
+    let mut put = || {
+        let mut at = worker.load(root)?;
         if at == 0 {
-            at = tx.allocate(64)?.at;
-            tx.store(root, at)?;
+            at = worker.allocate(64)?.at;
+            worker.store(root, at)?;
         }
-        (0..8).try_for_each(|word| tx.store(at + word * 8, number))
-    });
-    outcome.map_err(text)
+        (0..8).try_for_each(|word| worker.store(at + word * 8, number))?;
+        worker.commit()
+    };
+    put().map_err(text)
 }
 
 fn redo_read(store: &Store) -> Said<u64> {
@@ -239,7 +242,12 @@ fn hkv(store: &Store) -> Said<everbyte_hkv::Kv> {
 }
 
 fn hkv_put(store: &Store, number: u64) -> Said<()> {
-    hkv(store)?.insert(b"number", &number.to_le_bytes()).map(drop).map_err(text)
+    let (kv, value) = (hkv(store)?, number.to_le_bytes());
+    if kv.insert(b"number", &value).map_err(text)? {
+        Ok(())
+    } else {
+        kv.update(b"number", &value).map(drop).map_err(text)
+    }
 }
 
 fn hkv_read(store: &Store) -> Said<u64> {

@@ -59,7 +59,11 @@ const MAX: u64 = 4 << 20;
 pub(crate) type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn image(fill: u8) -> Image {
-    Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
+    image_up_to(fill, MAX)
+}
+
+fn image_up_to(fill: u8, max: u64) -> Image {
+    Image::zeroed(CLUSTER).with_max(max).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
         let kv = Kv::create(&store, "pairs").expect("room for a tree");
@@ -262,8 +266,8 @@ fn late_settle(explorer: Explorer) -> Result<Report, Box<Failure>> {
 
 fn reopen(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let many = |first: u16| (first..first + 280).map(|key| key.to_be_bytes().to_vec());
-    // Each recovery reads some hundred values. Two more such batches have no room, so there is no second run.
-    let explorer = explorer.recovery(64, 4).once();
+    // Each recovery reads some hundred values.
+    let explorer = explorer.recovery(64, 4);
     let put = move |kv: &Kv, first: u16| {
         let mut batch = kv.batch();
         for key in many(first) {
@@ -273,7 +277,7 @@ fn reopen(explorer: Explorer) -> Result<Report, Box<Failure>> {
         kv.settle(commit).expect("sim barriers do not fail");
     };
     explorer.explore_twin(
-        &image(2),
+        &image_up_to(2, 2 * MAX), // room for a second run
         &filled(2),
         Order::InOrder,
         |media, twin| {

@@ -91,8 +91,7 @@ fn merged(store: &Store) -> Result<Vec<String>, String> {
 }
 
 fn merge(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    // Once: what is merged already is not merged again, and the twin does not know that.
-    explorer.recovery(48, 6).once().explore_twin(
+    explorer.recovery(48, 6).explore_twin(
         &target(),
         &Vec::<String>::new(),
         Order::InOrder,
@@ -101,6 +100,9 @@ fn merge(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let merge = planned(&store, &source);
             for step in merge.steps() {
                 let name = step.target.clone();
+                if twin.model().contains(&name) {
+                    continue; // the run before has copied it
+                }
                 let add = move |names: &mut Vec<String>| names.push(name.clone());
                 twin.step(&step.target, add, || merge.copy(step, &mut |_| ()).expect("room for both"));
             }

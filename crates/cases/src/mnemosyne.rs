@@ -191,14 +191,19 @@ fn open_regions(media: &Media) -> Result<(Program, Regions), String> {
     Ok((program, regions))
 }
 
+/// The parts of a piece that are left.
+fn without(piece: &Range<u64>, gone: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let parts = [piece.start..piece.end.min(gone.start), piece.start.max(gone.end)..piece.end];
+    parts.into_iter().filter(|part| !part.is_empty())
+}
+
 fn regions(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let image = image().then(|media| {
         let store = Store::attach(media.clone()).expect("a whole store");
         drop(open(&store, b"one").expect("room for a program"));
         store.close().expect("sim barriers do not fail");
     });
-    // Regions are mapped into words that must be empty: there is no second run.
-    explorer.once().explore_twin(
+    explorer.explore_twin(
         &image,
         &Mapped::new(),
         Order::InOrder,
@@ -206,25 +211,29 @@ fn regions(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let (program, regions) = open_regions(&media).expect("a whole program");
             let word = |pointer: u64| program.variables().start + pointer * 8;
             for (pointer, pages) in [(0, 40), (1, 2)] {
+                if twin.model().contains_key(&pointer) {
+                    continue; // the run before has mapped it, and its word must be empty
+                }
                 let change = move |mapped: &mut Mapped| _ = mapped.insert(pointer, std::iter::once(0..pages).collect());
                 twin.step(format!("map {pointer}"), change, || {
                     regions.map(&program, pages * PAGE, 3, word(pointer)).expect("room for a region");
                 });
             }
-            let cuts =
-                [(0, 16..32, vec![0..16, 32..40]), (0, 0..4, vec![4..16, 32..40]), (0, 36..40, vec![4..16, 32..36])];
-            for (pointer, hit, left) in cuts {
-                let kept = left.clone();
-                let change = move |mapped: &mut Mapped| _ = mapped.insert(pointer, kept.clone());
-                twin.step(format!("cut {hit:?}"), change, || {
+            for (pointer, hit) in [(0, 16..32), (0, 0..4), (0, 36..40), (1, 0..2)] {
+                let is_there = |piece: &Range<u64>| piece.contains(&hit.start);
+                if !twin.model().get(&pointer).is_some_and(|pieces| pieces.iter().any(is_there)) {
+                    continue; // the run before has cut it
+                }
+                let gone = hit.clone();
+                let change = move |mapped: &mut Mapped| {
+                    let pieces = mapped.entry(pointer).or_default();
+                    *pieces = pieces.iter().flat_map(|piece| without(piece, &gone)).collect();
+                };
+                twin.step(format!("cut {hit:?} of {pointer}"), change, || {
                     let at = media.load(word(pointer)) + hit.start * PAGE;
                     assert!(regions.unmap(at, (hit.end - hit.start) * PAGE, &mut |_| {}).expect("room in the table"));
                 });
             }
-            let change = move |mapped: &mut Mapped| _ = mapped.insert(1, vec![]);
-            twin.step("unmap 1", change, || {
-                assert!(regions.unmap(media.load(word(1)), 2 * PAGE, &mut |_| {}).expect("room in the table"));
-            });
         },
         |media, seen| {
             let (program, regions) = open_regions(&media)?;
