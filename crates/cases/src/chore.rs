@@ -1,17 +1,25 @@
 //! The chore behind `cargo xtask mutants`: runs in pieces, and keeps in `target/mutants.json` what it knows.
 //!
 //! Each site is visited in a process of its own: a case that hangs or dies without its fence has failed, and takes nothing
-//! else with it.
+//! else with it. A failure counts if the same case passes in a control run of the same size with the site in place.
 
-use everbyte_cases::mutants::{self, Name, Reach, Verdict};
+use everbyte_cases::Case;
+use everbyte_cases::mutants::{self, Name, Reach, Size, Verdict};
+use everbyte_media::museum::sites::Call;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A visit that takes longer counts as found: some case never ends without the site.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// A visit that takes longer is stopped. It counts as found only if the case that ran passes in the same time with the site in
+/// place.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Sites visited at a time.
+const WORKERS: usize = 2;
 
 /// What was found out so far.
 #[derive(Default, Serialize, Deserialize)]
@@ -19,6 +27,9 @@ struct State {
     /// The build that `reaches` is of.
     build: String,
     reaches: BTreeMap<String, Reach>,
+    /// Whether cases pass as they are, by name and budget.
+    #[serde(default)]
+    controls: BTreeMap<String, bool>,
     /// Sites by how they are written in the list.
     verdicts: BTreeMap<String, (Name, Verdict)>,
 }
@@ -52,15 +63,34 @@ fn build() -> String {
     format!("{about:?}")
 }
 
-/// Visits one site: success if some case fails without it, whose name is printed.
-pub fn one(call: &str, file: &str, line: &str, names: &[&str]) -> ExitCode {
+/// Leaves out one site, in runs of that size: success if some case fails, whose name and budget are the last line printed.
+pub fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]) -> ExitCode {
     let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
-    match mutants::site_of(call, file, line).map(|site| mutants::visit(&site, &names)) {
-        Ok(Some(case)) => {
-            println!("{case}");
+    let mut before = |case: &str, total: u64| println!("run {case} {total}");
+    let Some((_, size)) = Size::ALL.into_iter().find(|(name, _)| *name == size) else { return ExitCode::FAILURE };
+    match mutants::site_of(call, file, line).map(|site| mutants::visit(&site, &names, size, &mut before)) {
+        Ok(Some(_)) => ExitCode::SUCCESS,
+        Ok(None) => ExitCode::from(3),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a case with every site in place: success if it passes.
+pub fn control(case: &str, total: &str) -> ExitCode {
+    let passes = total.parse().is_ok_and(|total| mutants::control_passes(case, total));
+    if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the sites that a case reaches, as JSON.
+pub fn reach(case: &str) -> ExitCode {
+    match mutants::reach(case) {
+        Ok(reach) => {
+            println!("{}", serde_json::to_string(&reach).expect("plain data"));
             ExitCode::SUCCESS
         }
-        Ok(None) => ExitCode::from(3),
         Err(message) => {
             eprintln!("{message}");
             ExitCode::FAILURE
@@ -75,6 +105,7 @@ pub fn run(words: &[&str]) -> ExitCode {
     while let Some(&word) = words.next() {
         match word {
             "--minutes" => minutes = words.next().and_then(|text| text.parse().ok()).unwrap_or(10),
+            "--survivors" => state.verdicts.retain(|_, (_, verdict)| matches!(verdict, Verdict::Found(_))),
             "--fresh" => state = State::default(),
             "--bless" => bless = true,
             "--show" => show = true,
@@ -83,86 +114,127 @@ pub fn run(words: &[&str]) -> ExitCode {
     }
     let end = Instant::now() + Duration::from_secs(60 * minutes);
     if !show && !work(&mut state, &parts, end) {
-        println!("mutants: {} sites are known; run the chore again to go on", state.verdicts.len());
-        return ExitCode::SUCCESS;
+        println!("mutants: {} sites were visited; run the chore again to go on", state.verdicts.len());
+        if !bless {
+            return ExitCode::SUCCESS;
+        }
     }
     conclude(&state, bless)
 }
 
-/// Whether all is done.
+/// Whether all is done. Sites that the list does not know come first.
 fn work(state: &mut State, parts: &[&str], end: Instant) -> bool {
     if state.build != build() {
-        (state.build, state.reaches) = (build(), BTreeMap::new());
+        (state.build, state.reaches, state.controls) = (build(), BTreeMap::new(), BTreeMap::new());
     }
-    for case in mutants::chosen(parts) {
-        if !state.reaches.contains_key(case.name) {
-            if Instant::now() > end {
-                return false;
-            }
-            let reach = match mutants::reach(&case) {
-                Ok(reach) => reach,
-                Err(message) => {
-                    println!("mutants: left out, because it fails as it is: {message}");
-                    continue;
-                }
-            };
+    let shared = Mutex::new(state);
+    let missing: Vec<Case> =
+        mutants::chosen(parts).into_iter().filter(|case| !shared.lock().reaches.contains_key(case.name)).collect();
+    let all = each(&missing, end, |case| match child(&["reach", case.name]) {
+        Ok((Some(0), said)) => {
+            let Ok(reach) = serde_json::from_str::<Reach>(said.trim()) else { return };
             println!("mutants: {} reaches {} sites in {} ms", case.name, reach.sites.len(), reach.ms);
+            let mut state = shared.lock();
             state.reaches.insert(case.name.into(), reach);
             state.save();
         }
+        _ => println!("mutants: {} is left out, because it fails as it is", case.name),
+    });
+    if !all {
+        return false;
     }
-    let sites = state.sites();
-    for (index, name) in sites.iter().enumerate() {
-        let known =
-            state.verdicts.get(&name.to_string()).is_some_and(|(_, verdict)| matches!(verdict, Verdict::Found(_)));
-        let looked = state.verdicts.contains_key(&name.to_string());
-        if known || looked {
-            continue;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        let Some(site) = name.site() else { continue };
-        let names = mutants::reaching(name, &state.reaches);
+    let listed = mutants::read_list().unwrap_or_default();
+    let is_listed = |name: &Name| matches!(listed.get(name), Some(Verdict::Found(_) | Verdict::Survives(_)));
+    let mut sites: Vec<Name> = shared.lock().sites().into_iter().collect();
+    sites.sort_by_key(is_listed);
+    let open: Vec<Name> =
+        sites.iter().filter(|name| !shared.lock().verdicts.contains_key(&name.to_string())).cloned().collect();
+    let (known, done) = (sites.len() - open.len(), AtomicUsize::new(0));
+    each(&open, end, |name| {
         let start = Instant::now();
-        let verdict = match visit(&site.call.to_string(), &site.file, site.line, &names) {
+        let names = mutants::reaching(name, &shared.lock().reaches);
+        let verdict = match visit(&shared, name, &names) {
             Ok(verdict) => verdict,
-            Err(message) => {
-                eprintln!("mutants: {name}: {message}");
-                return false;
-            }
+            Err(message) => return eprintln!("mutants: {name}: {message}"),
         };
-        let (seconds, count) = (start.elapsed().as_secs_f64(), sites.len());
         let said = match &verdict {
             Verdict::Found(case) => format!("found by {case}"),
             Verdict::Survives(_) => format!("SURVIVES {} cases", names.len()),
+            Verdict::NotVisited | Verdict::NotReached => "no answer: a control run fails".into(),
         };
-        println!(
-            "mutants: {} of {count}, {seconds:.1} s: {}:{} {}: {said}",
-            index + 1,
-            site.file,
-            site.line,
-            site.call
-        );
+        let number = known + done.fetch_add(1, Relaxed) + 1;
+        let (seconds, count) = (start.elapsed().as_secs_f64(), sites.len());
+        let line = name.site().map_or(0, |site| site.line);
+        println!("mutants: {number} of {count}, {seconds:.1} s: {}:{line} {}: {said}", name.file, name.call);
+        let mut state = shared.lock();
         state.verdicts.insert(name.to_string(), (name.clone(), verdict));
         state.save();
-    }
-    true
+    })
 }
 
-fn visit(call: &str, file: &str, line: u32, names: &[String]) -> Result<Verdict, String> {
+/// Hands the items to two workers until the time is over. Returns whether all items were begun.
+fn each<T: Sync>(items: &[T], end: Instant, work: impl Fn(&T) + Sync) -> bool {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    let Some(item) = items.get(next.fetch_add(1, Relaxed)) else { return };
+                    work(item);
+                }
+            });
+        }
+    });
+    next.load(Relaxed) >= items.len()
+}
+
+fn visit(shared: &Mutex<&mut State>, name: &Name, names: &[String]) -> Result<Verdict, String> {
+    let Some(site) = name.site() else { return Ok(Verdict::NotVisited) };
+    let (call, line) = (site.call.to_string(), site.line.to_string());
+    // Comparisons of checksums find rot, or torn records in the first small run that reaches them.
+    let sizes = if site.call == Call::Sum { &Size::ALL[..1] } else { &Size::ALL[..] };
+    for (size, _) in sizes {
+        let words = ["mutant", size, &call, &site.file, &line].into_iter().chain(names.iter().map(String::as_str));
+        let (code, said) = child(&words.collect::<Vec<_>>())?;
+        let run = said.trim().lines().last().unwrap_or_default();
+        match code {
+            Some(3) => continue,
+            Some(1) => return Err("it is no site".into()),
+            // Some case failed, or the visit died, or never ended: the last case that ran must pass as it is.
+            _ => {
+                let ["run", case, total] = run.split(' ').collect::<Vec<_>>()[..] else {
+                    return Ok(Verdict::NotVisited);
+                };
+                let passes = controlled(shared, case, total)?;
+                return Ok(if passes { Verdict::Found(case.into()) } else { Verdict::NotVisited });
+            }
+        }
+    }
+    Ok(Verdict::Survives(String::new()))
+}
+
+/// Whether a case passes with every site in place. Asked once per build; small runs passed when their sites were noted.
+fn controlled(shared: &Mutex<&mut State>, case: &str, total: &str) -> Result<bool, String> {
+    let key = format!("{case} {total}");
+    let state = shared.lock();
+    if total == mutants::SMALL.to_string() && state.reaches.contains_key(case) {
+        return Ok(true);
+    }
+    if let Some(&known) = state.controls.get(&key) {
+        return Ok(known);
+    }
+    drop(state);
+    let passes = child(&["control", case, total])?.0 == Some(0);
+    shared.lock().controls.insert(key, passes);
+    Ok(passes)
+}
+
+/// Runs this program with other words.
+fn child(words: &[&str]) -> Result<(Option<i32>, String), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
-    command.args(["mutant", call, file, &line.to_string()]).args(names);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let child = command.spawn().map_err(|error| error.to_string())?;
-    let (code, said) = wait(child)?;
-    match code {
-        Some(0) => Ok(Verdict::Found(said.trim().lines().last().unwrap_or_default().into())),
-        Some(3) => Ok(Verdict::Survives(String::new())),
-        // It died, or never ended: some case is not what it was.
-        _ => Ok(Verdict::Found(names.first().cloned().unwrap_or_default())),
-    }
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    wait(command.spawn().map_err(|error| error.to_string())?)
 }
 
 /// Exit status, `None` if it was killed, and what it printed.
@@ -196,18 +268,36 @@ fn conclude(state: &State, bless: bool) -> ExitCode {
     };
     let mut list = BTreeMap::new();
     let mut unexplained = Vec::new();
-    for (name, verdict) in state.verdicts.values().filter(|(name, _)| name.site().is_some()) {
+    let written = match mutants::written() {
+        Ok(written) => written,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // Weakest first: what the text has, what cases reach, what the list knows, what this run has found out.
+    let mut known: BTreeMap<Name, Verdict> = written.into_iter().map(|name| (name, Verdict::NotReached)).collect();
+    known.extend(state.sites().into_iter().map(|name| (name, Verdict::NotVisited)));
+    let visited = |verdict: &Verdict| matches!(verdict, Verdict::Found(_) | Verdict::Survives(_));
+    known.extend(
+        listed.iter().filter(|(_, verdict)| visited(verdict)).map(|(name, verdict)| (name.clone(), verdict.clone())),
+    );
+    known.extend(state.verdicts.values().filter(|(_, verdict)| visited(verdict)).cloned());
+    for (name, verdict) in known.iter().filter(|(name, _)| name.site().is_some()) {
         let verdict = match (verdict, listed.get(name)) {
             (Verdict::Survives(_), Some(Verdict::Survives(reason))) => Verdict::Survives(reason.clone()),
             (verdict, _) => verdict.clone(),
         };
-        if verdict == Verdict::Survives(String::new()) {
+        if matches!(&verdict, Verdict::Survives(reason) if !mutants::is_reason(reason)) {
             unexplained.push(name.clone());
         }
         list.insert(name.clone(), verdict);
     }
     let survivors = list.values().filter(|verdict| matches!(verdict, Verdict::Survives(_))).count();
-    println!("mutants: {} sites, {survivors} survive, {} of them unexplained", list.len(), unexplained.len());
+    let count = |wanted: &Verdict| list.values().filter(|verdict| *verdict == wanted).count();
+    let (unvisited, unreached) = (count(&Verdict::NotVisited), count(&Verdict::NotReached));
+    println!("mutants: {} sites, {unvisited} not yet visited, {unreached} that no case reaches", list.len());
+    println!("mutants: {survivors} survive, {} of them unexplained", unexplained.len());
     for name in &unexplained {
         let place = name.site().map_or(String::new(), |site| format!("{}:{}", site.file, site.line));
         println!("unexplained: {place} {} {}", name.call, name.text);
@@ -222,5 +312,5 @@ fn conclude(state: &State, bless: bool) -> ExitCode {
             |()| ExitCode::SUCCESS,
         );
     }
-    if unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if unexplained.is_empty() && unvisited == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

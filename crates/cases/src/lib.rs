@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod cold;
+mod creation;
 mod disk;
 mod heap;
 mod hkv;
@@ -87,6 +88,7 @@ pub fn cases() -> Vec<Case> {
         cold::CASES,
         names::CASES,
         heap::CASES,
+        creation::CASES,
         tx::CASES,
         redo::CASES,
         sharing::CASES,
@@ -118,10 +120,17 @@ impl Case {
         explorer.total(self.total / USUAL_PART).recoveries(USUAL_RECOVERIES)
     }
 
-    /// As [`Case::explore`], for the verdict alone: a failing image is not made smaller.
+    /// A small run for the verdict alone: a failing image is not made smaller.
     #[cfg(feature = "museum")]
-    pub(crate) fn sketch(&self, settings: &Settings) -> Report {
-        let explorer = self.explorer().again(4, 12).recoveries(30).floor(8).jobs(1).unshrunk();
+    pub(crate) fn sketch(&self, starts: u64, settings: &Settings) -> Report {
+        let explorer = self.explorer().again(starts, 12).recoveries(30).floor(8).jobs(1).unshrunk();
+        Report::new(self.name, self.room, (self.program)(settings.apply(explorer)))
+    }
+
+    /// As [`Case::explore`], for the verdict alone.
+    #[cfg(feature = "museum")]
+    pub(crate) fn glance(&self, settings: &Settings) -> Report {
+        let explorer = self.explorer().again(SECOND_RUNS, SECOND_IMAGES).jobs(1).unshrunk();
         Report::new(self.name, self.room, (self.program)(settings.apply(explorer)))
     }
 

@@ -1,7 +1,8 @@
 //! `everbyte-cases museum [--json] [PART...]`: visits the museum, or the exhibits whose names have one of the parts in
 //! them, and fails if a seeded bug is not found.
-//! `everbyte-cases mutants [--minutes N] [--fresh] [--bless] [--show] [PART...]`: leaves out each call site of flush, fence and barrier and
-//! each comparison of a checksum, and looks for a case that fails; goes on where the last run stopped.
+//! `everbyte-cases mutants [--minutes N] [--fresh] [--survivors] [--bless] [--show] [PART...]`: leaves out each call site of
+//! flush, fence and barrier and each comparison of a checksum, and looks for a case that fails; goes on where the last run
+//! stopped, or anew, or anew with the survivors.
 //! `everbyte-cases cases [PART...]`: explores every case, or those whose names have one of the parts in them.
 
 #![forbid(unsafe_code)]
@@ -18,7 +19,9 @@ fn main() -> ExitCode {
         ["museum", "--json", parts @ ..] => visit(true, parts),
         ["museum", parts @ ..] => visit(false, parts),
         ["cases", parts @ ..] => explore(parts),
-        ["mutant", call, file, line, names @ ..] => chore::one(call, file, line, names),
+        ["mutant", size, call, file, line, names @ ..] => chore::one(size, call, file, line, names),
+        ["reach", case] => chore::reach(case),
+        ["control", case, total] => chore::control(case, total),
         ["mutants", words @ ..] => chore::run(words),
         _ => {
             eprintln!("usage: everbyte-cases museum [--json] [PART...] | cases [PART...] | mutants [PART...]");

@@ -1,30 +1,53 @@
 //! Mutants: each call of flush, fence and barrier, and each comparison of a checksum, is left out in turn, and a case must fail.
 //!
 //! Steps
-//!   1. each case runs once, small, while the media note which sites it reaches, in recovery too
-//!   2. for each site: the cases that reach it run without it, the quick ones and those of its own room first, until one
+//!   1. each case runs once, small, while the media note which sites it reaches, in recovery too; it must pass
+//!   2. for each site: some cases that reach it run without it, those of its own room and the quick ones first, until one
 //!      fails; then the first few once more with a larger budget if none did
+//!   3. the case that failed must pass with the site in place and the same budget, or the visit does not count
 //!
 //! A site is written by the text of its line, not by its number: the list in `mutants.txt` outlives edits elsewhere in a file.
 
 use crate::{Case, Settings, cases, find};
 use everbyte_media::museum::sites::{self, Call, Site};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What a small run of a case may cost.
-const SMALL: u64 = 400;
+pub const SMALL: u64 = 400;
 
-/// What a second run may cost, of so many cases: where none of the small ones failed.
+/// What a larger run may cost, of so many cases: where none of the small ones failed.
 const LARGE: u64 = 1500;
 const AGAIN: usize = 3;
 
+/// Cases that run as `make test` runs them, where no larger run failed.
+const USUAL: usize = 2;
+
+/// Images from which a second run starts, in small runs and in larger ones.
+const STARTS: [u64; 2] = [4, 24];
+
 /// Cases that are tried without a site. A line that thirty cases reach is missed by the first few, or by none.
 const CASES_MAX: usize = 8;
+
+/// How much of the cases runs without a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Small runs of some cases.
+    Small,
+    /// Larger ones of the first few.
+    Large,
+    /// The first few as `make test` runs them.
+    Usual,
+}
+
+impl Size {
+    /// In the order in which they are tried, with their names.
+    pub const ALL: [(&'static str, Size); 3] = [("small", Size::Small), ("large", Size::Large), ("usual", Size::Usual)];
+}
 
 /// A site as the committed list names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,6 +75,10 @@ pub enum Verdict {
     Found(String),
     /// No case fails without it; the reason why that is well, or nothing.
     Survives(String),
+    /// A case reaches it, and no run has left it out so far, or none that ended.
+    NotVisited,
+    /// No case reaches it.
+    NotReached,
 }
 
 /// The root of the workspace.
@@ -90,10 +117,20 @@ impl Name {
         let verdict = match verdict.split_once(": ") {
             Some(("survives", reason)) => Verdict::Survives(reason.trim().into()),
             Some(("found", case)) => Verdict::Found(case.into()),
+            None if verdict == NOT_VISITED => Verdict::NotVisited,
+            None if verdict == NOT_REACHED => Verdict::NotReached,
             _ => return None,
         };
         Some((Name { file, call, text, nth }, verdict))
     }
+}
+
+const NOT_VISITED: &str = "not yet visited";
+const NOT_REACHED: &str = "no case reaches it";
+
+/// Whether a survivor's reason is one. Nothing and `OPEN` are none.
+pub fn is_reason(reason: &str) -> bool {
+    !reason.is_empty() && !reason.starts_with("OPEN")
 }
 
 /// The committed list.
@@ -104,6 +141,7 @@ pub fn list_path() -> PathBuf {
 const HEADING: &str = "\
 # Call sites of flush, fence, barrier and settle on media, and comparisons of checksums: FILE :: CALL :: NTH :: LINE => VERDICT
 # `found: CASE`: that case fails when the call is left out. `survives: REASON`: none does, and why that is well.
+# `not yet visited`: a case reaches the call, and it has not been left out so far. `no case reaches it`: the text has such a call.
 # Written by `cargo xtask mutants --bless`; the reasons are kept. A test leaves out a few of these each day.
 ";
 
@@ -125,6 +163,8 @@ pub fn write_list(list: &BTreeMap<Name, Verdict>) -> Result<(), String> {
     let line = |(name, verdict): (&Name, &Verdict)| match verdict {
         Verdict::Found(case) => format!("{name} => found: {case}\n"),
         Verdict::Survives(reason) => format!("{name} => survives: {reason}\n"),
+        Verdict::NotVisited => format!("{name} => {NOT_VISITED}\n"),
+        Verdict::NotReached => format!("{name} => {NOT_REACHED}\n"),
     };
     let text: String = std::iter::once(HEADING.to_owned()).chain(list.iter().map(line)).collect();
     std::fs::write(list_path(), text).map_err(|error| error.to_string())
@@ -146,11 +186,12 @@ fn small(total: u64) -> Settings {
 /// Runs a case, small, and notes the sites it reaches.
 ///
 /// # Errors
-/// The case fails: then nothing can be said about what it needs.
-pub fn reach(case: &Case) -> Result<Reach, String> {
+/// There is no such case, or it fails: then nothing can be said about what it needs.
+pub fn reach(name: &str) -> Result<Reach, String> {
+    let case = find(name).ok_or_else(|| format!("no case is called {name}"))?;
     let start = Instant::now();
     sites::watch();
-    let report = case.sketch(&small(SMALL));
+    let report = case.sketch(STARTS[0], &small(SMALL));
     if !report.passed() {
         return Err(report.to_string());
     }
@@ -164,24 +205,46 @@ fn is_ours(file: &str) -> bool {
     file.starts_with("crates/") && !["crates/cases/", "crates/sim/"].iter().any(|other| file.starts_with(other))
 }
 
-/// Whether the case fails without the site, in a run of about so many images.
-fn fails_without(site: &Site, case: &Case, total: u64) -> bool {
-    sites::leave_out(Some(site.clone()));
-    let failed =
-        catch_unwind(AssertUnwindSafe(|| !case.sketch(&small(total.min(case.total))).passed())).unwrap_or(true);
-    sites::leave_out(None);
-    failed
+/// Whether the case fails in a run of about so many images, 0 for those of `make test`; a panic is a failure.
+fn fails(case: &Case, total: u64) -> bool {
+    let run = || match total {
+        0 => case.glance(&Settings::default()),
+        total => case.sketch(STARTS[usize::from(total > SMALL)], &small(total.min(case.total))),
+    };
+    catch_unwind(AssertUnwindSafe(|| !run().passed())).unwrap_or(true)
 }
 
-/// The case of the names given that fails without the site, small runs first.
-pub fn visit(site: &Site, names: &[String]) -> Option<String> {
-    let all: Vec<Case> = names.iter().filter_map(|name| find(name)).collect();
-    let first = all.iter().map(|case| (case, SMALL));
-    let again = all.iter().take(AGAIN).map(|case| (case, LARGE));
-    first.chain(again).find(|(case, total)| fails_without(site, case, *total)).map(|(case, _)| case.name.into())
+/// Whether the case passes with every site in place, in a run of the same size: without that, its failure says nothing.
+pub fn control_passes(name: &str, total: u64) -> bool {
+    find(name).is_some_and(|case| !fails(&case, total))
 }
 
-/// The cases that are tried without a site: of its own room first, then the quick ones, and no more than some.
+/// The case of the names given that fails without the site in runs of that size, and the budget; `before` is told each run before it begins.
+pub fn visit(
+    site: &Site,
+    names: &[String],
+    size: Size,
+    before: &mut dyn FnMut(&str, u64),
+) -> Option<(&'static str, u64)> {
+    let (total, count) = match size {
+        Size::Small => (SMALL, CASES_MAX),
+        Size::Large => (LARGE, AGAIN),
+        Size::Usual => (0, USUAL),
+    };
+    let cases = names.iter().filter_map(|name| find(name)).take(count);
+    cases
+        .map(|case| (case, total))
+        .find(|(case, total)| {
+            before(case.name, *total);
+            sites::leave_out(Some(site.clone()));
+            let failed = fails(case, *total);
+            sites::leave_out(None);
+            failed
+        })
+        .map(|(case, total)| (case.name, total))
+}
+
+/// The cases that reach a site: of its own room first, then the quick ones.
 pub fn reaching(name: &Name, reaches: &BTreeMap<String, Reach>) -> Vec<String> {
     let room = name.file.split('/').nth(1).unwrap_or_default();
     let of_room = |case: &str| case.strip_prefix(room).is_some_and(|rest| rest.starts_with('-'));
@@ -191,7 +254,7 @@ pub fn reaching(name: &Name, reaches: &BTreeMap<String, Reach>) -> Vec<String> {
         .map(|(case, reach)| (!of_room(case), reach.ms, case))
         .collect();
     found.sort();
-    found.into_iter().take(CASES_MAX).map(|(.., case)| case.clone()).collect()
+    found.into_iter().map(|(.., case)| case.clone()).collect()
 }
 
 /// Every case whose name has one of the parts in it.
@@ -199,6 +262,61 @@ pub fn chosen(parts: &[&str]) -> Vec<Case> {
     let wanted = |case: &Case| parts.is_empty() || parts.iter().any(|part| case.name.contains(part));
     cases().into_iter().filter(wanted).collect()
 }
+
+/// The calls that the text of the workspace has, by the names of methods of media. A few that a wrapper makes are not among them.
+///
+/// # Errors
+/// The source cannot be read.
+pub fn written() -> Result<BTreeSet<Name>, String> {
+    let mut names = BTreeSet::new();
+    let mut open = vec![root().join("crates")];
+    while let Some(folder) = open.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for entry in entries {
+            let path = entry.map_err(|error| error.to_string())?.path();
+            let file = path.strip_prefix(root()).map_err(|error| error.to_string())?.to_string_lossy().into_owned();
+            if path.is_dir() {
+                open.push(path);
+            } else if is_ours(&file) && file.contains("/src/") && file.ends_with(".rs") {
+                let source = std::fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
+                names.extend(calls_of(&file, &source));
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// The calls in one file, up to its tests.
+fn calls_of(file: &str, source: &str) -> Vec<Name> {
+    let (mut seen, mut found) = (BTreeMap::<&str, u32>::new(), Vec::new());
+    for text in source.lines().map(str::trim).take_while(|line| *line != "mod tests {") {
+        let nth = *seen.entry(text).and_modify(|nth| *nth += 1).or_insert(1);
+        if text.starts_with("//") || text.starts_with("fn ") || text.contains(" fn ") {
+            continue;
+        }
+        let call = CALLS.iter().filter(|(pattern, _)| text.contains(pattern)).map(|&(_, call)| call).next();
+        found.extend(call.map(|call| Name { file: file.into(), call: call.to_string(), text: text.into(), nth }));
+    }
+    found
+}
+
+/// How a call on media is written.
+const CALLS: [(&str, Call); 14] = [
+    ("media.flush(", Call::Flush),
+    ("media().flush(", Call::Flush),
+    ("media.flush_words(", Call::Flush),
+    ("media().flush_words(", Call::Flush),
+    ("media.adopt(", Call::Flush),
+    ("media().adopt(", Call::Flush),
+    ("media.fence()", Call::Fence),
+    ("media().fence()", Call::Fence),
+    ("media.barrier()", Call::Barrier),
+    ("media().barrier()", Call::Barrier),
+    ("media.settle(", Call::Settle),
+    ("media().settle(", Call::Settle),
+    (" sums_agree(", Call::Sum),
+    ("!sums_agree(", Call::Sum),
+];
 
 /// The call of a name, for the command line.
 ///

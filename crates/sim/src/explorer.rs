@@ -295,6 +295,7 @@ impl Explorer {
         memory: Option<Memory<'_>>,
     ) -> Result<Report, Box<Failure>> {
         let start = Instant::now();
+        everbyte_media::museum::sites::forget();
         let replaying = self.replay.as_ref().is_some_and(|id| id.contains("+g"));
         let second = if replaying && self.second == Second::None { Second::Whole } else { self.second };
         let again = memory.and_then(|(begin, end)| {

@@ -75,10 +75,16 @@ pub(crate) const fn left_out(_call: Call, _site: &'static Location<'static>) -> 
     false
 }
 
+/// Forgets the sites noted so far, if any are noted: an image was built through them, and what follows is explored. Nothing
+/// without the feature `museum`.
+#[cfg(not(feature = "museum"))]
+#[inline(always)]
+pub const fn forget() {}
+
 #[cfg(feature = "museum")]
 pub(crate) use switch::left_out;
 #[cfg(feature = "museum")]
-pub use switch::{leave_out, reached, watch};
+pub use switch::{forget, leave_out, reached, watch};
 
 #[cfg(feature = "museum")]
 mod switch {
@@ -113,7 +119,12 @@ mod switch {
         table.iter().for_each(|place| place.store(0, Relaxed));
     }
 
-    /// The sites reached since [`watch`], each once.
+    /// Forgets the sites noted so far, if any are noted: an image was built through them, and what follows is explored.
+    pub fn forget() {
+        TABLE.get().into_iter().flat_map(|table| table.iter()).for_each(|place| place.store(0, Relaxed));
+    }
+
+    /// The sites reached since [`watch`] or [`forget`], each once.
     pub fn reached() -> Vec<Site> {
         let places = TABLE.get().into_iter().flat_map(|table| table.iter());
         let sites = places.map(|place| place.load(Relaxed)).filter(|&word| word != 0).map(|word| {
