@@ -178,6 +178,18 @@ fn put(object: &Object, cluster: u64, word: u64) {
     object.media().barrier().expect("sim barriers do not fail");
 }
 
+/// What a user owes words that it finds after a crash and goes on to build on.
+fn adopt(object: &Object) {
+    for cluster in 1..(object.backed() - object.prime()) / CLUSTER {
+        let bytes = bytes_of(object, cluster..cluster + 1);
+        if object.is_backed(bytes.start) {
+            object.warm(bytes.clone()).expect("its bytes are there");
+            object.media().adopt(bytes.start, 8);
+        }
+    }
+    object.media().fence();
+}
+
 /// Recovers, checks everything, and reads out the words.
 fn observe(media: &Media, seen: &Seen, told: bool) -> Result<Words, String> {
     let text = |error: Error| error.to_string();
@@ -202,6 +214,9 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
     let program = |media: Media, twin: &Twin<'_, Words>| {
         let store = attach(&media, true).expect("a whole store");
         let object = store.object("large").expect("it is there");
+        if twin.model() != words() {
+            adopt(&object); // a process that died may have stored a word and not flushed it
+        }
         let cool = |clusters: std::ops::Range<u64>| {
             twin.step(
                 "cool",

@@ -496,6 +496,18 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-names-burst",
         "the doubt list is emptied up to its first zero: words that a crash kept behind it join the list of a later change",
     ),
+    exhibit(
+        "names-doubt-unseen",
+        "store",
+        "store-names-doubt",
+        "as above, and `check` says nothing of such words: a second run alone trips over them",
+    ),
+    exhibit(
+        "tree-parts-unflushed",
+        "cdds",
+        "kv-parts",
+        "the table of a long value's chunks is not flushed with it: the value is there, and parts of it cannot be read",
+    ),
     exhibit("tree-dropped-flush", "cdds", "kv-puts", "one line of a version is never flushed"),
     exhibit(
         "tree-ledger-not-replayed",

@@ -16,6 +16,13 @@ pub(crate) const CASES: &[Case] = &[
         program: burst,
     },
     Case {
+        name: "store-names-doubt",
+        room: "store",
+        about: "a crash in a change of form leaves its list, a second run changes the form elsewhere: each name whole or absent",
+        total: 900,
+        program: doubt,
+    },
+    Case {
         name: "store-names-begin",
         room: "store",
         about: "the table is full and a trie takes over, objects get records outside of it: each name whole or absent",
@@ -31,7 +38,11 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-fn burst(explorer: Explorer) -> Result<Report, Box<Failure>> {
+/// Images that a second run starts from: a list that is half emptied is one of few.
+const DOUBT_RUNS: u64 = 120;
+
+/// A full container, below which one name more changes the form.
+fn full() -> (Image, Names) {
     let full: Vec<String> = ('a'..='p').map(|last| format!("shop/{last}")).collect();
     let names: Names = full.iter().cloned().zip(1..).collect();
     let image = image().then(|media| {
@@ -40,6 +51,31 @@ fn burst(explorer: Explorer) -> Result<Report, Box<Failure>> {
         names.iter().for_each(|(name, word)| make(&store, name, *word));
         store.close().expect("sim barriers do not fail");
     });
+    (image, names)
+}
+
+/// Two changes of form; a crash in the first leaves its list behind, and the second run makes the other.
+fn doubt(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (image, names) = full();
+    explorer.recovery(1 << 20, 1).again(DOUBT_RUNS, 24).explore_twin(
+        &image,
+        &names,
+        Order::InOrder,
+        |media, twin| {
+            let store = Store::attach(media).expect("a whole store");
+            for name in ["shop/q", "short"] {
+                if !twin.model().contains_key(name) {
+                    let added = move |names: &mut Names| _ = names.insert(name.into(), 99);
+                    twin.step(format!("make {name}"), added, || make(&store, name, 99));
+                }
+            }
+        },
+        observe,
+    )
+}
+
+fn burst(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (image, names) = full();
     explorer.explore_twin(
         &image,
         &names,

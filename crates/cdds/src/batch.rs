@@ -374,7 +374,12 @@ impl<'t> Batch<'t> {
         }
         let block = self.reserve(parts::block_len(value.len() as u64))?;
         self.shared.media.copy_nt(block.at, value);
-        self.shared.media.copy_nt((block.at + value.len() as u64).next_multiple_of(8), &table);
+        let table_at = (block.at + value.len() as u64).next_multiple_of(8);
+        if seeded("tree-parts-unflushed") {
+            self.shared.media.write(table_at, &table);
+        } else {
+            self.shared.media.copy_nt(table_at, &table);
+        }
         Ok(block.at)
     }
 

@@ -56,7 +56,11 @@ impl Again<'_> {
     pub(crate) fn starts(&self, points: u64) -> Starts {
         match self.runs {
             0 => Starts { point_every: 1, image_every: 4 },
-            runs => Starts { point_every: (points * 3).div_ceil(runs).max(1), image_every: 24 },
+            runs => {
+                let point_every = (points * 3).div_ceil(runs).max(1);
+                // Where every point is a start, more of its samples are, too.
+                Starts { point_every, image_every: if point_every == 1 { 4 } else { 24 } }
+            }
         }
     }
 

@@ -45,7 +45,7 @@ impl Trie {
     fn clear_doubt_from(&self, first: usize) {
         let stale = (first..head::DOUBT_WORDS as usize).map_while(|index| {
             let word = self.media.load(self.doubt_at(index));
-            (word != 0 || !seeded("names-doubt-half-emptied")).then_some((index, word))
+            (word != 0 || !seeded("names-doubt-half-emptied") && !seeded("names-doubt-unseen")).then_some((index, word))
         });
         let stale: Vec<usize> = stale.filter(|&(_, word)| word != 0).map(|(index, _)| index).collect();
         let (Some(&start), Some(&last)) = (stale.first(), stale.last()) else { return };
