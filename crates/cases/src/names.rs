@@ -42,7 +42,7 @@ pub(crate) const CASES: &[Case] = &[
 const DOUBT_RUNS: u64 = 120;
 
 /// A full container, below which one name more changes the form.
-fn full() -> (Image, Names) {
+pub(crate) fn full() -> (Image, Names) {
     let full: Vec<String> = ('a'..='p').map(|last| format!("shop/{last}")).collect();
     let names: Names = full.iter().cloned().zip(1..).collect();
     let image = image().then(|media| {

@@ -2,10 +2,12 @@
 //! opening the store again.
 
 use crate::Case;
+use crate::names::full;
+use crate::store::{Names, WORD_AT, make};
 use everbyte_hkv::{Kind, Kv, SharedKv};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
-use everbyte_store::{CLUSTER, Engine, FormatOptions, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::{Error, Undo};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +25,13 @@ pub(crate) const CASES: &[Case] = &[
         about: "one of two users dies at each step of its turns; the other, which had the object open all along, goes on",
         total: 200,
         program: |explorer| turns_observed(explorer.recovery(1 << 40, 1), outlived),
+    },
+    Case {
+        name: "store-names-shared",
+        room: "store",
+        about: "two users of one store make and remove objects in turns, by a trie that changes its form; the heir of a dead one goes on",
+        total: 1_500,
+        program: names,
     },
     Case {
         name: "hkv-hash-outlived",
@@ -330,4 +339,45 @@ fn pairs_observed(
         }
     };
     explorer.explore_twin(&image, &first, Order::InOrder, run, |media, seen| observe(&media, seen, kind))
+}
+
+/// What each turn makes, or removes if it is there.
+const NAME_TURNS: [&str; 6] = ["shop/q", "short", "shop/a", "short", "shop/a", "sh"];
+
+fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    let (image, initial) = full();
+    let user = |media: &Media| Store::attach_shared(media.clone()).expect("a whole image");
+    explorer.explore_twin(
+        &image,
+        &initial,
+        Order::InOrder,
+        |media, twin| {
+            let one = user(&media);
+            let other = if media.capabilities().shared { user(&media) } else { one.clone() };
+            for (turn, name) in NAME_TURNS.into_iter().enumerate() {
+                let (who, word) = (if turn % 2 == 0 { &one } else { &other }, turn as u64 + 100);
+                if twin.model().contains_key(name) {
+                    let removed = |names: &mut Names| _ = names.remove(name);
+                    twin.step(format!("remove {name}"), removed, || who.remove_object(name).expect("it is not open"));
+                } else {
+                    let made = move |names: &mut Names| _ = names.insert(name.into(), word);
+                    twin.step(format!("make {name}"), made, || make(who, name, word));
+                }
+            }
+        },
+        |media, seen| {
+            let survivor = survivor(&media, seen);
+            let store = Store::attach_shared(media.clone()).map_err(|error| error.to_string())?;
+            let objects = store.objects().map_err(|error| error.to_string())?; // in a turn: the heir puts right what it finds
+            seen.recovered();
+            drop(survivor);
+            let findings: Vec<_> =
+                store.check().into_iter().filter(|finding| finding.kind != FindingKind::Note).collect();
+            if !findings.is_empty() {
+                return Err(format!("check: {findings:?}"));
+            }
+            let word = |span: std::ops::Range<u64>| media.load(span.start + WORD_AT);
+            Ok(objects.into_iter().map(|info| (info.name, word(info.span))).collect())
+        },
+    )
 }

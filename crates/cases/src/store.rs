@@ -82,11 +82,14 @@ fn attach(media: &Media, seen: &Seen) -> Result<Store, String> {
 /// The model: names, and the word their `init` wrote.
 pub(crate) type Names = BTreeMap<String, u64>;
 
+/// Where in an object that word is.
+pub(crate) const WORD_AT: u64 = 1024;
+
 /// Makes an object whose `init` writes `word`.
 pub(crate) fn make(store: &Store, name: &str, word: u64) {
     let options = ObjectOptions { engine: Engine::None, fingerprint: word, span: Some(SPAN) };
     let made = store.create_object(name, options, |object| {
-        let at = object.prime() + 1024;
+        let at = object.prime() + WORD_AT;
         object.media().store(at, word);
         object.media().flush(at, 8);
         object.set_root(at);
