@@ -297,7 +297,8 @@ fn conclude(state: &State, bless: bool) -> ExitCode {
     let count = |wanted: &Verdict| list.values().filter(|verdict| *verdict == wanted).count();
     let (unvisited, unreached) = (count(&Verdict::NotVisited), count(&Verdict::NotReached));
     println!("mutants: {} sites, {unvisited} not yet visited, {unreached} that no case reaches", list.len());
-    println!("mutants: {survivors} survive, {} of them unexplained", unexplained.len());
+    let untested = list.values().filter(|verdict| mutants::is_untested(verdict)).count();
+    println!("mutants: {survivors} survive, {untested} for want of a case, {} unexplained", unexplained.len());
     for name in &unexplained {
         let place = name.site().map_or(String::new(), |site| format!("{}:{}", site.file, site.line));
         println!("unexplained: {place} {} {}", name.call, name.text);

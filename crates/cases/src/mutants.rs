@@ -128,6 +128,11 @@ impl Name {
 const NOT_VISITED: &str = "not yet visited";
 const NOT_REACHED: &str = "no case reaches it";
 
+/// Whether a survivor's reason says what a case would have to do.
+pub fn is_untested(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Survives(reason) if reason.starts_with("untested"))
+}
+
 /// Whether a survivor's reason is one. Nothing and `OPEN` are none.
 pub fn is_reason(reason: &str) -> bool {
     !reason.is_empty() && !reason.starts_with("OPEN")
@@ -140,7 +145,8 @@ pub fn list_path() -> PathBuf {
 
 const HEADING: &str = "\
 # Call sites of flush, fence, barrier and settle on media, and comparisons of checksums: FILE :: CALL :: NTH :: LINE => VERDICT
-# `found: CASE`: that case fails when the call is left out. `survives: REASON`: none does, and why that is well.
+# `found: CASE`: that case fails when the call is left out. `survives: REASON`: none does, and why that is well; if the reason begins
+# with `untested`, what a case would have to do.
 # `not yet visited`: a case reaches the call, and it has not been left out so far. `no case reaches it`: the text has such a call.
 # Written by `cargo xtask mutants --bless`; the reasons are kept. A test leaves out a few of these each day.
 ";
