@@ -21,7 +21,8 @@ impl Batch<'_> {
     /// Costs two fences. A batch that wrote nothing costs none.
     ///
     /// # Errors
-    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space. Then nothing happened.
+    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space; a page of the table that cannot be read. Then
+    /// nothing happened.
     pub fn commit(mut self) -> Result<Commit> {
         let shared = self.shared;
         if self.doomed {
@@ -33,6 +34,10 @@ impl Batch<'_> {
             return Ok(shared.commit_of(self.writer.committed.version));
         }
         self.guarded(Batch::reclaim)?;
+        let object = shared.heap.object();
+        if !seeded("tree-commits-over-lost-page") {
+            object.require_readable()?;
+        }
         let ops = self.ops();
         let next = Published { version: self.view.version, root: self.root, keys: self.keys };
         let before = self.writer.committed;
@@ -49,11 +54,19 @@ impl Batch<'_> {
         if !seeded("tree-commit-unordered") {
             shared.media.fence();
         }
+        if let Err(error) = object.require_readable()
+            && !seeded("tree-commits-over-lost-page")
+        {
+            (self.allocated, self.frees) = (Default::default(), ops); // as above
+            return Err(error.into());
+        }
         shared.media.store(shared.header + COMMIT_AT, next.version << 1 | self.writer.state as u64);
         shared.media.flush(shared.header + COMMIT_AT, 8);
         shared.media.fence();
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
+        // The commit word itself may have been stored to a page that is lost: its outcome is unknown then.
+        let outcome = object.require_readable();
         // No crash replays the ledger before this one any more: what it freed may be handed out again.
         let retired = std::mem::replace(&mut self.writer.unfinished, ops.clone());
         shared.heap.finish(&retired);
@@ -75,6 +88,9 @@ impl Batch<'_> {
         } else {
             // Under the writer's lock, so that the queue is in the order of versions.
             shared.pending.lock().push_back(next);
+        }
+        if !seeded("tree-commits-over-lost-page") {
+            outcome?;
         }
         Ok(commit)
     }
@@ -172,6 +188,7 @@ impl Batch<'_> {
         for grave in std::mem::take(&mut self.reclaimed).into_iter().rev() {
             self.writer.graveyard.push_front(grave);
         }
+        self.shared.media.forget_lost();
         // What this version was to reclaim is still to be done.
         self.writer.digging.truncate(self.undug);
         self.writer.digging.extend(self.dug.drain(..).rev());

@@ -9,6 +9,7 @@
 //!   NODE-4  The key block of a slot is read only while the slot's `start` is not 0, and the answer counts only if `start`
 //!           is the same afterwards: emptying a slot frees the block, which may then hold anything. An inline key stays in
 //!           its node and may be compared for as long as the node lives.
+//!   NODE-5  What a look at a node found counts only if all of its pages could be read: a page that could not reads as zeros.
 //!
 //! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer empties it (0) at
 //! least one fence before anything else of the slot changes. A batch that is given up leaves its number to the next one,
@@ -149,6 +150,7 @@ impl<'m> Node<'m> {
         let (size, base_end) = (sizes as u32, (sizes >> 32) as u32);
         let most = if level == 0 { LEAF_BASE_MAX } else { INNER_BASE_MAX };
         if word as u16 != NODE_MAGIC || prefix_len > PREFIX_MAX || base > most || level > 32 {
+            media.require_readable(at, 64)?;
             return damaged(at, "no node where one should be");
         }
         let (heads, slots, records) = parts(level, base);
@@ -161,6 +163,19 @@ impl<'m> Node<'m> {
         let (prefix_len, base) = (prefix_len as u8, base as u16);
         let shape = Shape { at, level, base, size, base_end, prefix_len, heads: heads as u32, slots: slots as u32 };
         Ok(Node { shape, window, media })
+    }
+
+    /// Refuses a node of which a page could not be read: asked after looking, and before what was found counts (NODE-5).
+    #[inline(always)]
+    pub(crate) fn require_readable(&self) -> Result<()> {
+        Ok(self.media.require_readable(self.at, self.size.into())?)
+    }
+
+    /// Bytes of this node contradict themselves, or could not be read.
+    #[cold]
+    pub(crate) fn damaged<T>(&self, detail: &'static str) -> Result<T> {
+        self.require_readable()?;
+        damaged(self.at, detail)
     }
 
     pub(crate) fn is_leaf(&self) -> bool {
@@ -271,7 +286,7 @@ impl<'m> Node<'m> {
             || offset.saturating_add(slot.record_bytes(self.is_leaf())) > u64::from(self.size)
             || offset < 64
         {
-            return damaged(self.at, "a record leads outside its node");
+            return self.damaged("a record leads outside its node");
         }
         Ok(offset as usize)
     }
@@ -284,14 +299,16 @@ impl<'m> Node<'m> {
             return Ok(self.window.compare(record + 8, slot.key_len(), key));
         }
         let block = self.key_block(slot)?;
-        Ok(self.media.compare(block, slot.key_len() as u64, key))
+        let order = self.media.compare(block, slot.key_len() as u64, key);
+        self.media.require_readable(block, slot.key_len() as u64)?;
+        Ok(order)
     }
 
     /// Where a key in a block of its own lies.
     pub(crate) fn key_block(&self, slot: &Slot) -> Result<u64> {
         let block = self.window.load(self.record(slot)? + 8);
         if slot.key_len() > KEY_MAX || !self.media.holds(block, slot.key_len() as u64) {
-            return damaged(self.at, "a key's block leads outside the store");
+            return self.damaged("a key's block leads outside the store");
         }
         Ok(block)
     }
@@ -300,7 +317,7 @@ impl<'m> Node<'m> {
     pub(crate) fn value_block(&self, slot: &Slot) -> Result<u64> {
         let block = self.window.load(self.record(slot)? + 8 + slot.key_bytes() as usize);
         if slot.value > VALUE_MAX || !self.media.holds(block, slot.value) {
-            return damaged(self.at, "a value's block leads outside the store");
+            return self.damaged("a value's block leads outside the store");
         }
         Ok(block)
     }
@@ -309,9 +326,11 @@ impl<'m> Node<'m> {
     pub(crate) fn key_into(&self, slot: &Slot, into: &mut Vec<u8>) -> Result<()> {
         match slot.has(KEY_OUT) {
             true => extend_from(self.media, self.key_block(slot)?, slot.key_len(), into),
-            false => self.window.append_to(self.record(slot)? + 8, slot.key_len(), into),
+            false => {
+                self.window.append_to(self.record(slot)? + 8, slot.key_len(), into);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Appends the value of `slot` to `into`.
@@ -319,9 +338,11 @@ impl<'m> Node<'m> {
         let len = slot.value as usize;
         match slot.has(VALUE_OUT) {
             true => extend_from(self.media, self.value_block(slot)?, len, into),
-            false => self.window.append_to(self.record(slot)? + 8 + slot.key_bytes() as usize, len, into),
+            false => {
+                self.window.append_to(self.record(slot)? + 8 + slot.key_bytes() as usize, len, into);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Appends the record of `slot` to `into`, as it stands.
@@ -356,7 +377,7 @@ impl<'m> Node<'m> {
                 .value()
         };
         if total != self.window.load(record) as u32 {
-            return damaged(self.at, "a record fails its checksum");
+            return self.damaged("a record fails its checksum");
         }
         Ok((key_len, value_len))
     }
@@ -470,14 +491,16 @@ impl<'m> Node<'m> {
             Some(index) => index,
             None => self.first_visible(view)?,
         };
-        Ok((index, self.child(index)))
+        let child = self.child(index);
+        self.require_readable()?;
+        Ok((index, child))
     }
 
     #[cold]
     fn first_visible(&self, view: &View) -> Result<usize> {
         let mut all = Vec::new();
         self.visible(view, &mut all)?;
-        all.first().map_or_else(|| damaged(self.at, "an inner node without entries"), |&index| Ok(index.into()))
+        all.first().map_or_else(|| self.damaged("an inner node without entries"), |&index| Ok(index.into()))
     }
 
     /// Compares the keys of two slots.
@@ -515,10 +538,12 @@ impl<'m> Node<'m> {
                 // The second look: a slot in the middle of being reused may show anything, an error among it.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
                 if self.start(index) == slot.start && order? == Ordering::Equal {
+                    self.require_readable()?;
                     return Ok(Some((index, slot)));
                 }
             }
         }
+        self.require_readable()?;
         Ok(None)
     }
 
@@ -562,15 +587,16 @@ impl<'m> Node<'m> {
             into.push(index as u16);
         }
         into.extend(appended.iter().map(|&(append, _)| append as u16));
-        Ok(())
+        self.require_readable()
     }
 }
 
 /// Appends `len` stored bytes to `into`.
 #[inline]
-pub(crate) fn extend_from(media: &Media, at: u64, len: usize, into: &mut Vec<u8>) {
+pub(crate) fn extend_from(media: &Media, at: u64, len: usize, into: &mut Vec<u8>) -> Result<()> {
     crate::parts::count_fetched(len);
     let old = into.len();
     into.resize(old + len, 0);
     media.read(at, &mut into[old..]);
+    Ok(media.require_readable(at, len as u64)?)
 }

@@ -78,7 +78,7 @@ impl Node<'_> {
     pub(crate) fn verify_head(&self, slot: &Slot, key: Sum) -> Result<()> {
         match head_sum(key, slot.value) == self.record_head_sum(slot)? {
             true => Ok(()),
-            false => damaged(self.at, "a key or the length of its value fails its checksum"),
+            false => self.damaged("a key or the length of its value fails its checksum"),
         }
     }
 
@@ -86,7 +86,7 @@ impl Node<'_> {
     pub(crate) fn verify_table(&self, slot: &Slot, value: &[u8]) -> Result<()> {
         match table_of(value) == self.stored_table(slot)? {
             true => Ok(()),
-            false => damaged(self.at, "the table of a value's chunks is wrong"),
+            false => self.damaged("the table of a value's chunks is wrong"),
         }
     }
 
@@ -97,9 +97,9 @@ impl Node<'_> {
         if size > 0 {
             let block = self.value_block(slot)?;
             if !self.media().holds(block, table_at + size as u64) {
-                return damaged(self.at, "a value's block leads outside the store");
+                return self.damaged("a value's block leads outside the store");
             }
-            extend_from(self.media(), block + table_at, size, &mut bytes);
+            extend_from(self.media(), block + table_at, size, &mut bytes)?;
         }
         Ok(bytes)
     }
@@ -110,7 +110,7 @@ impl Node<'_> {
         if slot.value <= CHUNK {
             self.value_into(slot, &mut bytes)?;
             if record_sum(key, &bytes) != self.record_sum(slot)? {
-                return damaged(self.at, "a record fails its checksum");
+                return self.damaged("a record fails its checksum");
             }
             bytes.truncate(part.end as usize);
             bytes.drain(..part.start as usize);
@@ -118,14 +118,14 @@ impl Node<'_> {
         }
         let sums = self.stored_table(slot)?;
         if key.and(&sums).value() != self.record_sum(slot)? {
-            return damaged(self.at, "the table of a value's chunks fails its checksum");
+            return self.damaged("the table of a value's chunks fails its checksum");
         }
         let block = self.value_block(slot)?;
         let (first, end) = (part.start / CHUNK, part.end.div_ceil(CHUNK));
         for number in first..end {
             let (from, old) = (number * CHUNK, bytes.len());
             let len = CHUNK.min(slot.value - from) as usize;
-            extend_from(self.media(), block + from, len, &mut bytes);
+            extend_from(self.media(), block + from, len, &mut bytes)?;
             let sum = Sum::NONE.and(&bytes[old..]).value();
             if sums[number as usize * 4..][..4] != sum.to_le_bytes() {
                 return damaged(block + from, "a part of a value fails its checksum");

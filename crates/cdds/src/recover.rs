@@ -122,6 +122,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         return damaged(header_at + COMMIT_AT, "the commit word chooses a state that fails its checksum");
     }
     let voids = load_voids(&media, header.area, version)?;
+    media.require_readable(header.area, AREA)?; // an empty list of voids would make a version real
     let heap = Heap::open(object)?;
     let newest = Published { version, root: state.root, keys: state.keys };
     let writer = Writer {

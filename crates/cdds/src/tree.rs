@@ -260,7 +260,7 @@ impl Shared {
         let mut value = Vec::new();
         node.value_into(&slot, &mut value)?;
         if crate::parts::record_sum(query.sum, &value) != node.record_sum(&slot)? {
-            return crate::error::damaged(node.at, "a record fails its checksum");
+            return node.damaged("a record fails its checksum");
         }
         Ok(Some(value))
     }

@@ -55,6 +55,7 @@ impl Walk {
             }
             walk.appended = rank as u16 + 1;
         }
+        node.require_readable()?;
         Ok(walk)
     }
 
@@ -79,6 +80,7 @@ impl Walk {
         }
         let base = (usize::from(self.base) < node.base()).then_some(usize::from(self.base));
         let appended = (self.appended < count).then(|| node.base() + self.named(self.appended));
+        node.require_readable()?;
         Ok(match (base, appended) {
             (Some(base), Some(appended)) if node.compare_slots(appended, base)? == Ordering::Less => {
                 self.appended += 1;
@@ -108,6 +110,7 @@ impl Walk {
         }
         let base = self.base.checked_sub(1).map(usize::from);
         let appended = self.appended.checked_sub(1).map(|rank| node.base() + self.named(rank));
+        node.require_readable()?;
         Ok(match (base, appended) {
             (Some(base), Some(appended)) if node.compare_slots(appended, base)? == Ordering::Less => {
                 self.base -= 1;
@@ -172,7 +175,7 @@ impl Entries {
         }
         appended.iter().for_each(|&(_, index)| push(index));
         (self.count, self.next) = (count as u8, 0);
-        Ok(())
+        leaf.require_readable()
     }
 
     /// Moves the place before the first entry of the listed leaf that is not smaller than `key`.
@@ -188,7 +191,7 @@ impl Entries {
             if before { low = middle + 1 } else { high = middle }
         }
         self.next = low;
-        Ok(())
+        leaf.require_readable()
     }
 
     /// Moves the place behind the last entry.

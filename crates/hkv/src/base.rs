@@ -99,6 +99,7 @@ impl Base {
 
     /// HKV-3.
     pub(crate) fn settle(&self, mark: Option<Mark>) -> Result<()> {
+        self.object().require_readable()?; // before anything is answered: a chain that ends early finds no key
         match mark.filter(|_| !seeded("hkv-answer-unsettled")) {
             Some(mark) => Ok(self.media().settle(mark)?),
             None => Ok(()),

@@ -64,6 +64,20 @@ pub enum Error {
         /// What is wrong.
         detail: String,
     },
+    /// The system could not give the bytes of a page: an uncorrectable memory error, a sector that cannot be read, or a file that
+    /// was truncated from outside. What other pages hold can be used.
+    #[error(
+        "{path}: {} is damaged at offset {at:#x}: the memory there cannot be read; copy what can be, and restore the rest from a backup",
+        whose(.object)
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// In which object; `None`: in none that is open.
+        object: Option<String>,
+        /// The first byte that could not be read, as an offset in the store.
+        at: u64,
+    },
     /// The store is bound to an address at which this process has something else.
     #[error(
         "{path}: bound to {address:#x}, and this process has something there{holder}; close that, or open this store in another process"
@@ -112,7 +126,7 @@ impl ErrorInfo for Error {
             Error::InUse { .. } | Error::AddressTaken { .. } => ErrorKind::Busy,
             Error::NotAStore { .. } => ErrorKind::Foreign,
             Error::NewerFormat { .. } => ErrorKind::Newer,
-            Error::Damaged { .. } => ErrorKind::Damaged,
+            Error::Damaged { .. } | Error::Unreadable { .. } => ErrorKind::Damaged,
             Error::OutOfRange { .. } | Error::Forked { .. } => ErrorKind::Invalid,
             Error::Unsupported { .. } => ErrorKind::Unsupported,
         }
@@ -121,9 +135,17 @@ impl ErrorInfo for Error {
     fn damage(&self) -> Option<Damage> {
         match self {
             Error::Damaged { path, at, detail } => Some(Damage::at(*at, detail).of_file(path)),
+            Error::Unreadable { path, object, at } => {
+                let damage = Damage::at(*at, "the memory there cannot be read").of_file(path);
+                Some(Damage { object: object.clone(), ..damage })
+            }
             _ => None,
         }
     }
+}
+
+fn whose(object: &Option<String>) -> String {
+    object.as_ref().map_or_else(|| "the store".into(), |object| format!("object `{object}`"))
 }
 
 /// Shorthand for this crate.

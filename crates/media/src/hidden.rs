@@ -106,8 +106,9 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     pub fn read_beneath(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        self.beneath()?.read(at, into);
-        Ok(())
+        let beneath = self.beneath()?;
+        beneath.read(at, into);
+        beneath.unreadable(at, into.len() as u64).map_or(Ok(()), |at| Err(self.unreadable_at(at)))
     }
 
     /// Gives room to pages that may be hidden and are holes, and stores `bytes` there, fenced on return.
@@ -180,21 +181,30 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     *errno = kept;
     if !again {
         // SAFETY: with what the kernel has handed to us.
-        unsafe { pass_on(signal, info, context) };
+        unsafe { pass_on(BEFORE.get().expect("the handler was installed"), signal, info, context) };
     }
 }
 
-/// A fault that is nobody's here: to whoever was asked before.
+/// A fault of other memory: to the action before ours.
 ///
 /// # Safety
 /// As the kernel calls handlers.
-unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let before = BEFORE.get().expect("the handler was installed");
+pub(crate) unsafe fn pass_on(
+    before: &libc::sigaction,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
     match before.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {
             // The instruction runs again, and the kernel does what it does by default.
             // SAFETY: a constant action for a signal that exists.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
+            // SAFETY: the kernel hands a handler with SA_SIGINFO what happened.
+            if unsafe { (*info).si_code } <= 0 {
+                // SAFETY: a signal that a process has sent comes once; it comes again when the handler returns.
+                unsafe { libc::raise(signal) };
+            }
         }
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: the kernel had this address as a handler of this form.

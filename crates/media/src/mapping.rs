@@ -10,6 +10,7 @@
 
 use crate::chunks::{Extent, SEGMENTS, SLOTS};
 use crate::isa::{self, FlushKind};
+use crate::unreadable::Watched;
 use parking_lot::Mutex;
 use std::cmp::Ordering as Cmp;
 use std::io;
@@ -88,6 +89,8 @@ pub(crate) struct Mapping {
     pieces: Option<Pieces>,
     /// The process whose mapping this is alone: a child of fork has nothing here, or something else by now.
     owner: OnceLock<u32>,
+    /// `None` only while it is dropped.
+    watched: Option<Watched>,
 }
 
 // SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic (MAP-3).
@@ -120,7 +123,15 @@ impl Mapping {
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
-        let mapping = Mapping { base, reserve, limit: AtomicU64::new(limit), pieces: None, owner: OnceLock::new() };
+        let watched = watch(base, reserve);
+        let mapping = Mapping {
+            base,
+            reserve,
+            limit: AtomicU64::new(limit),
+            pieces: None,
+            owner: OnceLock::new(),
+            watched: Some(watched),
+        };
         if mode == Mode::Private {
             mapping.keep_from_children()?; // whose copy could diverge
         }
@@ -139,7 +150,8 @@ impl Mapping {
     ) -> io::Result<Mapping> {
         let base = place.map_or_else(|| Self::reserve_aligned(reserve), Ok)?;
         let (limit, pieces) = (AtomicU64::new(limit), Some(Pieces::new(mode)));
-        let mapping = Mapping { base, reserve, limit, pieces, owner: OnceLock::new() };
+        let watched = watch(base, reserve);
+        let mapping = Mapping { base, reserve, limit, pieces, owner: OnceLock::new(), watched: Some(watched) };
         mapping.lay_zeros(0, guarded.unwrap_or(reserve).min(reserve), rustix::mm::ProtFlags::READ)?;
         mapping.show(file, extents)?;
         if mode == Mode::Private {
@@ -322,11 +334,25 @@ impl Mapping {
         // SAFETY: advice on our own fresh mapping changes no content.
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
-        Ok(Mapping { base, reserve, limit: AtomicU64::new(limit), pieces: None, owner: OnceLock::new() })
+        let watched = watch(base, reserve);
+        Ok(Mapping {
+            base,
+            reserve,
+            limit: AtomicU64::new(limit),
+            pieces: None,
+            owner: OnceLock::new(),
+            watched: Some(watched),
+        })
     }
 
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve
+    }
+
+    /// What is known of its unreadable pages.
+    #[inline(always)]
+    pub(crate) fn watched(&self) -> &Watched {
+        self.watched.as_ref().expect("there until it is dropped")
     }
 
     #[inline(always)]
@@ -588,6 +614,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.watched = None; // before other bytes may lie here
         if self.owner.get().is_some_and(|owner| *owner != std::process::id()) {
             return;
         }
@@ -595,6 +622,11 @@ impl Drop for Mapping {
         // An error would leave it mapped, which harms nobody.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserve as usize) };
     }
+}
+
+fn watch(base: NonNull<u8>, reserve: u64) -> Watched {
+    let start = base.addr().get();
+    Watched::new(start..start + reserve as usize)
 }
 
 /// The whole lines that hold `at..at+len`: first byte of the first, end of the last.

@@ -7,6 +7,7 @@ use crate::direct::Direct;
 use crate::file::FileBackend;
 use crate::mapping::Mapping;
 use crate::museum::sites::{Call, left_out};
+use crate::unreadable::Names;
 use crate::users::Users;
 use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
 use parking_lot::Mutex;
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     pub opened: Opened,
     /// Set where the media is shared.
     pub users: OnceLock<Arc<Users>>,
+    /// What ranges are called in errors.
+    pub names: Arc<Names>,
 }
 
 /// What opening found; see [`Media::opened`].
@@ -119,6 +122,7 @@ impl Media {
             binding,
             opened,
             users: OnceLock::new(),
+            names: Arc::default(),
         })
     }
 
@@ -232,6 +236,9 @@ impl Media {
             return;
         }
         let len = if seeded("media-flush-short") { len.min(64) } else { len };
+        if self.loses(at, len) {
+            return;
+        }
         let inner = &*self.inner;
         let lines = match &inner.backend {
             Backend::Direct(direct) => direct.flush(&inner.mapping, at, len),
@@ -258,6 +265,10 @@ impl Media {
             return;
         }
         let inner = &*self.inner;
+        // Every word is looked at: each may be the one that is told of.
+        if list.iter().filter(|words| self.loses(words.line(), crate::LINE)).count() > 0 {
+            return;
+        }
         match &inner.backend {
             Backend::Direct(direct) => {
                 for words in list {
@@ -383,6 +394,7 @@ impl Media {
     fn complete(&self, mark: Mark) -> Result<()> {
         let inner = &*self.inner;
         inner.counters.add(Counter::Barriers, 1);
+        self.require_nothing_lost()?;
         match &inner.backend {
             Backend::Direct(_) => Ok(()),
             Backend::File(file) => file.settle(mark),

@@ -319,7 +319,8 @@ impl Media {
             FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, resumed, options)?;
         let (backend, path, users) = (Backend::File(backend), path.into(), OnceLock::new());
         let beneath = OnceLock::new();
-        Ok(Media::new(Inner { mapping, beneath, backend, counters, path, found_len, binding, opened, users }))
+        let names = Arc::default();
+        Ok(Media::new(Inner { mapping, beneath, backend, counters, path, found_len, binding, opened, users, names }))
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.

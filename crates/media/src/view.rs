@@ -157,10 +157,15 @@ impl Media {
     pub fn copy_nt(&self, at: u64, bytes: &[u8]) {
         let (first, end) = crate::mapping::line_range(at, bytes.len() as u64);
         match &self.inner.backend {
-            Backend::Direct(direct) => direct.copy_nt(&self.inner.mapping, at, bytes),
+            Backend::Direct(direct) => {
+                direct.copy_nt(&self.inner.mapping, at, bytes);
+                self.loses(at, bytes.len() as u64);
+            }
             Backend::File(file) => {
                 self.inner.mapping.write(at, bytes);
-                file.flush(at, bytes.len() as u64);
+                if !self.loses(at, bytes.len() as u64) {
+                    file.flush(at, bytes.len() as u64);
+                }
             }
             Backend::Sim(recorder) => {
                 let mut recorder = recorder.lock();

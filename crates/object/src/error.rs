@@ -9,6 +9,10 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
+    /// Memory of another object could not be read while this transaction ran, by any thread. What the body has read there may be
+    /// zeros: it was rolled back.
+    #[error("rolled back: memory of another object could not be read while this transaction ran; run it again")]
+    UnreadableElsewhere,
     /// The transaction engine refused: a full object, damaged lanes, media that failed. A transaction was rolled back,
     /// unless this is [`everbyte_tx::Error::Media`]: then its outcome is unknown until the store is opened again.
     #[error(transparent)]
@@ -193,7 +197,7 @@ impl ErrorInfo for Error {
             | Error::Circle { .. } => ErrorKind::Foreign,
             Error::NewerVersion { .. } | Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::Damaged { .. } | Error::Unrepairable { .. } => ErrorKind::Damaged,
-            Error::Changed { .. } | Error::Contended { .. } => ErrorKind::Conflict,
+            Error::Changed { .. } | Error::Contended { .. } | Error::UnreadableElsewhere => ErrorKind::Conflict,
         }
     }
 

@@ -72,7 +72,18 @@ impl Store {
         let slots = self.check_records(&mut findings);
         let owned = self.check_headers(&slots, &mut findings);
         self.check_bitmap(&owned, &mut findings);
+        self.check_pages(&slots, &mut findings);
         findings.all
+    }
+
+    /// Pages that this process has touched and could not read, whichever room did.
+    fn check_pages(&self, slots: &[(u64, Slot)], findings: &mut Findings) {
+        for (at, name) in self.media().unreadable_pages() {
+            let entries = slots.iter().filter_map(|(_, slot)| slot.entry());
+            let owner = || entries.into_iter().find(|entry| entry.span.holds(at, 1)).map(|entry| entry.name.clone());
+            let detail = "the memory of this page cannot be read; what it held is lost".to_string();
+            findings.add(FindingKind::Damage, at, name.or_else(owner).as_deref(), detail);
+        }
     }
 
     /// What opening has put right only in this process, because the file stays as it is.

@@ -21,7 +21,7 @@ use crate::store::Inner as StoreInner;
 use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Media, NamedRange, seeded};
 use everbyte_space::{CLUSTER, Cleared, Space, Span, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -55,6 +55,8 @@ pub(crate) struct Inner {
     pub turnstile: OnceLock<Arc<Turnstile>>,
     /// Of an object that may be larger than its memory.
     cold: Option<Cold>,
+    /// How errors of the media name it.
+    _name: NamedRange,
 }
 
 impl Inner {
@@ -80,8 +82,10 @@ impl Drop for Claim {
 
 impl Object {
     pub(crate) fn new(store: Store, entry: Entry, backed: u64, alone: bool, cold: Option<Cold>) -> Object {
+        let name = store.media().name_range(entry.span.range(), &entry.name);
         Object {
             inner: Arc::new(Inner {
+                _name: name,
                 store,
                 entry,
                 backed: AtomicU64::new(backed),
@@ -190,6 +194,17 @@ impl Object {
             return Ok(());
         }
         Err(Error::WrongFingerprint { object: self.name().into(), found, wanted })
+    }
+
+    /// Refuses an object of which this process has met a page that cannot be read: zeros may have been read in its place. An engine
+    /// asks before it makes a change count; readers ask for what they have read.
+    ///
+    /// # Errors
+    /// [`Error::Media`] with the name of the object and the offset.
+    #[inline]
+    pub fn require_readable(&self) -> Result<()> {
+        let Range { start, end } = self.span();
+        Ok(self.media().require_readable(start, end - start)?)
     }
 
     /// The engine's root word; 0 in a new object. What it means, and whether it is sound, is the engine's business.

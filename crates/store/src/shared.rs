@@ -140,9 +140,19 @@ impl Store {
     /// The store's turn, for a change that others are to hear of.
     pub(crate) fn changing(&self) -> Result<Option<Turn>> {
         self.media().require_opener()?;
+        self.require_readable()?;
         let turn = self.turn()?;
         turn.iter().for_each(Turn::changed);
         Ok(turn)
+    }
+
+    /// Refuses a store of whose own pages one could not be read: a bitmap that reads as zeros would give clusters away that objects
+    /// have, and a table of zeros has no objects. Asked before a change, and before an object is said to be absent.
+    pub(crate) fn require_readable(&self) -> Result<()> {
+        match Media::unreadable_count() {
+            0 => Ok(()),
+            _ => Ok(self.media().require_readable(0, self.inner.superblock().spans_at)?),
+        }
     }
 
     /// The store's turn, for a change of names or of what lies behind them.

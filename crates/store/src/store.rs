@@ -180,7 +180,9 @@ impl Store {
     /// original. Otherwise as [`Store::attach`].
     pub fn open(path: &Path, options: &Options) -> Result<Store> {
         identity::refuse_copy(path)?;
-        Store::attach(Media::open(path, options)?)?.hold()
+        let store = Store::attach(Media::open(path, options)?)?;
+        store.require_readable()?;
+        store.hold()
     }
 
     /// Opens a store to look at it: the file is not changed, whatever recovery does stays in this process. What an
@@ -304,7 +306,7 @@ impl Store {
         let inner = &*self.inner;
         let _turn = self.turn()?;
         let mut table = inner.table.lock();
-        let entry = inner.live(&mut table, name)?;
+        let entry = inner.live(&mut table, name).map_err(|error| self.require_readable().err().unwrap_or(error))?;
         self.require_access(&entry, if self.is_read_only() { Want::Read } else { want })?;
         if let Some(open) = table.open.get(&entry.at).and_then(Weak::upgrade) {
             let may_be_cold = open.cold().is_some();
@@ -349,6 +351,7 @@ impl Store {
         let inner = &*self.inner;
         let _turn = self.turn()?;
         let live = inner.list(&mut inner.table.lock(), prefix)?;
+        self.require_readable()?;
         Ok(live.into_iter().map(|entry| inner.describe(entry)).collect())
     }
 
@@ -358,7 +361,11 @@ impl Store {
     /// [`Error::Damaged`].
     pub fn find(&self, name: &str) -> Result<Option<u64>> {
         let _turn = self.turn()?;
-        self.inner.find_id(&mut self.inner.table.lock(), name)
+        let found = self.inner.find_id(&mut self.inner.table.lock(), name)?;
+        if found.is_none() {
+            self.require_readable()?;
+        }
+        Ok(found)
     }
 
     /// [`Store::find`] by the trie alone, as if nothing was remembered: for measurements. In a store without one it is that.

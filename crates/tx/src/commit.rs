@@ -18,6 +18,7 @@
 //! Invariants
 //!   TX-6  Locks fall after the fence that follows the retirement where there are operations: a block can then only be
 //!         freed after the lane that allocated it is retired, so the order in which recovery applies lanes is no matter.
+//!   TX-9  No transaction commits, and none that only reads answers, over an object with a page that could not be read.
 //!   TX-7  Blocks freed become allocatable, and segments of the log are given back, only after that fence.
 
 use crate::context::{Context, State, Work};
@@ -45,13 +46,14 @@ impl Inner {
     pub(crate) fn commit(&self, context: &Context, failed: impl FnOnce()) -> Result<Committed> {
         let mut state = context.state.borrow_mut();
         let state = &mut *state;
-        if state.lane.is_none() {
+        let readable = self.require_readable();
+        if state.lane.is_none() && readable.is_ok() {
             return Ok(Committed { mark: None, hooks: std::mem::take(&mut state.hooks) });
         }
-        let ended = match state.work.allocated.is_empty() && state.work.frees.is_empty() {
+        let ended = readable.and_then(|()| match state.work.allocated.is_empty() && state.work.frees.is_empty() {
             true => self.commit_bytes(state),
             false => self.commit_with_blocks(state),
-        };
+        });
         match ended {
             Ok(mark) => {
                 let seen = state.seen;
@@ -64,6 +66,12 @@ impl Inner {
                 Err(error)
             }
         }
+    }
+
+    /// Refuses a commit over a page that could not be read: the body may have read zeros in its place (TX-9).
+    #[inline]
+    pub(crate) fn require_readable(&self) -> Result<()> {
+        if seeded("tx-commits-over-lost-page") { Ok(()) } else { Ok(self.heap.object().require_readable()?) }
     }
 
     /// `None`: nothing was changed.
@@ -149,6 +157,7 @@ impl Inner {
         self.heap.abandon(&work.frees);
         work.frees.clear();
         self.end(state, Some(self.media.mark()));
+        self.media.forget_lost(); // its caller is told of an error
         Ok(())
     }
 

@@ -214,7 +214,12 @@ impl Undo {
         }
         let committed = match outcome {
             // Nothing was done: not even what a commit answers is moved.
-            Ok(value) if context.is_idle() => return Ok(Ordered { value, mark: None, hooks: Vec::new() }),
+            Ok(value) if context.is_idle() => {
+                return match inner.require_readable() {
+                    Ok(()) => Ok(Ordered { value, mark: None, hooks: Vec::new() }),
+                    Err(error) => Err(TxError::Engine(error)),
+                };
+            }
             Ok(_) if context.doomed.replace(false) => {
                 inner.rollback(&context).map_err(TxError::Engine).and(Err(TxError::Doomed))
             }

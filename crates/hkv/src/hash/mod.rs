@@ -187,11 +187,11 @@ impl Hash {
             for (_, slot) in Chain::of(self, state.bucket_at(index)).slots()? {
                 let record = self.record(slot)?;
                 if !each(&record.key(self.heap()), &record.value(self.heap())) {
-                    return Ok(());
+                    return self.base.settle(None);
                 }
             }
         }
-        Ok(())
+        self.base.settle(None)
     }
 
     /// Buckets of the longest chain: one where no bucket is full.

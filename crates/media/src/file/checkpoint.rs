@@ -137,6 +137,10 @@ impl Shared {
         for batch in pages.chunks(BATCH_PAGES) {
             for (page, copy) in batch.iter().zip(&mut *copies) {
                 self.mapping.read(page * PAGE, copy.as_mut_bytes());
+                if self.mapping.unreadable(page * PAGE, PAGE).is_some() && !seeded("media-zeros-checkpointed") {
+                    let detail = format!("the page at {:#x} cannot be read", page * PAGE);
+                    self.try_io("copy pages", |_| Err(std::io::Error::other(detail.clone())))?; // BUS-3
+                }
             }
             // Pairs with the fence of whoever stored what was just read: its earlier flushes are seen below.
             fence(Acquire);

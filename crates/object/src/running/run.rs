@@ -4,7 +4,7 @@ use super::{Running, panicked};
 use crate::inner::Inner;
 use crate::sync::meanwhile;
 use crate::{Error, PoolTag, Result, TryError};
-use everbyte_media::{Mark, seeded};
+use everbyte_media::{Mark, Media, seeded};
 use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -93,6 +93,7 @@ fn outermost<G: PoolTag, O, E>(
     left: &mut Left,
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Ended<O, E> {
+    let unreadable = Media::unreadable_count();
     let mut running = Running::new(inner);
     let named = Named::<G>::new(&running);
     let body = catch_unwind(AssertUnwindSafe(|| body(&running)));
@@ -103,6 +104,9 @@ fn outermost<G: PoolTag, O, E>(
         Err(payload) => running.stopped(&**payload).map(Box::new),
     };
     drop(named);
+    if Media::unreadable_count() != 0 && matches!(body, Ok(Ok(_))) && failed.is_none() {
+        failed = met_unreadable(inner, unreadable).map(Box::new);
+    }
     left.closing = running.closing.get();
     if running.started.get().is_some() {
         running.tell();
@@ -113,6 +117,18 @@ fn outermost<G: PoolTag, O, E>(
         }
     }
     Ended { body, failed }
+}
+
+/// Why a body that has ended well must not commit or answer: it may have read zeros of a page that is lost.
+#[cold]
+fn met_unreadable(inner: &Inner, before: u64) -> Option<Error> {
+    if seeded("object-answers-over-lost-page") {
+        return None;
+    }
+    match inner.undo.heap().object().require_readable() {
+        Err(error) => Some(error.into()),
+        Ok(()) => (Media::unreadable_count() != before).then_some(Error::UnreadableElsewhere),
+    }
 }
 
 impl Running {

@@ -56,6 +56,9 @@ impl Worker {
         if self.met_conflict {
             return Err(Error::Conflict);
         }
+        if !seeded("tx-commits-over-lost-page") {
+            self.engine.heap.object().require_readable()?; // TX-9
+        }
         if self.stripes.is_empty() && self.blocks.is_empty() && self.frees.is_empty() {
             self.end(); // what was loaded was all there at one time
             self.calm_down();
