@@ -1,7 +1,8 @@
 //! A store of the default size on file systems that become full at every step of every operation: an error, nothing changed, the
 //! room given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes every step (`cargo xtask soak`).
 
-use everbyte_media::{BackendChoice, Options};
+use everbyte_media::{BackendChoice, Geometry, Media, Options, museum};
+use everbyte_space::{Space, SpaceLayout};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -309,6 +310,28 @@ fn a_refused_growth_leaves_the_disk_to_others() {
         }
         assert_eq!(store.check(), []);
     }
+}
+
+/// Room that was given for clusters which come to nothing goes back to the file system at once, if nothing was ever stored there.
+#[test]
+fn room_for_clusters_that_come_to_nothing_goes_back_at_once() {
+    let home = tempfile::tempdir_in(if Path::new("/dev/shm").exists() { "/dev/shm" } else { "." }).unwrap();
+    let kept = |name: &str| {
+        let path = home.path().join(name);
+        let geometry = Geometry { max: 64 << 20, len: 1 << 20, log_at: 16384, log_len: 65536 };
+        let media = Media::create(&path, geometry, &Options { background: false, ..Options::default() }).unwrap();
+        let space = Space::new(media, SpaceLayout { bitmap_at: 128 << 10, used_at: 132 << 10, bitmap_len: 4096 });
+        let room = || fs::metadata(&path).unwrap().blocks() * 512;
+        let range = 8 << 20..12 << 20;
+        let _ = space.reserve(&(4 << 20..5 << 20)).unwrap(); // what both need
+        let before = room();
+        let _ = space.reserve(&range).unwrap();
+        assert!(room() >= before + (4 << 20));
+        space.give_up(&range);
+        room() - before
+    };
+    assert!(kept("right") <= 2 * PAGE);
+    assert!(museum::with("space-refused-keeps", || kept("wrong")) >= 4 << 20, "the seeded bug was not found");
 }
 
 /// Room that a killed process was given and never noted is found and given back.
