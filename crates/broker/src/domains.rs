@@ -11,7 +11,7 @@
 //!
 //! Threads: one at a time; the server has a lock around it.
 
-use crate::error::No;
+use crate::error::{No, renamed};
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
 use everbyte_media::{Media, seeded};
@@ -35,6 +35,8 @@ const EXTENSION: &str = "domain";
 pub struct Domains {
     /// The directory, by its descriptor (DOM-3).
     dir: PathBuf,
+    /// The directory as the user named it, for messages.
+    named: PathBuf,
     _directory: File,
     names: Store,
     known: BTreeMap<String, Entry>,
@@ -61,13 +63,25 @@ impl Domains {
     /// # Errors
     /// Another broker has them open; damage; I/O.
     pub fn open(dir: &Path, quota: u64) -> Result<Domains> {
-        let io = |action| move |source| Error::Io { action, path: dir.into(), source };
         let directory = open_directory(dir)?;
-        let dir = &PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+        let (named, dir) = (dir, &PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())));
+        Domains::open_in(named, dir, directory, quota).map_err(|error| error.in_directory(dir, named))
+    }
+
+    /// As [`Domains::open`]; errors name the directory by its descriptor.
+    fn open_in(named: &Path, dir: &Path, directory: File, quota: u64) -> Result<Domains> {
+        let io = |action| move |source| Error::Io { action, path: named.into(), source };
         let path = dir.join("names.store");
         let options = CreateOptions { max: 1 << 40, ..CreateOptions::default() };
         let names = if path.exists() { Store::open(&path, &options.media)? } else { Store::create(&path, &options)? };
-        let mut domains = Domains { dir: dir.clone(), _directory: directory, names, known: BTreeMap::new(), quota };
+        let mut domains = Domains {
+            dir: dir.into(),
+            named: named.into(),
+            _directory: directory,
+            names,
+            known: BTreeMap::new(),
+            quota,
+        };
         for object in domains.names.objects()? {
             let entry = read(&domains.names.object(&object.name)?)?;
             domains.known.insert(object.name, entry);
@@ -75,6 +89,11 @@ impl Domains {
         domains.names.media().barrier()?; // what was read is settled before anybody is answered by it
         domains.sweep().map_err(io("remove what a crash left in"))?;
         Ok(domains)
+    }
+
+    /// What a client is told, with the directory as the user named it.
+    pub(crate) fn told(&self, no: No) -> No {
+        No { said: renamed(&no.said, &self.dir, &self.named), ..no }
     }
 
     /// DOM-2.

@@ -2,7 +2,7 @@
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An error of this room. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +10,14 @@ pub enum Error {
     /// The store of the broker, or of a domain.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
+    /// The same, with the directory of the domains as the user named it.
+    #[error("{said}")]
+    Domains {
+        /// What the store said.
+        said: String,
+        /// The error itself, which names the directory by a descriptor.
+        source: Box<Error>,
+    },
     /// The media of one.
     #[error(transparent)]
     Media(#[from] everbyte_media::Error),
@@ -59,6 +67,7 @@ impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
             Error::Store(error) => error.kind(),
+            Error::Domains { source, .. } => source.kind(),
             Error::Media(error) => error.kind(),
             Error::Io { source, .. } => ErrorKind::of_io(source),
             Error::Unsafe { .. } => ErrorKind::Denied,
@@ -71,10 +80,34 @@ impl ErrorInfo for Error {
     fn damage(&self) -> Option<Damage> {
         match self {
             Error::Store(error) => error.damage(),
+            Error::Domains { source, .. } => source.damage(),
             Error::Media(error) => error.damage(),
             _ => None,
         }
     }
+}
+
+impl Error {
+    /// The error as the user should read it: the broker knows the directory of its domains by a descriptor, the user by a name.
+    pub(crate) fn in_directory(self, descriptor: &Path, named: &Path) -> Error {
+        let said = self.to_string();
+        match renamed(&said, descriptor, named) {
+            same if same == said => self,
+            said => Error::Domains { said, source: Box::new(self) },
+        }
+    }
+}
+
+/// A text in which one path is replaced by another. The longer numbers that the first may begin are left alone.
+pub(crate) fn renamed(text: &str, from: &Path, to: &Path) -> String {
+    let (from, to) = (from.display().to_string(), to.display().to_string());
+    let mut parts = text.split(from.as_str());
+    let mut renamed = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        renamed.push_str(if part.starts_with(|next: char| next.is_ascii_digit()) { &from } else { &to });
+        renamed.push_str(part);
+    }
+    renamed
 }
 
 /// Results of this room.

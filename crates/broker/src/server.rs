@@ -252,7 +252,10 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
     let (len, whole) = net::recv(connection, message.as_mut_slice(), net::RecvFlags::TRUNC)?;
     let request = if whole <= MESSAGE { Request::parse(&message[..len]) } else { None };
     let result = match request {
-        Some(request) => fulfil(&mut shared.domains.lock(), &caller, request),
+        Some(request) => {
+            let mut domains = shared.domains.lock();
+            fulfil(&mut domains, &caller, request).map_err(|no| domains.told(no))
+        }
         None => Err(No::new(Errno::PROTO, "this is no request that the broker knows; use a client of its own version")),
     };
     let (result, files) = match result {

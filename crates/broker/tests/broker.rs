@@ -246,6 +246,20 @@ fn without_a_broker_or_beside_another_one_is_told() {
     assert!(place.client().list("").unwrap().is_empty(), "the first goes on");
 }
 
+/// The broker reaches its directory by a descriptor; its users know a path.
+fn errors_name_the_directory_as_the_user_did() {
+    let place = Place::new(1 << 30);
+    let names = place.dir().join("names.store").display().to_string();
+    let second = Broker::start(&place.dir(), &place.folder.path().join("second"), Options::default());
+    let error = second.err().unwrap().to_string();
+    assert!(error.contains(&names) && !error.contains("/proc/"), "{error}");
+    place.client().create("gone", 0o600, 1 << 20).unwrap();
+    let file = place.files().pop().unwrap();
+    std::fs::remove_file(place.dir().join(&file)).unwrap();
+    let error = place.client().attach("gone", Want::Write).unwrap_err().to_string();
+    assert!(error.contains(&place.dir().display().to_string()) && !error.contains("/proc/"), "{error}");
+}
+
 /// What a broker that ends has not read it has not done.
 fn who_was_not_heard_asks_the_next_broker() {
     let mut place = Place::new(1 << 30);
