@@ -1,12 +1,13 @@
 //! [`Kv`]: one named ordered table of a store, and [`Batch`]: several writes that happen together.
 
 use crate::range::{self, Bounds};
+use crate::reads::reads;
 use crate::{Error, Result, Snapshot};
 use everbyte_cdds::{Commit, Stats, Tree};
 use everbyte_store::Error::NoSpan;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
-use std::ops::{Range, RangeBounds};
+use std::ops::RangeBounds;
 
 /// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from any thread.
 #[derive(Clone)]
@@ -78,39 +79,7 @@ impl Kv {
         &self.name
     }
 
-    /// The value of `key`. Takes no lock; sees settled data only.
-    ///
-    /// # Errors
-    /// Damage.
-    #[inline]
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.tree.get(key)?)
-    }
-
-    /// The length of the value of `key`, without the value. Takes no lock.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
-        Ok(self.tree.len_of(key)?)
-    }
-
-    /// Whether `key` is there, without its value. Takes no lock.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.tree.len_of(key)?.is_some())
-    }
-
-    /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left
-    /// out. Its cost is that of the part, and of 4 bytes for each 64 KiB of the value. Takes no lock.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn part_of(&self, key: &[u8], mut choose: impl FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
-        Ok(self.tree.part_of(key, &mut choose)?)
-    }
+    reads!(". Takes no lock; sees settled data only.");
 
     /// Binds `value` to `key`. Durable when it returns. Threads that write at once share one sync.
     ///
@@ -242,38 +211,7 @@ pub struct Batch<'k> {
 }
 
 impl Batch<'_> {
-    /// The value of `key`, this batch's writes included.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.tree.get(key)?)
-    }
-
-    /// The length of the value of `key`, without the value, this batch's writes included.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn len_of(&self, key: &[u8]) -> Result<Option<u64>> {
-        Ok(self.tree.len_of(key)?)
-    }
-
-    /// Whether `key` is there, without its value, this batch's writes included.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.tree.len_of(key)?.is_some())
-    }
-
-    /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left
-    /// out. Its cost is that of the part, and of 4 bytes for each 64 KiB of the value, this batch's writes included.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn part_of(&self, key: &[u8], mut choose: impl FnMut(u64) -> Range<u64>) -> Result<Option<Vec<u8>>> {
-        Ok(self.tree.part_of(key, &mut choose)?)
-    }
+    reads!(", this batch's writes included.");
 
     /// Binds `value` to `key`; says whether the key was there.
     ///

@@ -30,6 +30,7 @@ mod error;
 mod kv;
 mod range;
 pub mod raw;
+mod reads;
 mod snapshot;
 mod tools;
 

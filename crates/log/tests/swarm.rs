@@ -183,10 +183,7 @@ impl Life {
             if self.home == before { "a roll-back" } else { "a commit" }
         );
         let journal = self.journal.as_mut().unwrap();
-        if random.chance(50) {
-            journal.take_extra();
-            self.next = self.at + self.mix.lane.next_multiple_of(4096);
-        } else if self.next == u64::MAX {
+        if self.next == u64::MAX || random.chance(50) {
             journal.take_extra();
             self.next = self.at + self.mix.lane.next_multiple_of(4096);
         }

@@ -1,0 +1,46 @@
+//! The reads that a table, a snapshot and a batch have in common: each has a `tree` that answers them.
+
+/// Methods that read one key; `$seen` ends the sentences that say which version answers.
+macro_rules! reads {
+    ($seen:literal) => {
+        #[doc = concat!("The value of `key`", $seen)]
+        ///
+        /// # Errors
+        /// Damage.
+        #[inline]
+        pub fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
+            Ok(self.tree.get(key)?)
+        }
+
+        #[doc = concat!("The length of the value of `key`, without the value", $seen)]
+        ///
+        /// # Errors
+        /// Damage.
+        pub fn len_of(&self, key: &[u8]) -> $crate::Result<Option<u64>> {
+            Ok(self.tree.len_of(key)?)
+        }
+
+        #[doc = concat!("Whether `key` is there, without its value", $seen)]
+        ///
+        /// # Errors
+        /// Damage.
+        pub fn contains(&self, key: &[u8]) -> $crate::Result<bool> {
+            Ok(self.tree.len_of(key)?.is_some())
+        }
+
+        /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left
+        #[doc = concat!("out. Its cost is that of the part, and of 4 bytes for each 64 KiB of the value", $seen)]
+        ///
+        /// # Errors
+        /// Damage.
+        pub fn part_of(
+            &self,
+            key: &[u8],
+            mut choose: impl FnMut(u64) -> std::ops::Range<u64>,
+        ) -> $crate::Result<Option<Vec<u8>>> {
+            Ok(self.tree.part_of(key, &mut choose)?)
+        }
+    };
+}
+
+pub(crate) use reads;
