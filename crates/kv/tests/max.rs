@@ -109,7 +109,7 @@ fn senseless_maxima_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     for (max, word) in [(0, "`--max`"), (100 << 10, "`--max`"), (u64::MAX, "64 TiB"), ((1 << 46) + 1, "64 TiB")] {
-        let refused = Store::create(&path, &CreateOptions { max, ..CreateOptions::default() }).err().expect("refused");
+        let refused = Store::create(&path, &CreateOptions { max, ..CreateOptions::default() }).expect_err("refused");
         assert!(refused.to_string().contains(word), "{max}: {refused}");
         assert!(!path.exists());
     }
