@@ -5,7 +5,7 @@
 //! The usual run takes a sample and prints its seed; `EVERBYTE_SOAK=1` takes every sector (`cargo xtask soak`).
 
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, Media, Options, museum};
+use everbyte_media::{BackendChoice, Disk, ErrorInfo, Media, Options, museum};
 use everbyte_sim::{DiskCall, DiskEvent, Random, RecordedDisk, SECTOR};
 use everbyte_store::{CreateOptions, Store};
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// Below this lie superblock, media heads and log; pages of data are behind.
 const LOG_ROOM: u64 = 256 << 10;
+const PAGE: usize = 4096;
 
 fn options() -> Options {
     Options {
@@ -38,6 +39,8 @@ struct Rotten {
     older: BTreeMap<usize, Vec<Vec<u8>>>,
     /// `None`: the key was deleted.
     told: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Every value that each key ever had.
+    history: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Sectors of heads and log.
     log: std::ops::Range<usize>,
     /// The newest record, of which nothing proves that it was ever whole, and the key that it settled.
@@ -52,7 +55,7 @@ impl Rotten {
         let create = CreateOptions { media: options(), max: 16 << 20, ..CreateOptions::default() };
         Store::create(&path, &create).unwrap().close().unwrap();
         let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
-        let mut told = BTreeMap::new();
+        let (mut told, mut history) = (BTreeMap::new(), BTreeMap::<Vec<u8>, Vec<Vec<u8>>>::new());
         let mut last = Vec::new();
         for life in 0..lives {
             let store = attach(&disk).unwrap();
@@ -66,6 +69,7 @@ impl Rotten {
                 } else {
                     kv.put(&last, &value).unwrap();
                 }
+                history.entry(last.clone()).or_default().push(value.clone());
                 told.insert(last.clone(), (!deletes).then_some(value));
             }
             drop(kv);
@@ -96,7 +100,7 @@ impl Rotten {
             versions.retain(|version| *version != image[sector..sector + SECTOR]);
         }
         let newest = if closed { 0..0 } else { newest };
-        Rotten { name, image, older, told, log: 8 << 10..log_at + log_len, newest: (newest, last) }
+        Rotten { name, image, older, told, history, log: 8 << 10..log_at + log_len, newest: (newest, last) }
     }
 
     /// Every sector that holds anything.
@@ -139,6 +143,39 @@ impl Rotten {
         verdict
     }
 
+    /// What lies behind heads and log is older than it should be, which no format tells everywhere: still no key reads what it
+    /// never had, and nothing panics.
+    fn judge_stale(&self, what: &str, at: usize, image: &[u8]) -> Result<(), String> {
+        let disk = RecordedDisk::new(image).unwrap();
+        let Ok(store) = attach(&disk) else { return Ok(()) };
+        let verdict = Kv::open(&store, "t").map_or(Ok(()), |kv| {
+            let foreign =
+                |key: &Vec<u8>, value: &Vec<u8>| !self.history.get(key).is_some_and(|had| had.contains(value));
+            let wrong = self.told.keys().find(|key| matches!(kv.get(key), Ok(Some(value)) if foreign(key, &value)));
+            let walked = kv.range::<[u8]>(..).flatten().find(|(key, value)| foreign(key, value)).map(|(key, _)| key);
+            let _ = (store.check(), kv.check());
+            match wrong.or(walked.as_ref()) {
+                Some(key) => Err(format!("{}: {what} at {at:#x}: {key:?} reads what it never had", self.name)),
+                None => Ok(()),
+            }
+        });
+        store.media().clone().abandon();
+        verdict
+    }
+
+    /// The page at `at` as it was before: each of its sectors that ever was different.
+    fn older_page(&self, at: usize) -> Option<Vec<u8>> {
+        let mut image = self.image.clone();
+        let mut changed = false;
+        for sector in (at..at + PAGE).step_by(SECTOR) {
+            if let Some(older) = self.older.get(&sector).and_then(|versions| versions.last()) {
+                image[sector..sector + SECTOR].copy_from_slice(older);
+                changed = true;
+            }
+        }
+        changed.then_some(image)
+    }
+
     fn rot(&self, at: usize, random: &mut Random) -> Result<usize, String> {
         let mut count = 0;
         let mut changed = |what: &str, bytes: &[u8]| {
@@ -158,6 +195,24 @@ impl Rotten {
             && let Some(older) = self.older.get(&at).and_then(|versions| versions.last())
         {
             changed("an older version", older)?;
+        }
+        if let Some(older) = self.older.get(&at).and_then(|versions| versions.last())
+            && !self.log.contains(&at)
+        {
+            let mut image = self.image.clone();
+            image[at..at + SECTOR].copy_from_slice(older);
+            self.judge_stale("an older sector", at, &image)?;
+            count += 1;
+        }
+        let page = at / PAGE * PAGE;
+        // Where the newest record is gone with the page, nothing tells of those before it in the page either.
+        let has_newest = page < self.newest.0.end && self.newest.0.start < page + PAGE;
+        if let Some(image) = self.older_page(page).filter(|_| !has_newest) {
+            match self.log.contains(&page) && self.log.contains(&(page + PAGE - 1)) {
+                true => self.judge("an older page", page, &RecordedDisk::new(&image).unwrap())?,
+                false => self.judge_stale("an older page", page, &image)?,
+            }
+            count += 1;
         }
         if self.log.contains(&at) {
             let disk = RecordedDisk::new(&self.image).unwrap();
@@ -187,6 +242,47 @@ fn no_rotten_sector_loses_a_key_without_an_error() {
             count += rotten.rot(*at, &mut random).unwrap_or_else(|detail| panic!("seed {seed}: {detail}"));
         }
         println!("{name}: {} of {} sectors, {count} kinds of rot", sampled.len(), sectors.len());
+    }
+}
+
+/// Each page of the table in turn cannot be read, sampled: its keys are an error and all others are there, and no writer goes on. If it
+/// was so once, the next opening has everything.
+#[test]
+fn a_page_that_cannot_be_read_loses_no_key_without_an_error() {
+    let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
+    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut random = Random::new(seed.unwrap_or(u64::from(std::process::id())));
+    for (name, closed) in [("killed under load", false), ("closed in order", true)] {
+        let rotten = Rotten::new(name, closed, 3);
+        let pages = |store: &Store| {
+            let object = store.object("t").unwrap();
+            (object.prime()..object.backed()).step_by(PAGE).collect::<Vec<_>>()
+        };
+        let all = pages(&attach(&RecordedDisk::new(&rotten.image).unwrap()).unwrap());
+        let step = if whole { 1 } else { all.len() / 12 + 1 };
+        for &at in all.iter().skip(random.below(step as u64) as usize).step_by(step) {
+            let disk = RecordedDisk::new(&rotten.image).unwrap();
+            for lost in [true, false] {
+                let store = attach(&disk).unwrap();
+                let kv = Kv::open(&store, "t").unwrap();
+                if lost {
+                    store.media().raise_memory_error(at);
+                }
+                for (key, value) in &rotten.told {
+                    match kv.get(key) {
+                        Ok(found) => assert_eq!(found, *value, "{name}, {at:#x}"),
+                        Err(error) => assert!(lost && error.damage().is_some_and(|damage| damage.offset.is_some())),
+                    }
+                }
+                let live = rotten.told.values().flatten().count();
+                let walked: Result<Vec<_>, _> = kv.range::<[u8]>(..).collect();
+                assert!(walked.map_or(lost, |walked| walked.len() == live), "{name}, {at:#x}");
+                assert_eq!(kv.put(b"new", b"1").is_err(), lost, "{name}, {at:#x}");
+                drop(kv);
+                store.media().clone().abandon();
+            }
+        }
+        println!("{name}: {} of {} pages", all.len().div_ceil(step), all.len());
     }
 }
 
