@@ -216,10 +216,14 @@ fn install() {
 
 /// The handler of SIGBUS (BUS-1).
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a handler with SA_SIGINFO what happened, and SIGBUS fills the address.
-    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
-    // SAFETY: a function without conditions; this thread's own errno, which outlives the handler.
-    let errno = unsafe { &mut *libc::__errno_location() };
+    // SAFETY: a function without conditions.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: this thread's own errno, which no other thread touches, and which outlives the call.
+    let errno = unsafe { &mut *errno };
+    // SAFETY: the kernel hands a handler with SA_SIGINFO what happened.
+    let what = unsafe { &*info };
+    // SAFETY: SIGBUS fills this field; for a signal that a process has sent it is some number, and its code none of ours.
+    let (code, address) = (what.si_code, unsafe { what.si_addr() }.addr());
     let kept = *errno;
     let again = CODES.contains(&code) && replace(address);
     *errno = kept;
@@ -267,7 +271,10 @@ fn lay_zeros(address: usize, len: usize) -> bool {
 
 /// Names of ranges, for errors; see [`Media::name_range`].
 #[derive(Default)]
-pub(crate) struct Names(Mutex<BTreeMap<u64, (u64, Arc<str>, usize)>>);
+pub(crate) struct Names(Mutex<BTreeMap<u64, Name>>);
+
+/// The end of a range, its name, and how many users it has.
+type Name = (u64, Arc<str>, usize);
 
 impl Names {
     fn of(&self, at: u64) -> Option<String> {
@@ -404,12 +411,12 @@ impl Media {
         self.inner.mapping.check_len(at, 1);
         let address = self.address().addr().get() + at as usize;
         let info = Info { signal: libc::SIGBUS, errno: 0, code: CODES[1], pad: 0, address, lsb: 12, rest: [0; 12] };
+        // SAFETY: a system call without arguments.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        let (call, process) = (libc::SYS_rt_tgsigqueueinfo, std::process::id());
         // SAFETY: a signal to the calling thread, with a record that lives through the call; the handler takes it before the
         // call returns.
-        let refused = unsafe {
-            let (process, thread) = (libc::getpid(), libc::syscall(libc::SYS_gettid));
-            libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, libc::SIGBUS, &raw const info)
-        };
+        let refused = unsafe { libc::syscall(call, process, thread, libc::SIGBUS, &raw const info) };
         assert_eq!(refused, 0, "a process may send itself any signal");
     }
 
