@@ -28,12 +28,12 @@ pub enum Error {
         /// The first failure.
         cause: String,
     },
-    /// Another process holds the store.
-    #[error("{path}: in use by another process{holder}; close it there, or reach it through `everbyte serve`")]
+    /// A process holds the store: another one, or this one by an earlier handle.
+    #[error("{path}: in use by {holder}; close it there, or reach it through `everbyte serve`")]
     InUse {
         /// The store file.
         path: PathBuf,
-        /// Who, where that is known: ` (pid 123)`, or empty.
+        /// The holder: `this process (pid 123)`, `another process (pid 456)`, or `another process` if that is all that is known.
         holder: String,
     },
     /// The file carries no media header: it is not a store.

@@ -61,22 +61,42 @@ pub(crate) fn lock(file: impl AsFd, path: &Path, hold: Hold) -> Result<()> {
     Ok(())
 }
 
-/// The processes that hold a lock on this inode, by the kernel's table of locks: ` (pid 12, 34)`, or empty. This one is
-/// named if there is no other.
+/// The processes that hold a lock on this inode, by the kernel's table of locks: `another process (pid 12, 34)`, or `another
+/// process` where the table does not tell. `this process (pid 12)` if there is no other.
 pub(crate) fn holders(file: BorrowedFd<'_>) -> String {
-    let Ok(inode) = rustix::fs::fstat(file).map(|found| found.st_ino.to_string()) else { return String::new() };
+    let other = || "another process".to_string();
+    let Ok(inode) = rustix::fs::fstat(file).map(|found| found.st_ino.to_string()) else { return other() };
     let table = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let mut pids: BTreeSet<u32> = table.lines().filter_map(|line| holder(line, &inode)).collect();
-    if pids.len() > 1 {
-        pids.remove(&std::process::id());
-    }
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-    if pids.is_empty() { String::new() } else { format!(" (pid {})", pids.join(", ")) }
+    named(table.lines().filter_map(|line| holder(line, &inode)).collect(), std::process::id())
 }
 
-/// Who holds the lock of a line of that table, if it is one on this inode. Locks of descriptions name nobody.
+/// [`holders`] for the ids that were found, of which `own` may be one.
+fn named(mut pids: BTreeSet<u32>, own: u32) -> String {
+    let is_own = pids.remove(&own);
+    let others: Vec<String> = pids.iter().map(u32::to_string).collect();
+    match (&others[..], is_own) {
+        ([], true) => format!("this process (pid {own})"),
+        ([], false) => "another process".into(),
+        (others, _) => format!("another process (pid {})", others.join(", ")),
+    }
+}
+
+/// The process that holds the lock of a line of that table, if it is one on this inode. Locks of descriptions name none.
 fn holder(line: &str, inode: &str) -> Option<u32> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let place = fields.iter().find(|field| field.matches(':').count() == 2)?;
     (place.rsplit(':').next() == Some(inode)).then(|| fields.get(4)?.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_another_process_unless_only_this_one_holds_the_store() {
+        assert_eq!(named(BTreeSet::new(), 7), "another process");
+        assert_eq!(named(BTreeSet::from([7]), 7), "this process (pid 7)");
+        assert_eq!(named(BTreeSet::from([3, 7, 12]), 7), "another process (pid 3, 12)");
+        assert_eq!(named(BTreeSet::from([3]), 7), "another process (pid 3)");
+    }
 }

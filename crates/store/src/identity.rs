@@ -77,7 +77,7 @@ pub(crate) fn refuse_twice(path: &Path) -> Result<()> {
     if !OPEN.lock().values().any(|other| same_file(&file, other)) {
         return Ok(());
     }
-    let holder = format!(" (pid {}, this one)", std::process::id());
+    let holder = format!("this process (pid {})", std::process::id());
     Err(Error::Media(everbyte_media::Error::InUse { path: path.into(), holder }))
 }
 

@@ -157,7 +157,7 @@ fn a_second_opening_is_told_who_holds_the_store() {
     let error = Store::open(&path, &options(BackendChoice::Auto)).unwrap_err();
     assert!(matches!(error, Error::Media(everbyte_media::Error::InUse { .. })));
     let text = error.to_string();
-    assert!(text.contains("in use by another process") && text.contains(&std::process::id().to_string()), "{text}");
+    assert!(text.contains(&format!("in use by this process (pid {})", std::process::id())), "{text}");
     drop(store);
     Store::open(&path, &options(BackendChoice::Auto)).unwrap();
 }
