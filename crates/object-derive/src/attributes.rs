@@ -3,6 +3,7 @@
 use crate::names;
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Ident, LitInt, LitStr, Meta, Path, Result, Token, Type};
 
@@ -14,7 +15,7 @@ pub(crate) struct Options {
     pub trust: TokenStream,
     pub version: u32,
     /// What descriptions call the type, if not by its own name.
-    pub name: Option<LitStr>,
+    pub name: Option<String>,
     /// The type of an older version that this one is made from.
     pub from: Option<Type>,
 }
@@ -34,8 +35,8 @@ pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
             } else if meta.path.is_ident("name") {
                 let name: LitStr = meta.value()?.parse()?;
                 let advice = "descriptions call a type by an identifier, without arguments";
-                name.parse::<Ident>().map_err(|_| Error::new(name.span(), advice))?;
-                options.name = Some(name);
+                let ident = name.parse_with(Ident::parse_any).map_err(|_| Error::new(name.span(), advice))?;
+                options.name = Some(ident.unraw().to_string());
                 Ok(())
             } else if meta.path.is_ident("from") {
                 options.from = Some(meta.value()?.parse()?);

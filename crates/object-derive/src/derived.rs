@@ -4,12 +4,12 @@ use crate::attributes::{Options, Repr};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, LitStr, Member};
+use syn::{Data, DataEnum, DeriveInput, Fields, Ident, Index, Member};
 
 /// The items of `impl Derived`.
 pub(crate) fn derived(input: &DeriveInput, options: &Options, repr: &Repr, pool: &Ident) -> TokenStream {
     let Options { object, version, .. } = options;
-    let name = options.name.as_ref().map_or_else(|| input.ident.unraw().to_string(), LitStr::value);
+    let name = options.name.clone().unwrap_or_else(|| input.ident.unraw().to_string());
     let types = input.generics.type_params().map(|parameter| &parameter.ident).filter(|ident| *ident != pool);
     let constants = input.generics.const_params().map(|parameter| &parameter.ident);
     let parts = match &input.data {
@@ -71,7 +71,7 @@ pub(crate) fn niche(input: &DeriveInput, repr: &Repr, object: &TokenStream, pool
                 let of = &field.ty;
                 quote!((::core::mem::offset_of!(Self, #member), <#of as #object::PSafe<#pool>>::NICHE))
             });
-            quote!(#object::Niche::largest(&[#(#fields),*]))
+            quote!(#object::Niche::of_struct(::core::mem::size_of::<Self>(), &[#(#fields),*]))
         }
         Data::Enum(data) => {
             let (tag, tags) = (repr.tag_type(), tags(data, repr));

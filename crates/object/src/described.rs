@@ -61,7 +61,8 @@ pub(crate) struct Line {
     pub name: String,
     pub size: usize,
     pub align: usize,
-    /// The integer that an enum's tag is, and, unless it comes first, where: `u8@8`. `?`: that is not known.
+    /// The integer that an enum's tag is, and, unless it comes first, where: `u8@8`. `?`, in pools that an earlier Everbyte
+    /// made: that is not known.
     pub tag: Option<String>,
     pub version: u32,
     pub fields: Vec<Place>,
@@ -152,6 +153,11 @@ fn differs(old: &Line, new: &Line) -> Option<String> {
         (old != new).then(|| format!("{what} is {old} in the pool and {new} in the program"))
     };
     said(&format!("`{name}`"), format!("version {}", old.version), format!("version {}", new.version))
+        .or_else(|| {
+            let is_vague = old.tag.as_deref() == Some("?") && new.tag != old.tag;
+            is_vague
+                .then(|| format!("the pool, which an earlier Everbyte made, does not say how `{name}` tells `None`"))
+        })
         .or_else(|| missing(name, "variant", &names(&old.variants), &names(&new.variants)))
         .or_else(|| missing(name, "field", &labels(&old.fields), &labels(&new.fields)))
         .or_else(|| {

@@ -6,8 +6,8 @@
 //! error. So what a description says is what this very compiler does, or the program does not compile.
 //!
 //! Invariants
-//!   NICHE-1  The bytes that a description names tell `None` from every `Some`. Where two numbers would do and the
-//!            compiler's choice is not known, it names none.
+//!   NICHE-1  The bytes that a description names tell `None` from every `Some`. A program whose compiler chooses other
+//!            bytes does not compile.
 
 use crate::{MemPool, PSafe};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -19,7 +19,7 @@ pub enum Niche {
     None,
     /// A number at an offset, its bytes, and how many values it never takes.
     At(usize, usize, u128),
-    /// There may be one.
+    /// There may be one: an `Option` as large as its value does not compile.
     Unknown,
 }
 
@@ -27,22 +27,43 @@ impl Niche {
     /// Of a pointer.
     pub(crate) const WORD: Niche = Niche::At(0, 8, 1);
 
-    /// Of a struct or tuple with these fields, each with its offset: the compiler takes the one with most free values.
-    pub const fn largest(fields: &[(usize, Niche)]) -> Niche {
-        let (mut best, mut most, mut index) = (Niche::None, 0, 0);
+    /// Of a tuple with these fields, each with its offset: the compiler takes the one with most free values, the first of
+    /// several.
+    pub const fn of_tuple(fields: &[(usize, Niche)]) -> Niche {
+        Niche::ends(fields).0
+    }
+
+    /// Of a struct of so many bytes with these fields, each with its offset. Of several niches with as many free values the
+    /// compiler takes the first, unless the last is nearer to the end than the first to the beginning.
+    pub const fn of_struct(size: usize, fields: &[(usize, Niche)]) -> Niche {
+        match Niche::ends(fields) {
+            (Niche::At(first, ..), last @ Niche::At(at, bytes, free)) if first > size - at - width(bytes, free) => last,
+            (first, _) => first,
+        }
+    }
+
+    /// The first and the last of the niches with most free values.
+    const fn ends(fields: &[(usize, Niche)]) -> (Niche, Niche) {
+        let (mut first, mut last, mut most, mut index) = ((Niche::None, 0), (Niche::None, 0), 0, 0);
         while index < fields.len() {
             match fields[index].1 {
-                Niche::None => {}
-                Niche::Unknown => return Niche::Unknown,
-                Niche::At(at, bytes, free) if free > most => {
-                    (best, most) = (Niche::At(fields[index].0 + at, bytes, free), free);
+                Niche::Unknown => return (Niche::Unknown, Niche::Unknown),
+                Niche::At(inside, bytes, free) if free >= most => {
+                    let at = fields[index].0 + inside;
+                    let niche = (Niche::At(at, bytes, free), at);
+                    if free > most || at < first.1 {
+                        first = niche;
+                    }
+                    if free > most || at > last.1 {
+                        last = niche;
+                    }
+                    most = free;
                 }
-                Niche::At(_, _, free) if free == most => best = Niche::Unknown,
-                Niche::At(..) => {}
+                Niche::None | Niche::At(..) => {}
             }
             index += 1;
         }
-        best
+        (first.0, last.0)
     }
 
     /// Of an enum whose tag comes first and has so many bytes, with these values.
@@ -68,18 +89,43 @@ pub(crate) enum Tag {
     Before { value: usize },
     /// By this number, at an offset and in so many bytes of the value.
     Inside { at: usize, bytes: usize, none: u64 },
-    /// By one of several numbers, or one not known.
-    Unknown,
 }
 
 impl Tag {
+    /// A type that does not say where its niche lies has no `Option` of its own size:
+    ///
+    /// ```compile_fail,E0080
+    /// use everbyte_object::{MemPool, PRefCell, PSafe, Pool, Schema, Tracer, TypeName, pool};
+    ///
+    /// #[repr(C)]
+    /// struct Word(std::num::NonZeroU64);
+    ///
+    /// // SAFETY: plain data.
+    /// unsafe impl<P: MemPool> PSafe<P> for Word {
+    ///     type At<'x> = Word;
+    ///     type Outside = Word;
+    ///     const CELLS: u8 = 0;
+    ///     fn describe(_: &mut Schema) -> TypeName {
+    ///         "Word".into()
+    ///     }
+    ///     unsafe fn trace(_: *const Word, _: &mut Tracer<'_>) {}
+    /// }
+    ///
+    /// pool!(P1);
+    /// let open = P1::open::<PRefCell<Option<Word>, P1>>;
+    /// # let _: fn(&everbyte_store::Store, &str) -> _ = open;
+    /// ```
     pub(crate) const fn of<T: PSafe<P>, P: MemPool>() -> Tag {
         if size_of::<Option<T>>() > size_of::<T>() {
             return Tag::Before { value: value_behind_tag::<T>() };
         }
         match T::NICHE {
             Niche::At(at, bytes, _) => Tag::Inside { at, bytes, none: none_of::<T>(at, bytes) },
-            Niche::None | Niche::Unknown => Tag::Unknown,
+            Niche::None | Niche::Unknown => {
+                panic!(
+                    "NICHE-1: a description cannot say how this `Option` tells `None`: derive `PSafe` for what it holds"
+                )
+            }
         }
     }
 
@@ -87,10 +133,11 @@ impl Tag {
     pub(crate) const fn niche<T: PSafe<P>, P: MemPool>(self) -> Niche {
         match (self, T::NICHE) {
             // The tag fills the bytes before the value; its lowest one tells all of its values.
+            (Tag::Before { value: 16 }, _) => Niche::At(0, 1, u128::MAX - 1),
             (Tag::Before { value }, _) if value > 0 && value < 16 => Niche::At(0, 1, (1 << (8 * value)) - 2),
+            (Tag::Before { .. }, _) => Niche::Unknown,
             (Tag::Inside { .. }, Niche::At(at, bytes, free)) if free > 1 => Niche::At(at, bytes, free - 1),
             (Tag::Inside { .. }, _) => Niche::None,
-            (Tag::Before { .. } | Tag::Unknown, _) => Niche::Unknown,
         }
     }
 }
@@ -110,6 +157,15 @@ const fn value_behind_tag<T>() -> usize {
     // SAFETY: likewise of `some`.
     assert!(unsafe { number((&raw const some).cast(), 1) } == 1, "NICHE-1: the tag comes first");
     offset
+}
+
+/// The bytes of a number with so many free values, of which `bytes` tell `None`.
+const fn width(bytes: usize, free: u128) -> usize {
+    let mut width = bytes;
+    while width < 16 && free >> (8 * width) != 0 {
+        width *= 2;
+    }
+    width
 }
 
 /// The number that `None` has there.

@@ -9,6 +9,8 @@ use crate::{MemPool, Niche, Tracer};
 /// May lie in pool `P`: its bytes mean the same in every run, and what changes behind a shared reference changes in a
 /// transaction. Derived: `#[derive(PSafe)]` checks every field.
 ///
+/// All bytes of a value persist, padding and the payload of an emptied `Option` included: they may hold what lay on the stack.
+///
 /// # Safety
 /// `At` and `Outside` are the same type with another brand: the same bytes. Values hold no references, no pointers but this crate's,
 /// and no interior mutability but this crate's; the layout does not depend on the build. `trace` visits every pointer. `moved` reads what `plan` has planned.
@@ -150,11 +152,6 @@ unsafe impl<P: MemPool, T: PSafe<P>> PSafe<P> for Option<T> {
                     _ => this.cast(),
                 }
             }
-            // SAFETY: the caller's; the tag is trusted, and the value is looked at by its own type.
-            Tag::Unknown => match unsafe { &*this } {
-                Some(value) => &raw const *value,
-                None => return,
-            },
         };
         // SAFETY: a part of the bytes at `this`.
         unsafe { T::trace(value, tracer) }
@@ -218,7 +215,7 @@ macro_rules! tuple {
             type At<'x> = ($($t::At<'x>,)*);
             type Outside = ($($t::Outside,)*);
             const CELLS: u8 = deepest(&[$($t::CELLS),*]);
-            const NICHE: Niche = Niche::largest(&[$((std::mem::offset_of!(Self, $index), $t::NICHE)),*]);
+            const NICHE: Niche = Niche::of_tuple(&[$((std::mem::offset_of!(Self, $index), $t::NICHE)),*]);
 
             fn describe(schema: &mut Schema) -> TypeName {
                 let names = [$($t::describe(schema)),*];

@@ -80,7 +80,6 @@ impl Shape {
             Tag::Before { value } => ("u8".into(), "0".into(), "1", value),
             Tag::Inside { at: 0, bytes, none } => (format!("u{}", 8 * bytes), none.to_string(), "else", 0),
             Tag::Inside { at, bytes, none } => (format!("u{}@{at}", 8 * bytes), none.to_string(), "else", 0),
-            Tag::Unknown => ("?".into(), "else".into(), "else", 0),
         };
         let fields = vec![format!("None = {none}"), format!("Some = {some}")];
         Shape { tag: Some(tag), fields, is_option: true, ..Shape::of::<T>() }.field("Some.0", value, at)

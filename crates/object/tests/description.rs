@@ -75,7 +75,7 @@ Option<Option<Pbox<u8>>> 16 8 u8 { None = 0; Some = 1; Some.0: Option<Pbox<u8>> 
 (u64, Pbox<u8>) 16 8 { 0: u64 @0; 1: Pbox<u8> @8 }
 Option<(u64, Pbox<u8>)> 16 8 u64@8 { None = 0; Some = else; Some.0: (u64, Pbox<u8>) @0 }
 (Pbox<u8>, Pbox<u8>) 16 8 { 0: Pbox<u8> @0; 1: Pbox<u8> @8 }
-Option<(Pbox<u8>, Pbox<u8>)> 16 8 ? { None = else; Some = else; Some.0: (Pbox<u8>, Pbox<u8>) @0 }
+Option<(Pbox<u8>, Pbox<u8>)> 16 8 u64 { None = 0; Some = else; Some.0: (Pbox<u8>, Pbox<u8>) @0 }
 Option<bool> 1 1 u8 { None = 2; Some = else; Some.0: bool @0 }
 Shape 40 8 i8 { Empty = -1; Named = 4; Named.name: PString @8; Named.short: u16 @32; Boxed = 5; \
 Boxed.0: Pbox<u8> @8; Boxed.1: u32 @16 }
