@@ -1,4 +1,4 @@
-//! Who has borrowed which cell: this thread's borrows, by the cell's address.
+//! Which cells are borrowed: this thread's borrows, by the cell's address and the opening of its pool.
 //!
 //! Flags on media would be swapped with the values, would have to be reset after a crash, and would store to pages
 //! outside of transactions. A [`crate::PRefCell`] is therefore as large as its value, and its flag lives here, while it
@@ -8,9 +8,14 @@
 //! searched where one of them can matter: for a mutable borrow, and for a shared one while a mutable one lives. It has no
 //! destructor, so that reaching it is one instruction. Deeper recursions go on in an open-addressed table behind it.
 //!
+//! A guard that is forgotten leaves its entry. No guard outlives the opening of its pool, so such an entry ends with the
+//! opening: it is stale, and is removed where a borrow of a later opening meets it.
+//!
 //! Invariants
 //!   BORROW-1  A borrow that lives is an entry of the stack or is counted in the table; `spilled` says how many cells are
 //!             there. Which of a cell's shared borrows is which does not matter.
+//!   BORROW-2  Openings are numbered in the order in which the process has made them, and no number is used twice. All
+//!             entries of a cell that are not of the newest opening that borrows it are stale.
 
 use std::cell::{Cell, RefCell};
 
@@ -22,6 +27,8 @@ const DEEP: usize = u64::BITS as usize;
 struct Stack {
     /// Addresses of cells; those before `len` count.
     cells: [Cell<usize>; DEEP],
+    /// The openings that they were borrowed in.
+    openings: [Cell<u64>; DEEP],
     len: Cell<usize>,
     /// Which of them are borrowed mutably.
     mutable: Cell<u64>,
@@ -30,44 +37,73 @@ struct Stack {
 
 thread_local! {
     static HERE: Stack = const {
-        Stack { cells: [const { Cell::new(0) }; DEEP], len: Cell::new(0), mutable: Cell::new(0), spilled: Cell::new(0) }
+        Stack {
+            cells: [const { Cell::new(0) }; DEEP],
+            openings: [const { Cell::new(0) }; DEEP],
+            len: Cell::new(0),
+            mutable: Cell::new(0),
+            spilled: Cell::new(0),
+        }
     };
     static BEHIND: RefCell<Table> = const { RefCell::new(Table { slots: Vec::new(), used: 0 }) };
 }
 
 impl Stack {
     #[inline(always)]
-    fn share(&self, at: usize) -> bool {
+    fn share(&self, at: usize, opening: u64) -> bool {
         let len = self.len.get();
         if self.mutable.get() != 0 || self.spilled.get() != 0 || len == DEEP {
-            return self.share_slowly(at);
+            return self.share_slowly(at, opening);
         }
-        self.cells[len].set(at);
-        self.len.set(len + 1);
+        self.push(len, at, opening);
         true
+    }
+
+    #[inline(always)]
+    fn push(&self, len: usize, at: usize, opening: u64) {
+        self.cells[len].set(at);
+        self.openings[len].set(opening);
+        self.len.set(len + 1);
     }
 
     /// Where a mutable borrow lives, perhaps of this very cell, or the stack is full.
     #[inline(never)]
-    fn share_slowly(&self, at: usize) -> bool {
-        let (len, mut mutable) = (self.len.get(), self.mutable.get());
+    fn share_slowly(&self, at: usize, opening: u64) -> bool {
+        let mut mutable = self.mutable.get();
         while mutable != 0 {
             if self.cells[mutable.trailing_zeros() as usize].get() == at {
-                return false;
+                if self.is_borrowed(at, opening) {
+                    return false;
+                }
+                break; // all entries of the cell were stale
             }
             mutable &= mutable - 1;
         }
+        let len = self.len.get();
         if len == DEEP || self.spilled.get() != 0 {
-            return self.share_behind(at);
+            return self.share_behind(at, opening);
         }
-        self.cells[len].set(at);
-        self.len.set(len + 1);
+        self.push(len, at, opening);
         true
     }
 
+    /// Whether an entry of the cell is of that opening. Removes those that are not (BORROW-2).
     #[cold]
-    fn share_behind(&self, at: usize) -> bool {
-        self.behind(at, |flag| {
+    #[inline(never)]
+    fn is_borrowed(&self, at: usize, opening: u64) -> bool {
+        let mut index = self.len.get();
+        while index > 0 {
+            index -= 1;
+            if self.cells[index].get() == at && self.openings[index].get() != opening {
+                self.remove(index); // the last, which was looked at, takes its place
+            }
+        }
+        self.living().iter().any(|cell| cell.get() == at)
+    }
+
+    #[cold]
+    fn share_behind(&self, at: usize, opening: u64) -> bool {
+        self.behind(at, opening, |flag| {
             let free = *flag < MUTABLE - 1;
             *flag += u32::from(free);
             free
@@ -75,24 +111,24 @@ impl Stack {
     }
 
     #[inline(always)]
-    fn take(&self, at: usize) -> bool {
-        let len = self.len.get();
+    fn take(&self, at: usize, opening: u64) -> bool {
         // All of them, without a branch each.
-        if self.living().iter().fold(false, |found, cell| found | (cell.get() == at)) {
+        let is_met = self.living().iter().fold(false, |found, cell| found | (cell.get() == at));
+        if is_met && self.is_borrowed(at, opening) {
             return false;
         }
+        let len = self.len.get();
         if len == DEEP || self.spilled.get() != 0 {
-            return self.take_behind(at);
+            return self.take_behind(at, opening);
         }
-        self.cells[len].set(at);
+        self.push(len, at, opening);
         self.mutable.set(self.mutable.get() | 1 << len);
-        self.len.set(len + 1);
         true
     }
 
     #[cold]
-    fn take_behind(&self, at: usize) -> bool {
-        self.behind(at, |flag| {
+    fn take_behind(&self, at: usize, opening: u64) -> bool {
+        self.behind(at, opening, |flag| {
             let free = *flag == 0;
             if free {
                 *flag = MUTABLE;
@@ -103,10 +139,10 @@ impl Stack {
 
     /// Ends a borrow of `at`.
     #[inline(always)]
-    fn end(&self, at: usize) {
+    fn end(&self, at: usize, opening: u64) {
         let len = self.len.get();
-        if len == 0 || self.cells[len - 1].get() != at {
-            return self.end_slowly(at);
+        if len == 0 || self.cells[len - 1].get() != at || self.openings[len - 1].get() != opening {
+            return self.end_slowly(at, opening);
         }
         self.len.set(len - 1);
         if self.mutable.get() != 0 {
@@ -117,16 +153,23 @@ impl Stack {
     /// Not the newest: the newest takes its place.
     #[cold]
     #[inline(never)]
-    fn end_slowly(&self, at: usize) {
-        let Some(place) = self.living().iter().rposition(|cell| cell.get() == at) else {
-            self.behind(at, |flag| {
-                *flag = if *flag == MUTABLE { 0 } else { *flag - 1 };
+    fn end_slowly(&self, at: usize, opening: u64) {
+        let is_it = |&index: &usize| self.cells[index].get() == at && self.openings[index].get() == opening;
+        let Some(place) = (0..self.len.get()).rev().find(is_it) else {
+            self.behind(at, opening, |flag| {
+                *flag = if *flag == MUTABLE { 0 } else { flag.saturating_sub(1) };
                 true
             });
             return;
         };
+        self.remove(place);
+    }
+
+    /// Lets the newest take a place.
+    fn remove(&self, place: usize) {
         let (last, mutable) = (self.len.get() - 1, self.mutable.get());
         self.cells[place].set(self.cells[last].get());
+        self.openings[place].set(self.openings[last].get());
         self.mutable.set(mutable & !(1 << place) & !(1 << last) | (mutable >> last & 1) << place);
         self.len.set(last);
     }
@@ -137,9 +180,9 @@ impl Stack {
     }
 
     /// Calls `change` with the flag of a cell in the table, 0 if it is not there; `change` answers whether it did.
-    fn behind(&self, at: usize, change: impl FnOnce(&mut u32) -> bool) -> bool {
+    fn behind(&self, at: usize, opening: u64, change: impl FnOnce(&mut u32) -> bool) -> bool {
         BEHIND.with_borrow_mut(|table| {
-            let done = change(table.flag(at));
+            let done = change(table.flag(at, opening));
             table.tidy(at);
             self.spilled.set(table.used);
             done
@@ -149,8 +192,8 @@ impl Stack {
 
 #[derive(Default)]
 struct Table {
-    /// Address and flag; address 0 is free. A power of two, at most half full.
-    slots: Vec<(usize, u32)>,
+    /// Address, flag and opening; address 0 is free. A power of two, at most half full.
+    slots: Vec<(usize, u32, u64)>,
     used: usize,
 }
 
@@ -167,23 +210,27 @@ impl Table {
 
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
-        self.slots = vec![(0, 0); (old.len() * 2).max(32)];
+        self.slots = vec![(0, 0, 0); (old.len() * 2).max(32)];
         for slot in old.into_iter().filter(|slot| slot.0 != 0) {
             let index = self.find(slot.0);
             self.slots[index] = slot;
         }
     }
 
-    fn flag(&mut self, at: usize) -> &mut u32 {
+    /// The flag of a cell in that opening.
+    fn flag(&mut self, at: usize, opening: u64) -> &mut u32 {
         if self.slots.len() <= self.used * 2 {
             self.grow();
         }
         let index = self.find(at);
-        if self.slots[index].0 == 0 {
-            self.slots[index] = (at, 0);
+        let slot = &mut self.slots[index];
+        if slot.0 == 0 {
+            *slot = (at, 0, opening);
             self.used += 1;
+        } else if slot.2 != opening {
+            *slot = (at, 0, opening); // BORROW-2
         }
-        &mut self.slots[index].1
+        &mut slot.1
     }
 
     /// Removes `at` if it is not borrowed any more.
@@ -200,7 +247,7 @@ impl Table {
         self.used -= 1;
         let mut index = hole;
         loop {
-            self.slots[hole] = (0, 0);
+            self.slots[hole] = (0, 0, 0);
             loop {
                 index = (index + 1) & mask;
                 let at = self.slots[index].0;
@@ -220,32 +267,32 @@ impl Table {
 
 #[inline(always)]
 fn home(at: usize) -> usize {
-    (at as u64 ^ at as u64 >> 44) // the level and the opening lie in the upper bits
+    (at as u64 ^ at as u64 >> 44) // the level and a part of the opening lie in the upper bits
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .rotate_left(20) as usize
 }
 
-/// A borrow of the cell at an address; it ends when this is dropped.
-pub(crate) struct Borrow(usize);
+/// A borrow of the cell at an address, in an opening of its pool; it ends when this is dropped.
+pub(crate) struct Borrow(usize, u64);
 
 impl Borrow {
     /// A shared borrow; `None` if there is a mutable one.
     #[inline(always)]
-    pub(crate) fn shared(at: usize) -> Option<Borrow> {
-        HERE.with(|stack| stack.share(at)).then(|| Borrow(at))
+    pub(crate) fn shared((at, opening): (usize, u64)) -> Option<Borrow> {
+        HERE.with(|stack| stack.share(at, opening)).then(|| Borrow(at, opening))
     }
 
     /// A mutable borrow; `None` if there is any.
     #[inline(always)]
-    pub(crate) fn mutable(at: usize) -> Option<Borrow> {
-        HERE.with(|stack| stack.take(at)).then(|| Borrow(at))
+    pub(crate) fn mutable((at, opening): (usize, u64)) -> Option<Borrow> {
+        HERE.with(|stack| stack.take(at, opening)).then(|| Borrow(at, opening))
     }
 }
 
 impl Drop for Borrow {
     #[inline(always)]
     fn drop(&mut self) {
-        HERE.with(|stack| stack.end(self.0));
+        HERE.with(|stack| stack.end(self.0, self.1));
     }
 }
 
@@ -278,7 +325,7 @@ mod tests {
                     drop(borrows.pop());
                 } else {
                     let free = borrows.is_empty() || what == 0 && !*is_mutable;
-                    let borrow = if what == 0 { Borrow::shared(at) } else { Borrow::mutable(at) };
+                    let borrow = if what == 0 { Borrow::shared((at, 1)) } else { Borrow::mutable((at, 1)) };
                     prop_assert_eq!(borrow.is_some(), free);
                     if let Some(borrow) = borrow {
                         borrows.push(borrow);
@@ -289,6 +336,41 @@ mod tests {
             }
             drop(model);
             prop_assert_eq!(living(), 0);
+        }
+
+        /// Openings one after another, in each of which some guards are forgotten: only the guards of the same opening
+        /// keep a cell borrowed.
+        #[test]
+        fn forgotten_guards_end_with_their_opening(
+            openings in prop::collection::vec(prop::collection::vec((1usize..120, 0u8..4), 1..300), 1..6),
+        ) {
+            for (opening, steps) in (1..).zip(openings) {
+                let mut model = std::collections::HashMap::<usize, (Vec<Borrow>, usize, bool)>::new();
+                for (at, what) in steps {
+                    let key = (at * 8, opening);
+                    let (borrows, forgotten, is_mutable) = model.entry(at).or_default();
+                    match what {
+                        2 => drop(borrows.pop()),
+                        3 => {
+                            *forgotten += borrows.len();
+                            borrows.drain(..).for_each(std::mem::forget);
+                        }
+                        _ => {
+                            let is_free = borrows.is_empty() && *forgotten == 0 || what == 0 && !*is_mutable;
+                            let borrow = if what == 0 { Borrow::shared(key) } else { Borrow::mutable(key) };
+                            prop_assert_eq!(borrow.is_some(), is_free);
+                            if let Some(borrow) = borrow {
+                                borrows.push(borrow);
+                                *is_mutable = what == 1;
+                            }
+                        }
+                    }
+                }
+            }
+            HERE.with(|stack| {
+                (stack.len.set(0), stack.mutable.set(0), stack.spilled.set(0)); // for other tests in this thread
+                BEHIND.set(Table::default());
+            });
         }
     }
 }

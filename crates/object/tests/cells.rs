@@ -387,6 +387,39 @@ fn a_forgotten_guard_ends_with_the_opening() {
     assert_eq!(*cell.borrow(), 2);
 }
 
+/// The number of an opening is never cut: no later opening takes an old guard for one of its own, nor a new guard for an old.
+#[test]
+fn a_forgotten_guard_does_not_come_back_after_many_openings() {
+    pool!(P);
+    let store = store();
+    type Cells = [PRefCell<u64, P>; 100]; // more than a thread's stack of borrows holds
+    let cells = P::create::<Cells>(&store, "cells", |_| std::array::from_fn(|_| PRefCell::new(0))).unwrap();
+    cells.iter().for_each(|cell| std::mem::forget(cell.borrow()));
+    drop(cells);
+    for opening in 1..=600 {
+        let cells = P::open::<Cells>(&store, "cells").unwrap();
+        let outcome = cells.tx_any(|j, cells| cells.iter().for_each(|cell| *cell.borrow_mut(j) += 1));
+        assert!(outcome.is_ok(), "opening {opening}: {outcome:?}");
+        let first = cells[0].borrow();
+        assert!(cells.tx(|j, cells| cells[0].try_borrow_mut(j).is_none()).unwrap(), "borrowed in this opening");
+        assert_eq!(*first, opening);
+    }
+}
+
+/// Cells are told apart by their places, which cells without bytes share.
+#[test]
+fn cells_without_bytes_at_one_place_are_one() {
+    pool!(P);
+    let store = store();
+    let cells = P::create::<[PRefCell<(), P>; 2]>(&store, "cells", |_| Default::default()).unwrap();
+    let others = cells.tx(|j, cells| {
+        let _one = cells[0].borrow_mut(j);
+        cells[1].try_borrow_mut(j).is_some()
+    });
+    assert!(!others.unwrap());
+    assert!(cells.tx(|j, cells| cells[1].try_borrow_mut(j).is_some()).unwrap());
+}
+
 /// A cell that was never set holds nothing, also where no pool of its type was ever open.
 #[test]
 fn a_volatile_cell_of_a_pool_that_was_never_open_is_empty() {
