@@ -9,6 +9,7 @@
 //! Threads: the pool type is locked meanwhile, so nobody else sees the pool.
 
 mod moving;
+mod own_types;
 mod plan;
 mod planner;
 mod refusal;
@@ -210,7 +211,7 @@ pub(crate) fn mismatch<R: PSafe<P>, P: MemPool>(found: &Found, wanted: &str) -> 
         Some(Ok(plan)) => {
             let steps: Vec<String> = plan.steps().map(|(_, step)| step.to_string()).collect();
             let steps = match steps.is_empty() {
-                true => difference(&found.description, wanted), // volatile cells of another size
+                true => difference(&found.description, wanted), // volatile cells of another size (PLAN-3)
                 false => steps.join(", "),
             };
             return Error::OlderVersion { object, steps };

@@ -10,8 +10,11 @@
 //!   PLAN-1  A part's stored type and its type of the program have the same fields, at the places that the description
 //!           gives, inside the bytes that it gives, aligned; a part without parts has the same name and the same bytes.
 //!   PLAN-2  Objects that several pointers may share are taken as one type of the program, wherever they are pointed to.
+//!   PLAN-3  A derived type of the program takes values of one derived type of the pool, with the same name and arguments, and
+//!           all its values, unless a step leads from one to the other. Names bear no modules: types of one name are numbered.
 
 use super::Moving;
+use super::own_types::OwnTypes;
 use super::refusal::{Reason, Refusal};
 use crate::described::Described;
 use crate::niche::Tag;
@@ -115,6 +118,8 @@ pub struct Planner<P: MemPool> {
     known: HashMap<(TypeId, String), PartId>,
     /// PLAN-2: by stored name, the type of the program.
     pub(super) shared: HashMap<String, (TypeId, &'static str)>,
+    /// PLAN-3.
+    pub(super) own_types: OwnTypes,
 }
 
 /// A plan: its root is the first part.
@@ -129,9 +134,10 @@ impl<P: MemPool> Plan<P> {
     /// Why there is none.
     pub fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
         let root = described.root.clone();
-        let (parts, known, shared) = Default::default();
-        let mut planner = Planner { described, format, parts, known, shared };
+        let (parts, known, shared, own_types) = Default::default();
+        let mut planner = Planner { described, format, parts, known, shared, own_types };
         R::plan(&mut planner, &root)?;
+        planner.own_types.require()?;
         planner.finish()
     }
 

@@ -171,11 +171,14 @@ impl<P: MemPool> Planner<P> {
         self.add::<T>(stored, |planner| {
             let line = planner.described.line(stored).cloned().ok_or_else(|| planner.another::<T>(stored))?;
             if (base(&line.name), line.version) == (T::NAME, T::VERSION) {
+                let wanted = planner.describe::<T>().0;
+                planner.own_types.take(stored, wanted, TypeId::of::<T::At<'static>>());
                 return planner.of_this_version::<T>(&line);
             }
             let Some(older) = T::older() else { return Err(planner.unknown::<T>(line)) };
             let of = (older.plan)(planner, stored).map_err(|refusal| planner.newer::<T>(refusal, line))?;
             let step = Step { name: T::NAME, from: older.version, to: T::VERSION };
+            planner.own_types.step(stored, T::NAME);
             Ok(Planned { kind: Kind::Older(of, step), stored: planner.part(of).stored, fits: false })
         })
     }

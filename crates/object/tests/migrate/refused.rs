@@ -227,3 +227,75 @@ fn damage_is_found_before_it_is_followed() {
         unchanged::<PTag>(&store, 3);
     }
 }
+
+mod a {
+    use super::*;
+    #[derive(PSafe, Clone, Copy)]
+    #[repr(C)]
+    pub struct Id(pub u64);
+}
+
+mod b {
+    use super::*;
+    #[derive(PSafe, Clone, Copy)]
+    #[repr(C)]
+    pub struct Id(pub u64);
+}
+
+/// Declares modules, each with a root of one name and another pair of types.
+macro_rules! roots {
+    ($($module:ident: $x:ty, $y:ty;)*) => { $(
+        mod $module {
+            use super::*;
+            #[derive(PSafe)]
+            #[repr(C)]
+            pub struct R {
+                pub x: $x,
+                pub y: $y,
+            }
+        }
+    )* };
+}
+
+roots! {
+    two: a::Id, b::Id;
+    one: a::Id, a::Id;
+}
+
+fn is_wrong_type<T>(opened: Result<T, Error>) -> bool {
+    matches!(opened, Err(Error::WrongType { .. }))
+}
+
+#[test]
+fn two_types_of_one_name_do_not_become_one_without_a_step() {
+    pool!(P);
+    let store = store();
+    drop(P::create::<two::R>(&store, "two", |_| two::R { x: a::Id(1), y: b::Id(2) }).unwrap());
+    assert!(is_wrong_type(P::open::<one::R>(&store, "two")));
+    let refused = P::open_migrating::<one::R>(&store, "two").unwrap_err().to_string();
+    assert!(refused.contains("two types of the pool, `Id` and `Id#2`, are one in the program, `Id`"), "{refused}");
+    assert_eq!(P::open::<two::R>(&store, "two").unwrap().y.0, 2);
+    drop(P::create::<one::R>(&store, "one", |_| one::R { x: a::Id(1), y: a::Id(2) }).unwrap());
+    assert!(is_wrong_type(P::open::<two::R>(&store, "one")));
+    let refused = P::open_migrating::<two::R>(&store, "one").unwrap_err().to_string();
+    assert!(refused.contains("one type of the pool, `Id`, is two in the program"), "{refused}");
+    assert_eq!(P::open::<one::R>(&store, "one").unwrap().y.0, 2);
+}
+
+/// A number that says what it counts by an argument alone.
+#[derive(PSafe)]
+#[repr(C)]
+struct Share<const PARTS: usize> {
+    amount: u64,
+}
+
+#[test]
+fn a_type_whose_arguments_have_changed_is_another() {
+    pool!(P);
+    let store = store();
+    drop(P::create::<Share<100>>(&store, "share", |_| Share { amount: 7 }).unwrap());
+    assert!(is_wrong_type(P::open::<Share<1000>>(&store, "share")));
+    let refused = P::open_migrating::<Share<1000>>(&store, "share").unwrap_err().to_string();
+    assert!(refused.contains("`Share<100>` in the pool is `Share<1000>` in the program"), "{refused}");
+    assert_eq!(P::open::<Share<100>>(&store, "share").unwrap().amount, 7);
+}
