@@ -122,6 +122,9 @@ pub fn soak(words: &[&str]) -> Result {
         let store = ["--package", "everbyte-store", "--test", "full_disk", "--test", "names_model"];
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &store].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "1").env("PROPTEST_CASES", "2000"))?;
+        let typed = ["--package", "everbyte-object", "--test", "soundness"];
+        let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &typed].concat());
+        shell::run(tests.env("EVERBYTE_SOAK", "50").env("EVERBYTE_ROUND", rounds.to_string()))?;
         let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log"];
         let packages: Vec<&str> = engines.iter().flat_map(|engine| ["--package", engine]).collect();
         let programs = ["--test", "swarm", "--test", "chains"];

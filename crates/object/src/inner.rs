@@ -75,6 +75,14 @@ impl Inner {
         }
     }
 
+    /// Settles everything that is ordered.
+    pub(crate) fn settle_ordered(&self) -> Result<()> {
+        match self.media().capabilities().fence_settles {
+            true => Ok(()),
+            false => self.settle(self.media().mark()),
+        }
+    }
+
     fn settle(&self, mark: Mark) -> Result<()> {
         meanwhile();
         self.media().settle(mark).map_err(|error| Error::Tx(error.into()))

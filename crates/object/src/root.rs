@@ -170,7 +170,8 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
     /// Inside a transaction of this pool.
     pub fn repair(&mut self, token: Token, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
         running::with_current::<G, _>(|current| assert!(current.is_none(), "a repair is no part of a transaction"));
-        let _alone = G::slot().open.write(); // `&mut self`: nobody runs a transaction, or has a reference, by the root
+        let _alone = G::slot().open.write(); // `&mut self`: no transaction runs by the root, and no reference got by it lives
+        self.inner.settle_ordered()?; // its answer tells of what it found
         running::barred::<G, _>(&self.inner, || repair::run(&self.inner, token, self.plan(progress)?))?
     }
 

@@ -259,7 +259,7 @@ impl Running {
     pub(crate) unsafe fn drop_block(&self, offset: u64, count: u64, drop: Contents) {
         {
             let mut drops = self.drops.borrow_mut();
-            if drops.depth >= DROP_DEPTH {
+            if drops.depth >= DROP_DEPTH && !seeded("object-drop-recurses") {
                 return drops.waiting.push((offset, count, drop));
             }
             drops.depth += 1;
@@ -270,7 +270,7 @@ impl Running {
             unsafe { drop((self.base + offset as usize) as *mut u8, count) };
             self.free(offset);
             let mut drops = self.drops.borrow_mut();
-            if drops.depth == 1 {
+            if drops.depth == 1 && !seeded("object-drop-forgets") {
                 next = drops.waiting.pop();
             }
         }
@@ -344,7 +344,9 @@ impl std::ops::Drop for Running {
     #[inline]
     fn drop(&mut self) {
         if let Some(started) = self.started.take() {
-            self.revert_counts(); // a bug of ours is unwinding: rolled back before anything sees it
+            if !seeded("object-payload-early") {
+                self.revert_counts(); // a bug of ours is unwinding: rolled back before anything sees it
+            }
             drop(started);
             self.worked = true;
         }

@@ -96,7 +96,12 @@ fn outermost<G: PoolTag, O, E>(
     let unreadable = Media::unreadable_count();
     let mut running = Running::new(inner);
     let named = Named::<G>::new(&running);
-    let body = catch_unwind(AssertUnwindSafe(|| body(&running)));
+    let mut body = catch_unwind(AssertUnwindSafe(|| body(&running)));
+    if seeded("object-payload-early")
+        && let Err(payload) = &mut body
+    {
+        *payload = Box::new(()); // the old one's destructor may panic
+    }
     let mut failed = match &body {
         Ok(Ok(_)) if running.started.get().is_none() && !running.doomed.get() => None,
         Ok(Ok(_)) => running.finish().err(),
@@ -140,7 +145,12 @@ impl Running {
         }
         meanwhile();
         let mark = if commit {
-            started.commit(|| self.revert_counts())?.mark
+            let revert = || {
+                if !seeded("object-failed-commit-counts") {
+                    self.revert_counts();
+                }
+            };
+            started.commit(revert)?.mark
         } else {
             self.revert_counts();
             started.rollback()?;
@@ -229,6 +239,9 @@ pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> R
     }
     inner.sync()?;
     let _quiet = inner.undo.quiesce()?;
+    if !seeded("object-check-unsettled") {
+        inner.settle_ordered()?; // of transactions that have not returned, too: a check tells of them
+    }
     barred::<G, _>(inner, work)
 }
 

@@ -1,4 +1,4 @@
-//! What the tests share: stores in memory, and the list that everybody knows.
+//! What the tests share: stores in memory, and the list that every test knows.
 #![allow(dead_code, clippy::type_complexity)]
 
 use everbyte_media::{Media, Options};
@@ -9,6 +9,13 @@ use everbyte_store::{FormatOptions, Store};
 /// A store in memory of this process.
 pub fn store() -> Store {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
+    Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).unwrap()
+}
+
+/// [`store`] with room for chains of a soak.
+pub fn large_store() -> Store {
+    let room = if std::env::var_os("EVERBYTE_SOAK").is_some() { 2 << 30 } else { 128 << 20 };
+    let media = Media::anonymous(room, &Options::default()).unwrap();
     Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).unwrap()
 }
 

@@ -1,7 +1,11 @@
 //! Checks of a pool that is in use: they read what no thread is changing.
 
 use crate::common::store;
+use everbyte_media::{Media, Recorder, museum};
 use everbyte_object::{Error, Journal, MemPool, PBTreeMap, PHashMap, PMutex, PSafe, PVec, Pbox, Pool, pool};
+use everbyte_store::{FormatOptions, Store};
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Values whose bytes mean other things in each variant.
@@ -88,4 +92,82 @@ fn a_check_and_a_transaction_of_one_thread_are_not_inside_of_each_other() {
     let token = root.plan_repair(&|_| ()).unwrap().token();
     root.repair(token, &|_| assert!(is_busy(P::transaction(|_| ())), "a transaction in a repair")).unwrap();
     assert_eq!(root.tx(|j, r| *r.lock(j)).unwrap(), 0);
+}
+
+/// What one settling thread and one checking thread tell each other.
+#[derive(Default)]
+struct Steps {
+    fence: AtomicU64,
+    settled: AtomicU64,
+    /// The next barrier waits for the check.
+    armed: AtomicBool,
+    waiting: AtomicBool,
+    checking: AtomicBool,
+    checked: AtomicBool,
+}
+
+struct Slow(Arc<Steps>);
+
+impl Recorder for Slow {
+    fn store(&mut self, _: u64, _: &[u8]) {}
+    fn flush(&mut self, _: u64, _: u64) {}
+
+    fn fence(&mut self) {
+        self.0.fence.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn mark(&mut self) -> u64 {
+        self.0.fence.load(Ordering::SeqCst)
+    }
+
+    fn barrier(&mut self, mark: u64) -> io::Result<()> {
+        if self.0.armed.swap(false, Ordering::SeqCst) {
+            self.0.waiting.store(true, Ordering::SeqCst);
+            while !self.0.checking.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            // A check that waits for this barrier never answers meanwhile; one that does not has time to.
+            for _ in 0..20_000 {
+                if self.0.checked.load(Ordering::SeqCst) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        }
+        self.0.settled.fetch_max(mark, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn allocate(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A transaction has committed and waits for its barrier while another thread checks. Answers whether what the check told of
+/// was settled when it had told it.
+fn a_check_tells_what_is_settled() -> bool {
+    pool!(P);
+    let steps = Arc::new(Steps::default());
+    let media = Media::recorded(16 << 20, &[], Box::new(Slow(Arc::clone(&steps)))).unwrap();
+    let store = Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).unwrap();
+    let root = P::create::<PMutex<u64, P>>(&store, "x", |_| PMutex::new(0)).unwrap();
+    steps.armed.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(|| root.tx(|j, _| std::mem::forget(Pbox::new(1u64, j))).unwrap());
+        while !steps.waiting.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        steps.checking.store(true, Ordering::SeqCst);
+        let report = root.examine(&|_| ()).unwrap();
+        let settled = steps.settled.load(Ordering::SeqCst) >= steps.fence.load(Ordering::SeqCst);
+        steps.checked.store(true, Ordering::SeqCst);
+        assert_eq!(report.leaked.blocks, 1, "it sees what is ordered");
+        settled
+    })
+}
+
+#[test]
+fn what_a_check_tells_of_cannot_vanish_any_more() {
+    assert!(a_check_tells_what_is_settled());
+    assert!(!museum::with("object-check-unsettled", a_check_tells_what_is_settled), "the seeded bug is not found");
 }

@@ -8,5 +8,7 @@ mod common;
 
 mod chains;
 mod checks;
+mod interleavings;
 mod outside;
+mod threads;
 mod weak;
