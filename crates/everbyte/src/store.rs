@@ -145,7 +145,7 @@ impl Store {
         remove_object(name: &str) -> ();
         /// Gives an object another name.
         rename_object(from: &str, to: &str) -> ();
-        /// Says who may do what with an object.
+        /// Sets which users may do what with an object.
         chmod(name: &str, mode: u16) -> ();
         /// Says whose an object is.
         chown(name: &str, owner: Option<u32>, group: Option<u32>) -> ();

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::store;
+use common::{description, make_old, store};
+use everbyte_object::layout::FORMAT;
 use everbyte_object::{
     FaultKind, Journal, MemPool, PBTreeMap, PCell, PHashMap, PMutex, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool,
     Prc, Report, Root, UntypedPool, parc, pool, prc,
@@ -336,7 +337,7 @@ type Two<P> = (Pbox<u64, P>, Pbox<Link<P>, P>);
 #[derive(PSafe)]
 #[repr(C)]
 struct Unclear<P: MemPool> {
-    /// Either pointer could be the one that is 0 in `None`: the description does not know which.
+    /// A description that an earlier Everbyte made does not say which of the two pointers is 0 in `None`.
     both: PRefCell<Option<Two<P>>, P>,
 }
 
@@ -352,6 +353,8 @@ fn what_cannot_be_taken_apart_is_never_taken_for_leaked() {
     unclear.tx(|j, _| std::mem::forget(Pbox::new(1u64, j))).unwrap();
     let by_types = unclear.examine(&|_| ()).unwrap();
     drop(unclear);
+    let text = description(&store, "unclear").replace("16 8 u64 { None = 0;", "16 8 ? { None = else;");
+    make_old(&store, "unclear", FORMAT, &text);
     let by_text = UntypedPool::open(&store, "unclear").unwrap().examine(&|_| ());
     assert_eq!(by_text.unread, [("Option<(Pbox<u64>, Pbox<Link>)>".to_string(), 1)]);
     assert_eq!((by_types.reached.blocks, by_types.unsure.blocks), (3 + 6, 0));

@@ -4,14 +4,11 @@
 
 mod common;
 
-use common::{description, store};
-use everbyte_object::layout::{HEADER, Header, fingerprint};
+use common::{description, make_old, store};
 use everbyte_object::{
     MemPool, PBTreeMap, PCell, PHashMap, POnceCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, UntypedPool,
     VCell, pool,
 };
-use everbyte_store::Store;
-use zerocopy::IntoBytes;
 
 #[derive(PSafe)]
 #[repr(C)]
@@ -94,11 +91,6 @@ PBTreeMap<u128, C>::Node 304 16 { len: u32 @0; level: u32 @4; entries: [PBTreeMa
 edges: [u64; 8] @240 }
 ";
 
-fn header(store: &Store, name: &str) -> (u64, Header) {
-    let at = store.object(name).unwrap().prime() + HEADER;
-    (at, store.media().get(at))
-}
-
 #[test]
 fn a_description_says_where_everything_lies() {
     pool!(P);
@@ -138,16 +130,6 @@ Shape 40 8 i8 { Empty = -1; Named = 4; Named.name: PString @8; Named.short: u16 
 Boxed.0: Pbox<u8> @8; Boxed.1: u32 @16 }
 Option<Shape> 40 8
 ";
-
-/// Lets a pool be one of an older format.
-fn make_old(store: &Store, name: &str, format: u32, text: &str) {
-    let (at, mut header) = header(store, name);
-    store.media().write(at - HEADER + header.schema, text.as_bytes());
-    (header.format, header.schema_len, header.fingerprint) = (format, text.len() as u64, fingerprint(text));
-    header.checksum = header.sum();
-    header.root_checksum = header.root_sum();
-    store.media().write(at, header.as_bytes());
-}
 
 #[test]
 fn a_pool_of_format_1_opens() {

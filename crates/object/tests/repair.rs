@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::store;
+use common::{make_vague, store};
 use everbyte_object::{
     Error, FaultKind, Journal, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PVec, Pbox, Pool, Prc, RepairPlan, Root,
     UntypedPool, pool, prc,
@@ -306,7 +306,7 @@ type Two<P> = (Pbox<u64, P>, Pbox<(u64, u64), P>);
 #[derive(PSafe)]
 #[repr(C)]
 struct Unclear<P: MemPool> {
-    /// Either pointer could be the one that is 0 in `None`: the description does not know which.
+    /// A description of format 1 does not say how it tells `None`.
     both: PRefCell<Option<Two<P>>, P>,
 }
 
@@ -319,6 +319,7 @@ fn what_the_description_does_not_explain_only_the_program_repairs() {
         both: PRefCell::new(Some((Pbox::new(1, j), Pbox::new((2, 3), j)))),
     });
     drop(unclear.unwrap());
+    make_vague(&store, "unclear");
     let mut pool = UntypedPool::open(&store, "unclear").unwrap();
     assert!(pool.plan_repair(&|_| ()).unwrap().is_empty(), "nothing is known to be wrong");
     drop(pool);

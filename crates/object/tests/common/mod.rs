@@ -2,9 +2,10 @@
 #![allow(dead_code, clippy::type_complexity)]
 
 use everbyte_media::{Media, Options};
-use everbyte_object::layout::{HEADER, Header};
+use everbyte_object::layout::{HEADER, Header, fingerprint};
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox};
 use everbyte_store::{FormatOptions, Store};
+use zerocopy::IntoBytes;
 
 /// A store in memory of this process.
 pub fn store() -> Store {
@@ -24,6 +25,29 @@ pub fn description(store: &Store, name: &str) -> String {
     let prime = store.object(name).unwrap().prime();
     let header: Header = store.media().get(prime + HEADER);
     String::from_utf8(store.media().read_vec(prime + header.schema, header.schema_len as usize)).unwrap()
+}
+
+/// Lets a pool be one of an older format, with that description.
+pub fn make_old(store: &Store, name: &str, format: u32, text: &str) {
+    let prime = store.object(name).unwrap().prime();
+    let mut header: Header = store.media().get(prime + HEADER);
+    store.media().write(prime + header.schema, text.as_bytes());
+    (header.format, header.schema_len, header.fingerprint) = (format, text.len() as u64, fingerprint(text));
+    header.checksum = header.sum();
+    header.root_checksum = header.root_sum();
+    store.media().write(prime + HEADER, header.as_bytes());
+}
+
+/// Lets a pool be one of format 1, whose description says nothing of the inside of an `Option`.
+pub fn make_vague(store: &Store, name: &str) {
+    let text = description(store, name);
+    let vague = |line: &str| match line.split_once(" u64 { None = 0;") {
+        Some((option, _)) => format!("{option}\n"),
+        None => format!("{line}\n"),
+    };
+    let old: String = text.lines().map(vague).collect();
+    assert_ne!(old, text);
+    make_old(store, name, 1, &old);
 }
 
 #[derive(PSafe)]
