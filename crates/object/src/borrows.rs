@@ -368,7 +368,9 @@ mod tests {
                 }
             }
             HERE.with(|stack| {
-                (stack.len.set(0), stack.mutable.set(0), stack.spilled.set(0)); // for other tests in this thread
+                stack.len.set(0); // for other tests in this thread
+                stack.mutable.set(0);
+                stack.spilled.set(0);
                 BEHIND.set(Table::default());
             });
         }

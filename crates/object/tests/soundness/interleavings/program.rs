@@ -104,7 +104,7 @@ impl Program<'_> {
     }
 
     /// A new number.
-    fn new(&self) -> u64 {
+    fn fresh(&self) -> u64 {
         self.next.set(self.next.get() + 1);
         self.next.get()
     }
@@ -206,7 +206,7 @@ impl Program<'_> {
         FUSE.set(Some(self.below(12)));
         let end = catch_unwind(AssertUnwindSafe(|| match what {
             0 => self.change(&shelf.hashed, Place::Hashed, j, |map| {
-                let number = self.new();
+                let number = self.fresh();
                 map.insert(Key::new(key, j), Item::new(number, j), j);
                 after.hashed.insert(key, number);
             }),
@@ -215,7 +215,7 @@ impl Program<'_> {
                 after.hashed.remove(&key);
             }),
             2 => self.change(&shelf.ordered, Place::Ordered, j, |map| {
-                let number = self.new();
+                let number = self.fresh();
                 map.insert(Key::new(key, j), Item::new(number, j), j);
                 after.ordered.insert(key, number);
             }),
@@ -234,7 +234,7 @@ impl Program<'_> {
                 after.list.retain(|number| number % 3 != 0);
             }),
             _ => self.change(&shelf.copies, Place::Copies, j, |copies| {
-                let more: Vec<u64> = (0..4).map(|_| self.new()).collect();
+                let more: Vec<u64> = (0..4).map(|_| self.fresh()).collect();
                 after.copies.extend(&more);
                 let more: Vec<Copied<B<'_>>> = more.into_iter().map(Copied::new).collect();
                 copies.extend_from_slice(&more, j);
@@ -267,7 +267,7 @@ impl Program<'_> {
 
     /// A step that nothing of the program's own keeps from its end; only the engine may.
     fn step<'tx>(&self, shelf: &Shelf<B<'tx>>, j: &Journal<B<'tx>>, twin: &mut Twin) {
-        let number = self.new();
+        let number = self.fresh();
         match self.below(12) {
             0 => {
                 self.change(&shelf.boxed, Place::Boxed, j, |boxed| match boxed {
