@@ -31,6 +31,7 @@ mod persistent;
 mod place;
 mod rest;
 mod scalars;
+mod signals;
 mod slot;
 mod tx;
 mod undo;
