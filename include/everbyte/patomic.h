@@ -37,8 +37,8 @@
  * next block. A thread that ends inside (pthread_exit, cancellation) leaves nothing of the block. A child of fork runs no
  * blocks: its first one, or the rest of the one that it was made in, ends it with a sentence.
  * A function with a block does not call setjmp: the compiler crashes.
- * THREADS: any; not from signal handlers. A handler's block that finds the thread inside of another, in a step or between two,
- * ends the process with a sentence. */
+ * THREADS: any; not from signal handlers. A handler's block that finds the thread in a step of another ends the process; one that
+ * comes between two steps is part of that block, and is taken back if that is run again. */
 #ifndef EVERBYTE_PATOMIC_H
 #define EVERBYTE_PATOMIC_H
 

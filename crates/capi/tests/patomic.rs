@@ -330,9 +330,6 @@ fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
         ("jump-block", step, file),
         ("fault", step, file),
         ("fault-exit", "a thread ends inside a step", file),
-        ("signal-block", "a signal handler begins", all),
-        ("signal-function", "a signal handler begins", all),
-        ("signal-aside", "a signal handler begins", all),
     ] {
         for backend in backends {
             let store = dir.path().join(format!("{what}-{backend}"));
@@ -344,17 +341,6 @@ fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
     }
     let ended = run(&program, &dir.path().join("handler"), "shm", &["handler"]);
     assert!(text(&ended).contains(step), "{}", text(&ended));
-}
-
-/// A handler that runs no block may interrupt a body; what its frame leaves on the stack is not taken for a handler. Outside of
-/// bodies a handler may run a block that finds no step of another.
-#[test]
-fn a_signal_handler_without_a_block_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    for level in ["-O0", "-O2"] {
-        let program = build("patomic_ends.c", dir.path(), &[level, "-pthread"]);
-        succeed(&program, &dir.path().join(format!("store{level}")), "shm", &["signal-quiet"]);
-    }
 }
 
 /// A thread that exits, or is cancelled, inside a body: memory, persistent or not, is as it was, locks are free, and other

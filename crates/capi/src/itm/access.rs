@@ -32,11 +32,7 @@ impl Tx {
     }
 
     /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has. Variables that another engine keeps, of a
-<<<<<<< Updated upstream
     /// library or of another kind, are not changed in place as memory is: no log would keep them whole.
-=======
-    /// library or of another kind, are not changed in place as memory is: no engine would keep them whole.
->>>>>>> Stashed changes
     #[inline(always)]
     pub fn set_word(&mut self, address: usize, mask: u8, value: u64) -> Result<(), Stop> {
         if let Some(key) = self.ground.key(address) {

@@ -3,7 +3,7 @@
 //! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps for its caller are saved, and a
 //! jump restores them, the stack pointer and the return address.
 
-use super::{die, place, rest, tx};
+use super::{place, rest, tx};
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 
@@ -78,16 +78,6 @@ pub unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
     )
 }
 
-/// What the unwinder asks where it goes through [`everbyte_atomically`]: the end of a thread may, an exception may not.
-extern "C" fn personality(_: c_int, actions: c_int, _: u64, _: *mut c_void, _: *mut c_void) -> c_int {
-    const FORCED: c_int = 8;
-    const GO_ON: c_int = 8;
-    if actions & FORCED == 0 {
-        die("an exception of C++ leaves the body of everbyte_atomically: nothing of the transaction has happened");
-    }
-    GO_ON
-}
-
 extern "C" fn commit(stack: usize) {
     tx::commit(Some(stack));
 }
@@ -112,18 +102,10 @@ pub unsafe extern "C" fn everbyte_atomically(
     _with: *mut c_void,
 ) -> c_int {
     naked_asm!(
-        ".cfi_startproc", // for `signals`, which walks these frames
-        ".cfi_personality 0x1b, {personality}",
         "endbr64",
         "push rbx",
-        ".cfi_adjust_cfa_offset 8",
-        ".cfi_rel_offset rbx, 0",
         "push r12",
-        ".cfi_adjust_cfa_offset 8",
-        ".cfi_rel_offset r12, 0",
         "push r13",
-        ".cfi_adjust_cfa_offset 8",
-        ".cfi_rel_offset r13, 0",
         "mov r12, rdi",
         "mov r13, rsi",
         "mov edi, {instrumented}",
@@ -145,17 +127,9 @@ pub unsafe extern "C" fn everbyte_atomically(
         "3:",
         "mov eax, ebx",
         "pop r13",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_restore r13",
         "pop r12",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_restore r12",
         "pop rbx",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_restore rbx",
         "ret",
-        ".cfi_endproc",
-        personality = sym personality,
         instrumented = const tx::HAS_INSTRUMENTED | tx::IS_FUNCTION,
         cancelled = const tx::CANCELLED,
         begin = sym _ITM_beginTransaction,

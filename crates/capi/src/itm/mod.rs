@@ -31,7 +31,6 @@ mod persistent;
 mod place;
 mod rest;
 mod scalars;
-mod signals;
 mod slot;
 mod tx;
 mod undo;

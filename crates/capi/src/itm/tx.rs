@@ -17,14 +17,12 @@
 //!   ITM-5  The frames that began are there until their transactions end. One that control has left by a jump is found at the
 //!          next begin, which is not below it on the stack or whose caller has taken its place, or at the next commit, which is
 //!          another's.
-//!   ITM-6  What begins inside a transaction is part of the program that the transaction's code calls: not a signal handler's,
-//!          which would be undone and done again with code that knows nothing of it.
 
 use super::begin::{Jump, body_runs, return_again};
 use super::exceptions::Handlers;
 use super::ground::Ground;
 use super::undo::Undo;
-use super::{die, place, signals, slot};
+use super::{die, place, slot};
 use crate::fault::{Fault, answer};
 use crate::mnemosyne;
 use everbyte_tx::Error;
@@ -272,9 +270,6 @@ impl Tx {
         if jump.stack > innermost.stack || same || innermost.is_function && !body_runs(innermost.stack) {
             die(LEFT);
         }
-        if signals::interrupt(jump.stack, innermost.stack) {
-            die(INTERRUPTED);
-        }
         tx.inner.push(Begun { stack: jump.stack, address: jump.address, is_function });
         let may_be_cancelled = properties & HAS_NO_CANCEL == 0;
         if may_be_cancelled {
@@ -311,10 +306,6 @@ impl Tx {
 
 /// ITM-5.
 const LEFT: &str = "the function that began a transaction has been left without ending it, by longjmp; or a signal handler on a stack of its own runs a block: nothing of the transaction has happened";
-
-/// ITM-6.
-const INTERRUPTED: &str =
-    "a signal handler begins a transaction while this thread is inside of one: nothing of either has happened";
 
 /// `function`: the stack pointer of the `everbyte_atomically` that commits. Compiled code may have left its frame by then, to
 /// return from here to its caller.

@@ -1,8 +1,4 @@
-<<<<<<< Updated upstream
 /* Bit fields in blocks: lines marked "refused" do not compile under the checker, and without it the compiled code does something else. */
-=======
-/* Bit fields in blocks: lines marked "refused" do not compile under the checker, and without it they do what the program does not say. */
->>>>>>> Stashed changes
 #include "everbyte/patomic.h"
 #include <stdio.h>
 

@@ -187,46 +187,6 @@ static void interrupted(void) {
         }
 }
 
-static void function_handler(int signal) {
-    (void)signal;
-    everbyte_atomically(raise_all, one);
-}
-
-static void quiet_handler(int signal) {
-    volatile char room[4096]; /* the frame of the signal lies deep, and stays there as leavings */
-    memset((char *)room, signal, sizeof room);
-    handled++;
-}
-
-static int raises(void *signal) {
-    raise_all(one);
-    raise((int)(long)signal);
-    return 1;
-}
-
-static __attribute__((noinline)) int over_leavings(void) {
-    volatile long room[4096]; /* not written: it has what the handler has left */
-    int answer = everbyte_atomically(raise_all, one);
-    return answer + (int)(room[7] & 0);
-}
-
-static int raises_and_goes_on(void *unused) {
-    (void)unused;
-    raise_all(one);
-    raise(SIGUSR1);
-    return over_leavings() && over_leavings();
-}
-
-static void on_signal(void (*run)(int), int flags) {
-    struct sigaction action = {.sa_handler = run, .sa_flags = flags};
-    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
-}
-
-static void stand_aside(char *room, size_t size) {
-    stack_t aside = {.ss_sp = room, .ss_size = size};
-    MUST(sigaltstack(&aside, NULL) == 0);
-}
-
 /* fork. */
 
 static int forks(void *unused) {
@@ -318,19 +278,6 @@ int main(int argc, char **argv) {
     if (exits_in_fault) load_nothing();
     if (strcmp(word, "fault") == 0) twice(load_nothing);
     if (strcmp(word, "handler") == 0) interrupted();
-    static char room[1 << 16];
-    void *own = (void *)(long)SIGUSR1;
-    if (strcmp(word, "signal-block") == 0) on_signal(handler, 0), everbyte_atomically(raises, own);
-    if (strcmp(word, "signal-function") == 0) on_signal(function_handler, 0), everbyte_atomically(raises, own);
-    if (strcmp(word, "signal-aside") == 0) stand_aside(room, sizeof room), on_signal(handler, SA_ONSTACK), everbyte_atomically(raises, own);
-    if (strcmp(word, "signal-quiet") == 0) {
-        on_signal(quiet_handler, 0);
-        MUST(everbyte_atomically(raises_and_goes_on, NULL) && handled == 1 && kept == 3 && plain == 3);
-        on_signal(handler, 0);
-        raise(SIGUSR1); /* outside of bodies a handler may */
-        MUST(handled == 2 && kept == 4);
-        return 0;
-    }
     if (strcmp(word, "straddle") == 0) {
         memset(lines + 60, 7, 8); /* the end of a line and the begin of the next */
         kept = twin = 1;
