@@ -194,3 +194,36 @@ impl From<tx::TxError<Fault>> for Fault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_lists_the_number_of_every_kind() {
+        let page = include_str!("../../../docs/manual/errors.md");
+        for kind in ErrorKind::ALL {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).expect("a row");
+            let name = row.split('|').nth(3).unwrap_or_default().trim().trim_matches('`');
+            let listed = match name {
+                "ENOENT" => libc::ENOENT,
+                "EEXIST" => libc::EEXIST,
+                "EBUSY" => libc::EBUSY,
+                "EACCES" => libc::EACCES,
+                "ENOSPC" => libc::ENOSPC,
+                "EDQUOT" => libc::EDQUOT,
+                "EINVAL" => libc::EINVAL,
+                "E2BIG" => libc::E2BIG,
+                "EUCLEAN" => libc::EUCLEAN,
+                "ENOTSUP" => libc::ENOTSUP,
+                "EMEDIUMTYPE" => libc::EMEDIUMTYPE,
+                "EAGAIN" => libc::EAGAIN,
+                "EROFS" => libc::EROFS,
+                "EINTR" => libc::EINTR,
+                "EIO" => libc::EIO,
+                other => panic!("{other}: no number that is known here"),
+            };
+            assert_eq!(number(kind), listed, "{kind}");
+        }
+    }
+}

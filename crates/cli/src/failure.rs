@@ -105,3 +105,40 @@ from_errors!(
     everbyte_server::Error,
     everbyte_store::Error
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everbyte_media::Damage;
+
+    /// An error of a kind, with no system error behind it.
+    #[derive(Debug)]
+    struct Plain(ErrorKind);
+
+    impl std::error::Error for Plain {}
+
+    impl std::fmt::Display for Plain {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0.name())
+        }
+    }
+
+    impl ErrorInfo for Plain {
+        fn kind(&self) -> ErrorKind {
+            self.0
+        }
+
+        fn damage(&self) -> Option<Damage> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_manual_lists_the_exit_code_of_every_kind() {
+        let page = include_str!("../../../docs/manual/errors.md");
+        for kind in ErrorKind::ALL {
+            let row = format!("| `{kind}` | {} |", by_kind(&Plain(kind)).code());
+            assert!(page.contains(&row), "no row begins with {row}");
+        }
+    }
+}
