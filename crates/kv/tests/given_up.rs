@@ -3,6 +3,7 @@
 
 use everbyte_kv::{Error, Kv};
 use everbyte_media::{Media, Options};
+use everbyte_sim::Image;
 use everbyte_store::{FormatOptions, Store};
 
 fn store() -> Store {
@@ -197,4 +198,31 @@ fn a_write_beside_a_batch_of_the_same_thread_is_refused() {
         other.join().unwrap();
     });
     kv.put(b"key", b"again").unwrap();
+}
+
+/// The ledger of the newest version is applied again when a table is opened after a crash. The blocks
+/// that it frees serve the process that opened the table, and not only the next one.
+#[test]
+fn blocks_that_a_replayed_ledger_frees_are_allocated_by_the_same_process() {
+    let image = Image::zeroed(4 << 20).then(|media| {
+        let store = Store::format(media, &FormatOptions::default()).unwrap();
+        Kv::create(&store, "t").unwrap().put(b"long", &[1; 500_000]).unwrap();
+        store.close().unwrap();
+    });
+    let media = image.media();
+    let kv = Kv::open(&Store::attach(media.clone()).unwrap(), "t").unwrap();
+    kv.put(b"long", b"short").unwrap();
+    let freed = kv.stats().freed;
+    while kv.stats().freed == freed {
+        kv.put(b"other", b"1").unwrap();
+    }
+    let crashed = Image::of(&media);
+    let [first, second] = [1, 2].map(|openings| {
+        let store = Store::attach(crashed.media()).unwrap();
+        (1..openings).for_each(|_| drop(Kv::open(&store, "t").unwrap()));
+        let kv = Kv::open(&store, "t").unwrap();
+        (0..1000_u32).take_while(|number| kv.put(&number.to_be_bytes(), &[2; 100_000]).is_ok()).count()
+    });
+    assert_eq!(first, second, "puts of 100 kB until the table is full");
+    assert!(first >= 5, "{first}");
 }
