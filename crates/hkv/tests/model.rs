@@ -4,6 +4,7 @@ use everbyte_hkv::layout::{FORMAT, HASH_MAGIC, NOTE_AT, NOTE_STEP, RootHead, TRE
 use everbyte_hkv::raw::Raw as _;
 use everbyte_hkv::{Direction, Error, Hash, Kind, Kv, Tree};
 use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_sim::Image;
 use everbyte_store::{CreateOptions, Engine, FormatOptions, ObjectOptions, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -333,5 +334,27 @@ proptest! {
                 let _ = kv.delete(&key.to_le_bytes());
             }
         }
+    }
+}
+
+/// A note that is done again frees a record. Its block serves the process that does it, and not only the next one.
+#[test]
+fn blocks_that_a_repeated_note_frees_are_allocated_by_the_same_process() {
+    for kind in KINDS {
+        let store = memory(8 << 20);
+        let kv = Kv::create(&store, "pairs", kind, Some(1 << 20)).unwrap();
+        kv.insert(b"long", &[1; 300_000]).unwrap();
+        kv.insert(b"other", b"1").unwrap();
+        assert!(kv.delete(b"long").unwrap());
+        let crashed = Image::of(store.media());
+        let [first, second] = [1, 2].map(|openings| {
+            let store = Store::attach(crashed.media()).unwrap();
+            let open = || Kv::open(store.object("pairs").unwrap()).unwrap();
+            (1..openings).for_each(|_| drop(open()));
+            let kv = open();
+            (0..100_u32).take_while(|number| kv.insert(&number.to_be_bytes(), &[2; 50_000]).is_ok()).count()
+        });
+        assert_eq!(first, second, "pairs of 50 kB until the heap is full");
+        assert!(first >= 5, "{first}");
     }
 }

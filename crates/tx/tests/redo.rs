@@ -457,3 +457,23 @@ fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
     });
     assert!(refused.into_inner(), "the barrier of the commit was one of them");
 }
+
+/// Records that are replayed free blocks. These serve the process that replays, and not only the next one.
+#[test]
+fn blocks_that_replayed_records_free_are_allocated_by_the_same_process() {
+    let (_store, redo) = create(1 << 20);
+    redo.set_truncation(Truncation::Asynchronous);
+    let block = redo.atomically(|tx| tx.allocate(300_000)).unwrap();
+    redo.atomically(|tx| tx.free(block.at)).unwrap();
+    let crashed = Image::of(redo.media());
+    let [first, second] = [1, 2].map(|openings| {
+        let store = Store::attach(crashed.media()).unwrap();
+        let open = || Redo::open(store.object("test").unwrap()).unwrap();
+        (1..openings).for_each(|_| assert!(open().replayed().transactions > 0));
+        let redo = open();
+        assert_eq!(redo.replayed().transactions > 0, openings == 1);
+        (0..100).take_while(|_| redo.heap().reserve(50_000).is_ok()).count()
+    });
+    assert_eq!(first, second, "blocks of 50 kB until the heap is full");
+    assert!(first >= 5, "{first}");
+}
