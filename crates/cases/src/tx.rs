@@ -110,11 +110,28 @@ pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<Table, String> {
     Ok(table)
 }
 
+/// Blocks of 32 KiB that fit into a heap beside its contents.
+fn reservable(heap: &Heap) -> usize {
+    let blocks: Vec<_> = std::iter::from_fn(|| heap.reserve(32 << 10).ok()).collect();
+    let count = blocks.len();
+    blocks.into_iter().for_each(|block| heap.cancel(block));
+    count
+}
+
 /// Recovers, reads the table and follows its names; the heap must hold those blocks, the lanes and nothing else.
 fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
     let (store, undo) = open(media)?;
     seen.recovered();
     let table = read_table(&store, undo.heap())?;
+    // What recovery freed serves this process, and not only the next one.
+    let room = reservable(undo.heap());
+    drop(undo);
+    let (store, undo) = open(media)?;
+    let (once, again) = (room, reservable(undo.heap()));
+    if once != again {
+        return Err(format!("after recovery {once} blocks fit, after a second opening {again}"));
+    }
+    drop(store);
     // Of use again, and an abort leaves what was found.
     let at = word_at(&undo, WORDS - 1);
     let aborted = undo.run(|tx| {
