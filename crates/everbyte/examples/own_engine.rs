@@ -84,6 +84,7 @@ impl EngineTools for Register {
     }
 }
 
+/// Checks a store with a register, copies the register, and finds damage in it.
 pub fn main() -> Result<(), everbyte::Error> {
     let directory = tempfile::tempdir().expect("a place for two stores");
     let [store, target] = ["a.everbyte", "b.everbyte"]
@@ -94,7 +95,7 @@ pub fn main() -> Result<(), everbyte::Error> {
     assert_eq!(engines.check(&store, |_| ()), []);
 
     let options = MergeOptions { engines: engines.clone(), ..MergeOptions::default() };
-    Merge::plan(&target, &[store.clone()], &options)?.run()?;
+    Merge::plan(&target, std::slice::from_ref(&store), &options)?.run()?;
     assert_eq!(value(&target.object("register")?), Some(7));
 
     register.set_root(8); // not sealed
