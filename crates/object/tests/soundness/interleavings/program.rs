@@ -257,7 +257,7 @@ impl Program<'_> {
         let is_right = match what {
             0 | 1 => is_one_key(&twin.hashed, &found.hashed),
             2 | 3 => is_one_key(&twin.ordered, &found.ordered),
-            4 => twin.list.iter().all(|number| number % 3 == 0 || found.list.contains(number)),
+            4 => twin.list.iter().all(|number| number.is_multiple_of(3) || found.list.contains(number)),
             _ => found.copies.starts_with(&twin.copies),
         };
         self.demand(is_right, || format!("after a caught panic: {found:?} for {twin:?}"));
@@ -271,12 +271,12 @@ impl Program<'_> {
         match self.below(12) {
             0 => {
                 self.change(&shelf.boxed, Place::Boxed, j, |boxed| match boxed {
-                    Some(value) if number % 3 == 0 => {
+                    Some(value) if number.is_multiple_of(3) => {
                         value.as_mut(j)[1] = number;
                         twin.boxed.as_mut().expect("as in the pool")[1] = number;
                     }
                     _ => {
-                        twin.boxed = (number % 4 > 0).then_some([number; 4]);
+                        twin.boxed = (!number.is_multiple_of(4)).then_some([number; 4]);
                         *boxed = twin.boxed.map(|value| Pbox::new(value, j));
                     }
                 });
@@ -334,7 +334,7 @@ impl Program<'_> {
             5 => {
                 let count = self.below(100);
                 self.change(&shelf.chain, Place::Chain, j, |chain| {
-                    if number % 3 == 0 {
+                    if number.is_multiple_of(3) {
                         *chain = None;
                         twin.chain.clear();
                     }
@@ -374,7 +374,7 @@ impl Program<'_> {
             }
             10 => {
                 self.change(&shelf.many, Place::Many, j, |many| {
-                    let count = if number % 2 == 0 { number % 10 } else { 900 };
+                    let count = if number.is_multiple_of(2) { number % 10 } else { 900 };
                     many.truncate(count as usize, j);
                     many.extend((many.len() as u64..count).map(|number| Pbox::new([number; 8], j)), j);
                     twin.many = count;
@@ -383,7 +383,7 @@ impl Program<'_> {
             _ => {
                 let len = 1 << self.below(16);
                 self.change(&shelf.filling, Place::Filling, j, |filling| {
-                    if number % 5 == 0 {
+                    if number.is_multiple_of(5) {
                         filling.clear(j);
                         twin.filling.clear();
                     }
