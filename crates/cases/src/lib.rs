@@ -23,6 +23,7 @@ mod hkv;
 mod kv;
 mod kv_days;
 mod log;
+mod map;
 mod media;
 mod merge;
 mod mnemosyne;
@@ -82,6 +83,7 @@ pub fn cases() -> Vec<Case> {
     [
         media::CASES,
         disk::CASES,
+        map::CASES,
         log::CASES,
         store::CASES,
         owners::CASES,

@@ -47,6 +47,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "a barrier on `file` writes the log and does not sync it",
     ),
     exhibit(
+        "media-chunk-free-unwritten",
+        "media",
+        "media-map",
+        "a freed chunk's slot still says that the place is its own, and the place is given to another object: two share it",
+    ),
+    exhibit(
         "media-torn-record",
         "media",
         "media-power-cut",

@@ -34,7 +34,7 @@ fn create_info_and_check_speak_to_people_and_to_programs() {
     let file = ["--backend", "file", "--json"];
     place.good(&[&["create", "c.store", "--max", "1GiB"], &file[..]].concat());
     let info: Value = serde_json::from_str(&place.good(&[&["info", "c.store"], &file[..]].concat())).unwrap();
-    assert_eq!((info["log_room"].as_u64(), info["log_len"].as_u64()), (Some(16 << 20), Some(256 << 20)));
+    assert_eq!((info["log_room"].as_u64(), info["log_len"].as_u64()), (Some(16 << 20), Some(64 << 20)));
     let checked: Value = serde_json::from_str(&place.good(&["check", "b.store", "--json"])).unwrap();
     assert_eq!(checked["wrong"], 0);
 }

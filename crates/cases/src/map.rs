@@ -1,11 +1,20 @@
 //! Power cuts of a store on a disk whose objects come and go: places in its file are given to one, freed, and given to another.
 
-use everbyte_media::{BackendChoice, Media, Options, museum};
-use everbyte_sim::{DiskTape, PowerCut, PowerFailure, PowerReport, RecordedDisk};
+use crate::{Case, TOTAL};
+use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_sim::{DiskTape, Explorer, Failure, PowerCut, RecordedDisk, Report};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+
+pub(crate) const CASES: &[Case] = &[Case {
+    name: "media-map",
+    room: "media",
+    about: "places in a store's file are given to objects, freed and given to others: after a cut, in recovery too, each belongs to one",
+    total: TOTAL / 4,
+    program: map,
+}];
 
 enum Step {
     /// An object with a span of its own, and so many clusters.
@@ -130,24 +139,16 @@ fn check(disk: &Arc<RecordedDisk>, steps: usize) -> Result<(), String> {
     if findings.is_empty() { Ok(()) } else { Err(format!("check: {findings:?}")) }
 }
 
-fn explore() -> Result<PowerReport, PowerFailure> {
+fn map(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let tape = record().expect("a program that no power cut disturbs");
-    let cut = PowerCut::new("each_place_in_the_file_belongs_to_one_object_after_any_cut").images_per_point(2);
-    cut.explore(&tape, |cut, disk| {
+    explorer.cut_power(&tape, |cut, disk| {
         let steps = cut.notes.last().copied().unwrap_or(0) as usize;
         check(&disk, steps)?;
         if cut.point % 64 != 0 || cut.image > 0 {
             return Ok(());
         }
         // What recovery wrote, and the object after it, is cut in turn: a sample.
-        let again = PowerCut::new("in recovery").images_per_point(1).images_max(32);
+        let again = PowerCut::new("media-map").images_per_point(1).images_max(32);
         again.explore(&disk.tape(), |_, disk| check(&disk, steps)).map_err(|failure| failure.detail).map(drop)
     })
-}
-
-#[test]
-fn each_place_in_the_file_belongs_to_one_object_after_any_cut() {
-    println!("{:?}", explore().unwrap_or_else(|failure| panic!("{failure}")));
-    let found = museum::with("media-chunk-free-unwritten", explore);
-    println!("{}", found.expect_err("the seeded bug was not found"));
 }
