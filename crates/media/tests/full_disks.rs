@@ -146,8 +146,8 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let large = Geometry { len: 4 << 20, ..GEOMETRY };
     drop(Media::create(&dir.path().join("large"), large, &options(BackendChoice::File)).unwrap());
-    let output = Command::new("bash") // where the unit is 1 KiB
-        .args(["-c", "ulimit -f 1024; exec \"$0\" --exact child_under_a_limit --nocapture"])
+    let output = Command::new("sh") // where the unit is 512 bytes
+        .args(["-c", "ulimit -f 2048; exec \"$0\" --exact child_under_a_limit --nocapture"])
         .arg(std::env::current_exe().unwrap())
         .env("EVERBYTE_LIMITED", dir.path())
         .output()
