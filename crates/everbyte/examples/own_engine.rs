@@ -3,7 +3,7 @@
 //! The implementation of `EngineTools` and one call of `Engines::with` are all that `check`, the
 //! deep check and `merge` need to treat the register like any other object.
 
-use everbyte::{CustomEngine, Deep, EngineError, EngineTools, Engines, Fact, Merge, MergeOptions, Walk};
+use everbyte::{CustomEngine, EngineError, EngineTools, Engines, Fact, Merge, MergeOptions};
 use everbyte_store::{Engine, Error, Finding, FindingKind, Object, ObjectOptions, Store};
 
 const REGISTER: Engine = Engine::Custom(CustomEngine::new(0x1_0001));
@@ -58,8 +58,8 @@ impl EngineTools for Register {
         if value(&object).is_some() { Vec::new() } else { vec![damage(object.root_at())] }
     }
 
-    fn deep(&self, store: &Store, name: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep { findings: self.check(store, name), walk: Walk::No("a register has no blocks".into()) }
+    fn not_walked(&self) -> String {
+        "a register has no blocks".into()
     }
 
     fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {

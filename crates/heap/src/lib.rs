@@ -46,4 +46,4 @@ pub use check::Usage;
 pub use error::{Error, Result};
 pub use heap::{Block, Heap};
 pub use op::Op;
-pub use tools::{HeapTools, check_heap};
+pub use tools::{HeapTools, unopened};

@@ -1,7 +1,7 @@
 //! [`HeapTools`]: heaps for tools that know no engine.
 
 use crate::{Heap, Result};
-use everbyte_store::{Deep, Engine, EngineError, EngineTools, Fact, Finding, Object, PlainTools, Store, Walk};
+use everbyte_store::{Engine, EngineError, EngineTools, ErrorInfo, Fact, Finding, Store};
 
 /// The tools of [`Engine::Heap`].
 pub struct HeapTools;
@@ -11,11 +11,18 @@ fn open(store: &Store, name: &str) -> Result<Heap> {
 }
 
 /// The findings of the heap of an object, of whatever engine.
-pub fn check_heap(store: &Store, name: &str) -> Vec<Finding> {
+fn check_heap(store: &Store, name: &str) -> Vec<Finding> {
     match open(store, name) {
         Ok(heap) => heap.check(None),
         Err(error) => vec![Finding::unopened("heap", store, name, &error)],
     }
+}
+
+/// The findings of an object whose engine `source` cannot open it: that, and what its heap says.
+pub fn unopened(source: &'static str, store: &Store, name: &str, error: &impl ErrorInfo) -> Vec<Finding> {
+    let mut findings = vec![Finding::unopened(source, store, name, error)];
+    findings.extend(check_heap(store, name));
+    findings
 }
 
 impl EngineTools for HeapTools {
@@ -34,24 +41,5 @@ impl EngineTools for HeapTools {
 
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
         check_heap(store, name)
-    }
-
-    fn deep(&self, store: &Store, name: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep { findings: self.check(store, name), walk: Walk::No("what it holds only its program knows".into()) }
-    }
-
-    fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {
-        Ok(false)
-    }
-
-    fn copy(
-        &self,
-        source: &Store,
-        name: &str,
-        target: &Store,
-        target_name: &str,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), EngineError> {
-        PlainTools.copy(source, name, target, target_name, progress)
     }
 }

@@ -129,7 +129,7 @@ struct Run {
     mix: Mix,
     store: Store,
     heap: Heap,
-    /// Every byte that is somebody's: reserved, allocated, or freed and not yet retired.
+    /// Every byte in use: reserved, allocated, or freed and not yet retired.
     taken: BTreeMap<u64, u64>,
     allocated: Vec<Block>,
     freeing: Vec<Op>,
@@ -162,7 +162,7 @@ impl Run {
         Run { mix, store, heap, taken, allocated, freeing: Vec::new(), freed: Vec::new(), published }
     }
 
-    /// A reservation that meets nobody else's bytes; `None`: there is no room.
+    /// A reservation that overlaps no other bytes in use; `None`: there is no room.
     fn reserve(&mut self, size: u64, story: &str) -> Option<Block> {
         let block = match self.heap.reserve(size) {
             Ok(block) => block,
@@ -316,7 +316,7 @@ impl Run {
     }
 
     fn reopen(&mut self, crash: bool, story: &str) {
-        // What was reserved belongs to nobody from now on; what was being freed is freed once more, as a log would do it.
+        // Reservations end with the process; what was being freed is freed once more, as a log would do it.
         if crash {
             let backed = self.heap.object().backed();
             let media = swarm::copy(self.store.media(), backed, self.mix.span * 4);

@@ -1,8 +1,8 @@
 //! [`HkvTools`]: HEAPO's key-value stores for tools that know no engine.
 
 use crate::{Kv, Result};
-use everbyte_heap::check_heap;
-use everbyte_store::{Deep, Engine, EngineError, EngineTools, Fact, Finding, Object, PlainTools, Store, Walk};
+use everbyte_heap::unopened;
+use everbyte_store::{Engine, EngineError, EngineTools, Fact, Finding, Store};
 
 /// The tools of [`Engine::Hkv`].
 pub struct HkvTools;
@@ -28,33 +28,11 @@ impl EngineTools for HkvTools {
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
         match open(store, name) {
             Ok(pairs) => pairs.check(),
-            Err(error) => {
-                let mut findings = vec![Finding::unopened("hkv", store, name, &error)];
-                findings.extend(check_heap(store, name));
-                findings
-            }
+            Err(error) => unopened("hkv", store, name, &error),
         }
     }
 
-    fn deep(&self, store: &Store, name: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep {
-            findings: self.check(store, name),
-            walk: Walk::No("it is a table, whose own check reads all of it".into()),
-        }
-    }
-
-    fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {
-        Ok(false)
-    }
-
-    fn copy(
-        &self,
-        source: &Store,
-        name: &str,
-        target: &Store,
-        target_name: &str,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), EngineError> {
-        PlainTools.copy(source, name, target, target_name, progress)
+    fn not_walked(&self) -> String {
+        "it is a table, whose own check reads all of it".into()
     }
 }

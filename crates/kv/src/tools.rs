@@ -1,9 +1,9 @@
 //! [`KvTools`]: tables for tools that know no engine.
 
 use crate::Kv;
-use everbyte_heap::check_heap;
+use everbyte_heap::unopened;
 use everbyte_store::{
-    Deep, Engine, EngineError, EngineTools, Fact, Finding, FindingKind, Object, Repair, RepairStep, Store, Token, Walk,
+    Engine, EngineError, EngineTools, Fact, Finding, FindingKind, Object, Repair, RepairStep, Store, Token,
     require_whole,
 };
 
@@ -28,19 +28,12 @@ impl EngineTools for KvTools {
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
         match Kv::open(store, name) {
             Ok(kv) => kv.check(),
-            Err(error) => {
-                let mut findings = vec![Finding::unopened("kv", store, name, &error)];
-                findings.extend(check_heap(store, name));
-                findings
-            }
+            Err(error) => unopened("kv", store, name, &error),
         }
     }
 
-    fn deep(&self, store: &Store, name: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep {
-            findings: self.check(store, name),
-            walk: Walk::No("it is a table, whose own check reads all of it".into()),
-        }
+    fn not_walked(&self) -> String {
+        "it is a table, whose own check reads all of it".into()
     }
 
     fn plan_repair(

@@ -2,7 +2,7 @@
 
 use crate::deep::report::{Fault, FaultKind};
 use crate::{Error, RepairPlan, Report, UntypedPool, copy_pool, require_pool};
-use everbyte_heap::check_heap;
+use everbyte_heap::unopened;
 use everbyte_media::{ErrorInfo, ErrorKind};
 use everbyte_store::{
     Deep, Engine, EngineError, EngineTools, Fact, Finding, Object, Repair, RepairStep, Store, Sums, Token, Walk,
@@ -39,11 +39,7 @@ impl EngineTools for UndoTools {
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
         match open(store, name) {
             Ok(undo) => undo.check(None),
-            Err(error) => {
-                let mut findings = vec![Finding::unopened("tx", store, name, &error)];
-                findings.extend(check_heap(store, name));
-                findings
-            }
+            Err(error) => unopened("tx", store, name, &error),
         }
     }
 

@@ -13,11 +13,15 @@ pub trait EngineTools: Sync {
     /// The engine.
     fn engine(&self) -> Engine;
 
-    /// Figures for `everbyte info`. Opens the object; constant cost beside that.
+    /// Figures for `everbyte info`; none unless the engine has some. Opens the object; constant cost
+    /// beside that.
     ///
     /// # Errors
     /// As opening the object.
-    fn describe(&self, store: &Store, name: &str) -> Result<Vec<Fact>, EngineError>;
+    fn describe(&self, store: &Store, name: &str) -> Result<Vec<Fact>, EngineError> {
+        let _ = (store, name);
+        Ok(Vec::new())
+    }
 
     /// Opens the object as a program does, which completes or rolls back the changes that a crash
     /// interrupted, and returns a sentence for each kind of work that was done.
@@ -30,9 +34,17 @@ pub trait EngineTools: Sync {
     /// finding, beside those of the heap under it.
     fn check(&self, store: &Store, name: &str) -> Vec<Finding>;
 
+    /// The reason why a deep check does not follow the pointers in the object's blocks.
+    fn not_walked(&self) -> String {
+        "what it holds only its program knows".into()
+    }
+
     /// As [`EngineTools::check`], and follows every pointer where the engine knows what its blocks
     /// hold. `progress` receives the blocks done and, where known, their total.
-    fn deep(&self, store: &Store, name: &str, progress: &dyn Fn(u64, Option<u64>)) -> Deep;
+    fn deep(&self, store: &Store, name: &str, progress: &dyn Fn(u64, Option<u64>)) -> Deep {
+        let _ = progress;
+        Deep { findings: self.check(store, name), walk: Walk::No(self.not_walked()) }
+    }
 
     /// Plans the repair of the object; `None`: it needs none. Changes nothing.
     ///
@@ -53,7 +65,10 @@ pub trait EngineTools: Sync {
     ///
     /// # Errors
     /// Damage of the words that would tell.
-    fn can_copy(&self, object: &Object) -> Result<bool, EngineError>;
+    fn can_copy(&self, object: &Object) -> Result<bool, EngineError> {
+        let _ = object;
+        Ok(false)
+    }
 
     /// Copies the object to the new object `target_name` of `target`. Settled on return; a crash
     /// leaves the copy whole or absent. `progress` receives the bytes of each part. Called only
@@ -68,7 +83,10 @@ pub trait EngineTools: Sync {
         target: &Store,
         target_name: &str,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<(), EngineError>;
+    ) -> Result<(), EngineError> {
+        let _ = (source, target, target_name, progress);
+        Err(crate::Error::BadOption { detail: format!("only the program that made `{name}` can copy it") }.into())
+    }
 }
 
 /// One figure of an object.
@@ -200,28 +218,12 @@ impl EngineTools for PlainTools {
         Engine::None
     }
 
-    fn describe(&self, _: &Store, _: &str) -> Result<Vec<Fact>, EngineError> {
-        Ok(Vec::new())
-    }
-
     fn recover(&self, _: &Store, _: &str) -> Result<Vec<String>, EngineError> {
         Ok(Vec::new())
     }
 
     fn check(&self, _: &Store, _: &str) -> Vec<Finding> {
         Vec::new()
-    }
-
-    fn deep(&self, _: &Store, _: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep { findings: Vec::new(), walk: Walk::No("what it holds only its program knows".into()) }
-    }
-
-    fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {
-        Ok(false)
-    }
-
-    fn copy(&self, _: &Store, name: &str, _: &Store, _: &str, _: &mut dyn FnMut(u64)) -> Result<(), EngineError> {
-        Err(crate::Error::BadOption { detail: format!("only the program that made `{name}` can copy it") }.into())
     }
 }
 
@@ -231,10 +233,6 @@ pub struct NoTools(pub Engine);
 impl EngineTools for NoTools {
     fn engine(&self) -> Engine {
         self.0
-    }
-
-    fn describe(&self, _: &Store, _: &str) -> Result<Vec<Fact>, EngineError> {
-        Ok(Vec::new())
     }
 
     fn recover(&self, _: &Store, _: &str) -> Result<Vec<String>, EngineError> {
@@ -251,22 +249,7 @@ impl EngineTools for NoTools {
         }]
     }
 
-    fn deep(&self, store: &Store, name: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep { findings: self.check(store, name), walk: Walk::No(format!("this program has no engine `{}`", self.0)) }
-    }
-
-    fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {
-        Ok(false)
-    }
-
-    fn copy(
-        &self,
-        source: &Store,
-        name: &str,
-        target: &Store,
-        target_name: &str,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), EngineError> {
-        PlainTools.copy(source, name, target, target_name, progress)
+    fn not_walked(&self) -> String {
+        format!("this program has no engine `{}`", self.0)
     }
 }

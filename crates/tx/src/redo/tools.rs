@@ -1,8 +1,8 @@
 //! [`RedoTools`]: redo transactions for tools that know no engine.
 
 use crate::{Redo, Result};
-use everbyte_heap::check_heap;
-use everbyte_store::{Deep, Engine, EngineError, EngineTools, Fact, Finding, Object, PlainTools, Store, Walk};
+use everbyte_heap::unopened;
+use everbyte_store::{Engine, EngineError, EngineTools, Fact, Finding, Store};
 
 /// The tools of [`Engine::Redo`].
 pub struct RedoTools;
@@ -31,30 +31,11 @@ impl EngineTools for RedoTools {
     fn check(&self, store: &Store, name: &str) -> Vec<Finding> {
         match open(store, name) {
             Ok(redo) => redo.check(None),
-            Err(error) => {
-                let mut findings = vec![Finding::unopened("tx", store, name, &error)];
-                findings.extend(check_heap(store, name));
-                findings
-            }
+            Err(error) => unopened("tx", store, name, &error),
         }
     }
 
-    fn deep(&self, store: &Store, name: &str, _: &dyn Fn(u64, Option<u64>)) -> Deep {
-        Deep { findings: self.check(store, name), walk: Walk::No("what its blocks hold only its program knows".into()) }
-    }
-
-    fn can_copy(&self, _: &Object) -> Result<bool, EngineError> {
-        Ok(false)
-    }
-
-    fn copy(
-        &self,
-        source: &Store,
-        name: &str,
-        target: &Store,
-        target_name: &str,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), EngineError> {
-        PlainTools.copy(source, name, target, target_name, progress)
+    fn not_walked(&self) -> String {
+        "what its blocks hold only its program knows".into()
     }
 }
