@@ -1,4 +1,5 @@
-//! The name that programs look for at run time: its number changes when what they were compiled against no longer fits.
+//! The name that programs look for at run time: its number changes when what they were compiled
+//! against no longer fits.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

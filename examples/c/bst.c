@@ -1,9 +1,11 @@
-/* A search tree that outlives its process: each run adds the numbers it is given and prints them all in order.
+/* A search tree that outlives its process: each run adds the numbers it is given and prints them
+ * all in order.
  *
  *     cc bst.c -leverbyte -o bst && ./bst 5 2 8 && ./bst 1
  *
- * No transaction is needed. A node is made in the shadow of its parent, where nobody looks before the parent's flag says that
- * it is whole; a crash leaves the flag or not. What was not finished is found and freed when the program starts again. */
+ * No transaction is needed. A node is made in the shadow of its parent, where nobody looks before
+ * the parent's flag says that it is whole; a crash leaves the flag or not. What was not finished is
+ * found and freed when the program starts again. */
 #include <everbyte/mnemosyne.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +41,8 @@ static void insert(uint64_t key) {
     if (!mnemosyne_fence()) fail("lost");
 }
 
-/* Places that wait for a walk to come back to them. A tree of sorted numbers is as deep as it is large, so they do not wait on
- * the stack. */
+/* Places that wait for a walk to come back to them. A tree of sorted numbers is as deep as it is
+ * large, so they do not wait on the stack. */
 static struct child **waiting;
 static size_t waits, room;
 

@@ -1,8 +1,10 @@
-/* A hash table that outlives its process: counts the words it is given, in this run and in all before.
+/* A hash table that outlives its process: counts the words it is given, in this run and in all
+ * before.
  *
  *     cc hash.c -leverbyte -o hash && ./hash to be or not to be && ./hash be
  *
- * A bucket is made where `fresh` points, filled, and only then linked: whoever follows a link finds a whole bucket. */
+ * A bucket is made where `fresh` points, filled, and only then linked: whoever follows a link finds
+ * a whole bucket. */
 #include <everbyte/mnemosyne.h>
 #include <stdio.h>
 #include <stdlib.h>

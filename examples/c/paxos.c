@@ -1,10 +1,11 @@
-/* The memory of a Paxos acceptor: what it has promised and accepted must never be forgotten, and is only ever appended to.
+/* The memory of a Paxos acceptor: what it has promised and accepted must never be forgotten, and is
+ * only ever appended to.
  *
  *     cc paxos.c -leverbyte -o paxos
  *     ./paxos promise 7 && ./paxos accept 7 42 && ./paxos promise 5
  *
- * Each run reads the log and so learns what earlier ones answered; then it answers once more. An answer counts when its record
- * is flushed, not before. */
+ * Each run reads the log and so learns what earlier ones answered; then it answers once more. An
+ * answer counts when its record is flushed, not before. */
 #include <everbyte/mnemosyne.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
-//! Fuzzers for every parser of outside bytes: what media, a network or a file may hold must never panic or hang us.
+//! Fuzzers for every parser of outside bytes: what media, a network or a file may hold must never
+//! panic or hang us.
 //!
-//! A target takes any bytes and returns the *class* of what happened (an error without its numbers, or what was read).
-//! An input that makes a new class joins the corpus: no instrumentation, and yet the search goes where behaviour is.
+//! A target takes any bytes and returns the *class* of what happened (an error without its numbers,
+//! or what was read). An input that makes a new class joins the corpus: no instrumentation, and yet
+//! the search goes where behaviour is.
 //!
-//! Targets over media take a list of patches to a good image; checksums can be put right afterwards (first byte), so that
-//! the search gets behind them.
+//! Targets over media take a list of patches to a good image; checksums can be put right afterwards
+//! (first byte), so that the search gets behind them.
 //!
 //! Invariant FUZZ-1: no input makes a target panic, abort or run for longer than [`HANG`].
 

@@ -1,8 +1,9 @@
-//! `everbyte-fuzz [TARGET] [--seconds N] [--seed N] [--save]`: runs one target, or each in turn, for ten minutes each.
-//! `everbyte-fuzz TARGET --input FILE` runs one input.
+//! `everbyte-fuzz [TARGET] [--seconds N] [--seed N] [--save]`: runs one target, or each in turn,
+//! for ten minutes each. `everbyte-fuzz TARGET --input FILE` runs one input.
 //!
-//! Before each run the input is noted in a file, so that an abort leaves it behind too. A finding is kept under
-//! target/fuzz/ and its replay command printed; with `--save` inputs of new classes join the corpus in the repository.
+//! Before each run the input is noted in a file, so that an abort leaves it behind too. A finding
+//! is kept under target/fuzz/ and its replay command printed; with `--save` inputs of new classes
+//! join the corpus in the repository.
 //!
 //! Threads: a watchdog beside the one that runs inputs.
 

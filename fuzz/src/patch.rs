@@ -1,6 +1,8 @@
-//! Inputs that patch an image: a flag byte, then patches of 13 bytes, each of which changes one interesting word.
+//! Inputs that patch an image: a flag byte, then patches of 13 bytes, each of which changes one
+//! interesting word.
 //!
-//! Interesting are the words that are not zero in the good image, and their neighbours: all structure is there.
+//! Interesting are the words that are not zero in the good image, and their neighbours: all
+//! structure is there.
 
 use everbyte_media::{Media, Options};
 use everbyte_store::{FormatOptions, Store};

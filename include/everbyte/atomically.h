@@ -1,4 +1,5 @@
-/* Durable transactions without the compiler's help: what patomic.h gives GCC, for clang and every other compiler of C and C++.
+/* Durable transactions without the compiler's help: what patomic.h gives GCC, for clang and every
+ * other compiler of C and C++.
  *
  *     pstatic long balance[2];
  *
@@ -10,13 +11,14 @@
  *
  *     everbyte_atomically(transfer, &amount);
  *
- * A body is a function. It loads what other threads may change by TXR and stores it by TXW, and persistent memory so too;
- * it may be run again, from its start, so it changes nothing else but its own variables. The rest is as in patomic.h, whose
- * blocks may be transactions of the same program. It allocates by TXALLOCATE and frees by TXFREE.
+ * A body is a function. It loads what other threads may change by TXR and stores it by TXW, and
+ * persistent memory so too; it may be run again, from its start, so it changes nothing else but its
+ * own variables. The rest is as in patomic.h, whose blocks may be transactions of the same program.
+ * It allocates by TXALLOCATE and frees by TXFREE.
  *
- * A body returns: it is left neither by longjmp nor by an exception of C++; the next transaction ends the process if it finds
- * that one was. A thread that ends inside (pthread_exit, cancellation) leaves nothing of it.
- * THREADS: any; not from signal handlers (see patomic.h). */
+ * A body returns: it is left neither by longjmp nor by an exception of C++; the next transaction
+ * ends the process if it finds that one was. A thread that ends inside (pthread_exit, cancellation)
+ * leaves nothing of it. THREADS: any; not from signal handlers (see patomic.h). */
 #ifndef EVERBYTE_ATOMICALLY_H
 #define EVERBYTE_ATOMICALLY_H
 
@@ -30,9 +32,10 @@
 extern "C" {
 #endif
 
-/* Runs `body`, which may be called with `with`, as one transaction. 1: it has happened, and is settled. 0: the body
- * answered 0, and nothing has happened. Inside another it is part of that, and taken back alone if its body answers 0.
- * Fails in a child of fork with EPERM, and in a child that its body makes when that next loads, stores or returns: 0. */
+/* Runs `body`, which may be called with `with`, as one transaction. 1: it has happened, and is
+ * settled. 0: the body answered 0, and nothing has happened. Inside another it is part of that, and
+ * taken back alone if its body answers 0. Fails in a child of fork with EPERM, and in a child that
+ * its body makes when that next loads, stores or returns: 0. */
 int everbyte_atomically(int (*body)(void *with), void *with);
 
 /* Inside a body. What patomic.h's compiler calls for the same. */
@@ -60,7 +63,8 @@ int everbyte_tx_free(void *pointer) __asm__("_ZGTt5pfree");
         everbyte_tx_store((place), &everbyte_value, sizeof everbyte_value); \
     })
 
-/* pmalloc and pfree (mnemosyne.h) inside a body; of `destination` and `pointer` they speak as those do. */
+/* pmalloc and pfree (mnemosyne.h) inside a body; of `destination` and `pointer` they speak as those
+ * do. */
 #define TXALLOCATE(size, destination) everbyte_tx_allocate((size), (destination))
 #define TXFREE(pointer) everbyte_tx_free(pointer)
 

@@ -1,12 +1,14 @@
-/* HEAPO's key-value stores, for C and C++: a hash table or a tree in a named object, which logs 32 to 64 bytes for a change.
+/* HEAPO's key-value stores, for C and C++: a hash table or a tree in a named object, which logs 32
+ * to 64 bytes for a change.
  *
  *     heapo_kv *cities = heapo_kv_open("cities");
  *     if (!cities) cities = heapo_kv_init("cities", HEAPO_KV_TREE, 0);
- *     heapo_kv_insert(cities, "Oslo", 4, "Norway", 6);      (settled: it survives whatever happens now)
+ *     heapo_kv_insert(cities, "Oslo", 4, "Norway", 6); (settled: it survives whatever happens now)
  *
- * Keys and values are byte strings of at most 4 GiB - 1. The store is the one of heapo.h, opened when it is first used.
- * Calls return 1, or a pointer; on failure 0, or NULL, with errno and everbyte_error() set, and nothing changed.
- * THREADS: any, not from signal handlers; one changes a store, or several read it. Where processes share a store (heapo.h), one call at a time. */
+ * Keys and values are byte strings of at most 4 GiB - 1. The store is the one of heapo.h, opened
+ * when it is first used. Calls return 1, or a pointer; on failure 0, or NULL, with errno and
+ * everbyte_error() set, and nothing changed. THREADS: any, not from signal handlers; one changes a
+ * store, or several read it. Where processes share a store (heapo.h), one call at a time. */
 #ifndef EVERBYTE_HEAPO_KV_H
 #define EVERBYTE_HEAPO_KV_H
 
@@ -22,13 +24,14 @@ typedef struct heapo_kv heapo_kv;
 /* What a store is made of: a hash table finds keys fastest, a tree keeps them in their order. */
 typedef enum heapo_kv_kind { HEAPO_KV_HASH = 0, HEAPO_KV_TREE = 1 } heapo_kv_kind;
 
-/* Makes an object that holds an empty store, and opens it. It can grow to `size_max` bytes, rounded up to a power of two;
- * 0: 1 GiB. Settled on return: a crash leaves it whole or absent.
+/* Makes an object that holds an empty store, and opens it. It can grow to `size_max` bytes, rounded
+ * up to a power of two; 0: 1 GiB. Settled on return: a crash leaves it whole or absent.
  * Fails with EEXIST, EINVAL for what is no name, ENOSPC. */
 heapo_kv *heapo_kv_init(const char *name, heapo_kv_kind kind, size_t size_max);
 
-/* Opens a store of either kind; what a crash left half done is done or undone first. Costs the same whatever it holds. Open it once.
- * Fails with ENOENT, EPERM for an object of another kind, EBUSY if it is open, EUCLEAN if it is damaged. */
+/* Opens a store of either kind; what a crash left half done is done or undone first. Costs the same
+ * whatever it holds. Open it once. Fails with ENOENT, EPERM for an object of another kind, EBUSY if
+ * it is open, EUCLEAN if it is damaged. */
 heapo_kv *heapo_kv_open(const char *name);
 
 /* Closes it; `kv` must not be used any more. NULL: does nothing. */
@@ -43,12 +46,12 @@ int heapo_kv_update(heapo_kv *kv, const void *key, size_t key_len, const void *v
 /* Takes a key away. Settled on return. Fails with ENOENT. */
 int heapo_kv_delete(heapo_kv *kv, const void *key, size_t key_len);
 
-/* Copies the value of a key to `value`, at most `room` bytes of it, and stores its length to `value_len` (may be NULL).
- * Fails with ENOENT. */
+/* Copies the value of a key to `value`, at most `room` bytes of it, and stores its length to
+ * `value_len` (may be NULL). Fails with ENOENT. */
 int heapo_kv_lookup(heapo_kv *kv, const void *key, size_t key_len, void *value, size_t room, size_t *value_len);
 
-/* What is called with each pair of a scan; 0 ends it. It must not use the store; what the pointers lead to is gone after the
- * call. */
+/* What is called with each pair of a scan; 0 ends it. It must not use the store; what the pointers
+ * lead to is gone after the call. */
 typedef int heapo_kv_each(const void *key, size_t key_len, const void *value, size_t value_len, void *context);
 
 /* Which way a scan of a tree goes: in the order of keys, as memcmp has it, or against it. */
@@ -57,12 +60,13 @@ typedef enum heapo_kv_way { HEAPO_KV_FORWARD = 0, HEAPO_KV_BACKWARD = 1 } heapo_
 /* Calls `each` with every pair: of a tree in the order of keys, of a hash table in no order. */
 int heapo_kv_scan(heapo_kv *kv, heapo_kv_each *each, void *context);
 
-/* Calls `each` with the pairs of a tree whose keys lie from `from` on and before `to`; `to` NULL: to the last.
- * Fails with ENOTSUP for a hash table. */
+/* Calls `each` with the pairs of a tree whose keys lie from `from` on and before `to`; `to` NULL:
+ * to the last. Fails with ENOTSUP for a hash table. */
 int heapo_kv_scan_range(heapo_kv *kv, const void *from, size_t from_len, const void *to, size_t to_len, heapo_kv_way way,
                         heapo_kv_each *each, void *context);
 
-/* Calls `each` with the pairs of a tree whose keys begin with `prefix`. Fails with ENOTSUP for a hash table. */
+/* Calls `each` with the pairs of a tree whose keys begin with `prefix`. Fails with ENOTSUP for a
+ * hash table. */
 int heapo_kv_scan_prefix(heapo_kv *kv, const void *prefix, size_t prefix_len, heapo_kv_way way, heapo_kv_each *each,
                          void *context);
 

@@ -1,7 +1,9 @@
-//! `aarch64`: the workspace builds for 64-bit ARM, and the tests of the crates that order stores pass there, under QEMU.
+//! `aarch64`: the workspace builds for 64-bit ARM, and the tests of the crates that order stores
+//! pass there, under QEMU.
 //!
-//! QEMU runs the ARM program on this machine's memory model, which is stronger than ARM's: the run shows that the instructions of
-//! `media` are the right ones and that nothing depends on x86, not that no barrier is missing. The crash explorer judges that.
+//! QEMU runs the ARM program on this machine's memory model, which is stronger than ARM's: the run
+//! shows that the instructions of `media` are the right ones and that nothing depends on x86, not
+//! that no barrier is missing. The crash explorer judges that.
 
 use crate::shell::{self, Result, as_root, cargo, which};
 use std::process::Command;

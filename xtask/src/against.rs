@@ -1,10 +1,12 @@
 //! `bench CASE --against COMMIT`: this tree and another commit as rivals.
 //!
-//! The other commit is checked out in a worktree below `target/against` and built there. Both programs run the case in turn, nine
-//! times each; the median of each run is one sample. A metric is worse than before when
-//! - a counter per operation has grown by more than a hundredth (growth that many operations share makes smaller differences), or
-//! - the medians of the samples differ by more than 5 % (servers and disks 10 %) and by more than 1 ns, and the quartile ranges
-//!   of the samples do not overlap.
+//! The other commit is checked out in a worktree below `target/against` and built there. Both
+//! programs run the case in turn, nine times each; the median of each run is one sample. A metric
+//! is worse than before when
+//! - a counter per operation has grown by more than a hundredth (growth that many operations share
+//!   makes smaller differences), or
+//! - the medians of the samples differ by more than 5 % (servers and disks 10 %) and by more than 1
+//!   ns, and the quartile ranges of the samples do not overlap.
 
 use crate::shell::{self, Result, cargo, root};
 use serde_json::Value;

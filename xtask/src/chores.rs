@@ -35,15 +35,15 @@ pub fn museum(words: &[&str]) -> Result {
     )
 }
 
-/// Leaves out each flush, fence, barrier and comparison of a checksum in turn; some case must fail. Goes on where the last
-/// run stopped.
+/// Leaves out each flush, fence, barrier and comparison of a checksum in turn; some case must fail.
+/// Goes on where the last run stopped.
 pub fn mutants(words: &[&str]) -> Result {
     let run = ["run", "--quiet", "--locked", "--package", "everbyte-cases", "--features", "museum", "--", "mutants"];
     shell::run(cargo(&run).args(words))
 }
 
-/// Every case of the explorer as the soak runs it: one thread for all steps, then a thread for each, with a second run of
-/// the program from every image.
+/// Every case of the explorer as the soak runs it: one thread for all steps, then a thread for
+/// each, with a second run of the program from every image.
 fn explore_whole() -> Result {
     for threads in ["one", "steps"] {
         println!("soak: every case, threads: {threads}");
@@ -90,7 +90,8 @@ pub fn fuzz(words: &[&str]) -> Result {
     release("everbyte-fuzz", words)
 }
 
-/// Orders of threads on typed pools, `--count N` (20,000) of them for each program, other ones each time.
+/// Orders of threads on typed pools, `--count N` (20,000) of them for each program, other ones each
+/// time.
 pub fn schedules(words: &[&str]) -> Result {
     let count = match words {
         [] => "20000",
@@ -104,8 +105,8 @@ pub fn schedules(words: &[&str]) -> Result {
     shell::run(command.env("EVERBYTE_SCHEDULES", count).env("EVERBYTE_SEED", seed))
 }
 
-/// Every case of the explorer, whole; then kill -9 loops on real processes, and rot in every sector of a store, again and
-/// again, for `--minutes N` (60).
+/// Every case of the explorer, whole; then kill -9 loops on real processes, and rot in every sector
+/// of a store, again and again, for `--minutes N` (60).
 pub fn soak(words: &[&str]) -> Result {
     let minutes: u64 = match words {
         [] => 60,

@@ -1,8 +1,8 @@
 //! Every test of continuous integration, step by step, with the time each took.
 //!
-//! Steps: formatting; lints as errors; tidy; all tests of the workspace (with the crash explorer, the museum and the
-//! fuzz corpora among them); the emulated persistent-memory machine; each bench in miniature.
-//! The first failure does not stop the steps after it, so one run tells everything.
+//! Steps: formatting; lints as errors; tidy; all tests of the workspace (with the crash explorer,
+//! the museum and the fuzz corpora among them); the emulated persistent-memory machine; each bench
+//! in miniature. The first failure does not stop the steps after it, so one run tells everything.
 
 use crate::shell::{self, Result, cargo};
 use crate::{chores, dax, tidy};
@@ -62,7 +62,8 @@ pub fn run(words: &[&str]) -> Result {
     if failed.is_empty() { Ok(()) } else { Err(format!("these steps failed: {}", failed.join(", "))) }
 }
 
-/// Warnings are errors with the compiler that the manifests name; a newer one may know more lints than we do.
+/// Warnings are errors with the compiler that the manifests name; a newer one may know more lints
+/// than we do.
 fn lint() -> Result {
     let ours = concat!("cargo ", env!("CARGO_PKG_RUST_VERSION"), ".");
     let level = if shell::output(&mut cargo(&["--version"]))?.starts_with(ours) { "-D" } else { "-W" };

@@ -1,6 +1,8 @@
-//! `cargo xtask`: the chores of this repository, the same words on a laptop and in continuous integration.
+//! `cargo xtask`: the chores of this repository, the same words on a laptop and in continuous
+//! integration.
 //!
-//! Light on purpose (it is compiled before everything else): whatever is heavy is a crate that this program runs.
+//! Light on purpose (it is compiled before everything else): whatever is heavy is a crate that this
+//! program runs.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-/* Berkeley DB 5.3 as its manual has it for durable changes: an environment with transactions, each change one of its own
- * whose log is written and synced when it returns.
+/* Berkeley DB 5.3 as its manual has it for durable changes: an environment with transactions, each
+ * change one of its own whose log is written and synced when it returns.
  *
- * Calls answer what Berkeley DB answers: 0, DB_KEYEXIST, DB_NOTFOUND, or an error that bdb_said puts into words.
- * THREADS: any, on one handle. */
+ * Calls answer what Berkeley DB answers: 0, DB_KEYEXIST, DB_NOTFOUND, or an error that bdb_said
+ * puts into words. THREADS: any, on one handle. */
 
 #include <db.h>
 #include <stdint.h>
@@ -51,7 +51,8 @@ static DBT bytes(const void *at, uint32_t len) {
     return dbt;
 }
 
-/* A change that lost to another thread's is made again. Old logs go when the log has become long. */
+/* A change that lost to another thread's is made again. Old logs go when the log has become
+ * long. */
 static int again(struct bdb *at, int error) {
     if (error == DB_LOCK_DEADLOCK) return 1;
     if (!error && ++at->changes % CHANGES_BETWEEN == 0) at->env->txn_checkpoint(at->env, CHECKPOINT_KB, 0, 0);

@@ -1,5 +1,6 @@
-/* Single operations of libpmemobj, each as `cargo xtask bench objects` times it: in transactions of BATCH operations
- * where that says so, with the clock around the operations alone or around the transaction, as for ours.
+/* Single operations of libpmemobj, each as `cargo xtask bench objects` times it: in transactions of
+ * BATCH operations where that says so, with the clock around the operations alone or around the
+ * transaction, as for ours.
  *
  * Answers nanoseconds for `count` operations on objects of `size` bytes.
  * THREADS: one per pool. */

@@ -1,5 +1,5 @@
-/* A hash table with chains on libpmemobj, whose values have one length: a put is a transaction, under the lock of its bucket,
- * for transactions are not isolated.
+/* A hash table with chains on libpmemobj, whose values have one length: a put is a transaction,
+ * under the lock of its bucket, for transactions are not isolated.
  *
  * THREADS: puts, any. */
 

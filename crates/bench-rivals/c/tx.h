@@ -1,4 +1,5 @@
-/* Transactions of libpmemobj that abort the program when they fail: a bench has nothing else to do then. */
+/* Transactions of libpmemobj that abort the program when they fail: a bench has nothing else to do
+ * then. */
 
 #ifndef EVERBYTE_RIVAL_TX_H
 #define EVERBYTE_RIVAL_TX_H

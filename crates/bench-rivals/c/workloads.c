@@ -1,9 +1,10 @@
-/* The workloads of the bench, in libpmemobj: a binary tree, a hash table, a B+tree of eight ways, a word count. The same
- * algorithms as crates/bench/src/structures/, one transaction for each operation, as the library's manual does them:
- * ranges are added before they change, memory comes from pmemobj_tx_alloc, pointers are PMEMoid.
+/* The workloads of the bench, in libpmemobj: a binary tree, a hash table, a B+tree of eight ways, a
+ * word count. The same algorithms as crates/bench/src/structures/, one transaction for each
+ * operation, as the library's manual does them: ranges are added before they change, memory comes
+ * from pmemobj_tx_alloc, pointers are PMEMoid.
  *
- * Every function takes an open pool whose root object has at least sizeof(struct root) bytes of zeros.
- * THREADS: one per pool, except rival_count_words. */
+ * Every function takes an open pool whose root object has at least sizeof(struct root) bytes of
+ * zeros. THREADS: one per pool, except rival_count_words. */
 
 #include "tx.h"
 #include <stdint.h>
@@ -206,8 +207,8 @@ static uint64_t kv_remove(PMEMobjpool *pool, struct root *root, uint64_t key) {
     return !OID_IS_NULL(gone);
 }
 
-/* B+tree: values in leaves, full nodes split on the way down, leaves may become empty. Key i of an inner node is the
- * least that may lie in child i + 1. */
+/* B+tree: values in leaves, full nodes split on the way down, leaves may become empty. Key i of an
+ * inner node is the least that may lie in child i + 1. */
 
 static int btree_place(const struct btree_node *node, uint64_t key) {
     int place = 0;
@@ -316,8 +317,9 @@ static uint64_t btree_remove(PMEMobjpool *pool, struct root *root, uint64_t key)
     return value;
 }
 
-/* A run: `count` operations on `keys` keys, answered by a sum of what they found. `what`: 0 all three kinds, 1 get, 2 load:
- * every second key. `structure`: 0 binary tree, 1 hash table, 2 B+tree. */
+/* A run: `count` operations on `keys` keys, answered by a sum of what they found. `what`: 0 all
+ * three kinds, 1 get, 2 load: every second key. `structure`: 0 binary tree, 1 hash table, 2
+ * B+tree. */
 
 typedef uint64_t (*get_op)(PMEMobjpool *, struct root *, uint64_t);
 typedef uint64_t (*put_op)(PMEMobjpool *, struct root *, uint64_t, uint64_t);
@@ -349,7 +351,8 @@ static PMEMoid oids(uint64_t count) {
     return oid;
 }
 
-/* Makes the hash table, of `buckets` buckets, and the word table, of `shards` shards of `words` buckets. */
+/* Makes the hash table, of `buckets` buckets, and the word table, of `shards` shards of `words`
+ * buckets. */
 void rival_tables(PMEMobjpool *pool, uint64_t buckets, uint64_t shards, uint64_t words) {
     struct root *root = root_of(pool);
     begin(pool);

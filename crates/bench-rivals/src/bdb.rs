@@ -1,4 +1,5 @@
-//! Berkeley DB 5.3 through `c/bdb.c`: a B-tree or a hash table with durable transactions, one for each change.
+//! Berkeley DB 5.3 through `c/bdb.c`: a B-tree or a hash table with durable transactions, one for
+//! each change.
 
 use crate::Failure;
 use crate::work::Access;
@@ -77,15 +78,16 @@ impl Bdb {
         done(error, unsafe { bdb_is_absent(error) })
     }
 
-    /// Copies the value of a key into `value`, which must have room, and cuts that to its length; `false` if it is not
-    /// there.
+    /// Copies the value of a key into `value`, which must have room, and cuts that to its length;
+    /// `false` if it is not there.
     ///
     /// # Errors
     /// Berkeley DB's own words.
     pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         let room = value.len();
         let mut found = 0;
-        // SAFETY: an open database; the key lives through the call, and so does the room, whose length is told.
+        // SAFETY: an open database; the key lives through the call, and so does the room, whose
+        // length is told.
         let error =
             unsafe { bdb_get(self.0.as_ptr(), key.as_ptr(), len(key)?, value.as_mut_ptr(), len(value)?, &mut found) };
         // SAFETY: takes a number alone.

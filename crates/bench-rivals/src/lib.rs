@@ -1,8 +1,8 @@
 //! # everbyte-bench-rivals: who we are measured against
 //!
-//! LMDB and redb come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as Debian packages (`cargo xtask rivals`)
-//! that are declared here and linked if they are installed. Each is used as its own documentation recommends for durable single writes; nothing
-//! is tuned against it.
+//! LMDB and redb come as crates, RocksDB, libpmemobj, Berkeley DB and Boost.Serialization as Debian
+//! packages (`cargo xtask rivals`) that are declared here and linked if they are installed. Each is
+//! used as its own documentation recommends for durable single writes; nothing is tuned against it.
 //!
 //! Threads: as each says. Nothing depends on this crate but `everbyte-bench`.
 
@@ -61,7 +61,8 @@ pub fn open_kv(name: &str, folder: &Path) -> Opened {
 mod tests {
     use super::*;
 
-    /// Every rival keeps what it was given, finds it, scans it in order and still has it after reopening.
+    /// Every rival keeps what it was given, finds it, scans it in order and still has it after
+    /// reopening.
     #[test]
     fn every_rival_does_what_a_map_does() {
         for name in KV {

@@ -1,4 +1,5 @@
-//! A file that is mapped whole: how programs without a persistent heap keep an object, through the file system alone.
+//! A file that is mapped whole: how programs without a persistent heap keep an object, through the
+//! file system alone.
 
 use crate::Failure;
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
@@ -46,7 +47,8 @@ impl MappedFile {
 
     fn map(file: File, len: u64) -> Result<MappedFile, Failure> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice, which nobody knows but the value made here.
+        // SAFETY: a new mapping at a place of the kernel's choice, which nobody knows but the value
+        // made here.
         let start = unsafe { mmap(null_mut(), len as usize, protection, MapFlags::SHARED, &file, 0) };
         Ok(MappedFile { start: start.map_err(said)?, file, len })
     }
@@ -55,7 +57,8 @@ impl MappedFile {
     fn touch(&self, at: u64) -> u8 {
         assert!(at < self.len, "inside the file");
         let byte = self.start.cast::<u8>().wrapping_add(at as usize);
-        // SAFETY: in bounds by the assertion, backed by `fallocate`, mapped until `self` is dropped.
+        // SAFETY: in bounds by the assertion, backed by `fallocate`, mapped until `self` is
+        // dropped.
         let value = unsafe { byte.read_volatile() };
         // SAFETY: as above; nobody else has this mapping.
         unsafe { byte.write_volatile(value.wrapping_add(1)) };

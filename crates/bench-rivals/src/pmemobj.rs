@@ -1,7 +1,7 @@
 //! libpmemobj 1.12: undo transactions over a pool on tmpfs, as its manual does them.
 //!
-//! The process must run with `PMEM_IS_PMEM_FORCE=1` from its start (the library reads it while it is loaded): without it
-//! a pool on tmpfs is flushed with msync, which would not be a fair fight.
+//! The process must run with `PMEM_IS_PMEM_FORCE=1` from its start (the library reads it while it
+//! is loaded): without it a pool on tmpfs is flushed with msync, which would not be a fair fight.
 
 use crate::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -38,7 +38,8 @@ pub struct Pmemobj {
     root: *mut u64,
 }
 
-// SAFETY: libpmemobj allows transactions of many threads on one pool; the root is written through it by line.
+// SAFETY: libpmemobj allows transactions of many threads on one pool; the root is written through
+// it by line.
 unsafe impl Send for Pmemobj {}
 // SAFETY: as above; the methods say which lines they write.
 unsafe impl Sync for Pmemobj {}
@@ -60,13 +61,15 @@ impl Pmemobj {
         if oid.offset == 0 {
             return Err(said());
         }
-        // A pool handle is the pool's first byte, as the library's own inline `pmemobj_direct` has it.
+        // A pool handle is the pool's first byte, as the library's own inline `pmemobj_direct` has
+        // it.
         let root = pool.wrapping_byte_add(oid.offset as usize).cast();
         Ok(Some(Pmemobj { pool, root }))
     }
 
     fn transaction(&self, body: impl FnOnce()) {
-        // SAFETY: an open pool; without a jump buffer failures are returned. 0 is TX_PARAM_NONE and ends the list.
+        // SAFETY: an open pool; without a jump buffer failures are returned. 0 is TX_PARAM_NONE and
+        // ends the list.
         let begun = unsafe { pmemobj_tx_begin(self.pool, null_mut(), 0 as c_int) };
         assert_eq!(begun, 0, "libpmemobj refused a transaction");
         body();
@@ -88,8 +91,8 @@ impl Pmemobj {
         (0..count).for_each(|_| self.transaction(|| ()));
     }
 
-    /// Runs `count` transactions; each logs `ranges` ranges of `len` bytes on as many lines, from line `line` on, and
-    /// stores the first word of each. Other threads stay off these lines.
+    /// Runs `count` transactions; each logs `ranges` ranges of `len` bytes on as many lines, from
+    /// line `line` on, and stores the first word of each. Other threads stay off these lines.
     pub fn update(&self, count: u64, line: usize, ranges: usize, len: usize) {
         assert!(len <= 64 && (line + ranges) * 64 <= ROOT, "ranges lie inside lines of the root");
         for value in 0..count {
@@ -99,18 +102,21 @@ impl Pmemobj {
                     // SAFETY: inside the root object, inside a transaction.
                     let added = unsafe { pmemobj_tx_add_range_direct(at.cast(), len) };
                     assert_eq!(added, 0, "libpmemobj refused a range");
-                    // SAFETY: in bounds by the assert above, alive while the pool is open, this thread's line.
+                    // SAFETY: in bounds by the assert above, alive while the pool is open, this
+                    // thread's line.
                     unsafe { at.write_volatile(value) };
                 }
             });
         }
     }
 
-    /// Runs `count` transactions; each allocates an object of `size` bytes and frees the one before.
+    /// Runs `count` transactions; each allocates an object of `size` bytes and frees the one
+    /// before.
     pub fn alloc_free(&self, count: u64, size: usize) {
         let mut last = None;
         let free = |oid| {
-            // SAFETY: inside a transaction; the object was allocated by the one before and is freed once.
+            // SAFETY: inside a transaction; the object was allocated by the one before and is freed
+            // once.
             let freed = unsafe { pmemobj_tx_free(oid) };
             assert_eq!(freed, 0, "libpmemobj refused to free");
         };

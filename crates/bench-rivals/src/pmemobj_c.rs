@@ -60,14 +60,15 @@ impl Pmemobj {
         Duration::from_nanos(unsafe { rival_row(self.pool, row as c_int, size, count) })
     }
 
-    /// Makes empty tables: the hash table of [`Structure::KvStore`], and that of the word count. Once, before they are
-    /// used; the pool must not have been used for [`Pmemobj::update`].
+    /// Makes empty tables: the hash table of [`Structure::KvStore`], and that of the word count.
+    /// Once, before they are used; the pool must not have been used for [`Pmemobj::update`].
     pub fn tables(&self, buckets: u64, shards: u64, words: u64) {
         // SAFETY: an open pool, whose root object has room and is all zeros.
         unsafe { rival_tables(self.pool, buckets, shards, words) }
     }
 
-    /// Runs operations on one of `keys` keys each; answers a sum of what they found. `random` is the state of SplitMix64.
+    /// Runs operations on one of `keys` keys each; answers a sum of what they found. `random` is
+    /// the state of SplitMix64.
     pub fn run(&self, structure: Structure, kind: Kind, random: &mut u64, keys: u64, count: u64) -> u64 {
         // SAFETY: an open pool with tables; no other thread runs a transaction on it.
         unsafe { rival_run(self.pool, structure as c_int, kind as c_int, random, keys, count) }

@@ -1,8 +1,10 @@
-//! Rounds: ours and each rival in turn, as many operations as fill a round, the median of all rounds.
+//! Rounds: ours and each rival in turn, as many operations as fill a round, the median of all
+//! rounds.
 //!
 //! Steps of one metric:
 //!   1. every runner is warmed up and asked how long a few operations take
-//!   2. rounds: each runner once per round, the order turned each time, so that drift of the machine hits all alike
+//!   2. rounds: each runner once per round, the order turned each time, so that drift of the
+//!      machine hits all alike
 //!   3. the median of each; counters of ours over all its rounds, per operation
 
 use crate::host;
@@ -148,7 +150,8 @@ impl<'r> Bench<'r> {
         metric.contains(&self.plan.only)
     }
 
-    /// Measures, unless only others are wanted: the first runner is ours. `most` bounds the operations of a round (0: no bound).
+    /// Measures, unless only others are wanted: the first runner is ours. `most` bounds the
+    /// operations of a round (0: no bound).
     pub fn metric(&mut self, metric: &str, unit: Unit, most: u64, mut runners: Vec<Runner<'_>>) -> Outcome {
         if !self.wants(metric) {
             let unmeasured = [(String::new(), vec![f64::NAN])];
@@ -208,7 +211,8 @@ impl<'r> Bench<'r> {
         loop {
             let mut took = (runner.run)(size).max(Duration::from_nanos(1));
             if took * 2 >= self.plan.round {
-                took = took.min((runner.run)(size)).max(Duration::from_nanos(1)); // a hiccup of the machine is no round
+                // a hiccup of the machine is no round
+                took = took.min((runner.run)(size)).max(Duration::from_nanos(1));
             }
             if took * 2 >= self.plan.round || size >= most {
                 let fitting = size as f64 * self.plan.round.as_secs_f64() / took.as_secs_f64();

@@ -1,4 +1,5 @@
-//! Where and when a number came from: machine, kernel, cores, commit, day; and the pinning of threads.
+//! Where and when a number came from: machine, kernel, cores, commit, day; and the pinning of
+//! threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -15,7 +16,8 @@ pub struct Host {
     pub kernel: String,
     /// CPUs that this process may use.
     pub cores: usize,
-    /// The commit of the sources, `+` behind it if they were changed since; `unknown` outside a repository.
+    /// The commit of the sources, `+` behind it if they were changed since; `unknown` outside a
+    /// repository.
     pub commit: String,
     /// The day, in UTC.
     pub date: String,
@@ -54,7 +56,8 @@ pub fn cpus() -> &'static [usize] {
     })
 }
 
-/// Pins this thread to the CPU of that number, counted from the last one: 0 is the last, which interrupts seldom visit.
+/// Pins this thread to the CPU of that number, counted from the last one: 0 is the last, which
+/// interrupts seldom visit.
 pub fn pin(number: usize) {
     let cpus = cpus();
     if let Some(&cpu) = cpus.iter().rev().cycle().nth(number) {
@@ -71,7 +74,8 @@ pub fn unpin() {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// What all threads of this process have had of the CPUs so far, the kernel's work for them included.
+/// What all threads of this process have had of the CPUs so far, the kernel's work for them
+/// included.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,4 +1,5 @@
-//! `everbyte-bench CASE.. [--quick] [--json]`: runs bench cases. `cargo xtask bench` is the way to it.
+//! `everbyte-bench CASE.. [--quick] [--json]`: runs bench cases. `cargo xtask bench` is the way to
+//! it.
 
 #![forbid(unsafe_code)]
 

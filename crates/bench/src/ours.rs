@@ -25,7 +25,8 @@ fn said(error: impl std::fmt::Display) -> Failure {
 }
 
 impl Ours {
-    /// Opens the store in `folder`, or creates it: on tmpfs the backend is `shm`, on a disk `file`, synced always.
+    /// Opens the store in `folder`, or creates it: on tmpfs the backend is `shm`, on a disk `file`,
+    /// synced always.
     ///
     /// # Errors
     /// The store's own words.

@@ -1,4 +1,5 @@
-//! Keys and values of the key-value cases: 24-byte keys in a random order that everybody shares, 100-byte values.
+//! Keys and values of the key-value cases: 24-byte keys in a random order that everybody shares,
+//! 100-byte values.
 
 /// Bytes of a key.
 pub const KEY: usize = 24;

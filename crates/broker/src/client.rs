@@ -1,7 +1,8 @@
 //! [`Client`]: a program's side of the connection to a broker.
 //!
-//! A program maps what a broker passes, C programs at the address that their pointers name. So the client asks the kernel for the
-//! broker's user first: root, the client's own, or the owner of the directory in which the socket lies.
+//! A program maps what a broker passes, C programs at the address that their pointers name. So the
+//! client asks the kernel for the broker's user first: root, the client's own, or the owner of the
+//! directory in which the socket lies.
 
 use crate::error::No;
 use crate::start;
@@ -23,7 +24,8 @@ use std::path::{Path, PathBuf};
 /// How many brokers may end before one hears a request.
 const TRIES: usize = 10;
 
-/// Asks a broker. Each call is a connection of its own; what a broker that ended has not read the next one is asked.
+/// Asks a broker. Each call is a connection of its own; what a broker that ended has not read the
+/// next one is asked.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
@@ -47,8 +49,9 @@ impl Client {
         Client { socket: socket.into(), program: None }
     }
 
-    /// A client that starts a broker by `program`, which is `everbyte`, if none answers, and if the directory of domains beside
-    /// the socket (`shop` beside `shop.socket`) is this user's. Clients that do so at the same time end up with one broker.
+    /// A client that starts a broker by `program`, which is `everbyte`, if none answers, and if the
+    /// directory of domains beside the socket (`shop` beside `shop.socket`) is this user's. Clients
+    /// that do so at the same time end up with one broker.
     pub fn on_demand(socket: &Path, program: &Path) -> Client {
         Client { socket: socket.into(), program: Some(program.into()) }
     }
@@ -56,13 +59,14 @@ impl Client {
     /// Makes a domain that may grow to `max` bytes and belongs to the caller. Settled on return.
     ///
     /// # Errors
-    /// [`Error::NoBroker`]; [`Error::Unsafe`]: a broker of another user; [`Error::Refused`]: the name is taken, or none; a quota; no
-    /// space.
+    /// [`Error::NoBroker`]; [`Error::Unsafe`]: a broker of another user; [`Error::Refused`]: the
+    /// name is taken, or none; a quota; no space.
     pub fn create(&self, name: &str, mode: u16, max: u64) -> Result<()> {
         self.ask(&Request::Create { mode, max, name: name.into() }).map(drop)
     }
 
-    /// Attaches a domain. The broker checks the caller's rights now; what it passes stays good if they change.
+    /// Attaches a domain. The broker checks the caller's rights now; what it passes stays good if
+    /// they change.
     ///
     /// # Errors
     /// [`Error::NoBroker`]; [`Error::Refused`]: there is none of that name, or the caller may not.
@@ -80,7 +84,8 @@ impl Client {
         self.ask(&Request::Remove { name: name.into() }).map(drop)
     }
 
-    /// Changes who may do what with a domain of the caller's, from the next attach on. Settled on return.
+    /// Changes who may do what with a domain of the caller's, from the next attach on. Settled on
+    /// return.
     ///
     /// # Errors
     /// [`Error::NoBroker`], [`Error::Refused`].
@@ -139,7 +144,8 @@ impl Client {
         let socket = std::path::absolute(&self.socket).map_err(io("find the directory of"))?;
         let directory =
             std::fs::metadata(socket.parent().unwrap_or(Path::new("/"))).map_err(io("look at the directory of"))?;
-        // In a directory that others may write to, its owner did not necessarily make the socket, but may replace it anyway.
+        // In a directory that others may write to, its owner did not necessarily make the socket,
+        // but may replace it anyway.
         if directory.uid() == broker {
             return Ok(());
         }
@@ -197,8 +203,9 @@ fn exchange(socket: &OwnedFd, request: &str) -> Result<(Vec<u8>, Vec<OwnedFd>), 
     Ok((message, files))
 }
 
-/// Whether the broker has ended without reading the request, so that nothing was done: the system resets a connection whose
-/// end was closed with something unread, and only that. One that was read and not answered ends without an error.
+/// Whether the broker has ended without reading the request, so that nothing was done: the system
+/// resets a connection whose end was closed with something unread, and only that. One that was read
+/// and not answered ends without an error.
 fn is_unheard(errno: Errno) -> bool {
     matches!(errno, Errno::CONNRESET | Errno::PIPE)
 }

@@ -1,13 +1,16 @@
-//! [`Domains`]: the domains of one broker: a directory with a store of names and a file for each domain.
+//! [`Domains`]: the domains of one broker: a directory with a store of names and a file for each
+//! domain.
 //!
-//! To make one: its file is made, as a bound store of its own; then its entry, in one step. To remove one: its entry in one step,
-//! then its file. A crash in between leaves a file without an entry, which the next opening removes.
+//! To make one: its file is made, as a bound store of its own; then its entry, in one step. To
+//! remove one: its entry in one step, then its file. A crash in between leaves a file without an
+//! entry, which the next opening removes.
 //!
 //! Invariants
 //!   DOM-1  Every entry has its file; the addresses of no two domains overlap.
 //!   DOM-2  After opening every file has an entry.
-//!   DOM-3  The directory belongs to the broker's user and no other user may write to it. It is opened once, and all files in it
-//!          are reached through that descriptor: a directory that is moved or replaced later changes nothing.
+//!   DOM-3  The directory belongs to the broker's user and no other user may write to it. It is
+//!          opened once, and all files in it are reached through that descriptor: a directory that
+//!          is moved or replaced later changes nothing.
 //!
 //! Threads: one at a time; the server has a lock around it.
 
@@ -58,7 +61,8 @@ pub struct About {
 }
 
 impl Domains {
-    /// Opens the domains of `dir`, which is made if it is not there; nobody else may enter it. Files without an entry go.
+    /// Opens the domains of `dir`, which is made if it is not there; nobody else may enter it.
+    /// Files without an entry go.
     ///
     /// # Errors
     /// Another broker has them open; damage; I/O.
@@ -86,7 +90,8 @@ impl Domains {
             let entry = read(&domains.names.object(&object.name)?)?;
             domains.known.insert(object.name, entry);
         }
-        domains.names.media().barrier()?; // what was read is settled before anybody is answered by it
+        // what was read is settled before anybody is answered by it
+        domains.names.media().barrier()?;
         domains.sweep().map_err(io("remove what a crash left in"))?;
         Ok(domains)
     }
@@ -114,7 +119,8 @@ impl Domains {
         self.dir.join(format!("{:016x}.{EXTENSION}", entry.number))
     }
 
-    /// Makes a domain that may grow to `max` bytes. Settled on return; a crash leaves it whole or absent.
+    /// Makes a domain that may grow to `max` bytes. Settled on return; a crash leaves it whole or
+    /// absent.
     pub(crate) fn create(&mut self, caller: &Caller, name: &str, mode: u16, max: u64) -> Result<(), No> {
         self.names.require_free(name)?;
         check_mode(mode)?;
@@ -182,21 +188,21 @@ impl Domains {
         Err(No::new(Errno::NOSPC, "no addresses are left for a domain of this size; ask for a smaller one"))
     }
 
-    /// Lets the file of a domain belong to its owner, so that quotas of the file system count it as theirs. Only root may give
-    /// files away; the files of another broker stay its own.
+    /// Lets the file of a domain belong to its owner, so that quotas of the file system count it as
+    /// theirs. Only root may give files away; the files of another broker stay its own.
     fn give_file(&self, entry: &Entry) {
         let _ = std::os::unix::fs::chown(self.path(entry), Some(entry.uid), Some(entry.gid));
     }
 
-    /// Bytes that a domain counts for in its owner's quota: its maximum, or what its file takes where a client has let that grow
-    /// beyond.
+    /// Bytes that a domain counts for in its owner's quota: its maximum, or what its file takes
+    /// where a client has let that grow beyond.
     fn charge(&self, entry: &Entry) -> u64 {
         let taken = std::fs::metadata(self.path(entry)).map_or(0, |found| found.blocks() * 512);
         entry.max.max(taken)
     }
 
-    /// Cuts files that are longer than the store of a domain can become: a client that may write has let them grow. No store
-    /// has data there.
+    /// Cuts files that are longer than the store of a domain can become: a client that may write
+    /// has let them grow. No store has data there.
     pub(crate) fn cut_overgrown(&self) {
         for entry in self.known.values() {
             let (path, most) = (self.path(entry), file_most(entry.max));
@@ -205,14 +211,16 @@ impl Domains {
             if std::fs::metadata(&path).is_ok_and(is_over)
                 && let Ok(file) = File::options().write(true).open(&path)
             {
-                // Made longer first, so that what is cut off includes that room. If it fails the next look does it.
+                // Made longer first, so that what is cut off includes that room. If it fails the
+                // next look does it.
                 let _ = file.set_len(1 << 43);
                 let _ = file.set_len(most);
             }
         }
     }
 
-    /// Opens the file of a domain for what `caller` may and wants: for a writer two descriptions, of the bytes and for locks.
+    /// Opens the file of a domain for what `caller` may and wants: for a writer two descriptions,
+    /// of the bytes and for locks.
     pub(crate) fn attach(&self, caller: &Caller, name: &str, want: Want) -> Result<Vec<File>, No> {
         let entry = self.find(name)?;
         if !access(entry).allows(caller, want) {
@@ -228,7 +236,8 @@ impl Domains {
         })
     }
 
-    /// Removes a domain. Those who have it attached keep what they have mapped, and nobody finds it any more.
+    /// Removes a domain. Those who have it attached keep what they have mapped, and nobody finds it
+    /// any more.
     pub(crate) fn remove(&mut self, caller: &Caller, name: &str) -> Result<(), No> {
         let entry = *self.find(name)?;
         require(caller, name, &entry, &access(&entry))?;
@@ -280,7 +289,8 @@ impl Domains {
     }
 }
 
-/// The longest that the file of a domain with this maximum becomes: its places in the file are at most twice what it backs.
+/// The longest that the file of a domain with this maximum becomes: its places in the file are at
+/// most twice what it backs.
 fn file_most(max: u64) -> u64 {
     2 * max + (16 << 20)
 }
@@ -321,7 +331,8 @@ fn open_directory(dir: &Path) -> Result<File> {
     Ok(File::from(directory))
 }
 
-/// Refuses a caller who may not give a domain these rights; its present ones: who may not remove it.
+/// Refuses a caller who may not give a domain these rights; its present ones: who may not remove
+/// it.
 fn require(caller: &Caller, name: &str, entry: &Entry, new: &Access) -> Result<(), No> {
     match access(entry).refuses(caller, new) {
         None => Ok(()),
@@ -398,7 +409,8 @@ mod tests {
         .sealed()
     }
 
-    /// Changes rights again and again; each is whole or absent, and what was acknowledged is not lost.
+    /// Changes rights again and again; each is whole or absent, and what was acknowledged is not
+    /// lost.
     fn explore() -> Result<Report, Box<Failure>> {
         let image = Image::zeroed(512 << 10).with_max(1 << 20).then(|media| {
             let store = Store::format(media, &FormatOptions::default()).unwrap();

@@ -88,7 +88,8 @@ impl ErrorInfo for Error {
 }
 
 impl Error {
-    /// The error as the user should read it: the broker knows the directory of its domains by a descriptor, the user by a name.
+    /// The error as the user should read it: the broker knows the directory of its domains by a
+    /// descriptor, the user by a name.
     pub(crate) fn in_directory(self, descriptor: &Path, named: &Path) -> Error {
         let said = self.to_string();
         match renamed(&said, descriptor, named) {
@@ -98,7 +99,8 @@ impl Error {
     }
 }
 
-/// A text in which one path is replaced by another. The longer numbers that the first may begin are left alone.
+/// A text in which one path is replaced by another. The longer numbers that the first may begin are
+/// left alone.
 pub(crate) fn renamed(text: &str, from: &Path, to: &Path) -> String {
     let (from, to) = (from.display().to_string(), to.display().to_string());
     let mut parts = text.split(from.as_str());

@@ -1,7 +1,7 @@
 //! The bytes of a domain's entry in the broker's own store. Format: docs/formats/broker.md.
 //!
-//! Two records of a line each, used in turn: the one of the higher turn whose checksum is right counts. So a change of rights
-//! is whole or absent.
+//! Two records of a line each, used in turn: the one of the higher turn whose checksum is right
+//! counts. So a change of rights is whole or absent.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,9 +1,11 @@
 //! # everbyte-broker: rights that the kernel enforces
 //!
-//! Within one store file whoever has a writable descriptor reaches everything in it: access words there stop accidents. The
-//! broker keeps a file for each *domain* instead, a bound store of its own with an owner, a group and rights, in a directory
-//! that nobody else can enter. Programs ask for a domain by its name over a socket; the broker asks the kernel who they are, and
-//! passes a descriptor with exactly the rights that they have: what was opened for reading cannot be mapped for writing.
+//! Within one store file whoever has a writable descriptor reaches everything in it: access words
+//! there stop accidents. The broker keeps a file for each *domain* instead, a bound store of its
+//! own with an owner, a group and rights, in a directory that nobody else can enter. Programs ask
+//! for a domain by its name over a socket; the broker asks the kernel who they are, and passes a
+//! descriptor with exactly the rights that they have: what was opened for reading cannot be mapped
+//! for writing.
 //!
 //! ```
 //! use everbyte_broker::raw::Raw;
@@ -20,10 +22,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! After Volos, Nalli, Panneerselvam, Varadarajan, Saxena, Swift: "Aerie: Flexible File-System Interfaces to Storage-Class
-//! Memory" (EuroSys 2014), whose trusted service passes memory in the same way, and HEAPO's rights on objects.
+//! After Volos, Nalli, Panneerselvam, Varadarajan, Saxena, Swift: "Aerie: Flexible File-System
+//! Interfaces to Storage-Class Memory" (EuroSys 2014), whose trusted service passes memory in the
+//! same way, and HEAPO's rights on objects.
 //!
-//! * `domains`: what there is, in a store of the broker's own; who may do what with it is decided by the store's [`Access`]
+//! * `domains`: what there is, in a store of the broker's own; who may do what with it is decided
+//!   by the store's [`Access`]
 //! * `wire`: what goes over the socket
 //! * `server`, `client`: its two ends
 //! * `start`: a broker that starts when it is asked for

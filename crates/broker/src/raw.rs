@@ -3,10 +3,11 @@
 use crate::Result;
 use everbyte_store::Store;
 
-/// Opens a store whose safe functions change any byte of it: see [`everbyte_store::raw`]. The crate `everbyte` does not export
-/// this trait; its own store opens domains.
+/// Opens a store whose safe functions change any byte of it: see [`everbyte_store::raw`]. The crate
+/// `everbyte` does not export this trait; its own store opens domains.
 pub trait Raw {
-    /// Opens the domain's store: shared with other writing processes, or for reading while no process writes.
+    /// Opens the domain's store: shared with other writing processes, or for reading while no
+    /// process writes.
     ///
     /// # Errors
     /// As [`Store::open_shared`] and [`Store::open_read_only`].

@@ -1,9 +1,11 @@
 //! [`Broker`]: answers programs over a socket.
 //!
-//! A connection brings one request and gets one answer, by a thread of its own. Each user has a share of the threads, and
-//! further connections of that user wait for one of them: clients that stay silent delay their own user alone. The caller's
-//! user and groups are those that the kernel names for the other end (SO_PEERCRED, SO_PEERGROUPS). Domain files are opened and
-//! their descriptors passed; their bytes are not touched: a program that writes to its file cannot hurt the broker.
+//! A connection brings one request and gets one answer, by a thread of its own. Each user has a
+//! share of the threads, and further connections of that user wait for one of them: clients that
+//! stay silent delay their own user alone. The caller's user and groups are those that the kernel
+//! names for the other end (SO_PEERCRED, SO_PEERGROUPS). Domain files are opened and their
+//! descriptors passed; their bytes are not touched: a program that writes to its file cannot hurt
+//! the broker.
 //!
 //! Threads: one accepts; at most [`SHARE`] for each user; one lock around the domains.
 
@@ -33,13 +35,15 @@ use std::time::Duration;
 
 /// Connections of one user that are answered at a time.
 const SHARE: usize = 8;
-/// Connections of one user that wait for a thread; more are closed unread, and their clients ask again.
+/// Connections of one user that wait for a thread; more are closed unread, and their clients ask
+/// again.
 const WAITING: usize = 64;
 /// How often files that clients let grow beyond their domains are cut.
 const LOOK: Duration = Duration::from_secs(1);
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 64;
-/// How long a client may take to send its request, or to take the answer. Local clients send it right after they connect.
+/// How long a client may take to send its request, or to take the answer. Local clients send it
+/// right after they connect.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a broker is to be.
@@ -55,7 +59,8 @@ impl Default for Options {
     }
 }
 
-/// A running broker; it ends when it is dropped. What it has passed stays with whom it was passed to.
+/// A running broker; it ends when it is dropped. What it has passed stays with whom it was passed
+/// to.
 pub struct Broker {
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
@@ -92,7 +97,8 @@ impl Broker {
         let listening = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let listening = listening.map_err(io("make a socket"))?;
         net::bind(&listening, &address).map_err(io("bind a socket"))?;
-        let open = std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666)); // rights are checked behind it
+        // rights are checked behind it
+        let open = std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666));
         open.map_err(|source| Error::Io { action: "open to others", path: socket.into(), source })?;
         net::listen(&listening, BACKLOG).map_err(io("listen at"))?;
         let shared = Arc::new(Shared {
@@ -135,7 +141,8 @@ impl Drop for Broker {
     }
 }
 
-/// Until it ends; then everybody who is being answered has been, and nobody holds the domains any more.
+/// Until it ends; then everybody who is being answered has been, and nobody holds the domains any
+/// more.
 fn accept(shared: &Shared) {
     std::thread::scope(|answering| {
         while !shared.ending.load(Ordering::Acquire) {
@@ -154,7 +161,8 @@ fn accept(shared: &Shared) {
             let thread =
                 std::thread::Builder::new().spawn_scoped(answering, move || shared.answer_user(uid, connection));
             if thread.is_err() {
-                shared.leave(uid); // the system has no thread left: the connection was closed with it
+                // the system has no thread left: the connection was closed with it
+                shared.leave(uid);
             }
         }
     });
@@ -201,8 +209,9 @@ impl Shared {
     fn answer_user(&self, uid: u32, connection: OwnedFd) {
         let mut connection = Some(connection);
         while let Some(current) = connection {
-            // A panic costs its connection alone: the thread goes on, and the share of the user stays whole.
-            let _ = catch_unwind(AssertUnwindSafe(|| answer(self, &current))); // a client that does not listen is told nothing
+            // A panic costs its connection alone: the thread goes on, and the share of the user
+            // stays whole. a client that does not listen is told nothing
+            let _ = catch_unwind(AssertUnwindSafe(|| answer(self, &current)));
             drop(current);
             connection = self.next_of(uid);
         }
@@ -217,7 +226,8 @@ fn watch(shared: &Shared) {
     }
 }
 
-/// Removes the socket of a broker that has ended; the caller has the lock of the domains. Anything else at its path stays.
+/// Removes the socket of a broker that has ended; the caller has the lock of the domains. Anything
+/// else at its path stays.
 fn remove_old_socket(socket: &Path) -> Result<()> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let found = match std::fs::symlink_metadata(socket) {
@@ -246,7 +256,8 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
     }
     let peer = sockopt::socket_peercred(connection)?;
     let mut groups = vec![peer.gid.as_raw()];
-    groups.extend(everbyte_media::peer_groups(connection.as_fd()).unwrap_or_default()); // an older kernel tells none
+    // an older kernel tells none
+    groups.extend(everbyte_media::peer_groups(connection.as_fd()).unwrap_or_default());
     let caller = Caller { user: peer.uid.as_raw(), groups };
     let mut message = vec![0; MESSAGE];
     let (len, whole) = net::recv(connection, message.as_mut_slice(), net::RecvFlags::TRUNC)?;

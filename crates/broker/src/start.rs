@@ -1,8 +1,9 @@
 //! Starting a broker that somebody asks for and nobody has started.
 //!
-//! Who may enter the directory of domains, because it is theirs, may start its broker: it lies beside the socket, under the
-//! socket's name without `.socket`. Several may try at once: the lock of the broker's names lets one go on, the others end,
-//! and all are answered by that one. It goes on when those who started it end.
+//! Who may enter the directory of domains, because it is theirs, may start its broker: it lies
+//! beside the socket, under the socket's name without `.socket`. Several may try at once: the lock
+//! of the broker's names lets one go on, the others end, and all are answered by that one. It goes
+//! on when those who started it end.
 
 use crate::{Error, Result};
 use rustix::io::Errno;
@@ -30,15 +31,18 @@ fn directory(socket: &Path) -> Option<PathBuf> {
 fn spawn(program: &Path, dir: &Path, socket: &Path) -> Result<Child> {
     let mut command = Command::new(program);
     command.arg("broker").arg(dir).arg("--socket").arg(socket);
-    // Not in this program's group, which an interrupt from a terminal ends, and no reader of what this program writes.
+    // Not in this program's group, which an interrupt from a terminal ends, and no reader of what
+    // this program writes.
     command.process_group(0).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map_err(|source| Error::Io { action: "start the broker with", path: program.into(), source })
 }
 
-/// Starts the broker of `socket` by `program`, which is the command line's, and asks `connect` until it succeeds.
+/// Starts the broker of `socket` by `program`, which is the command line's, and asks `connect`
+/// until it succeeds.
 ///
 /// # Errors
-/// What `connect` returned at first, where this process may start no broker; at last, if none answers.
+/// What `connect` returned at first, where this process may start no broker; at last, if none
+/// answers.
 pub fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Result<T, Errno>) -> Result<T> {
     let none = |source: Errno| Error::NoBroker { path: socket.into(), source: source.into() };
     let first = match connect() {
@@ -61,7 +65,8 @@ pub fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Resul
         if ended {
             broker = spawn(program, &dir, &socket)?;
         }
-        // If ours has ended it was not the first, and the first is about to listen; or that one was about to end, too.
+        // If ours has ended it was not the first, and the first is about to listen; or that one was
+        // about to end, too.
         ended = broker.try_wait().is_ok_and(|status| status.is_some());
         std::thread::sleep(if ended { PAUSE_LONG } else { PAUSE });
     }

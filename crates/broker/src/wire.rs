@@ -1,8 +1,9 @@
-//! What goes over the socket: one request and one answer for a connection, each a message of text, whole or not at all
-//! (SOCK_SEQPACKET).
+//! What goes over the socket: one request and one answer for a connection, each a message of text,
+//! whole or not at all (SOCK_SEQPACKET).
 //!
-//! A request is words with spaces between them; the name of a domain, or a prefix, comes last and may hold spaces. An answer is
-//! `ok` and lines, with descriptors beside it where a domain is attached, or `no`, a number of `errno`, and a sentence.
+//! A request is words with spaces between them; the name of a domain, or a prefix, comes last and
+//! may hold spaces. An answer is `ok` and lines, with descriptors beside it where a domain is
+//! attached, or `no`, a number of `errno`, and a sentence.
 
 use crate::domains::About;
 use crate::error::No;
@@ -57,7 +58,8 @@ impl Request {
             Request::Chmod { mode, name } => format!("chmod {mode:o} {name}"),
             Request::Chown { uid, gid, name } => format!("chown {uid} {gid} {name}"),
             Request::About { name } => format!("about {name}"),
-            Request::List { prefix, after } => format!("list {prefix}\n{after}"), // names hold no line ends
+            // names hold no line ends
+            Request::List { prefix, after } => format!("list {prefix}\n{after}"),
         }
     }
 

@@ -1,5 +1,6 @@
-//! A broker and the programs of several users, some of them hostile. As root the kernel is asked for other users' rights; else
-//! the caller is one user, and what concerns others is left to the tests of the store's `access`.
+//! A broker and the programs of several users, some of them hostile. As root the kernel is asked
+//! for other users' rights; else the caller is one user, and what concerns others is left to the
+//! tests of the store's `access`.
 
 use everbyte_broker::raw::Raw as _;
 use everbyte_broker::{Broker, Client, Error, Options, Want};
@@ -164,7 +165,8 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     let many: Vec<u32> = (6000..6100).collect();
     assert!(as_member(4003, 5001, &[&many[..], &[5000]].concat(), || client.attach("mine", Want::Read)).is_ok());
     refused(as_member(4003, 5001, &many, || client.attach("mine", Want::Read)), Errno::ACCESS);
-    // What was passed for reading stays so: not by writing, not by opening it anew, not by way of the directory.
+    // What was passed for reading stays so: not by writing, not by opening it anew, not by way of
+    // the directory.
     let read = as_user(4002, 5000, || client.attach("mine", Want::Read)).unwrap();
     let file = read.file().unwrap();
     assert!(file.write_at(b"x", 4096).is_err() && file.set_len(0).is_err());
@@ -186,7 +188,8 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     as_user(4002, 5000, || client.create("b", 0o600, 64 << 20)).unwrap();
 }
 
-/// Whoever may write may ruin the file; the broker and other domains go on, and the next to open it is told.
+/// Whoever may write may ruin the file; the broker and other domains go on, and the next to open it
+/// is told.
 fn a_writer_that_truncates_its_domain_hurts_nobody_else() {
     let place = Place::new(1 << 30);
     let client = place.client();
@@ -301,7 +304,8 @@ fn a_domain_opens_for_writing_in_the_process_of_another_user() {
     assert_eq!(place.client().about("mine").unwrap().access.owner, 4001);
 }
 
-/// A client may write to its file, and so let it grow without bounds: what it takes counts, and what no store has goes.
+/// A client may write to its file, and so let it grow without bounds: what it takes counts, and
+/// what no store has goes.
 fn what_a_client_lets_its_file_grow_to_counts_and_is_cut() {
     if !is_root() {
         return;
@@ -323,7 +327,8 @@ fn what_a_client_lets_its_file_grow_to_counts_and_is_cut() {
     as_user(4001, 5000, || client.attach("small", Want::Write)).unwrap().open(&Default::default()).unwrap();
 }
 
-/// A directory that another user made beforehand, or can write to, holds that user's files; a link leads to someone's directory.
+/// A directory that another user made beforehand, or can write to, holds that user's files; a link
+/// leads to someone's directory.
 fn directories_that_others_control_are_refused() {
     if !is_root() {
         return;
@@ -382,7 +387,8 @@ fn the_path_of_a_socket_is_not_cleared_of_other_things() {
     assert!(place.client().list("").unwrap().is_empty());
 }
 
-/// In a shared place any user may listen first. The client asks nothing of a broker that could pass it any file.
+/// In a shared place any user may listen first. The client asks nothing of a broker that could pass
+/// it any file.
 fn a_broker_of_a_stranger_is_not_believed() {
     if !is_root() {
         return;

@@ -1,8 +1,8 @@
-//! Stores that a broker passes. `EVERBYTE_BROKER` names the broker's socket; what names a store's file otherwise names a domain
-//! then, which is made if there is none.
+//! Stores that a broker passes. `EVERBYTE_BROKER` names the broker's socket; what names a store's
+//! file otherwise names a domain then, which is made if there is none.
 //!
-//! A domain is asked for to be changed, and if its rights do not allow that, to be read: the descriptor that comes can do
-//! what was granted and no more.
+//! A domain is asked for to be changed, and if its rights do not allow that, to be read: the
+//! descriptor that comes can do what was granted and no more.
 
 use crate::fault::{Fault, Result};
 use everbyte_broker::raw::Raw as _;

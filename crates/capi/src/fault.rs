@@ -1,4 +1,5 @@
-//! [`Fault`]: what went wrong, as C hears of it: `errno`, and a sentence that `everbyte_error` returns.
+//! [`Fault`]: what went wrong, as C hears of it: `errno`, and a sentence that `everbyte_error`
+//! returns.
 
 use everbyte_media::{self as media, ErrorInfo, ErrorKind};
 use everbyte_store as store;
@@ -35,7 +36,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// The result of a call as C sees it: `good` of its value, or `bad` with `errno` and the sentence set.
+/// The result of a call as C sees it: `good` of its value, or `bad` with `errno` and the sentence
+/// set.
 pub fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
     match result {
         Ok(value) => good(value),
@@ -44,7 +46,8 @@ pub fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
             LAST.set(CString::new(message).unwrap_or_default());
             // SAFETY: it has no conditions.
             let place = unsafe { libc::__errno_location() };
-            // SAFETY: this thread's `errno`, which lives as long as the thread and is nobody else's.
+            // SAFETY: this thread's `errno`, which lives as long as the thread and is nobody
+            // else's.
             unsafe { place.write(errno) };
             bad
         }
@@ -56,7 +59,8 @@ pub fn done(result: Result<()>) -> c_int {
     answer(result, 0, |()| 1)
 }
 
-/// The sentence of this thread's last failed call; empty before the first. Good until its next failed call.
+/// The sentence of this thread's last failed call; empty before the first. Good until its next
+/// failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn everbyte_error() -> *const c_char {
     LAST.with_borrow(|last| last.as_ptr())
@@ -128,7 +132,8 @@ impl Finer for everbyte_log::Error {
         use everbyte_log::Error;
         match self {
             Error::Media(error) => error.finer(),
-            Error::NotALog { .. } | Error::BadRange { .. } => Some(libc::EUCLEAN), // of a range that an object names
+            // of a range that an object names
+            Error::NotALog { .. } | Error::BadRange { .. } => Some(libc::EUCLEAN),
             _ => None,
         }
     }

@@ -1,7 +1,9 @@
-//! `heapo.h`: HEAPO's calls, each a line or two over the rooms below. The header says what they promise.
+//! `heapo.h`: HEAPO's calls, each a line or two over the rooms below. The header says what they
+//! promise.
 //!
-//! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128 bytes, or null; other
-//! pointers are only compared with where objects lie, unless the header says that they are read or written.
+//! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
+//! bytes, or null; other pointers are only compared with where objects lie, unless the header says
+//! that they are read or written.
 
 use crate::fault::{Fault, Result, answer, done};
 use crate::held;
@@ -20,7 +22,8 @@ use std::sync::Arc;
 /// What an object can grow to unless its maker says otherwise.
 const SPAN: u64 = 64 << 20;
 
-/// The name that a program handed over; longer ones than names can be are cut, which makes them none.
+/// The name that a program handed over; longer ones than names can be are cut, which makes them
+/// none.
 ///
 /// # Safety
 /// As said at the top of the file.
@@ -56,7 +59,8 @@ unsafe fn writable(object: *const c_char) -> Result<Arc<Mapped>> {
     Ok(object)
 }
 
-/// Runs `body` in this thread's transaction on `object`, or in one of its own, which is ordered on return.
+/// Runs `body` in this thread's transaction on `object`, or in one of its own, which is ordered on
+/// return.
 fn transact<T>(object: &Arc<Mapped>, body: impl Fn(&Tx<'_>) -> Result<T>) -> Result<T> {
     running::within(object, &body).unwrap_or_else(|| {
         let _turn = object.undo.enter()?;

@@ -1,7 +1,8 @@
 //! `heapo_kv.h`: HEAPO's key-value calls. The header says what they promise.
 //!
-//! Safety, for all of them: names as in `heapo.rs`; a store is one that `heapo_kv_init` or `heapo_kv_open` returned and that
-//! was not closed, or null; a pointer to bytes is good for as many as are said, or null where that is none.
+//! Safety, for all of them: names as in `heapo.rs`; a store is one that `heapo_kv_init` or
+//! `heapo_kv_open` returned and that was not closed, or null; a pointer to bytes is good for as
+//! many as are said, or null where that is none.
 
 use crate::fault::{Fault, Result, answer};
 use crate::heapo::name;
@@ -156,7 +157,8 @@ pub unsafe extern "C" fn heapo_kv_delete(kv: *mut SharedKv, key: *const c_void, 
 }
 
 /// # Safety
-/// As said at the top of the file; `value` is good for `room` bytes to be written, `value_len` for one length, or null.
+/// As said at the top of the file; `value` is good for `room` bytes to be written, `value_len` for
+/// one length, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_lookup(
     kv: *mut SharedKv,
@@ -178,7 +180,8 @@ pub unsafe extern "C" fn heapo_kv_lookup(
     answer(found, 0, |found| {
         let copied = found.len().min(room);
         if copied > 0 {
-            // SAFETY: `copied` bytes of our own, and no more than the room that the caller promises.
+            // SAFETY: `copied` bytes of our own, and no more than the room that the caller
+            // promises.
             unsafe { std::ptr::copy_nonoverlapping(found.as_ptr(), value.cast(), copied) };
         }
         if !value_len.is_null() {

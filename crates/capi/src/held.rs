@@ -1,4 +1,5 @@
-//! Objects that a thread holds by `heapo_lock`, for programs that read and store under a discipline of their own.
+//! Objects that a thread holds by `heapo_lock`, for programs that read and store under a discipline
+//! of their own.
 
 use crate::fault::{Fault, Result};
 use crate::mapped::Mapped;

@@ -1,13 +1,16 @@
 //! [`Mapped`]: an object that this process has mapped, to change it or to read it.
 //!
-//! Of an object that is mapped to be read the program may not store to a page: the system kills who does. Its prime page stays
-//! writable, since the library keeps its locks there, and no chunk lies in it. What a dead process left half done is put right
-//! before, and whenever the object is entered after a death: its pages are writable as long as that takes.
+//! Of an object that is mapped to be read the program may not store to a page: the system kills who
+//! does. Its prime page stays writable, since the library keeps its locks there, and no chunk lies
+//! in it. What a dead process left half done is put right before, and whenever the object is
+//! entered after a death: its pages are writable as long as that takes.
 //!
 //! Invariants
-//!   CAPI-1  An object is opened once and stays open while it is mapped: pointers into it stay good.
+//!   CAPI-1  An object is opened once and stays open while it is mapped: pointers into it stay
+//!           good.
 //!   CAPI-2  An object is neither unmapped nor deleted while a transaction on it runs.
-//!   CAPI-3  Nothing of this process allocates, frees or begins a transaction in an object that is mapped to be read.
+//!   CAPI-3  Nothing of this process allocates, frees or begins a transaction in an object that is
+//!           mapped to be read.
 //!
 //! Threads: any.
 
@@ -89,7 +92,8 @@ impl Mapped {
         (self.base + at) as usize
     }
 
-    /// The offset of an address, which may be anything: whether something is there is for others to say.
+    /// The offset of an address, which may be anything: whether something is there is for others to
+    /// say.
     pub fn offset(&self, address: usize) -> Result<u64> {
         let span = self.object().span();
         let at = (address as u64).checked_sub(self.base).filter(|at| span.contains(at));

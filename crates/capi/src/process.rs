@@ -1,6 +1,7 @@
 //! The one store of this process, and the objects of it that the process has mapped, by name.
 //!
-//! The table of mapped objects is HEAPO's local cache: each call that names an object looks there and nowhere else.
+//! The table of mapped objects is HEAPO's local cache: each call that names an object looks there
+//! and nowhere else.
 //!
 //! Threads: any.
 
@@ -20,11 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Declared maximum of stores made here: small beside the addresses there are, so that two of them seldom meet.
+/// Declared maximum of stores made here: small beside the addresses there are, so that two of them
+/// seldom meet.
 const MAX: u64 = 256 << 30;
 /// The least that an object can grow to.
 const SPAN_MIN: u64 = 1 << 20;
-/// Transactions on one object at a time, and the bytes of the notes of each before they spill into the heap.
+/// Transactions on one object at a time, and the bytes of the notes of each before they spill into
+/// the heap.
 const LANES: u32 = 8;
 const LANE_LEN: u64 = 4096;
 
@@ -41,8 +44,9 @@ pub struct Process {
 
 static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
 
-/// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for the command line, and
-/// `EVERBYTE_FLUSH`, the instruction: for tools that do not know the CPU's best.
+/// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for
+/// the command line, and `EVERBYTE_FLUSH`, the instruction: for tools that do not know the CPU's
+/// best.
 fn options() -> Result<Options> {
     let word = |variable: &str| std::env::var(variable).ok();
     let (default, bad) =
@@ -61,8 +65,8 @@ fn options() -> Result<Options> {
     })
 }
 
-/// The file that `EVERBYTE_STORE` names; or `everbyte.store` in the directory that `MNEMOSYNE_REGION_PATH` names, or in the
-/// current one.
+/// The file that `EVERBYTE_STORE` names; or `everbyte.store` in the directory that
+/// `MNEMOSYNE_REGION_PATH` names, or in the current one.
 fn path_of_store() -> PathBuf {
     // As is usual, what is set to nothing is not set.
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -70,7 +74,8 @@ fn path_of_store() -> PathBuf {
     set("EVERBYTE_STORE").unwrap_or_else(|| directory().join("everbyte.store"))
 }
 
-/// The span of an object that may grow to `size_max` bytes, and to `usual` where that is 0. Addresses cost nothing.
+/// The span of an object that may grow to `size_max` bytes, and to `usual` where that is 0.
+/// Addresses cost nothing.
 pub fn span(size_max: usize, usual: u64) -> Result<Option<u64>> {
     let size = if size_max == 0 { usual } else { size_max as u64 };
     let span = size.max(SPAN_MIN).checked_next_power_of_two();
@@ -97,8 +102,8 @@ impl Process {
         Process::open(&path_of_store())
     }
 
-    /// Opens a bound store, or makes one; until the process ends. Opening the same one again does nothing. Where processes
-    /// see each other's stores, others may have it open, too.
+    /// Opens a bound store, or makes one; until the process ends. Opening the same one again does
+    /// nothing. Where processes see each other's stores, others may have it open, too.
     pub fn open(path: &Path) -> Result<Arc<Process>> {
         let mut slot = PROCESS.write();
         if let Some(process) = &*slot {
@@ -154,8 +159,8 @@ impl Process {
         Ok(())
     }
 
-    /// Maps an object, which recovers it; one that is mapped stays as it is. Of a store that this process may only read all
-    /// objects are mapped to be read.
+    /// Maps an object, which recovers it; one that is mapped stays as it is. Of a store that this
+    /// process may only read all objects are mapped to be read.
     pub fn map(&self, name: &str, want: Want) -> Result<()> {
         let mut mapped = self.mapped.write();
         if !mapped.contains_key(name) {
@@ -216,8 +221,8 @@ impl Process {
         Ok(self.store.names(prefix)?)
     }
 
-    /// The heap of the mapped object in which `at`, which may be anything, lies, and the turn to change it. Words that it
-    /// stores blocks to hold addresses.
+    /// The heap of the mapped object in which `at`, which may be anything, lies, and the turn to
+    /// change it. Words that it stores blocks to hold addresses.
     pub fn heap_at(&self, at: u64) -> Result<(Heap, Option<Turn>)> {
         let here = |object: &&Arc<Mapped>| object.undo.heap().object().span().contains(&at);
         let object = self.mapped.read().values().find(here).cloned();
@@ -265,7 +270,8 @@ fn not_mapped(name: &str) -> Fault {
     Fault::new(libc::ENOENT, format!("object `{name}` is not mapped in this process; create or map it first"))
 }
 
-/// Makes a bound store, whole under its name or not there: others may be about to open it, or to make it, too.
+/// Makes a bound store, whole under its name or not there: others may be about to open it, or to
+/// make it, too.
 fn make(path: &Path, media: &Options) -> Result<()> {
     let io = |source| Fault::from(everbyte_media::Error::Io { action: "create", path: path.into(), source });
     let mut draft = path.as_os_str().to_owned();
@@ -281,13 +287,15 @@ fn make(path: &Path, media: &Options) -> Result<()> {
     named
 }
 
-/// Closes the store in good order when the process that opened it ends. Not if a transaction runs: opening then rolls it back.
+/// Closes the store in good order when the process that opened it ends. Not if a transaction runs:
+/// opening then rolls it back.
 extern "C" fn close() {
     if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
         let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);
         if !busy {
             #[cfg(target_arch = "x86_64")]
-            crate::itm::truncate(); // what is stored from now on must not be stored over by the next recovery
+            // what is stored from now on must not be stored over by the next recovery
+            crate::itm::truncate();
             mnemosyne::write_back();
             let _ = process.store.close(); // nobody is left to be told; opening recovers
         }

@@ -1,6 +1,8 @@
-//! The transactions that a thread has under way: at most one for each object, with others inside it.
+//! The transactions that a thread has under way: at most one for each object, with others inside
+//! it.
 //!
-//! A transaction belongs to the thread that began it. A thread that ends leaves none: what it had begun is rolled back.
+//! A transaction belongs to the thread that began it. A thread that ends leaves none: what it had
+//! begun is rolled back.
 
 use crate::fault::{Fault, Result};
 use crate::mapped::Mapped;
@@ -47,15 +49,17 @@ pub fn begin(object: Arc<Mapped>) -> Result<()> {
         }
         let turn = object.enter()?;
         object.running.fetch_add(1, Ordering::AcqRel);
-        // SAFETY: `started` borrows the engine that `object` owns. The engine lies behind the `Arc`, which `Running`
-        // keeps, so it neither moves nor ends while `started` lives; and `Running` drops `started` first.
+        // SAFETY: `started` borrows the engine that `object` owns. The engine lies behind the
+        // `Arc`, which `Running` keeps, so it neither moves nor ends while `started` lives; and
+        // `Running` drops `started` first.
         let started = unsafe { std::mem::transmute::<Started<'_>, Started<'static>>(object.undo.start()) };
         running.push(Running { started: Some(started), turn, object, depth: 1, doomed: false });
         Ok(())
     })
 }
 
-/// Runs `body` in the transaction that this thread has under way on `object`; `None` if it has none.
+/// Runs `body` in the transaction that this thread has under way on `object`; `None` if it has
+/// none.
 pub fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Option<Result<T>> {
     RUNNING.with_borrow(|running| {
         let running = running.iter().find(|running| Arc::ptr_eq(&running.object, object))?;

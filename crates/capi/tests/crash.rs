@@ -1,4 +1,5 @@
-//! Programs of C before the crash explorer: right ones pass, each wrong one is found, by the means that can see it.
+//! Programs of C before the crash explorer: right ones pass, each wrong one is found, by the means
+//! that can see it.
 
 mod programs;
 
@@ -80,7 +81,8 @@ fn what_is_published_before_it_is_flushed_is_found() {
     }
 }
 
-/// A value that lives shorter than an interval between flushes: page scan cannot know of it, and says so.
+/// A value that lives shorter than an interval between flushes: page scan cannot know of it, and
+/// says so.
 #[test]
 fn single_steps_see_what_page_scan_cannot() {
     let report = explore("detour", "look-detour", false, 1).unwrap_or_else(|failure| panic!("{failure}"));
@@ -89,7 +91,8 @@ fn single_steps_see_what_page_scan_cannot() {
     assert!(failure.contains("(uintptr_t)node > 4096"), "{failure}");
 }
 
-/// Persistent variables are watched where the program has them, `patomic` blocks as its own stores, in C and in C++.
+/// Persistent variables are watched where the program has them, `patomic` blocks as its own stores,
+/// in C and in C++.
 #[test]
 fn right_programs_with_persistent_variables_pass() {
     for (language, part, look, precise, crashes) in [

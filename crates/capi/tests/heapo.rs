@@ -52,7 +52,8 @@ fn an_object_larger_than_its_memory_is_used_through_pointers() {
     assert!(found > 300, "{found}");
 }
 
-/// System calls do not wait for what is cold; a program hears of faults of its own; what cannot come back ends it with a sentence.
+/// System calls do not wait for what is cold; a program hears of faults of its own; what cannot
+/// come back ends it with a sentence.
 #[test]
 fn what_is_cold_is_not_for_system_calls_and_is_not_made_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +139,8 @@ fn the_headers_are_c_and_cpp() {
             ]);
             check.arg(language).arg("-include").arg(&header).arg(&program);
             if header.ends_with("patomic.h") {
-                check.args(pkg_config_of("everbyte-patomic", &["--cflags"])); // it is refused without
+                // it is refused without
+                check.args(pkg_config_of("everbyte-patomic", &["--cflags"]));
             }
             let output = check.output().expect("a compiler");
             assert!(output.status.success(), "{standard}: {}", text(&output));
@@ -146,7 +148,8 @@ fn the_headers_are_c_and_cpp() {
     }
 }
 
-/// Each call has a page of the manual, which is made of the headers; groff has nothing to say about any.
+/// Each call has a page of the manual, which is made of the headers; groff has nothing to say about
+/// any.
 #[test]
 fn every_call_has_a_page_of_the_manual() {
     let (pages, headers) = (prefix().join("share/man/man3"), root().join("include/everbyte"));

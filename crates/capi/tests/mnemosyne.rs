@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = "crates/capi/tests/c/pstatic.c";
 const MORE: &str = "crates/capi/tests/c/pstatic_more.c";
 
-/// Compiles the files of a program and links them: as C or, where `words` say so, the last one as C++.
+/// Compiles the files of a program and links them: as C or, where `words` say so, the last one as
+/// C++.
 fn build(files: &[&str], words: &[&str], program: &Path) {
     let (languages, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "c++");
     let compile = |file: &&str| {
@@ -95,7 +96,8 @@ fn a_program_built_anew_keeps_its_variables_unless_they_moved() {
     };
     build(&[PROGRAM, MORE], &["-O2"], &path);
     count("41\n");
-    build(&[PROGRAM, MORE], &["-O2", "-DUNUSED", "-fno-inline"], &path); // another build, the same variables
+    // another build, the same variables
+    build(&[PROGRAM, MORE], &["-O2", "-DUNUSED", "-fno-inline"], &path);
     count("42\n");
     refused(&["-O2", "-DMORE"], "names, places or sizes have changed");
     refused(&["-O2", "-s", "-fno-inline-functions", "-fno-unroll-loops", "-DX"], "without its symbols");
@@ -119,7 +121,8 @@ fn variables_that_begin_as_addresses_need_a_program_at_a_fixed_place() {
     assert_eq!(succeed(&path, &store, "shm", &["count"]), "41\n", "nothing was left behind");
 }
 
-/// A program that is compiled without thinking of libraries gets copies of their variables: those would not be kept.
+/// A program that is compiled without thinking of libraries gets copies of their variables: those
+/// would not be kept.
 #[test]
 fn copies_of_a_librarys_variables_are_refused() {
     const SOURCE: &str = "crates/capi/tests/c/pstatic_library.c";
@@ -157,7 +160,8 @@ fn a_section_that_shares_its_pages_is_refused() {
     assert!(text(&refused).contains("is not whole pages"), "{}", text(&refused));
 }
 
-/// Names of files are bytes; a program whose file is gone, which its variables are named after, ends before main.
+/// Names of files are bytes; a program whose file is gone, which its variables are named after,
+/// ends before main.
 #[test]
 fn the_file_of_a_program_may_have_any_name_but_is_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -191,7 +195,8 @@ fn variables_that_need_a_constructor_do_not_compile() {
     }
 }
 
-/// Runs an example on `words`, kills it after it has told of `count` of them, and returns of how many it has told.
+/// Runs an example on `words`, kills it after it has told of `count` of them, and returns of how
+/// many it has told.
 fn killed_after(count: usize, program: &Path, store: &Path, backend: &str, words: &[String]) -> usize {
     let mut command = Command::new(program);
     command.args(words).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
@@ -335,7 +340,8 @@ fn the_acceptor_keeps_its_word() {
     assert_eq!(answer(&["promise", "10"]), "yes: accepted 42 in ballot 9\n");
 }
 
-/// A tree of sorted numbers is a list: it is put right and printed on a stack that has no room for its depth.
+/// A tree of sorted numbers is a list: it is put right and printed on a stack that has no room for
+/// its depth.
 #[test]
 fn a_tree_may_be_deeper_than_the_stack() {
     let dir = tempfile::tempdir().unwrap();

@@ -55,14 +55,16 @@ fn succeeds_at_every_level(source: &str, words: &[&str]) {
     }
 }
 
-/// Two threads over the same words, persistent and not, with one conflict that is certain: a block that is run again begins
-/// with the registers, locals and memory of its first run, and what it sees fits together.
+/// Two threads over the same words, persistent and not, with one conflict that is certain: a block
+/// that is run again begins with the registers, locals and memory of its first run, and what it
+/// sees fits together.
 #[test]
 fn threads_in_each_others_way_lose_nothing_and_keep_their_locals() {
     succeeds_at_every_level("patomic_threads.c", &["300", "2"]);
 }
 
-/// Persistent words and others, which are changed in place: some order of the blocks that have happened explains what all saw.
+/// Persistent words and others, which are changed in place: some order of the blocks that have
+/// happened explains what all saw.
 #[test]
 fn histories_of_blocks_are_serialisable() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,13 +84,15 @@ fn histories_of_blocks_are_serialisable() {
     }
 }
 
-/// Blocks inside blocks, cancelled or left early; memory that comes and goes with them; one that changes a megabyte.
+/// Blocks inside blocks, cancelled or left early; memory that comes and goes with them; one that
+/// changes a megabyte.
 #[test]
 fn blocks_nest_and_are_cancelled() {
     succeeds_at_every_level("patomic_blocks.c", &[]);
 }
 
-/// An exception that leaves a block commits it; caught inside, cancelled or run again, it leaves nothing.
+/// An exception that leaves a block commits it; caught inside, cancelled or run again, it leaves
+/// nothing.
 #[test]
 fn exceptions_commit_what_they_leave() {
     succeeds_at_every_level("patomic_exceptions.cc", &[]);
@@ -102,8 +106,8 @@ fn a_table_is_whole_whenever_its_program_is_killed() {
     }
 }
 
-/// Variables, regions and what blocks had settled first, then the functions that the program registered, in order, then its first
-/// block.
+/// Variables, regions and what blocks had settled first, then the functions that the program
+/// registered, in order, then its first block.
 #[test]
 fn a_restart_goes_from_what_was_kept_to_the_first_block() {
     let dir = tempfile::tempdir().unwrap();
@@ -126,8 +130,8 @@ fn a_restart_goes_from_what_was_kept_to_the_first_block() {
     assert!(!refused.status.success() && text(&refused).contains("EVERBYTE_TRUNCATION"), "{}", text(&refused));
 }
 
-/// Without a compiler that knows of transactions: bodies are functions, loads and stores are said; and what has happened is
-/// there in the next run.
+/// Without a compiler that knows of transactions: bodies are functions, loads and stores are said;
+/// and what has happened is there in the next run.
 #[test]
 fn compilers_without_transactions_say_each_load_and_store() {
     let libraries = pkg_config_of("everbyte", &["--cflags", "--libs"]);
@@ -154,7 +158,8 @@ fn compilers_without_transactions_say_each_load_and_store() {
     }
 }
 
-/// A block that stores to more than is kept in memory ends the process with a sentence, and nothing of it has happened.
+/// A block that stores to more than is kept in memory ends the process with a sentence, and nothing
+/// of it has happened.
 #[test]
 fn a_block_that_touches_too_much_ends_the_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,8 +169,8 @@ fn a_block_that_touches_too_much_ends_the_process() {
     assert_eq!(succeed(&program, &store, "shm", &["after"]), "as it was\n");
 }
 
-/// A full heap: `pmalloc` gives nothing and its block goes on; a block whose commit finds no room ends the process, and nothing of
-/// it has happened. What is freed in the next run is room again.
+/// A full heap: `pmalloc` gives nothing and its block goes on; a block whose commit finds no room
+/// ends the process, and nothing of it has happened. What is freed in the next run is room again.
 #[test]
 fn a_full_heap_keeps_what_it_has() {
     let dir = tempfile::tempdir().unwrap();
@@ -222,8 +227,8 @@ fn bit_fields_in_blocks_do_not_compile() {
     }
 }
 
-/// Structs with bit fields are copied whole, at every level. A copy that the optimizer divides is refused, and so is what GCC
-/// crashes on.
+/// Structs with bit fields are copied whole, at every level. A copy that the optimizer divides is
+/// refused, and so is what GCC crashes on.
 #[test]
 fn copies_of_structs_stay_whole_or_do_not_compile() {
     succeeds_at_every_level("patomic_bits_whole.c", &[]);
@@ -239,8 +244,8 @@ fn copies_of_structs_stay_whole_or_do_not_compile() {
     assert!(variadic.contains("va_arg") && variadic.contains("take the arguments by a pointer"), "{variadic}");
 }
 
-/// What GCC makes of bit fields, by its version, where the checker lets it: the reason for the checker. A version that is right
-/// needs no refusal.
+/// What GCC makes of bit fields, by its version, where the checker lets it: the reason for the
+/// checker. A version that is right needs no refusal.
 #[test]
 fn bit_fields_in_blocks_are_compiled_wrongly() {
     let dir = tempfile::tempdir().unwrap();
@@ -269,7 +274,8 @@ fn bit_fields_in_blocks_are_compiled_wrongly() {
     }
 }
 
-/// A block that stores to an object that is not its program's, or to a region, ends the process, and the object stays as it was.
+/// A block that stores to an object that is not its program's, or to a region, ends the process,
+/// and the object stays as it was.
 #[test]
 fn a_block_that_stores_elsewhere_ends_the_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -281,9 +287,9 @@ fn a_block_that_stores_elsewhere_ends_the_process() {
     succeed(&program, &store, "shm", &[]);
 }
 
-/// Variables of a library, and `PDATA` beside `pstatic`, have an engine of their own: a block that changes them with the
-/// program's ends the process, and nothing of it has happened. In a program without variables a library's blocks change the
-/// library's.
+/// Variables of a library, and `PDATA` beside `pstatic`, have an engine of their own: a block that
+/// changes them with the program's ends the process, and nothing of it has happened. In a program
+/// without variables a library's blocks change the library's.
 #[test]
 fn a_block_that_stores_to_variables_of_another_file_ends_the_process() {
     const SOURCE: &str = "patomic_sections.c";
@@ -312,8 +318,9 @@ fn a_block_that_stores_to_variables_of_another_file_ends_the_process() {
     }
 }
 
-/// A body that is left by a jump, and a block in a signal handler that interrupted a step of another, end the process at the
-/// next begin or commit, before anything more is told settled; and nothing of what was told has to be missed.
+/// A body that is left by a jump, and a block in a signal handler that interrupted a step of
+/// another, end the process at the next begin or commit, before anything more is told settled; and
+/// nothing of what was told has to be missed.
 #[test]
 fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,8 +350,8 @@ fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
     assert!(text(&ended).contains(step), "{}", text(&ended));
 }
 
-/// A thread that exits, or is cancelled, inside a body: memory, persistent or not, is as it was, locks are free, and other
-/// threads go on.
+/// A thread that exits, or is cancelled, inside a body: memory, persistent or not, is as it was,
+/// locks are free, and other threads go on.
 #[test]
 fn a_thread_that_ends_inside_a_body_leaves_nothing_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -356,8 +363,8 @@ fn a_thread_that_ends_inside_a_body_leaves_nothing_of_it() {
     }
 }
 
-/// `pmalloc` outside of blocks, to a pointer that a block has just stored to: a recovery that stores again what the block did
-/// does not store over it.
+/// `pmalloc` outside of blocks, to a pointer that a block has just stored to: a recovery that
+/// stores again what the block did does not store over it.
 #[test]
 fn what_is_allocated_after_a_block_stays_when_the_block_is_stored_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -372,7 +379,8 @@ fn what_is_allocated_after_a_block_stays_when_the_block_is_stored_again() {
     }
 }
 
-/// What is flushed across the border of two lines is settled in both, also where variables are copied to the store.
+/// What is flushed across the border of two lines is settled in both, also where variables are
+/// copied to the store.
 #[test]
 fn what_is_flushed_across_two_lines_is_settled_in_both() {
     let dir = tempfile::tempdir().unwrap();
@@ -382,8 +390,9 @@ fn what_is_flushed_across_two_lines_is_settled_in_both() {
     succeed(&program, &store, "file", &["look-straddle"]);
 }
 
-/// In a child of a fork inside a body the body's function answers that nothing has happened, with `EPERM`, and so does each
-/// later one; a block ends the child with a sentence. The parent's goes on.
+/// In a child of a fork inside a body the body's function answers that nothing has happened, with
+/// `EPERM`, and so does each later one; a block ends the child with a sentence. The parent's goes
+/// on.
 #[test]
 fn a_child_of_a_fork_inside_a_body_runs_no_transaction() {
     let dir = tempfile::tempdir().unwrap();
@@ -396,7 +405,8 @@ fn a_child_of_a_fork_inside_a_body_runs_no_transaction() {
     }
 }
 
-/// As outside of blocks, the place of a pointer is persistent and aligned: nothing else would lead to the block.
+/// As outside of blocks, the place of a pointer is persistent and aligned: nothing else would lead
+/// to the block.
 #[test]
 fn blocks_are_allocated_into_persistent_pointers_inside_transactions_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -450,8 +460,8 @@ fn object_of(source: &Path, into: &Path, words: &[&str]) -> PathBuf {
     object
 }
 
-/// No store hides from the transaction in the instrumented code of any of the programs, blocks and what they call; without one
-/// of the flags the check finds those that would.
+/// No store hides from the transaction in the instrumented code of any of the programs, blocks and
+/// what they call; without one of the flags the check finds those that would.
 #[test]
 fn no_store_hides_in_instrumented_code() {
     let dir = tempfile::tempdir().unwrap();
@@ -474,8 +484,8 @@ fn no_store_hides_in_instrumented_code() {
     assert!(found.iter().any(|line| line.contains("memcpy")), "{found:?}");
 }
 
-/// The check finds a direct store in a clone, in a block, and behind one that was cancelled inside it; and none where a block
-/// runs as it stands, after it, or on the stack.
+/// The check finds a direct store in a clone, in a block, and behind one that was cancelled inside
+/// it; and none where a block runs as it stands, after it, or on the stack.
 #[test]
 fn the_check_of_object_code_knows_where_a_transaction_runs() {
     let dir = tempfile::tempdir().unwrap();

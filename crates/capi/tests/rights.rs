@@ -1,4 +1,5 @@
-//! Programs of C that may read and not write: mapped so by themselves, or by what a broker grants their user.
+//! Programs of C that may read and not write: mapped so by themselves, or by what a broker grants
+//! their user.
 
 mod programs;
 
@@ -86,7 +87,8 @@ fn each_user_has_exactly_the_rights_that_the_broker_grants() {
     faulted(&place.run(&["read", "4003", "5001"]));
 }
 
-/// A store that every user may open: who may do what with its objects is said by their rights alone.
+/// A store that every user may open: who may do what with its objects is said by their rights
+/// alone.
 struct Common {
     program: PathBuf,
     store: PathBuf,

@@ -1,4 +1,5 @@
-//! Programs of C that share one object: what one does the others see, and who is killed takes nothing along.
+//! Programs of C that share one object: what one does the others see, and who is killed takes
+//! nothing along.
 
 mod programs;
 
@@ -78,8 +79,8 @@ impl Hammer {
         said.lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Works until it has been killed so often. Nobody ever has the store alone meanwhile, so that each death is put right
-    /// by one of those who are left, or come, and never by an opening.
+    /// Works until it has been killed so often. Nobody ever has the store alone meanwhile, so that
+    /// each death is put right by one of those who are left, or come, and never by an opening.
     fn hammer(&self, processes: usize, kills: usize) {
         let mut workers: Vec<Option<Worker>> = (0..processes).map(|number| Some(self.start(number))).collect();
         let mut told = vec![0; processes];
@@ -127,14 +128,16 @@ fn open(path: &Path) -> Store {
     Store::open(path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap()
 }
 
-/// Nothing is wrong. A kill between a growth of the file and its bit leaves room that `trim` gives back: a note.
+/// Nothing is wrong. A kill between a growth of the file and its bit leaves room that `trim` gives
+/// back: a note.
 #[track_caller]
 fn is_whole(store: &Store) {
     let findings = store.check();
     assert!(findings.iter().all(|finding| finding.kind == FindingKind::Note), "{findings:?}");
 }
 
-/// A list of chunks: nothing is lost, and each chunk is an entry of the list, so nothing has leaked.
+/// A list of chunks: nothing is lost, and each chunk is an entry of the list, so nothing has
+/// leaked.
 fn list_is_hammered(processes: usize, kills: usize) {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
     let hammer = Hammer { program: compile(SOURCE, dir.path()), store: dir.path().join("store"), kind: "" };
@@ -175,8 +178,8 @@ fn processes_on_one_key_value_store_lose_nothing_when_they_are_killed() {
     }
 }
 
-/// With an object's lock, as a reader, in a transaction, with locks inside locks, among names or pairs: whoever dies so leaves
-/// everything as it was, and to the next.
+/// With an object's lock, as a reader, in a transaction, with locks inside locks, among names or
+/// pairs: whoever dies so leaves everything as it was, and to the next.
 #[test]
 fn who_dies_with_a_lock_leaves_it_to_the_next() {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();

@@ -1,7 +1,9 @@
-//! The chore behind `cargo xtask mutants`: runs in pieces, and keeps in `target/mutants.json` what it knows.
+//! The chore behind `cargo xtask mutants`: runs in pieces, and keeps in `target/mutants.json` what
+//! it knows.
 //!
-//! Each site is visited in a process of its own: a case that hangs or dies without its fence has failed, and takes nothing
-//! else with it. A failure counts if the same case passes in a control run of the same size with the site in place.
+//! Each site is visited in a process of its own: a case that hangs or dies without its fence has
+//! failed, and takes nothing else with it. A failure counts if the same case passes in a control
+//! run of the same size with the site in place.
 
 use everbyte_cases::Case;
 use everbyte_cases::mutants::{self, Name, Reach, Size, Verdict};
@@ -14,8 +16,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A visit that takes longer is stopped. It counts as found only if the case that ran passes in the same time with the site in
-/// place.
+/// A visit that takes longer is stopped. It counts as found only if the case that ran passes in the
+/// same time with the site in place.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sites visited at a time.
@@ -63,7 +65,8 @@ fn build() -> String {
     format!("{about:?}")
 }
 
-/// Leaves out one site, in runs of that size: success if some case fails, whose name and budget are the last line printed.
+/// Leaves out one site, in runs of that size: success if some case fails, whose name and budget are
+/// the last line printed.
 pub fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]) -> ExitCode {
     let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
     let mut before = |case: &str, total: u64| println!("run {case} {total}");
@@ -200,7 +203,8 @@ fn visit(shared: &Mutex<&mut State>, name: &Name, names: &[String]) -> Result<Ve
         match code {
             Some(3) => continue,
             Some(1) => return Err("it is no site".into()),
-            // Some case failed, or the visit died, or never ended: the last case that ran must pass as it is.
+            // Some case failed, or the visit died, or never ended: the last case that ran must pass
+            // as it is.
             _ => {
                 let ["run", case, total] = run.split(' ').collect::<Vec<_>>()[..] else {
                     return Ok(Verdict::NotVisited);
@@ -213,7 +217,8 @@ fn visit(shared: &Mutex<&mut State>, name: &Name, names: &[String]) -> Result<Ve
     Ok(Verdict::Survives(String::new()))
 }
 
-/// Whether a case passes with every site in place. Asked once per build; small runs passed when their sites were noted.
+/// Whether a case passes with every site in place. Asked once per build; small runs passed when
+/// their sites were noted.
 fn controlled(shared: &Mutex<&mut State>, case: &str, total: &str) -> Result<bool, String> {
     let key = format!("{case} {total}");
     let state = shared.lock();
@@ -275,7 +280,8 @@ fn conclude(state: &State, bless: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Weakest first: what the text has, what cases reach, what the list knows, what this run has found out.
+    // Weakest first: what the text has, what cases reach, what the list knows, what this run has
+    // found out.
     let mut known: BTreeMap<Name, Verdict> = written.into_iter().map(|name| (name, Verdict::NotReached)).collect();
     known.extend(state.sites().into_iter().map(|name| (name, Verdict::NotVisited)));
     let visited = |verdict: &Verdict| matches!(verdict, Verdict::Found(_) | Verdict::Survives(_));

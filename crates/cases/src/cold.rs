@@ -1,5 +1,5 @@
-//! Cases of clusters that grow cold. Store and backing file are cut off together: the file is bytes of the same recorded media,
-//! undecided until it is synced.
+//! Cases of clusters that grow cold. Store and backing file are cut off together: the file is bytes
+//! of the same recorded media, undecided until it is synced.
 
 use crate::Case;
 use everbyte_media::{Disk, Media};
@@ -43,7 +43,8 @@ const CLUSTERS: u64 = 4;
 /// The least that an object of this span needs.
 const LIMIT: u64 = 9;
 
-/// A file that is a range of recorded media. What was written is undecided until it is synced, whatever was fenced.
+/// A file that is a range of recorded media. What was written is undecided until it is synced,
+/// whatever was fenced.
 struct Range {
     media: Media,
     at: u64,
@@ -102,8 +103,9 @@ struct Drawer {
 }
 
 impl Files for Drawer {
-    /// There is a file while its first word is not zero. Like a real one it is empty, and created in a directory that is synced: a
-    /// file of that name that was removed before does not come back.
+    /// There is a file while its first word is not zero. Like a real one it is empty, and created
+    /// in a directory that is synced: a file of that name that was removed before does not come
+    /// back.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
         match self.media.load(self.at) {
             0 => {
@@ -240,7 +242,8 @@ fn changes(explorer: Explorer, told: bool) -> Result<Report, Box<Failure>> {
             |_: &mut Words| (),
             || {
                 object.warm(bytes_of(&object, 1..2)).expect("its bytes are there");
-                object.cool(bytes_of(&object, 4..5)).expect("room on the disk"); // in the slot that has just become free
+                // in the slot that has just become free
+                object.cool(bytes_of(&object, 4..5)).expect("room on the disk");
             },
         );
         let grown = |words: &mut Words| _ = words.insert(5, 0);

@@ -1,5 +1,6 @@
-//! Creation of objects: each engine's format is crashed while it runs and after it was acknowledged. The object is there, sound
-//! and of use, or the store has no such name; what is acknowledged stays.
+//! Creation of objects: each engine's format is crashed while it runs and after it was
+//! acknowledged. The object is there, sound and of use, or the store has no such name; what is
+//! acknowledged stays.
 
 use crate::Case;
 use everbyte_heap::Heap;
@@ -66,7 +67,8 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A store in which such an object lived before, so that the new one does not begin with zeros everywhere.
+/// A store in which such an object lived before, so that the new one does not begin with zeros
+/// everywhere.
 fn image(thing: Thing) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
@@ -215,7 +217,8 @@ fn redo(store: &Store) -> Said<Redo> {
 fn redo_put(store: &Store, number: u64) -> Said<()> {
     let redo = redo(store)?;
     let root = redo.heap().object().root_at();
-    let mut worker = redo.worker(); // one of its own: a thread's kept worker would keep the object open
+    // one of its own: a thread's kept worker would keep the object open
+    let mut worker = redo.worker();
     worker.begin().map_err(text)?;
     let mut put = || {
         let mut at = worker.load(root)?;

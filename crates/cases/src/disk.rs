@@ -1,4 +1,5 @@
-//! Power cuts of a whole store on a disk, through the `file` backend: log, checkpoint, replay and everything above.
+//! Power cuts of a whole store on a disk, through the `file` backend: log, checkpoint, replay and
+//! everything above.
 
 use crate::{Case, TOTAL};
 use everbyte_media::{BackendChoice, Media, Options, Words};

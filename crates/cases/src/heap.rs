@@ -47,7 +47,8 @@ pub(crate) const CASES: &[Case] = &[
         about: "free clusters go back to the store and come again: nothing allocated lies where nothing is backed",
         total: TOTAL,
         program: |explorer| {
-            // A megabyte stays at hand; what is allocated after it is gone lies where clusters were released.
+            // A megabyte stays at hand; what is allocated after it is gone lies where clusters were
+            // released.
             let ops = [Do::Free(3), Do::Alloc(0, 1 << 20), Do::Alloc(1, 70_000), Do::Set(2, 700, 9), Do::Free(0)];
             explore(explorer, &[Do::Alloc(3, 3 << 20)], &ops)
         },

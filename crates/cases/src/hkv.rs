@@ -157,7 +157,8 @@ fn changes(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
             insert(kv, twin, key, fresh);
         }
         let update = |pairs: &mut Pairs| drop(pairs.insert(vec![3], value(99)));
-        twin.step("update 3", update, || assert!(kv.update(&[3], &value(99)).unwrap())); // no step deletes it
+        // no step deletes it
+        twin.step("update 3", update, || assert!(kv.update(&[3], &value(99)).unwrap()));
         for key in [7, 0] {
             delete(kv, twin, key);
         }

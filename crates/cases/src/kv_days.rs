@@ -1,5 +1,5 @@
-//! Cases of the key-value store's harder days: keys with long shared prefixes, writers on several threads, batches that are
-//! given up, openings that fail, values that died before a restart.
+//! Cases of the key-value store's harder days: keys with long shared prefixes, writers on several
+//! threads, batches that are given up, openings that fail, values that died before a restart.
 
 use crate::Case;
 use crate::kv::{Pairs, image, observe, open, read, value};
@@ -70,7 +70,8 @@ fn filled(pairs: Pairs) -> (Image, Pairs) {
 
 fn shared_prefixes(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let key = |number: u8| [&[b'p'; 300][..], &[number]].concat();
-    // Twelve of them fill a leaf; so many that the root was written anew with long separators in its base.
+    // Twelve of them fill a leaf; so many that the root was written anew with long separators in
+    // its base.
     let order = (0..180_u16).map(|number| (number * 7 % 180) as u8);
     let pairs: Pairs = order.clone().map(|number| (key(number), value(number, 480))).collect();
     let image = image(0).then(|media| {
@@ -155,7 +156,8 @@ fn two_writers(explorer: Explorer) -> Result<Report, Box<Failure>> {
             twin.step("delete", delete, || {
                 std::thread::scope(|scope| scope.spawn(|| kv.delete(&[9]).expect("room")).join().expect("a writer"))
             });
-            // Overwrites alone: their versions write no state, and the last ledger is theirs to order.
+            // Overwrites alone: their versions write no state, and the last ledger is theirs to
+            // order.
             (0..3_u8).for_each(|round| elsewhere(&[2], &value(round, 20)));
         },
         |media, seen| observe(&media, seen),

@@ -1,8 +1,8 @@
 //! # everbyte-cases: programs of every room for the crash explorer, and the museum
 //!
-//! A [`Case`] is a small program of one room with a check of what a crash may leave. `everbyte crash CASE` explores
-//! one, the tests explore all, and the museum breaks the rooms on purpose, one seeded bug at a time, and demands that
-//! the case named for it fails.
+//! A [`Case`] is a small program of one room with a check of what a crash may leave.
+//! `everbyte crash CASE` explores one, the tests explore all, and the museum breaks the rooms on
+//! purpose, one seeded bug at a time, and demands that the case named for it fails.
 //!
 //! ```
 //! use everbyte_cases::{Settings, cases, find};
@@ -11,7 +11,8 @@
 //! assert!(report.passed() && report.images > 10);
 //! ```
 //!
-//! With the feature `museum` (tests, `cargo xtask museum`) seeded bugs are compiled in; see `museum::run`.
+//! With the feature `museum` (tests, `cargo xtask museum`) seeded bugs are compiled in; see
+//! `museum::run`.
 
 #![forbid(unsafe_code)]
 
@@ -60,7 +61,8 @@ pub struct Case {
     pub room: &'static str,
     /// One sentence: what the program does and what must hold.
     pub about: &'static str,
-    /// About how many images one profile tries in the soak, unless the user says otherwise; the usual run tries fewer.
+    /// About how many images one profile tries in the soak, unless the user says otherwise; the
+    /// usual run tries fewer.
     pub total: u64,
     /// Explores it with the explorer given.
     program: fn(Explorer) -> Result<Explored, Box<Failure>>,
@@ -69,12 +71,13 @@ pub struct Case {
 /// What most cases may cost.
 const TOTAL: u64 = 24_000;
 
-/// Images that a second run of the program starts from, of one recording, and images of each second run.
+/// Images that a second run of the program starts from, of one recording, and images of each second
+/// run.
 const SECOND_RUNS: u64 = 6;
 const SECOND_IMAGES: u64 = 18;
 
-/// The usual run tries one part in so many of a case's images, and explores about so many recoveries of one profile. The soak
-/// tries all.
+/// The usual run tries one part in so many of a case's images, and explores about so many
+/// recoveries of one profile. The soak tries all.
 const USUAL_PART: u64 = 3;
 const USUAL_RECOVERIES: u64 = 80;
 

@@ -1,4 +1,5 @@
-//! Cases of the log: a journaled transaction with and without operations, and the word log in both forms.
+//! Cases of the log: a journaled transaction with and without operations, and the word log in both
+//! forms.
 
 use crate::{Case, TOTAL};
 use everbyte_log::{Form, Full, Journal, Outcome, WordLog};
@@ -108,7 +109,8 @@ fn journal(explorer: Explorer) -> Result<Report, Box<Failure>> {
                             lane.fence();
                             group.for_each(|word| set(&media, WORDS[word], after[word]));
                         }
-                        media.fence(); // changes before the word that makes their old values nothing
+                        // changes before the word that makes their old values nothing
+                        media.fence();
                         lane.retire();
                         media.barrier().expect("sim barriers do not fail");
                         lane.fenced();
@@ -260,7 +262,8 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
                 flying.push(twin.begin(format!("append {number}"), append));
                 producer.append(&record).expect("room in the ring");
                 if number % 2 == 0 {
-                    continue; // two records share a barrier: the first may be torn where the second is whole
+                    // two records share a barrier: the first may be torn where the second is whole
+                    continue;
                 }
                 producer.barrier().expect("sim barriers do not fail");
                 flying.drain(..).for_each(|op| twin.acked(op));
@@ -282,8 +285,8 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
             };
             let (mut log, records) = read()?;
             seen.recovered();
-            // Of use again: a record appended now is the last one of the next recovery, also where it takes exactly
-            // the place of one that was torn.
+            // Of use again: a record appended now is the last one of the next recovery, also where
+            // it takes exactly the place of one that was torn.
             let next = records.last().map_or(0, |record| (record[0] << 1 >> 33) + 1);
             let added = vec![5; record(next).len()];
             log.producer.append(&added).map_err(|error| error.to_string())?;

@@ -1,9 +1,11 @@
-//! `everbyte-cases museum [--json] [PART...]`: visits the museum, or the exhibits whose names have one of the parts in
-//! them, and fails if a seeded bug is not found.
-//! `everbyte-cases mutants [--minutes N] [--fresh] [--survivors] [--bless] [--show] [PART...]`: leaves out each call site of
-//! flush, fence and barrier and each comparison of a checksum, and looks for a case that fails; goes on where the last run
-//! stopped, or anew, or anew with the survivors.
-//! `everbyte-cases cases [PART...]`: explores every case, or those whose names have one of the parts in them.
+//! `everbyte-cases museum [--json] [PART...]`: visits the museum, or the exhibits whose names have
+//! one of the parts in them, and fails if a seeded bug is not found.
+//! `everbyte-cases mutants [--minutes N] [--fresh] [--survivors] [--bless] [--show] [PART...]`:
+//! leaves out each call site of flush, fence and barrier and each comparison of a checksum, and
+//! looks for a case that fails; goes on where the last run stopped, or anew, or anew with the
+//! survivors.
+//! `everbyte-cases cases [PART...]`: explores every case, or those whose names have one of the
+//! parts in them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Power cuts of a store on a disk whose objects come and go: places in its file are given to one, freed, and given to another.
+//! Power cuts of a store on a disk whose objects come and go: places in its file are given to one,
+//! freed, and given to another.
 
 use crate::{Case, TOTAL};
 use everbyte_media::{BackendChoice, Media, Options};
@@ -28,7 +29,8 @@ enum Step {
 
 use Step::{Close, Make, Remove, Trim};
 
-/// What is made comes elsewhere each time. Of two places that are freed at once the next takes the first, and the slot of the second.
+/// What is made comes elsewhere each time. Of two places that are freed at once the next takes the
+/// first, and the slot of the second.
 const STEPS: &[Step] = &[
     Make(2, 2),
     Make(4, 1),
@@ -56,7 +58,8 @@ fn open(disk: &Arc<RecordedDisk>) -> Result<Store, Error> {
     Store::attach(Media::open_disk(Arc::clone(disk) as _, Path::new("recorded"), &options())?)
 }
 
-/// An object whose number is in its root, and at the end of its last cluster. Its span is as many times 64 KiB as two has that power.
+/// An object whose number is in its root, and at the end of its last cluster. Its span is as many
+/// times 64 KiB as two has that power.
 fn make(store: &Store, number: u64, clusters: u64) -> Result<(), Error> {
     let span = ObjectOptions { span: Some(CLUSTER << number), ..ObjectOptions::default() };
     let object = store.create_object(&number.to_string(), span, |object| {
@@ -102,7 +105,8 @@ fn record() -> Result<DiskTape, Error> {
     Ok(disk.tape())
 }
 
-/// Opens what a cut left and compares: all that was acknowledged is there, and nothing else but what the next step makes or removes.
+/// Opens what a cut left and compares: all that was acknowledged is there, and nothing else but
+/// what the next step makes or removes.
 fn check(disk: &Arc<RecordedDisk>, steps: usize) -> Result<(), String> {
     let store = open(disk).map_err(|error| error.to_string())?;
     let mut live = BTreeSet::new();

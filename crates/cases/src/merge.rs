@@ -68,7 +68,8 @@ fn merged(store: &Store) -> Result<Vec<String>, String> {
                 let list = Explored::open::<Node<Explored>>(store, &info.name).map_err(|error| error.to_string())?;
                 findings.extend(list.check().map_err(|error| error.to_string())?);
                 let found = values(&list);
-                list.tx(|j, head| append(head, 8, j)).map_err(|error| error.to_string())?; // it is of use
+                // it is of use
+                list.tx(|j, head| append(head, 8, j)).map_err(|error| error.to_string())?;
                 found.starts_with(&VALUES)
             }
             "west/pairs" => {

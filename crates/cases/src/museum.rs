@@ -1,8 +1,9 @@
 //! The museum: seeded bugs of every room, and the case that must find each.
 //!
-//! Each exhibit is a mistake somebody made or could make: a line of a room is left out, moved or doubled while the
-//! bug's switch is on (`everbyte_media::seeded`). A museum visit explores the named case with the bug on, and the
-//! explorer must find a failing image. That the same case passes with the bug off is what the tests of the cases show.
+//! Each exhibit is a mistake somebody made or could make: a line of a room is left out, moved or
+//! doubled while the bug's switch is on (`everbyte_media::seeded`). A museum visit explores the
+//! named case with the bug on, and the explorer must find a failing image. That the same case
+//! passes with the bug off is what the tests of the cases show.
 
 use crate::{Report, Settings, find};
 use everbyte_media::museum::with;
@@ -658,7 +659,8 @@ impl Exhibit {
     pub fn visit(&self) -> Outcome {
         let Exhibit { name, room, story, case } = *self;
         let program = find(case).unwrap_or_else(|| panic!("{name}: no case is called {case}"));
-        // A bug may break the program itself, before any crash: that counts as found by its first ordinary run.
+        // A bug may break the program itself, before any crash: that counts as found by its first
+        // ordinary run.
         let explore = std::panic::AssertUnwindSafe(|| with(name, || program.explore(&Settings::default())));
         let report = match std::panic::catch_unwind(explore) {
             Ok(report) => report,

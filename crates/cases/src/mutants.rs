@@ -1,12 +1,16 @@
-//! Mutants: each call of flush, fence and barrier, and each comparison of a checksum, is left out in turn, and a case must fail.
+//! Mutants: each call of flush, fence and barrier, and each comparison of a checksum, is left out
+//! in turn, and a case must fail.
 //!
 //! Steps
-//!   1. each case runs once, small, while the media note which sites it reaches, in recovery too; it must pass
-//!   2. for each site: some cases that reach it run without it, those of its own room and the quick ones first, until one
-//!      fails; then the first few once more with a larger budget if none did
-//!   3. the case that failed must pass with the site in place and the same budget, or the visit does not count
+//!   1. each case runs once, small, while the media note which sites it reaches, in recovery too;
+//!      it must pass
+//!   2. for each site: some cases that reach it run without it, those of its own room and the quick
+//!      ones first, until one fails; then the first few once more with a larger budget if none did
+//!   3. the case that failed must pass with the site in place and the same budget, or the visit
+//!      does not count
 //!
-//! A site is written by the text of its line, not by its number: the list in `mutants.txt` outlives edits elsewhere in a file.
+//! A site is written by the text of its line, not by its number: the list in `mutants.txt` outlives
+//! edits elsewhere in a file.
 
 use crate::{Case, Settings, cases, find};
 use everbyte_media::museum::sites::{self, Call, Site};
@@ -30,7 +34,8 @@ const USUAL: usize = 2;
 /// Images from which a second run starts, in small runs and in larger ones.
 const STARTS: [u64; 2] = [4, 24];
 
-/// Cases that are tried without a site. A line that thirty cases reach is missed by the first few, or by none.
+/// Cases that are tried without a site. A line that thirty cases reach is missed by the first few,
+/// or by none.
 const CASES_MAX: usize = 8;
 
 /// How much of the cases runs without a site.
@@ -211,7 +216,8 @@ fn is_ours(file: &str) -> bool {
     file.starts_with("crates/") && !["crates/cases/", "crates/sim/"].iter().any(|other| file.starts_with(other))
 }
 
-/// Whether the case fails in a run of about so many images, 0 for those of `make test`; a panic is a failure.
+/// Whether the case fails in a run of about so many images, 0 for those of `make test`; a panic is
+/// a failure.
 fn fails(case: &Case, total: u64) -> bool {
     let run = || match total {
         0 => case.glance(&Settings::default()),
@@ -220,12 +226,14 @@ fn fails(case: &Case, total: u64) -> bool {
     catch_unwind(AssertUnwindSafe(|| !run().passed())).unwrap_or(true)
 }
 
-/// Whether the case passes with every site in place, in a run of the same size: without that, its failure says nothing.
+/// Whether the case passes with every site in place, in a run of the same size: without that, its
+/// failure says nothing.
 pub fn control_passes(name: &str, total: u64) -> bool {
     find(name).is_some_and(|case| !fails(&case, total))
 }
 
-/// The case of the names given that fails without the site in runs of that size, and the budget; `before` is told each run before it begins.
+/// The case of the names given that fails without the site in runs of that size, and the budget;
+/// `before` is told each run before it begins.
 pub fn visit(
     site: &Site,
     names: &[String],
@@ -269,7 +277,8 @@ pub fn chosen(parts: &[&str]) -> Vec<Case> {
     cases().into_iter().filter(wanted).collect()
 }
 
-/// The calls that the text of the workspace has, by the names of methods of media. A few that a wrapper makes are not among them.
+/// The calls that the text of the workspace has, by the names of methods of media. A few that a
+/// wrapper makes are not among them.
 ///
 /// # Errors
 /// The source cannot be read.

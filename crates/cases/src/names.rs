@@ -1,4 +1,5 @@
-//! Cases of the name space: the trie's form changes, the table gives way to it, and records lie outside of the table.
+//! Cases of the name space: the trie's form changes, the table gives way to it, and records lie
+//! outside of the table.
 
 use crate::Case;
 use crate::store::{Names, image, make, observe};
@@ -54,7 +55,8 @@ pub(crate) fn full() -> (Image, Names) {
     (image, names)
 }
 
-/// Two changes of form; a crash in the first leaves its list behind, and the second run makes the other.
+/// Two changes of form; a crash in the first leaves its list behind, and the second run makes the
+/// other.
 fn doubt(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let (image, names) = full();
     explorer.recovery(1 << 20, 1).again(DOUBT_RUNS, 24).explore_twin(

@@ -1,4 +1,5 @@
-//! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what recovery resets.
+//! Cases of typed pools: object graphs changed in transactions, panics in the middle, and what
+//! recovery resets.
 
 use crate::{Case, TOTAL, object_maps, object_migrate, object_repair, object_types};
 use everbyte_media::Media;
@@ -113,7 +114,8 @@ pub(crate) fn open<R: PSafe<Explored>>(media: &Media) -> Result<Root<R, Explored
     Explored::open::<R>(&store, "graph").map_err(|error| error.to_string())
 }
 
-/// [`open`] after a crash: checked deeply, by its types and by its description alone, and of use again.
+/// [`open`] after a crash: checked deeply, by its types and by its description alone, and of use
+/// again.
 pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<Root<R, Explored>, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
     let by_text = UntypedPool::open(&store, "graph").map_err(|error| error.to_string())?.examine(&|_| ());
@@ -121,7 +123,8 @@ pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<
     let root = open::<R>(media)?;
     seen.recovered();
     let by_types = root.examine(&|_| ()).map_err(|error| error.to_string())?;
-    // What the description does not explain, the other walk takes apart; they still agree on what is wrong.
+    // What the description does not explain, the other walk takes apart; they still agree on what
+    // is wrong.
     let agree = if by_text.unread.is_empty() { by_text == by_types } else { by_text.is_clean() == by_types.is_clean() };
     if !agree {
         return Err(format!("by the types: {by_types:?}, by the description: {by_text:?}"));
@@ -153,8 +156,9 @@ impl End {
     }
 }
 
-/// A transaction that does what `body` does and ends as `end` says, beside a twin that is changed if it commits. The root
-/// may hold cells of one thread, so the step stays on the thread that opened it.
+/// A transaction that does what `body` does and ends as `end` says, beside a twin that is changed
+/// if it commits. The root may hold cells of one thread, so the step stays on the thread that
+/// opened it.
 pub(crate) fn step<R: PSafe<Explored>, T>(
     root: &Root<R, Explored>,
     twin: &Twin<'_, T>,
@@ -174,7 +178,8 @@ pub(crate) fn step<R: PSafe<Explored>, T>(
             match end {
                 End::Commit => Ok(()),
                 End::Error => Err(()),
-                End::Panic => std::panic::resume_unwind(Box::new("in the middle")), // without a message
+                // without a message
+                End::Panic => std::panic::resume_unwind(Box::new("in the middle")),
             }
         });
         assert_eq!(outcome.is_ok(), end == End::Commit, "{outcome:?}");

@@ -1,5 +1,6 @@
-//! Maps of a typed pool, a hash map and an ordered one that hold the same: every mutating method in a transaction of its
-//! own, and random programs of them with transactions rolled back in the middle, by an error or a panic.
+//! Maps of a typed pool, a hash map and an ordered one that hold the same: every mutating method in
+//! a transaction of its own, and random programs of them with transactions rolled back in the
+//! middle, by an error or a panic.
 
 use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;

@@ -1,5 +1,6 @@
-//! Cases of migration: a pool of an older program is changed, migrated and changed again, and crashes at every step. The
-//! older program or the newer one can open what is left, and it is what was settled.
+//! Cases of migration: a pool of an older program is changed, migrated and changed again, and
+//! crashes at every step. The older program or the newer one can open what is left, and it is what
+//! was settled.
 
 use crate::object::{Explored, image, is_whole};
 use everbyte_media::Media;
@@ -148,7 +149,8 @@ fn explore(
         Order::InOrder,
         |media, twin| {
             let store = Store::attach(media).expect("a whole store");
-            let left = |val: &u32| !twin.model().all.contains(val); // the run before may have added it
+            // the run before may have added it
+            let left = |val: &u32| !twin.model().all.contains(val);
             match Explored::open::<v1::Root<Explored>>(&store, "graph") {
                 Ok(root) => {
                     for val in [3, 5, 7].into_iter().filter(left) {
@@ -161,7 +163,8 @@ fn explore(
                         assert_eq!(rehearsed.expect("room").steps[0].values, 4);
                     }
                 }
-                // A run after a crash in the migration or behind it: the older program is not started any more.
+                // A run after a crash in the migration or behind it: the older program is not
+                // started any more.
                 Err(Error::NewerVersion { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -203,7 +206,8 @@ pub(crate) fn migrate(explorer: Explorer) -> Result<Report, Box<Failure>> {
     })
 }
 
-/// The newer program is started again, and migrates: so recovery, which is crashed too, is a migration.
+/// The newer program is started again, and migrates: so recovery, which is crashed too, is a
+/// migration.
 pub(crate) fn migrate_again(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let migrated = Plain { is_new: true, ..Plain::default() };
     explore(&explorer, &migrated, true, |media, seen| {

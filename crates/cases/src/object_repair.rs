@@ -1,5 +1,5 @@
-//! Cases of repair: a pool with leaks, a circle among them, and with values whose owners were forgotten, is repaired, and
-//! crashes between any two stores.
+//! Cases of repair: a pool with leaks, a circle among them, and with values whose owners were
+//! forgotten, is repaired, and crashes between any two stores.
 
 use crate::object::{Explored, image, is_whole, open};
 use everbyte_media::Media;
@@ -132,7 +132,8 @@ fn explore(
     explorer.explore_twin(&leaky(), &initial, Order::InOrder, program, observe)
 }
 
-/// By the description alone; after a crash it is begun again, so recovery, which is crashed too, is a repair.
+/// By the description alone; after a crash it is begun again, so recovery, which is crashed too, is
+/// a repair.
 pub(crate) fn repair_again(explorer: Explorer) -> Result<Outcome, Box<Failure>> {
     fn repair(store: &Store) -> Result<(), String> {
         let mut pool = UntypedPool::open(store, "graph").map_err(text)?;
@@ -161,7 +162,8 @@ pub(crate) fn repair_again(explorer: Explorer) -> Result<Outcome, Box<Failure>> 
     })
 }
 
-/// By the program's types; after a crash the program goes on with what it finds, and drops all of it.
+/// By the program's types; after a crash the program goes on with what it finds, and drops all of
+/// it.
 pub(crate) fn repair_and_use(explorer: Explorer) -> Result<Outcome, Box<Failure>> {
     let now = |store: &Store| {
         let mut graph = Explored::open::<Graph<Explored>>(store, "graph").expect("a whole pool");

@@ -1,5 +1,5 @@
-//! Every mutating method of every type of a typed pool, each in a transaction of its own, and random programs of them with
-//! transactions rolled back in the middle, by an error or a panic.
+//! Every mutating method of every type of a typed pool, each in a transaction of its own, and
+//! random programs of them with transactions rolled back in the middle, by an error or a panic.
 
 use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;
@@ -265,7 +265,8 @@ impl<P: MemPool> All<P> {
         }
     }
 
-    /// Numbers that tell the same of `one`, `two` and `weak` as those that the twin would have given: a second run begins here.
+    /// Numbers that tell the same of `one`, `two` and `weak` as those that the twin would have
+    /// given: a second run begins here.
     fn ids(&self, j: &Journal<P>) -> Ids {
         let (one, two) = (self.one.borrow(), self.two.borrow());
         let weak = self.weak.borrow().as_ref().and_then(|weak| weak.upgrade(j));

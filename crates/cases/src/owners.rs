@@ -1,5 +1,5 @@
-//! Cases of clusters that go from one object to another, or are prepared for one: nobody reads what the owner before him left, or
-//! loses what he stored himself.
+//! Cases of clusters that go from one object to another, or are prepared for one: nobody reads what
+//! the owner before him left, or loses what he stored himself.
 
 use crate::store::image;
 use crate::{Case, TOTAL};

@@ -4,7 +4,8 @@ use crate::{Report, Settings};
 use everbyte_sim::{Explorer, Foreign};
 use std::path::{Path, PathBuf};
 
-/// Explores a program that is linked with `libeverbyte`. Images are made on tmpfs where there is one.
+/// Explores a program that is linked with `libeverbyte`. Images are made on tmpfs where there is
+/// one.
 ///
 /// # Errors
 /// A sentence if the store cannot be read, or the program fails without a crash.

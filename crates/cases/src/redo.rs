@@ -1,5 +1,5 @@
-//! Cases of the redo engine: transactions of several workers over the same words, in logs that are truncated at once or
-//! later, with blocks, and longer than their log.
+//! Cases of the redo engine: transactions of several workers over the same words, in logs that are
+//! truncated at once or later, with blocks, and longer than their log.
 
 use crate::Case;
 use crate::tx::{MAX, Table, WORDS, read_table};
@@ -69,7 +69,8 @@ fn word_at(redo: &Redo, word: u64) -> u64 {
     redo.heap().object().root() + word * 8
 }
 
-/// Recovers and reads the table; then the engine is of use again, and an abort leaves what was found.
+/// Recovers and reads the table; then the engine is of use again, and an abort leaves what was
+/// found.
 fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
     let (store, redo) = open(media)?;
     seen.recovered();
@@ -146,7 +147,8 @@ fn logs(explorer: Explorer) -> Result<Report, Box<Failure>> {
                 redo.truncate();
             }
             if round == 4 {
-                redo.set_truncation(Truncation::Synchronous); // what waits is still older than what comes now
+                // what waits is still older than what comes now
+                redo.set_truncation(Truncation::Synchronous);
             }
         }
     })

@@ -1,5 +1,5 @@
-//! Cases of objects that processes share: two users take turns on one object, and who comes after a death goes on without
-//! opening the store again.
+//! Cases of objects that processes share: two users take turns on one object, and who comes after a
+//! death goes on without opening the store again.
 
 use crate::Case;
 use crate::names::full;
@@ -112,8 +112,8 @@ fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> 
     })
 }
 
-/// Somebody else has had the store open since the dead one had opened it: whoever comes now is not alone, and recovers
-/// nothing by opening.
+/// Somebody else has had the store open since the dead one had opened it: whoever comes now is not
+/// alone, and recovers nothing by opening.
 fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
     (seen.died() && seen.begun_count() > 0).then(|| media.share().and_then(|others| others.enter(1 << 20)))
 }
@@ -130,14 +130,16 @@ fn show(media: &Media, image: &Image) {
     }
 }
 
-/// The number of the step in which the second user has died and the first has not; the two take steps in turn.
+/// The number of the step in which the second user has died and the first has not; the two take
+/// steps in turn.
 fn second_died(seen: &Seen) -> Option<usize> {
     let flying = seen.begun_count() > seen.acked_count();
     (seen.died() && flying && seen.acked_count() % 2 == 1).then(|| seen.acked_count())
 }
 
-/// The survivor of a death: both users live through the steps before it, then memory is what the dead one left, and the other
-/// goes on with all that it remembers. Of this nothing is recorded: power stays on.
+/// The survivor of a death: both users live through the steps before it, then memory is what the
+/// dead one left, and the other goes on with all that it remembers. Of this nothing is recorded:
+/// power stays on.
 fn outlived(media: Media, seen: &Seen) -> Result<Model, String> {
     let Some(steps) = second_died(seen) else { return observe(media, seen) };
     const OWN: u64 = WORDS - 1; // a word that no step uses
@@ -191,7 +193,8 @@ fn pointed(undo: &Undo) -> BTreeSet<u64> {
     (0..WORDS).map(|index| undo.media().load(word(undo, index))).filter(|&at| at != 0).collect()
 }
 
-/// Word and length of each turn: small blocks from one run, one that grows the heap, and places that the other has just freed.
+/// Word and length of each turn: small blocks from one run, one that grows the heap, and places
+/// that the other has just freed.
 const TURNS: [(u64, usize); 8] = [(0, 40), (1, 40), (2, 40), (0, 70_000), (1, 24), (2, 40), (3, 70_000), (0, 40)];
 
 fn turns(explorer: Explorer) -> Result<Report, Box<Failure>> {
@@ -271,7 +274,8 @@ fn image_of_pairs(kind: Kind) -> Image {
     })
 }
 
-/// As [`outlived`]. Each number is inserted and the one before deleted by the same user, so users change every two steps.
+/// As [`outlived`]. Each number is inserted and the one before deleted by the same user, so users
+/// change every two steps.
 fn outlived_pairs(media: &Media, seen: &Seen, kind: Kind) -> Result<Pairs, String> {
     let flying = seen.begun_count() > seen.acked_count();
     let steps = seen.acked_count();
@@ -313,7 +317,8 @@ fn read_pairs(kv: &SharedKv) -> Result<Pairs, String> {
     findings.first().map_or(Ok(pairs), |finding| Err(finding.to_string()))
 }
 
-/// Enough pairs for buckets, or leaves, to be split by one user while the other thinks they are whole.
+/// Enough pairs for buckets, or leaves, to be split by one user while the other thinks they are
+/// whole.
 fn pairs(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
     pairs_observed(explorer, kind, |media, seen, _| observe_pairs(media, seen))
 }
@@ -368,7 +373,8 @@ fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, seen| {
             let survivor = survivor(&media, seen);
             let store = Store::attach_shared(media.clone()).map_err(|error| error.to_string())?;
-            let objects = store.objects().map_err(|error| error.to_string())?; // in a turn: the heir puts right what it finds
+            // in a turn: the heir puts right what it finds
+            let objects = store.objects().map_err(|error| error.to_string())?;
             seen.recovered();
             drop(survivor);
             let findings: Vec<_> =

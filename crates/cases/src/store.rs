@@ -300,7 +300,8 @@ fn quotas(explorer: Explorer) -> Result<Report, Box<Failure>> {
     )
 }
 
-/// The name is given by an operation of its own, so a crash before it leaves a file that nobody asks for.
+/// The name is given by an operation of its own, so a crash before it leaves a file that nobody
+/// asks for.
 fn clone(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explorer.explore(
         &kept(),

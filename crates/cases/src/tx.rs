@@ -1,4 +1,5 @@
-//! Cases of transactions: words and blocks that change together, aborts, and transactions longer than their lane.
+//! Cases of transactions: words and blocks that change together, aborts, and transactions longer
+//! than their lane.
 
 use crate::{Case, TOTAL};
 use everbyte_heap::Heap;
@@ -69,8 +70,8 @@ fn word_at(undo: &Undo, word: u64) -> u64 {
     undo.heap().object().root() + word * 8
 }
 
-/// Reads the table that the root word of an object leads to; the heap must hold the blocks it names, the engine's own block and
-/// nothing else.
+/// Reads the table that the root word of an object leads to; the heap must hold the blocks it
+/// names, the engine's own block and nothing else.
 pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<Table, String> {
     let (media, root) = (heap.media(), heap.object().root());
     let mut table = Table::new();
@@ -118,7 +119,8 @@ fn reservable(heap: &Heap) -> usize {
     count
 }
 
-/// Recovers, reads the table and follows its names; the heap must hold those blocks, the lanes and nothing else.
+/// Recovers, reads the table and follows its names; the heap must hold those blocks, the lanes and
+/// nothing else.
 fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
     let (store, undo) = open(media)?;
     seen.recovered();

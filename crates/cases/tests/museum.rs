@@ -12,7 +12,8 @@ fn every_seeded_bug_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// The first run leaves words behind that `check` does not mention with the bug on: a second crash, of a second run, shows them.
+/// The first run leaves words behind that `check` does not mention with the bug on: a second crash,
+/// of a second run, shows them.
 #[test]
 fn a_list_of_doubts_that_is_half_emptied_is_found_by_a_second_run_alone() {
     let exhibit = EXHIBITS.iter().find(|exhibit| exhibit.name == "names-doubt-unseen").expect("it is shown");

@@ -1,5 +1,5 @@
-//! A few of the call sites of `mutants.txt`, other ones each day: the case that found each still does. The whole list is the
-//! business of `cargo xtask mutants`.
+//! A few of the call sites of `mutants.txt`, other ones each day: the case that found each still
+//! does. The whole list is the business of `cargo xtask mutants`.
 
 use everbyte_cases::mutants::{Name, Size, Verdict, control_passes, is_reason, read_list, visit};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,8 +32,8 @@ fn a_sample_of_fences_and_flushes_is_still_necessary() {
     }
 }
 
-/// `OPEN` is no reason. Sites that no run has left out yet, and sites that no case reaches, are counted and printed: the list
-/// claims nothing of them.
+/// `OPEN` is no reason. Sites that no run has left out yet, and sites that no case reaches, are
+/// counted and printed: the list claims nothing of them.
 #[test]
 fn every_visited_survivor_has_a_reason() {
     let list = read_list().unwrap();

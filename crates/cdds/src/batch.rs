@@ -1,20 +1,22 @@
-//! [`Batch`]: one version in the making. Put and delete; what they do to nodes above is in `replace.rs`, the commit in
-//! `commit.rs`, what becomes of the dead in `reclaim.rs`.
+//! [`Batch`]: one version in the making. Put and delete; what they do to nodes above is in
+//! `replace.rs`, the commit in `commit.rs`, what becomes of the dead in `reclaim.rs`.
 //!
 //! A put that finds room in its leaf:
 //!   1. the old entry's end := v
 //!   2. an empty slot: record, value, place, end, fingerprint, head; then start := v
 //!   3. `order` := with the slot at its place
 //!
-//! All of it may survive a crash in any mixture: until v commits, start = v is void and an end = v means live.
+//! All of it may survive a crash in any mixture: until v commits, start = v is void and an end = v
+//! means live.
 //!
 //! Invariants
 //!   BATCH-1  Every store of a batch is flushed before its first fence.
-//!   BATCH-2  What was stored under version v by this batch and is not yet committed nobody else can see, so it may be
-//!            taken back in place: slots forgotten, nodes cancelled.
-//!   BATCH-3  A slot without a place was never filled and is never emptied: `emptied` and `recent` hold no such slot.
-//!   BATCH-4  What a batch stored under version v into nodes that others see is taken back when the batch is given up, and
-//!            a fence orders that. So the next batch may be version v again.
+//!   BATCH-2  What was stored under version v by this batch and is not yet committed nobody else
+//!            can see, so it may be taken back in place: slots forgotten, nodes cancelled.
+//!   BATCH-3  A slot without a place was never filled and is never emptied: `emptied` and `recent`
+//!            hold no such slot.
+//!   BATCH-4  What a batch stored under version v into nodes that others see is taken back when the
+//!            batch is given up, and a fence orders that. So the next batch may be version v again.
 
 use crate::build::Items;
 use crate::dirty::Dirty;
@@ -57,7 +59,8 @@ pub(crate) struct Writer {
     pub sweep: Option<Vec<u8>>,
     /// The way down from the grave in front to the entry at which reclaiming goes on.
     pub digging: Vec<Frame>,
-    /// Whether the last process died: empty slots of older nodes may then be empty only in its caches.
+    /// Whether the last process died: empty slots of older nodes may then be empty only in its
+    /// caches.
     pub suspicious: bool,
     /// Nodes older than `opened` whose empty slots have been flushed since.
     pub adopted: OffsetSet,
@@ -65,7 +68,8 @@ pub(crate) struct Writer {
     pub horizon: u64,
     /// Ledgers too long for the area, kept reserved while their state counts.
     pub long_ledgers: [Option<Block>; 2],
-    /// Operations of the ledger in force: a crash applies them again, so what they free is nobody's yet.
+    /// Operations of the ledger in force: a crash applies them again, so what they free is nobody's
+    /// yet.
     pub unfinished: Vec<Op>,
     pub items: Items,
     /// A clean one for the next batch.
@@ -95,8 +99,8 @@ pub(crate) struct Frame {
 const _: () = assert!(size_of::<Frame>() == 16); // one for each link of a chain
 
 impl Writer {
-    /// Flushes again what another thread applied and flushed and has not fenced since, so that a fence of this thread
-    /// orders it (TREE-6).
+    /// Flushes again what another thread applied and flushed and has not fenced since, so that a
+    /// fence of this thread orders it (TREE-6).
     #[cold]
     fn flush_applied(&self, shared: &Shared) {
         if seeded("tree-another-threads-ledger") {
@@ -107,9 +111,11 @@ impl Writer {
     }
 }
 
-/// One version in the making: reads see its own writes; nobody else sees them before commit and settlement.
+/// One version in the making: reads see its own writes; nobody else sees them before commit and
+/// settlement.
 ///
-/// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is all it can do.
+/// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is
+/// all it can do.
 pub struct Batch<'t> {
     pub(crate) shared: &'t Shared,
     pub(crate) writer: MutexGuard<'t, Writer>,
@@ -127,7 +133,8 @@ pub struct Batch<'t> {
     pub(crate) graves: Vec<Grave>,
     /// What was taken from the graveyard for this version.
     pub(crate) reclaimed: Vec<Grave>,
-    /// Frames taken from `digging` that were there when this batch began, and how many of those are left.
+    /// Frames taken from `digging` that were there when this batch began, and how many of those are
+    /// left.
     pub(crate) dug: Vec<Frame>,
     pub(crate) undug: usize,
     /// Where the sweep stood when this batch began to reclaim; `None` before.
@@ -223,7 +230,8 @@ impl<'t> Batch<'t> {
     /// Binds `value` to `key`; returns whether the key was there.
     ///
     /// # Errors
-    /// Out of space, damage, a key or value over the limits. After an error in the middle the batch cannot be committed.
+    /// Out of space, damage, a key or value over the limits. After an error in the middle the batch
+    /// cannot be committed.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_key(key)?;
         if value.len() as u64 > VALUE_MAX {
@@ -288,7 +296,8 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Runs one operation; an error in its middle dooms the batch, for half of it may have been stored.
+    /// Runs one operation; an error in its middle dooms the batch, for half of it may have been
+    /// stored.
     pub(crate) fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.doomed {
             return Err(Error::Doomed);
@@ -314,12 +323,14 @@ impl<'t> Batch<'t> {
             path.push((node, index));
             node = below(media, &node, child)?;
         }
-        // A write looks at every appended slot; asked for now, they come while the old entry is searched.
+        // A write looks at every appended slot; asked for now, they come while the old entry is
+        // searched.
         (node.slot_at(node.base())..node.slot_at(node.count())).step_by(64).for_each(|line| media.prefetch(line));
         Ok((path, node))
     }
 
-    /// Turns key and value into a record; long ones go to blocks of their own, complete before anything points there.
+    /// Turns key and value into a record; long ones go to blocks of their own, complete before
+    /// anything points there.
     fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<Record> {
         let mut flags = 0;
         let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
@@ -444,7 +455,8 @@ impl<'t> Batch<'t> {
         }
     }
 
-    /// Notes that the slot at `at` carries this version from now on (BATCH-4). A node of this batch goes with it as a whole.
+    /// Notes that the slot at `at` carries this version from now on (BATCH-4). A node of this batch
+    /// goes with it as a whole.
     #[inline]
     fn touch(&mut self, node: &Node<'_>, at: u64) {
         if node.birth() != self.view.version {
@@ -467,11 +479,13 @@ impl<'t> Batch<'t> {
         let mut taken = [(0, 0); APPENDS];
         let mut dead = [0_usize; APPENDS];
         let mut dying = 0;
-        #[allow(clippy::needless_range_loop)] // the number of the slot is what all else follows from
+        // the number of the slot is what all else follows from
+        #[allow(clippy::needless_range_loop)]
         for append in 0..APPENDS {
             let index = node.base() + append;
             let (at, slot) = (node.slot_at(index), node.slot(index));
-            // A slot that a crash tore may claim anything. What leads outside fills the node, and it is rebuilt.
+            // A slot that a crash tore may claim anything. What leads outside fills the node, and
+            // it is rebuilt.
             let room = slot.record_bytes(node.is_leaf());
             let used = if slot.place == 0 { 0 } else { slot.record().saturating_add(room) };
             top = top.max(used);
@@ -502,7 +516,8 @@ impl<'t> Batch<'t> {
                 dying += 1;
             }
         }
-        // Dead entries that own nothing need no ledger: empty them now, for the next version to reuse.
+        // Dead entries that own nothing need no ledger: empty them now, for the next version to
+        // reuse.
         for &index in &dead[..dying] {
             let (at, slot) = (node.slot_at(index), node.slot(index));
             if slot.start != 0 && (!self.view.born(slot.start) || self.past(slot.end)) {
@@ -524,7 +539,8 @@ impl<'t> Batch<'t> {
 
     /// Flushes the emptiness of empty slots, for the next version to reuse them (TREE-2).
     fn adopt_empty(&mut self, node: &Node<'_>) {
-        let empty = |index: &usize| node.start(*index) == 0 && node.slot(*index).place != 0; // BATCH-3
+        // BATCH-3
+        let empty = |index: &usize| node.start(*index) == 0 && node.slot(*index).place != 0;
         for at in (node.base()..node.count()).filter(empty).map(|index| node.slot_at(index)) {
             self.shared.media.adopt(at, 8);
             self.emptied.insert(at);
@@ -550,7 +566,8 @@ impl<'t> Batch<'t> {
         self.store(at, start);
     }
 
-    /// Puts `index` at its place in the permutation word and leaves out what is empty or void (NODE-3).
+    /// Puts `index` at its place in the permutation word and leaves out what is empty or void
+    /// (NODE-3).
     fn insert_order(&mut self, node: &Node<'_>, index: usize, key: &[u8], order: u64) -> Result<()> {
         let head = node.query_head(key);
         let (mut next, mut count, mut placed) = (0_u64, 0, false);

@@ -75,7 +75,8 @@ pub(crate) fn size_for(level: u8, count: usize, record_bytes: usize) -> usize {
     (records as usize + record_bytes + room).next_multiple_of(64)
 }
 
-/// The first bytes of a node of `size` bytes: header, heads, slots, records. The rest is room to append.
+/// The first bytes of a node of `size` bytes: header, heads, slots, records. The rest is room to
+/// append.
 pub(crate) fn image(level: u8, birth: u64, size: usize, items: &Items, range: std::ops::Range<usize>) -> Vec<u8> {
     let list = &items.list[range.clone()];
     let (heads_at, slots_at, records_at) = parts(level, list.len());
@@ -124,13 +125,14 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
-/// What all keys begin with, up to the header's room; sorted, so the first and the last decide. The empty separators
-/// of a leftmost node do not count: their heads are 0 whatever the prefix.
+/// What all keys begin with, up to the header's room; sorted, so the first and the last decide. The
+/// empty separators of a leftmost node do not count: their heads are 0 whatever the prefix.
 fn common_prefix(items: &Items, list: &[Item]) -> Vec<u8> {
     let first = list.iter().find(|item| item.key_len > 0);
     let (Some(first), Some(last)) = (first, list.last()) else { return Vec::new() };
     let (first, last) = (items.key_head(first), items.key_head(last));
-    // A node of one entry would take its whole key for a prefix and give every newcomer an extreme head.
+    // A node of one entry would take its whole key for a prefix and give every newcomer an extreme
+    // head.
     if first == last {
         return Vec::new();
     }

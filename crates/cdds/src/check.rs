@@ -1,4 +1,5 @@
-//! Walks everything a tree has and verifies its invariants. Reads only; never panics on what it finds.
+//! Walks everything a tree has and verifies its invariants. Reads only; never panics on what it
+//! finds.
 
 use crate::batch::owned_blocks;
 use crate::build::header_sum;
@@ -38,8 +39,9 @@ struct Walk<'t> {
 }
 
 impl Tree {
-    /// Verifies nodes, order, checksums, stamps and ownership at the newest committed version, and hands the blocks the
-    /// tree owns to the heap's own check, which reports leaks and double use. The cost is that of reading everything.
+    /// Verifies nodes, order, checksums, stamps and ownership at the newest committed version, and
+    /// hands the blocks the tree owns to the heap's own check, which reports leaks and double use.
+    /// The cost is that of reading everything.
     ///
     /// # Panics
     /// If this thread has a batch of this tree: it would wait for itself.
@@ -51,11 +53,12 @@ impl Tree {
         self.check_at(writer.committed)
     }
 
-    /// Frees the blocks of the tree's heap that [`Tree::check`] calls leaked, in one version: all of them or none, whatever
-    /// crashes. Settled on return; says what they were.
+    /// Frees the blocks of the tree's heap that [`Tree::check`] calls leaked, in one version: all
+    /// of them or none, whatever crashes. Settled on return; says what they were.
     ///
     /// # Errors
-    /// Damage, or a block with two owners: nothing is sure to have leaked then. Otherwise as [`Batch::commit`].
+    /// Damage, or a block with two owners: nothing is sure to have leaked then. Otherwise as
+    /// [`Batch::commit`].
     ///
     /// [`Batch::commit`]: crate::Batch::commit
     pub fn free_leaks(&self) -> Result<Vec<Finding>> {
@@ -104,8 +107,8 @@ impl Walk<'_> {
         new
     }
 
-    /// Verifies nodes and what they own. What is still to be visited is kept in a list: dead entries form chains of any
-    /// length.
+    /// Verifies nodes and what they own. What is still to be visited is kept in a list: dead
+    /// entries form chains of any length.
     fn all(&mut self, root: Visit) {
         let mut rest = vec![root];
         while let Some(visit) = rest.pop() {
@@ -165,7 +168,8 @@ impl Walk<'_> {
         if life == Life::Live { self.live_entries(&node, &visit, rest) } else { Ok(()) }
     }
 
-    /// Searches for a key from the root, as a reader does: the search must end at the slot in which the walk found it.
+    /// Searches for a key from the root, as a reader does: the search must end at the slot in which
+    /// the walk found it.
     fn search(&mut self, leaf: &Node<'_>, index: usize, key: &[u8]) -> Result<()> {
         let (found, slot) = self.shared.find(&self.view, self.root, &Query::new(key))?;
         if (found.at, slot.map(|(index, _)| index)) != (leaf.at, Some(index)) {
@@ -174,7 +178,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Order, heads, fingerprints and checksums of what the newest version sees in a node, and its children.
+    /// Order, heads, fingerprints and checksums of what the newest version sees in a node, and its
+    /// children.
     fn live_entries(&mut self, node: &Node<'_>, visit: &Visit, rest: &mut Vec<Visit>) -> Result<()> {
         let mut visible = Vec::new();
         node.visible(&self.view, &mut visible)?;

@@ -1,4 +1,5 @@
-//! The end of a batch: one 8-byte store makes its version real, or all that carries the version is taken back.
+//! The end of a batch: one 8-byte store makes its version real, or all that carries the version is
+//! taken back.
 
 use crate::batch::Batch;
 use crate::error::Result;
@@ -16,13 +17,14 @@ use zerocopy::IntoBytes;
 const TOUCHED_KEPT: usize = 4096;
 
 impl Batch<'_> {
-    /// Commits: the version is ordered before everything stored later, and settled by [`crate::Tree::settle`].
+    /// Commits: the version is ordered before everything stored later, and settled by
+    /// [`crate::Tree::settle`].
     ///
     /// Costs two fences. A batch that wrote nothing costs none.
     ///
     /// # Errors
-    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space; a page of the table that cannot be read. Then
-    /// nothing happened.
+    /// An earlier error of this batch ([`crate::Error::Doomed`]); out of space; a page of the table
+    /// that cannot be read. Then nothing happened.
     pub fn commit(mut self) -> Result<Commit> {
         let shared = self.shared;
         if self.doomed {
@@ -44,7 +46,8 @@ impl Batch<'_> {
         if (before.root, before.keys) != (next.root, next.keys) || !ops.is_empty() || !self.drops.is_empty() {
             let stored = self.guarded(|batch| batch.store_state(next, &ops));
             if let Err(error) = stored {
-                // What they reserved and what they were to free goes back when the batch is given up.
+                // What they reserved and what they were to free goes back when the batch is given
+                // up.
                 self.allocated.clear();
                 self.frees = ops;
                 return Err(error);
@@ -65,9 +68,11 @@ impl Batch<'_> {
         shared.media.fence();
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
-        // The commit word itself may have been stored to a page that is lost: its outcome is unknown then.
+        // The commit word itself may have been stored to a page that is lost: its outcome is
+        // unknown then.
         let outcome = object.require_readable();
-        // No crash replays the ledger before this one any more: what it freed may be handed out again.
+        // No crash replays the ledger before this one any more: what it freed may be handed out
+        // again.
         let retired = std::mem::replace(&mut self.writer.unfinished, ops.clone());
         shared.heap.finish(&retired);
         self.apply(&ops);
@@ -101,7 +106,8 @@ impl Batch<'_> {
         ops
     }
 
-    /// Writes the state that the commit word will choose, and its ledger. The state in force is not touched.
+    /// Writes the state that the commit word will choose, and its ledger. The state in force is not
+    /// touched.
     fn store_state(&mut self, next: Published, ops: &[Op]) -> Result<()> {
         let (media, other) = (&self.shared.media, 1 - self.writer.state);
         let words: Vec<u64> = ops.iter().map(|&op| u64::from(op)).chain(self.drops.iter().copied()).collect();
@@ -136,7 +142,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5, TREE-6).
+    /// Step 5: what the ledger says. Ordered by the first fence of the next version (TREE-5,
+    /// TREE-6).
     fn apply(&mut self, ops: &[Op]) {
         if !ops.is_empty() {
             self.shared.heap.apply(ops);
@@ -149,8 +156,8 @@ impl Batch<'_> {
 
     /// Takes back what was stored under this batch's version (BATCH-4).
     ///
-    ///   1. slots filled are emptied, ends that were stamped go back to "live" (an end that a void version had left there
-    ///      means the same)
+    ///   1. slots filled are emptied, ends that were stamped go back to "live" (an end that a void
+    ///      version had left there means the same)
     ///   2. flush and fence: no store of a later batch survives without this
     ///
     /// A crash before that finds a version that did not commit: opening makes it void.

@@ -1,7 +1,8 @@
 //! Walking a version in key order, both ways.
 //!
-//! The cursor keeps a place in one node of each level ([`Walk`], [`Entries`]). What it hands out is an [`Entry`], whose
-//! bytes are fetched only when they are asked for: copied into the cursor's own buffer and verified.
+//! The cursor keeps a place in one node of each level ([`Walk`], [`Entries`]). What it hands out is
+//! an [`Entry`], whose bytes are fetched only when they are asked for: copied into the cursor's own
+//! buffer and verified.
 
 use crate::error::{Result, damaged};
 use crate::layout::Slot;
@@ -14,8 +15,8 @@ use everbyte_media::Media;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
-/// Lines of the next leaf that are asked for with each entry of this one: about as many as an entry fills, so that the
-/// next leaf has come by the time it is needed.
+/// Lines of the next leaf that are asked for with each entry of this one: about as many as an entry
+/// fills, so that the next leaf has come by the time it is needed.
 const AHEAD_LINES: u64 = 4;
 
 /// A place in a version. [`Cursor::next`] and [`Cursor::prev`] move and return what lies there.
@@ -143,7 +144,8 @@ impl<'t> Cursor<'t> {
                 return self.look_ahead();
             }
             let mut walk = Walk::behind(&node, &self.view, key)?;
-            // The entry before the place covers the key; the first one covers everything below it too.
+            // The entry before the place covers the key; the first one covers everything below it
+            // too.
             let mut back = walk;
             let chosen = match back.prev(&node, &self.view)? {
                 None => walk.next(&node, &self.view)?,
@@ -188,7 +190,8 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Finds out which leaf comes next, if it has the same parent, so that it can be fetched in time.
+    /// Finds out which leaf comes next, if it has the same parent, so that it can be fetched in
+    /// time.
     fn look_ahead(&mut self) -> Result<()> {
         self.ahead = (0, 0);
         if let (Some(parent), Some(leaf)) = (self.stack.last(), &self.leaf) {

@@ -2,8 +2,8 @@
 
 use everbyte_media::{LINE, Media, Words, seeded};
 
-/// So many lines are flushed while they are still in the first-level cache, before the batch goes on: a large batch would
-/// bring each of them back for its commit.
+/// So many lines are flushed while they are still in the first-level cache, before the batch goes
+/// on: a large batch would bring each of them back for its commit.
 const FULL: usize = 32;
 
 /// What to flush before the first fence (BATCH-1).

@@ -1,4 +1,5 @@
-//! Sets and maps of offsets, hashed by one multiplication: offsets come from our own allocator, not from strangers.
+//! Sets and maps of offsets, hashed by one multiplication: offsets come from our own allocator, not
+//! from strangers.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,12 +1,13 @@
 //! The bytes of a tree on media, and nothing else. Format: docs/formats/tree.md.
 //!
-//! A node is a header, (leaves only) a line of fingerprints, an array of key heads, an array of slots, and records.
-//! The first `base` slots were written with the node, sorted by key; the last [`APPENDS`] are filled later, in any
-//! order, and are sorted by the permutation word `order`.
+//! A node is a header, (leaves only) a line of fingerprints, an array of key heads, an array of
+//! slots, and records. The first `base` slots were written with the node, sorted by key; the last
+//! [`APPENDS`] are filled later, in any order, and are sorted by the permutation word `order`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Slots of a node that may be filled after the node was written: as many as a permutation word can sort.
+/// Slots of a node that may be filled after the node was written: as many as a permutation word can
+/// sort.
 pub const APPENDS: usize = 15;
 /// Most slots a leaf starts with: fingerprints of all its slots share one cache line.
 pub const LEAF_BASE_MAX: usize = 48;
@@ -18,7 +19,8 @@ pub const LEAF_BYTES: usize = 6 << 10;
 pub const INLINE_KEY: usize = 256;
 /// Values up to this many bytes lie in the leaf; longer ones in a block of their own.
 pub const INLINE_VALUE: usize = 512;
-/// Values above this many bytes have a table behind them in their block: a sum for each chunk of so many bytes.
+/// Values above this many bytes have a table behind them in their block: a sum for each chunk of so
+/// many bytes.
 pub const CHUNK: u64 = 64 << 10;
 /// Of a key in a block of its own, this much is repeated in the node.
 pub const OUT_KEY_HEAD: usize = 32;
@@ -83,7 +85,8 @@ const _: () = assert!(size_of::<Slot>() == 32); // two to a line
 
 /// Bytes of a slot.
 pub const SLOT: u64 = 32;
-/// The key is in a block of its own: the record holds its offset and its first [`OUT_KEY_HEAD`] bytes.
+/// The key is in a block of its own: the record holds its offset and its first [`OUT_KEY_HEAD`]
+/// bytes.
 pub const KEY_OUT: u64 = 1 << 48;
 /// The value is in a block of its own: the record holds its offset.
 pub const VALUE_OUT: u64 = 1 << 49;
@@ -111,7 +114,8 @@ impl Slot {
     pub fn record_bytes(&self, leaf: bool) -> u64 {
         let value = match leaf {
             true if self.has(VALUE_OUT) => 8,
-            true => self.value.checked_next_multiple_of(8).unwrap_or(u64::MAX), // torn slots claim anything
+            // torn slots claim anything
+            true => self.value.checked_next_multiple_of(8).unwrap_or(u64::MAX),
             false => 0,
         };
         (8 + self.key_bytes()).saturating_add(value)
@@ -161,7 +165,8 @@ pub struct TreeHeader {
 const _: () = assert!(size_of::<TreeHeader>() == 64);
 
 pub const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
-/// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks. No release wrote format 1 or 2.
+/// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks. No release
+/// wrote format 1 or 2.
 pub const TREE_FORMAT: u32 = 3;
 
 /// Where the tree's fixed parts lie, relative to its header: each in lines of its own.

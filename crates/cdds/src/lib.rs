@@ -1,15 +1,17 @@
 //! # everbyte-cdds: a versioned B+-tree that needs no log
 //!
-//! Consistent and durable data structures (Venkataraman and others, FAST 2011): nothing an older version can see is
-//! overwritten, and one 8-byte store makes a new version real. So there is no log to write twice, recovery is bounded by
-//! what was in flight, and readers take no lock: they pin a version.
+//! Consistent and durable data structures (Venkataraman and others, FAST 2011): nothing an older
+//! version can see is overwritten, and one 8-byte store makes a new version real. So there is no
+//! log to write twice, recovery is bounded by what was in flight, and readers take no lock: they
+//! pin a version.
 //!
 //! - [`Tree`]: open, get, snapshot, batch, settle, check
 //! - [`Batch`]: one version in the making
 //! - [`Snapshot`] and [`Cursor`]: reading a version that stays
 //!
-//! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order), `build` (writing whole nodes), `batch` and `replace` (what a put
-//! does), `commit`, `reclaim` (what becomes of the dead), `recover`, `check`. Format: docs/formats/tree.md.
+//! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
+//! `build` (writing whole nodes), `batch` and `replace` (what a put does), `commit`, `reclaim`
+//! (what becomes of the dead), `recover`, `check`. Format: docs/formats/tree.md.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,25 @@
 //! Reading a node where it lies: bounds, slots, keys, searches. Nothing here stores.
 //!
 //! Invariants
-//!   NODE-1  Every offset taken from media is checked against the node's size, and the node against the backed store,
-//!           before it is followed.
-//!   NODE-2  Heads are monotone: of two keys, the smaller never has the larger head. So heads that differ decide.
-//!   NODE-3  Among entries that are not void, `order` sorts the appended slots and the base is sorted. Empty and void
-//!           slots may stand anywhere.
-//!   NODE-4  The key block of a slot is read only while the slot's `start` is not 0, and the answer counts only if `start`
-//!           is the same afterwards: emptying a slot frees the block, which may then hold anything. An inline key stays in
-//!           its node and may be compared for as long as the node lives.
-//!   NODE-5  What a look at a node found counts only if all of its pages could be read: a page that could not reads as zeros.
+//!   NODE-1  Every offset taken from media is checked against the node's size, and the node against
+//!           the backed store, before it is followed.
+//!   NODE-2  Heads are monotone: of two keys, the smaller never has the larger head. So heads that
+//!           differ decide.
+//!   NODE-3  Among entries that are not void, `order` sorts the appended slots and the base is
+//!           sorted. Empty and void slots may stand anywhere.
+//!   NODE-4  The key block of a slot is read only while the slot's `start` is not 0, and the answer
+//!           counts only if `start` is the same afterwards: emptying a slot frees the block, which
+//!           may then hold anything. An inline key stays in its node and may be compared for as
+//!           long as the node lives.
+//!   NODE-5  What a look at a node found counts only if all of its pages could be read: a page that
+//!           could not reads as zeros.
 //!
-//! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer empties it (0) at
-//! least one fence before anything else of the slot changes. A batch that is given up leaves its number to the next one,
-//! so two entries may carry the same `start`, one after the other. But a reader accepts `start` = v only if it pinned v or
-//! a later version, which exists only after the one commit of v, and then no batch fills a slot as v any more. So a reader
-//! that accepts an entry and finds the same `start` before and after has read that one entry.
+//! Threads: readers run beside the one writer. A slot's `start` is its sequence word: the writer
+//! empties it (0) at least one fence before anything else of the slot changes. A batch that is
+//! given up leaves its number to the next one, so two entries may carry the same `start`, one after
+//! the other. But a reader accepts `start` = v only if it pinned v or a later version, which exists
+//! only after the one commit of v, and then no batch fills a slot as v any more. So a reader that
+//! accepts an entry and finds the same `start` before and after has read that one entry.
 
 use crate::error::{Result, damaged};
 use crate::layout::*;
@@ -74,7 +78,8 @@ impl Shape {
         self.at + u64::from(self.heads) + index as u64 * 8
     }
 
-    /// The node again: its bytes stay where they are for as long as a version that sees it is pinned.
+    /// The node again: its bytes stay where they are for as long as a version that sees it is
+    /// pinned.
     #[inline]
     pub(crate) fn on<'m>(&self, media: &'m Media) -> Result<Node<'m>> {
         match media.window(self.at, self.size.into()) {
@@ -165,7 +170,8 @@ impl<'m> Node<'m> {
         Ok(Node { shape, window, media })
     }
 
-    /// Refuses a node of which a page could not be read: asked after looking, and before what was found counts (NODE-5).
+    /// Refuses a node of which a page could not be read: asked after looking, and before what was
+    /// found counts (NODE-5).
     #[inline(always)]
     pub(crate) fn require_readable(&self) -> Result<()> {
         Ok(self.media.require_readable(self.at, self.size.into())?)
@@ -221,7 +227,8 @@ impl<'m> Node<'m> {
         self.stamps(index).is_some_and(|(start, end)| view.sees(start, end))
     }
 
-    /// As [`Node::sees`], for a slot of the base: those are never reused, so there is no need to look twice.
+    /// As [`Node::sees`], for a slot of the base: those are never reused, so there is no need to
+    /// look twice.
     #[inline]
     pub(crate) fn sees_base(&self, view: &View, index: usize) -> bool {
         let at = self.slot_offset(index);
@@ -259,7 +266,8 @@ impl<'m> Node<'m> {
         &buffer[..usize::from(self.prefix_len)]
     }
 
-    /// The head of `key` here; the same as [`head_of`] with this node's prefix, but a word at a time.
+    /// The head of `key` here; the same as [`head_of`] with this node's prefix, but a word at a
+    /// time.
     #[inline]
     pub(crate) fn query_head(&self, key: &[u8]) -> u64 {
         for (word, from) in (0..usize::from(self.prefix_len)).step_by(8).enumerate() {
@@ -351,8 +359,8 @@ impl<'m> Node<'m> {
         Ok(())
     }
 
-    /// Copies key and value of a leaf's slot into `entry`, the value at the word behind the key, and verifies them;
-    /// returns the lengths of both.
+    /// Copies key and value of a leaf's slot into `entry`, the value at the word behind the key,
+    /// and verifies them; returns the lengths of both.
     #[inline]
     pub(crate) fn entry_into(&self, slot: &Slot, entry: &mut Vec<u8>) -> Result<(usize, usize)> {
         let (record, key_len, value_len) = (self.record(slot)?, slot.key_len(), slot.value as usize);
@@ -413,8 +421,8 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// How base slot `index` compares with the query; `None` if its entry has been emptied and its key freed with it
-    /// (NODE-4).
+    /// How base slot `index` compares with the query; `None` if its entry has been emptied and its
+    /// key freed with it (NODE-4).
     #[inline]
     fn order_in_base(&self, index: usize, key: &[u8], head: u64) -> Result<Option<Ordering>> {
         match self.head(index).cmp(&head) {
@@ -439,12 +447,14 @@ impl<'m> Node<'m> {
             return Ok(None);
         }
         let order = self.compare(slot, key);
-        // The second look: the writer may have emptied the slot and reused the block in the middle of the comparison.
+        // The second look: the writer may have emptied the slot and reused the block in the middle
+        // of the comparison.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         if self.start(index) == slot.start { order.map(Some) } else { Ok(None) }
     }
 
-    /// How many base entries are not larger than `key`. Emptied entries may be counted or not: no version sees them.
+    /// How many base entries are not larger than `key`. Emptied entries may be counted or not: no
+    /// version sees them.
     #[inline]
     pub(crate) fn rank(&self, key: &[u8], head: u64) -> Result<usize> {
         let (mut low, mut high) = (0, self.base());
@@ -466,14 +476,15 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn child_for(&self, view: &View, key: &[u8]) -> Result<(usize, u64)> {
         let head = self.query_head(key);
-        // Entries that died since the node was written are covered by appended ones with the same or a larger
-        // separator, so stepping left over them is short.
+        // Entries that died since the node was written are covered by appended ones with the same
+        // or a larger separator, so stepping left over them is short.
         let rank = self.rank(key, head)?;
         let based = (0..rank).rev().find(|&index| self.sees(view, index));
         let mut best = based;
         for append in order_indexes(self.order()).rev() {
             let index = self.base() + append;
-            // Heads lie together: most of the entries behind the key are passed over without touching their slots.
+            // Heads lie together: most of the entries behind the key are passed over without
+            // touching their slots.
             if append >= APPENDS || self.head(index) > head || !self.sees(view, index) {
                 continue;
             }
@@ -486,7 +497,8 @@ impl<'m> Node<'m> {
             };
             break;
         }
-        // Below the first separator the first child counts: the leaf that covered these keys may have been unlinked.
+        // Below the first separator the first child counts: the leaf that covered these keys may
+        // have been unlinked.
         let index = match best {
             Some(index) => index,
             None => self.first_visible(view)?,
@@ -522,7 +534,8 @@ impl<'m> Node<'m> {
         let pattern = u64::from(query.print) * LOW;
         for word in 0..self.count().div_ceil(8) {
             let different = self.window.load(FINGERPRINTS_AT as usize + word * 8) ^ pattern;
-            // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too; keys decide.
+            // A zero byte: a fingerprint that matches. A borrow may mark the byte above one too;
+            // keys decide.
             let mut marks = different.wrapping_sub(LOW) & !different & (LOW << 7);
             while marks != 0 {
                 let index = word * 8 + marks.trailing_zeros() as usize / 8;
@@ -535,7 +548,8 @@ impl<'m> Node<'m> {
                     continue;
                 }
                 let order = self.compare(&slot, query.key);
-                // The second look: a slot in the middle of being reused may show anything, an error among it.
+                // The second look: a slot in the middle of being reused may show anything, an error
+                // among it.
                 std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
                 if self.start(index) == slot.start && order? == Ordering::Equal {
                     self.require_readable()?;
@@ -552,7 +566,8 @@ impl<'m> Node<'m> {
         self.select(into, |start, end| view.sees(start, end))
     }
 
-    /// The slots whose stamps `wanted` accepts, in key order. `wanted` must refuse empty and void entries (NODE-3).
+    /// The slots whose stamps `wanted` accepts, in key order. `wanted` must refuse empty and void
+    /// entries (NODE-3).
     pub(crate) fn select(&self, into: &mut Vec<u16>, wanted: impl Fn(u64, u64) -> bool) -> Result<()> {
         into.clear();
         let keep = |index: usize| self.stamps(index).is_some_and(|(start, end)| wanted(start, end));

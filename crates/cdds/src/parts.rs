@@ -1,9 +1,11 @@
-//! Reads of less than an entry: whether a key is there, how long its value is, a part of the value. What they return is verified without
-//! the rest of the value, and what they fetch is counted, so tests hold their cost.
+//! Reads of less than an entry: whether a key is there, how long its value is, a part of the value.
+//! What they return is verified without the rest of the value, and what they fetch is counted, so
+//! tests hold their cost.
 //!
-//! The word of a leaf's record has two sums: of key and value, and in its high half of the key and the value's length (the *head sum*).
-//! A value longer than [`CHUNK`] is followed in its block by a table with a sum for each chunk; the record's sum then covers the key and
-//! the table. So a part is verified by the table and the chunks that it touches.
+//! The word of a leaf's record has two sums: of key and value, and in its high half of the key and
+//! the value's length (the *head sum*). A value longer than [`CHUNK`] is followed in its block by a
+//! table with a sum for each chunk; the record's sum then covers the key and the table. So a part
+//! is verified by the table and the chunks that it touches.
 //!
 //! Invariants
 //!   PART-1  No key, length or byte is returned before a sum that covers it has been compared.
@@ -23,8 +25,8 @@ thread_local! {
     static FETCHED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Bytes that this thread has copied out of blocks of keys and values, since it began. Values in leaves do not count: they
-/// are short.
+/// Bytes that this thread has copied out of blocks of keys and values, since it began. Values in
+/// leaves do not count: they are short.
 pub fn fetched() -> u64 {
     FETCHED.get()
 }
@@ -35,7 +37,8 @@ pub(crate) fn count_fetched(len: usize) {
     FETCHED.set(FETCHED.get() + len as u64);
 }
 
-/// Where the table lies in the block of a value of `len` bytes, and its bytes. No table: zero bytes.
+/// Where the table lies in the block of a value of `len` bytes, and its bytes. No table: zero
+/// bytes.
 fn table(len: u64) -> (u64, usize) {
     let sums = if len > CHUNK { len.div_ceil(CHUNK) } else { 0 };
     (len.next_multiple_of(8), sums as usize * 4)
@@ -185,8 +188,9 @@ impl Tree {
         result
     }
 
-    /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left out.
-    /// Fetches the chunks of 64 KiB that the part touches, and 4 bytes for each chunk of the value.
+    /// The part of the value of `key` that `choose` names when it is told the length; what lies
+    /// behind the end is left out. Fetches the chunks of 64 KiB that the part touches, and 4 bytes
+    /// for each chunk of the value.
     ///
     /// # Errors
     /// Damage.

@@ -1,9 +1,9 @@
 //! Pins: readers say which version they read, the writer asks for the oldest.
 //!
-//! A reader stores the published version in a slot and then looks whether it is still the published one. The writer
-//! publishes first and reads the slots afterwards. With both in sequentially consistent order, either the writer sees
-//! the pin or the reader sees the newer version and pins that instead. So (PIN-1) nothing a pinned version sees is
-//! reclaimed.
+//! A reader stores the published version in a slot and then looks whether it is still the published
+//! one. The writer publishes first and reads the slots afterwards. With both in sequentially
+//! consistent order, either the writer sees the pin or the reader sees the newer version and pins
+//! that instead. So (PIN-1) nothing a pinned version sees is reclaimed.
 //!
 //! Threads: any. `Pinned` may move between threads.
 
@@ -91,7 +91,8 @@ impl Pins {
         self.read().1
     }
 
-    /// Pins the newest settled version. A locked instruction and a few loads; never waits for the writer.
+    /// Pins the newest settled version. A locked instruction and a few loads; never waits for the
+    /// writer.
     pub(crate) fn pin(&self) -> (Ticket, Published) {
         let hint = HINT.with(Cell::get);
         let (mut sequence, mut seen) = self.read();
@@ -130,7 +131,8 @@ impl Pins {
         }
     }
 
-    /// The oldest version that a reader may be at or may still pin: what ended at or before it is nobody's.
+    /// The oldest version that a reader may be at or may still pin: what ended at or before it is
+    /// nobody's.
     pub(crate) fn oldest(&self) -> u64 {
         let overflow = self.overflow.lock();
         let published = self.published().version;

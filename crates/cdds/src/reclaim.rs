@@ -1,20 +1,26 @@
-//! Dead entries: those that ended at or below every version in use are emptied, and what they own is freed, in the ledger
-//! of a later version. A few at a time, so that no single commit pays for a whole subtree.
+//! Dead entries: those that ended at or below every version in use are emptied, and what they own
+//! is freed, in the ledger of a later version. A few at a time, so that no single commit pays for a
+//! whole subtree.
 //!
-//! What lies below a dead entry is freed bottom-up. A root that was replaced hangs below the root that replaced it, so
-//! while a snapshot is held dead entries form chains as long as there are versions. No step here recurses:
-//!   1. `Writer::digging` is the way down from the grave in front of the graveyard to the entry to be freed next
-//!   2. a commit goes on where the last one stopped: one step looks at one node and goes one level down or frees it
+//! What lies below a dead entry is freed bottom-up. A root that was replaced hangs below the root
+//! that replaced it, so while a snapshot is held dead entries form chains as long as there are
+//! versions. No step here recurses:
+//!   1. `Writer::digging` is the way down from the grave in front of the graveyard to the entry to
+//!      be freed next
+//!   2. a commit goes on where the last one stopped: one step looks at one node and goes one level
+//!      down or frees it
 //!   3. when the budget of a commit is spent, the way stays for the next one
 //!
 //! Invariants
-//!   DIG-1  A frame leaves `digging` in the batch whose ledger empties its slot. A batch that is given up puts back the
-//!          frames it took.
-//!   SWEEP-1  The sweep of a batch that is given up begins again where it began: the batch may have replaced a leaf that it
-//!            passed, and the old leaf, whose dead entries no grave names, is in force again.
+//!   DIG-1  A frame leaves `digging` in the batch whose ledger empties its slot. A batch that is
+//!          given up puts back the frames it took.
+//!   SWEEP-1  The sweep of a batch that is given up begins again where it began: the batch may have
+//!            replaced a leaf that it passed, and the old leaf, whose dead entries no grave names,
+//!            is in force again.
 //!
-//! A process that opens a tree knows no graves. It lists the dead entries of the root at once, those of other nodes when a
-//! write comes by, and those of the rest by a sweep over the keys, a leaf or two for each commit.
+//! A process that opens a tree knows no graves. It lists the dead entries of the root at once,
+//! those of other nodes when a write comes by, and those of the rest by a sweep over the keys, a
+//! leaf or two for each commit.
 
 use crate::batch::{Batch, Frame, Grave, owned_blocks};
 use crate::error::{Error, Result};
@@ -26,8 +32,8 @@ use crate::walk::Walk;
 use everbyte_media::seeded;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Nodes and entries looked at for one commit, at least; twice as many as it buries if that is more, so that the
-/// graveyard cannot grow for ever.
+/// Nodes and entries looked at for one commit, at least; twice as many as it buries if that is
+/// more, so that the graveyard cannot grow for ever.
 const BUDGET: usize = 64;
 /// For each leaf of the sweep, so many entries that the batch buries.
 const SWEEP_SHARE: usize = 8;
@@ -51,7 +57,8 @@ impl Batch<'_> {
         }
         let left = BUDGET.max(2 * self.graves.len());
         let mut work = Work { left, dropped: OffsetSet::default(), last: (0, 0) };
-        // In the order of ends: a node's dead entries come before the node's own (see `replace.rs`).
+        // In the order of ends: a node's dead entries come before the node's own (see
+        // `replace.rs`).
         while let Some(&Grave { end, node, index }) = self.writer.graveyard.front() {
             if work.left == 0 || !self.past(end) {
                 break;
@@ -63,8 +70,9 @@ impl Batch<'_> {
             match self.dig(&mut work, &mut freed) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Damage below a dead entry costs its space, which `check` reports, not the ability to write. The entry stays:
-                // the next process finds it again, so nothing of it may be freed now.
+                // Damage below a dead entry costs its space, which `check` reports, not the ability
+                // to write. The entry stays: the next process finds it again, so nothing of it may
+                // be freed now.
                 Err(Error::Damaged { .. } | Error::Heap(_)) => {
                     self.shared.heap.abandon(&self.frees[freed..]);
                     self.frees.truncate(freed);
@@ -81,8 +89,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Goes on digging at the deepest frame. `false`: the budget ran out, come back with the next commit. After an error the frees
-    /// from `freed` on belong to an entry that stays.
+    /// Goes on digging at the deepest frame. `false`: the budget ran out, come back with the next
+    /// commit. After an error the frees from `freed` on belong to an entry that stays.
     fn dig(&mut self, work: &mut Work, freed: &mut usize) -> Result<bool> {
         let media = &self.shared.media;
         while let Some(&frame) = self.writer.digging.last() {
@@ -114,7 +122,8 @@ impl Batch<'_> {
                 self.release(block)?;
             }
             work.left = work.left.saturating_sub(1);
-            // Of a node that was entered from above only: a grave names an entry in the middle of its node.
+            // Of a node that was entered from above only: a grave names an entry in the middle of
+            // its node.
             if self.writer.digging.len() > 1 {
                 work.last = (node.at, index);
             }
@@ -125,11 +134,13 @@ impl Batch<'_> {
         Ok(true)
     }
 
-    /// The next entry of the dead node `child` that owns a subtree: the dead ones always, the live ones only if nothing
-    /// moved (`whole`). `None`: there is none, and what a leaf's entries own is freed.
+    /// The next entry of the dead node `child` that owns a subtree: the dead ones always, the live
+    /// ones only if nothing moved (`whole`). `None`: there is none, and what a leaf's entries own
+    /// is freed.
     fn deeper(&mut self, child: &Node<'_>, whole: bool, work: &Work) -> Result<Option<Frame>> {
         let depth = self.writer.digging.len();
-        // Damaged pointers may lead in a circle: a frame at a power of two is met again soon after the circle is entered.
+        // Damaged pointers may lead in a circle: a frame at a power of two is met again soon after
+        // the circle is entered.
         let landmark = self.writer.digging[(1 << depth.ilog2()) - 1];
         if depth > 1 && landmark.node == child.at {
             return crate::error::damaged(child.at, "dead entries lead in a circle");
@@ -142,7 +153,8 @@ impl Batch<'_> {
                 continue;
             }
             if !child.is_leaf() {
-                // Below a live entry of a whole subtree everything goes; below a dead one, what its own flag says.
+                // Below a live entry of a whole subtree everything goes; below a dead one, what its
+                // own flag says.
                 return Ok(Some(Frame { node: child.at, index: index as u16, whole: whole && !ended }));
             }
             for block in owned_blocks(child, &slot)?.into_iter().flatten() {
@@ -161,7 +173,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Lists the dead entries of a node that an earlier process left behind, once: those that own something.
+    /// Lists the dead entries of a node that an earlier process left behind, once: those that own
+    /// something.
     #[cold]
     pub(crate) fn list_dead(&mut self, node: &Node<'_>) {
         if node.birth() > self.writer.unlisted || !self.writer.scanned.insert(node.at) {
@@ -176,7 +189,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Lists the dead entries on the way to the leaf at which the sweep has arrived, and goes on to the next one.
+    /// Lists the dead entries on the way to the leaf at which the sweep has arrived, and goes on to
+    /// the next one.
     fn sweep(&mut self) {
         let Some(from) = self.writer.sweep.take() else { return };
         if seeded("tree-no-sweep") {
@@ -186,7 +200,8 @@ impl Batch<'_> {
         self.writer.sweep = self.sweep_leaf(&from).unwrap_or_default();
     }
 
-    /// After the commit: the sweep has gone as far as it went in this batch, and what was freed is freed (SWEEP-1).
+    /// After the commit: the sweep has gone as far as it went in this batch, and what was freed is
+    /// freed (SWEEP-1).
     pub(crate) fn reclaimed(&mut self) {
         self.shared.counts.freed.fetch_add(self.freed, Relaxed);
         if self.writer.sweep.is_none() && self.writer.unlisted > 0 {

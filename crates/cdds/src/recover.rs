@@ -3,14 +3,17 @@
 //! Opening, step by step, each idempotent:
 //!   1. the commit word chooses the state; its checksum must hold
 //!   2. if the state belongs to the newest version, its ledger is applied again
-//!   3. unless the tree was closed, the first version that may have been under way joins the void list (VER-1): only
-//!      one can have been, for a version's stores survive only with the commit before it
+//!   3. unless the tree was closed, the first version that may have been under way joins the void
+//!      list (VER-1): only one can have been, for a version's stores survive only with the commit
+//!      before it
 //!
-//! So the cost is bounded by what was in flight. The void list has room for 256 ranges, one for each crash between two
-//! commits; when it is full, the tree is scrubbed first, which reads all of it.
+//! So the cost is bounded by what was in flight. The void list has room for 256 ranges, one for
+//! each crash between two commits; when it is full, the tree is scrubbed first, which reads all of
+//! it.
 //!
-//! Closing marks the version as the newest that any store belongs to, so that the next opening has nothing to void. The
-//! mark is made only by a process whose opening was complete: one that failed may not have voided what a crash cut short.
+//! Closing marks the version as the newest that any store belongs to, so that the next opening has
+//! nothing to void. The mark is made only by a process whose opening was complete: one that failed
+//! may not have voided what a crash cut short.
 
 use crate::batch::Writer;
 use crate::build::{Items, image, size_for};
@@ -76,7 +79,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     media.store(header_at + COMMIT_AT, FIRST << 1);
     media.store(header_at + CLOSED_AT, 0);
     media.flush(header_at, STATES_AT[1] + 64);
-    // The object's name is published behind a fence of the store: until then nobody looks here, so one order suffices.
+    // The object's name is published behind a fence of the store: until then nobody looks here, so
+    // one order suffices.
     media.fence();
     heap.apply(&ops);
     heap.finish(&ops);
@@ -110,8 +114,8 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     {
         return damaged(header_at, "the tree's header fails its checksum");
     }
-    // A process that died rather than a machine may have left the commit in the caches: what recovery stores must not
-    // survive without it. What it commits was fenced before it.
+    // A process that died rather than a machine may have left the commit in the caches: what
+    // recovery stores must not survive without it. What it commits was fenced before it.
     media.adopt(header_at + COMMIT_AT, 16);
     media.adopt(header.area + VOID_COUNT_AT, AREA - VOID_COUNT_AT);
     media.fence();
@@ -180,8 +184,9 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     Ok(tree)
 }
 
-/// Applies the newest version's ledger again: it may not have been applied when the crash came. Then the same version
-/// gets a state without a ledger: this process may hand out what the ledger freed, and where a long one lies.
+/// Applies the newest version's ledger again: it may not have been applied when the crash came.
+/// Then the same version gets a state without a ledger: this process may hand out what the ledger
+/// freed, and where a long one lies.
 fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
     let media = &shared.media;
     let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
@@ -222,7 +227,8 @@ fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lists the version that may have been under way as void, and takes back the mark of a clean close.
+/// Lists the version that may have been under way as void, and takes back the mark of a clean
+/// close.
 fn void_unfinished(shared: &Shared, mut voids: Voids, version: u64) -> Result<()> {
     let media = &shared.media;
     let closed = media.load(shared.header + CLOSED_AT) == version;
@@ -292,8 +298,9 @@ fn store_voids(shared: &Shared, mut voids: Voids) {
 
 /// Takes the stamps of void versions out of the whole tree. Readers see the same before and after.
 ///
-/// The walk needs no order and keeps what is still to be visited in a list: dead entries form chains of any length. A
-/// damaged node is passed over. It cannot be opened later either, so what it holds is never taken for anything.
+/// The walk needs no order and keeps what is still to be visited in a list: dead entries form
+/// chains of any length. A damaged node is passed over. It cannot be opened later either, so what
+/// it holds is never taken for anything.
 fn scrub(shared: &Shared, voids: &Voids) {
     let view = View::new(u64::MAX >> 2, Held::Owned(Arc::new(voids.clone())));
     // Damaged pointers may lead in a circle: no inner node is visited twice.
@@ -311,7 +318,8 @@ fn scrub(shared: &Shared, voids: &Voids) {
 /// Takes the stamps of void versions out of one node; `rest` receives its children.
 fn scrub_node(shared: &Shared, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
     let media = &shared.media;
-    // A stamp that a dead process already took out, but did not flush, must be out for good before the list forgets it.
+    // A stamp that a dead process already took out, but did not flush, must be out for good before
+    // the list forgets it.
     media.adopt(node.slots(), node.count() as u64 * SLOT);
     for index in 0..node.count() {
         let (slot_at, slot) = (node.slot_at(index), node.slot(index));
@@ -342,8 +350,8 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// A clean close: the next opening has nothing to void. Nothing depends on it. A batch that was leaked has neither been
-    /// committed nor taken back: that is no clean close.
+    /// A clean close: the next opening has nothing to void. Nothing depends on it. A batch that was
+    /// leaked has neither been committed nor taken back: that is no clean close.
     fn drop(&mut self) {
         let has_batch = *self.holder.get_mut() != crate::thread::NONE;
         if !*self.opened.get_mut() || has_batch {

@@ -1,11 +1,12 @@
 //! What a full node becomes: one or two new nodes, and what that means for the nodes above.
 //!
-//! The old node is not touched (CDDS: it gets only end stamps; here one, on its entry in the parent). The new ones are
-//! written whole, past the cache, before anything points to them, and their entries in the parent carry this version as
-//! their start: until it commits nobody follows them.
+//! The old node is not touched (CDDS: it gets only end stamps; here one, on its entry in the
+//! parent). The new ones are written whole, past the cache, before anything points to them, and
+//! their entries in the parent carry this version as their start: until it commits nobody follows
+//! them.
 //!
-//! The root is always an inner node, and a new root carries the old one as a dead entry: so whatever dies has exactly
-//! one dead entry that owns it (TREE-4), and a crash leaks nothing.
+//! The root is always an inner node, and a new root carries the old one as a dead entry: so
+//! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
 
 use crate::batch::{Batch, Grave, Path, Record};
 use crate::build::{Item, Items, image, separator, size_for};
@@ -53,8 +54,9 @@ impl<'t> Batch<'t> {
 
     /// Collects what the new nodes take over from `node`; returns where `key` belongs among it.
     ///
-    /// That is what is live, and, from a node that this batch itself made, also what this batch has ended in it: the
-    /// node vanishes without a dead entry of its own, so its dead entries must go on owning.
+    /// That is what is live, and, from a node that this batch itself made, also what this batch has
+    /// ended in it: the node vanishes without a dead entry of its own, so its dead entries must go
+    /// on owning.
     fn gather(&mut self, node: &Node<'_>, key: &[u8], items: &mut Items) -> Result<usize> {
         let (view, own) = (&self.view, node.birth() == self.view.version);
         let mut indexes = Vec::with_capacity(64);
@@ -80,8 +82,9 @@ impl<'t> Batch<'t> {
         Ok(place.unwrap_or(items.list.len()))
     }
 
-    /// Writes `items` as one or two nodes in the place of `old` and tells the parent. `ascending`: the newest entry is
-    /// the last, as when keys arrive in order; then the left node is left nearly full.
+    /// Writes `items` as one or two nodes in the place of `old` and tells the parent. `ascending`:
+    /// the newest entry is the last, as when keys arrive in order; then the left node is left
+    /// nearly full.
     fn replace(&mut self, mut path: Path<'t>, old: Node<'t>, items: &Items, ascending: bool) -> Result<()> {
         self.shared.counts.rebuilds.fetch_add(1, Relaxed);
         let ranges = self.cut(&old, items, ascending);
@@ -135,7 +138,8 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// The entries of a new root, with the old root as a dead entry in front (unless this batch made it).
+    /// The entries of a new root, with the old root as a dead entry in front (unless this batch
+    /// made it).
     fn with_old_root(&mut self, old: &Node<'_>, items: &Items, range: Range<usize>) -> Result<(Items, Range<usize>)> {
         let mut all = Items { list: items.list[range].to_vec(), bytes: items.bytes.clone() };
         let birth = old.birth();
@@ -153,7 +157,8 @@ impl<'t> Batch<'t> {
         if old.birth() == self.view.version { self.release(old.at) } else { Ok(()) }
     }
 
-    /// Where to cut: not at all, or into two when more are live than a new node may start with (CDDS: 4 m of capacity 5 m).
+    /// Where to cut: not at all, or into two when more are live than a new node may start with
+    /// (CDDS: 4 m of capacity 5 m).
     #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
     fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {
         let count = items.list.len();
@@ -164,7 +169,8 @@ impl<'t> Batch<'t> {
             return vec![0..count];
         }
         let mut middle = if ascending { (count - count / 8 - 1).min(most) } else { count / 2 };
-        // Entries with equal keys (a dead one and its successor) stay together; downwards, so that `most` holds.
+        // Entries with equal keys (a dead one and its successor) stay together; downwards, so that
+        // `most` holds.
         while middle > 0 && self.full_key(items, middle - 1) == self.full_key(items, middle) {
             middle -= 1;
         }
@@ -210,8 +216,8 @@ impl<'t> Batch<'t> {
     ) -> Result<()> {
         self.list_dead(&parent);
         let slot = parent.slot(index);
-        // The first child covers everything below it; its successor says so outright, since it may by now hold keys
-        // below the separator it once had.
+        // The first child covers everything below it; its successor says so outright, since it may
+        // by now hold keys below the separator it once had.
         let mut visible = Vec::new();
         parent.visible(&self.view, &mut visible)?;
         if visible.first().map(|&first| usize::from(first)) != Some(index) {
@@ -266,7 +272,8 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Takes an empty leaf, and inner nodes that it leaves without a child, out of the tree. The last leaf stays.
+    /// Takes an empty leaf, and inner nodes that it leaves without a child, out of the tree. The
+    /// last leaf stays.
     pub(crate) fn unlink(&mut self, path: &Path<'t>) -> Result<()> {
         let mut visible = Vec::new();
         for (depth, (node, _)) in path.iter().enumerate().rev() {
@@ -284,7 +291,8 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Removes every key: a new, empty tree whose root carries the old one as a dead entry, freed bit by bit.
+    /// Removes every key: a new, empty tree whose root carries the old one as a dead entry, freed
+    /// bit by bit.
     ///
     /// # Errors
     /// Out of space. After an error the batch cannot be committed.

@@ -1,7 +1,7 @@
 //! The checksum of keys and records: two lanes of multiply and fold, 16 bytes a step each.
 //!
-//! It finds damage, not malice: whatever changes passes with a chance of 2^-32. Much cheaper than a CRC on the short
-//! records that make up a tree. Format: docs/formats/tree.md, section 5.
+//! It finds damage, not malice: whatever changes passes with a chance of 2^-32. Much cheaper than a
+//! CRC on the short records that make up a tree. Format: docs/formats/tree.md, section 5.
 
 use everbyte_media::Window;
 
@@ -19,7 +19,8 @@ fn fold(one: u64, other: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sum {
     lanes: [u64; 2],
-    /// The lengths so far: they keep trailing zeros apart, and where one string ends and the next begins.
+    /// The lengths so far: they keep trailing zeros apart, and where one string ends and the next
+    /// begins.
     len: u64,
 }
 
@@ -48,8 +49,8 @@ impl Sum {
         Sum { lanes: [one, two], len: self.len.rotate_left(32) ^ bytes.len() as u64 }
     }
 
-    /// The sum continued by `len` bytes of `window` from `offset`, which are copied into `into` on the way. What fills up
-    /// the last word belongs to the copy and must be zero.
+    /// The sum continued by `len` bytes of `window` from `offset`, which are copied into `into` on
+    /// the way. What fills up the last word belongs to the copy and must be zero.
     #[inline]
     pub(crate) fn copied(self, window: &Window<'_>, mut offset: usize, into: &mut [u8], len: usize) -> Sum {
         let [mut one, mut two] = self.lanes;

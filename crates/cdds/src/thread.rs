@@ -1,4 +1,5 @@
-//! Numbers for threads: never used twice in a process, unlike the addresses of thread-local storage.
+//! Numbers for threads: never used twice in a process, unlike the addresses of thread-local
+//! storage.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,28 +1,34 @@
 //! [`Tree`]: the versioned tree of one object, its readers and its one writer.
 //!
 //! A version, step by step (`Batch::commit`):
-//!   1. entries, new nodes and end stamps stored under version v, flushed; where root, count or space change, the other
-//!      state and its ledger too
+//!   1. entries, new nodes and end stamps stored under version v, flushed; where root, count or
+//!      space change, the other state and its ledger too
 //!   2. fence
 //!   3. the commit word (v and which state counts) stored and flushed
-//!   4. fence: nothing later survives without the commit; where a fence settles too, v is published here
-//!   5. the ledger applied: bits of the heap, slots emptied; flushed, ordered by the fence of the next version
+//!   4. fence: nothing later survives without the commit; where a fence settles too, v is published
+//!      here
+//!   5. the ledger applied: bits of the heap, slots emptied; flushed, ordered by the fence of the
+//!      next version
 //!   6. elsewhere the barrier (`Tree::settle`), then v is published and readers see it
 //!
 //! Invariants
-//!   TREE-1  Nothing that a committed version sees is overwritten: only empty slots, end stamps and `order` change.
-//!   TREE-2  A slot is reused only after an earlier fence has ordered its emptiness, and is emptied only when its end
-//!           is at or below the oldest version that is published or pinned.
-//!   TREE-3  Readers see settled versions only; versions are published in order, after what settles them.
-//!   TREE-4  A block is freed once: with the dead entry that owns it. An entry that is live when its node is replaced
-//!           has moved, and the copy owns.
-//!   TREE-5  A ledger is replayed only for the version it belongs to. Earlier ones have been applied: their effects were
-//!           flushed before the fence of step 2 of the version after them.
-//!   TREE-6  A fence orders what its own thread flushed. A thread that begins a version after a ledger which another thread
-//!           applied flushes the effects of that ledger again before its first fence.
+//!   TREE-1  Nothing that a committed version sees is overwritten: only empty slots, end stamps and
+//!           `order` change.
+//!   TREE-2  A slot is reused only after an earlier fence has ordered its emptiness, and is emptied
+//!           only when its end is at or below the oldest version that is published or pinned.
+//!   TREE-3  Readers see settled versions only; versions are published in order, after what settles
+//!           them.
+//!   TREE-4  A block is freed once: with the dead entry that owns it. An entry that is live when
+//!           its node is replaced has moved, and the copy owns.
+//!   TREE-5  A ledger is replayed only for the version it belongs to. Earlier ones have been
+//!           applied: their effects were flushed before the fence of step 2 of the version after
+//!           them.
+//!   TREE-6  A fence orders what its own thread flushed. A thread that begins a version after a
+//!           ledger which another thread applied flushes the effects of that ledger again before
+//!           its first fence.
 //!
-//! Threads: any number of readers, which take no lock; one writer, by a mutex.
-//! The paper: Venkataraman, Tolia, Ranganathan, Campbell: Consistent and Durable Data Structures (FAST 2011).
+//! Threads: any number of readers, which take no lock; one writer, by a mutex. The paper:
+//! Venkataraman, Tolia, Ranganathan, Campbell: Consistent and Durable Data Structures (FAST 2011).
 
 use crate::batch::{Batch, Writer};
 use crate::cursor::Cursor;
@@ -122,8 +128,8 @@ impl Tree {
         crate::recover::format(object)
     }
 
-    /// Opens the tree of `object`: replays the last version's ledger and voids the version a crash cut short. The cost
-    /// does not depend on how much the tree holds.
+    /// Opens the tree of `object`: replays the last version's ledger and voids the version a crash
+    /// cut short. The cost does not depend on how much the tree holds.
     ///
     /// A tree is opened once at a time; clones share it.
     ///
@@ -157,10 +163,12 @@ impl Tree {
 
     /// Waits for the writer's turn and begins a version.
     ///
-    /// Commits that no thread settles are settled here, [`UNSETTLED_MAX`] at a time: what they replaced would be kept for ever.
+    /// Commits that no thread settles are settled here, [`UNSETTLED_MAX`] at a time: what they
+    /// replaced would be kept for ever.
     ///
     /// # Panics
-    /// If this thread has a batch of this tree already: it would wait for itself. [`Tree::begin`] returns an error instead.
+    /// If this thread has a batch of this tree already: it would wait for itself. [`Tree::begin`]
+    /// returns an error instead.
     pub fn batch(&self) -> Batch<'_> {
         self.begin().unwrap_or_else(|error| panic!("{error}"))
     }
@@ -190,8 +198,8 @@ impl Tree {
     /// Makes `commit` and all before it durable, and visible to readers.
     ///
     /// # Errors
-    /// A poisoned store: whether the commit survives is unknown until the store is opened again. A commit of another tree, or
-    /// of this one before it was opened again: nothing is settled.
+    /// A poisoned store: whether the commit survives is unknown until the store is opened again. A
+    /// commit of another tree, or of this one before it was opened again: nothing is settled.
     pub fn settle(&self, commit: Commit) -> Result<()> {
         if commit.tree != self.shared.number {
             return Err(Error::OtherTree);
@@ -205,7 +213,8 @@ impl Tree {
         while pending.front().is_some_and(|next| next.version <= commit.version) {
             newest = pending.pop_front();
         }
-        // TREE-3: published under the lock, so a slower thread cannot publish an older version later.
+        // TREE-3: published under the lock, so a slower thread cannot publish an older version
+        // later.
         if let Some(newest) = newest {
             self.shared.pins.publish(newest);
         }
@@ -294,8 +303,8 @@ pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Resu
     Ok(node)
 }
 
-/// A settled version, held fast until its last clone and cursor are dropped: what it sees is not reclaimed, whatever is
-/// written meanwhile.
+/// A settled version, held fast until its last clone and cursor are dropped: what it sees is not
+/// reclaimed, whatever is written meanwhile.
 #[derive(Clone)]
 pub struct Snapshot(pub(crate) Arc<Pinned>);
 

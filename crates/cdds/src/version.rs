@@ -1,8 +1,9 @@
 //! Versions: which entries a version sees, and the versions that never happened.
 //!
 //! Invariants
-//!   VER-1  A version number commits once. One whose commit a crash prevented joins the void list before a later version
-//!          commits. One that was given up is used again, after all that carried it is taken back (BATCH-4).
+//!   VER-1  A version number commits once. One whose commit a crash prevented joins the void list
+//!          before a later version commits. One that was given up is used again, after all that
+//!          carried it is taken back (BATCH-4).
 //!   VER-2  A void version as a start means never; as an end it means still live.
 
 use crate::layout::{Slot, WHOLE};
@@ -92,7 +93,8 @@ impl View {
     }
 }
 
-/// In what kind of node a walk over everything stands: who owns what an entry points to depends on it.
+/// In what kind of node a walk over everything stands: who owns what an entry points to depends on
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// Reachable at the newest version.

@@ -1,10 +1,12 @@
-//! The entries of one node that a version sees, in key order: [`Walk`] goes step by step, for inner nodes, of which a
-//! cursor looks at few entries; [`Entries`] are all of a leaf's, of which it hands out most.
+//! The entries of one node that a version sees, in key order: [`Walk`] goes step by step, for inner
+//! nodes, of which a cursor looks at few entries; [`Entries`] are all of a leaf's, of which it
+//! hands out most.
 //!
 //! The base is sorted and so is what `order` names (NODE-3): both merge the two.
 //!
-//! Threads: beside the one writer. The order word is read once, when the walk begins: what it named and the version sees
-//! is not reused while the version is pinned (TREE-2), what it did not name the version does not see.
+//! Threads: beside the one writer. The order word is read once, when the walk begins: what it named
+//! and the version sees is not reused while the version is pinned (TREE-2), what it did not name
+//! the version does not see.
 
 use crate::error::Result;
 use crate::layout::{APPENDS, LEAF_BASE_MAX};
@@ -214,7 +216,8 @@ impl Entries {
     }
 }
 
-/// An order word that names each slot once and none beyond the last; a damaged one loses what it cannot mean.
+/// An order word that names each slot once and none beyond the last; a damaged one loses what it
+/// cannot mean.
 #[inline]
 fn sound(order: u64) -> u64 {
     let mut seen = 0_u16;

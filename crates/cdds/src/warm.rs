@@ -1,17 +1,18 @@
-//! Walking down for many keys at once, before they are put: each step of one key's way waits for memory, and the ways of many
-//! keys wait together.
+//! Walking down for many keys at once, before they are put: each step of one key's way waits for
+//! memory, and the ways of many keys wait together.
 //!
 //! Steps, each for all keys before the next
 //!   1. from the root, one level down; the first lines of the child are asked for
 //!   2. in the leaf: the lines of fingerprints, appended heads and appended slots
-//!   3. the slots whose fingerprint is the key's, and the end of what has been appended, where the new record will lie; or the
-//!      whole leaf, where there is no slot left
+//!   3. the slots whose fingerprint is the key's, and the end of what has been appended, where the
+//!      new record will lie; or the whole leaf, where there is no slot left
 //!   4. the records of those slots
 //!
-//! What is found is where each key's leaf lies. A put of the same key, in the same order, begins there instead of at the root.
+//! What is found is where each key's leaf lies. A put of the same key, in the same order, begins
+//! there instead of at the root.
 //!
-//! Invariant WARM-1: a leaf found is forgotten when a newer node takes its place, or when it is unlinked. Whatever else
-//! happens to the tree in this batch, a leaf keeps the keys it covers.
+//! Invariant WARM-1: a leaf found is forgotten when a newer node takes its place, or when it is
+//! unlinked. Whatever else happens to the tree in this batch, a leaf keeps the keys it covers.
 
 use crate::batch::Batch;
 use crate::error::Result;
@@ -64,8 +65,8 @@ impl Warm {
 }
 
 impl Batch<'_> {
-    /// Says which keys will be put next, in that order: memory is asked for all of them at once. A hint, forgotten at the
-    /// next call; it changes nothing but the time that the puts take.
+    /// Says which keys will be put next, in that order: memory is asked for all of them at once. A
+    /// hint, forgotten at the next call; it changes nothing but the time that the puts take.
     ///
     /// # Errors
     /// Damage, which the puts would meet too.

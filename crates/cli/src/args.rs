@@ -1,4 +1,5 @@
-//! The words of the command line. `everbyte --help` is the map of what users can do; it is made from this file.
+//! The words of the command line. `everbyte --help` is the map of what users can do; it is made
+//! from this file.
 
 mod domain;
 mod names;
@@ -37,7 +38,8 @@ pub enum Command {
     Create(CreateArgs),
     /// Tells what a store is and holds
     Info(StoreArgs),
-    /// Walks everything in a store, reports damage, double use and leaks with offsets; changes nothing unless asked
+    /// Walks everything in a store, reports damage, double use and leaks with offsets; changes
+    /// nothing unless asked
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
@@ -79,7 +81,8 @@ pub struct OpenArgs {
     /// Mapping: auto takes `pmem` where MAP_SYNC works, `shm` on tmpfs, else `file`
     #[arg(long, value_enum, env = "EVERBYTE_BACKEND")]
     pub backend: Option<Backend>,
-    /// What an acknowledged write survives: `always` power loss; `interval:MS` and `process` the process's death
+    /// What an acknowledged write survives: `always` power loss; `interval:MS` and `process` the
+    /// process's death
     #[arg(long, env = "EVERBYTE_DURABILITY")]
     pub durability: Option<Durability>,
 }
@@ -112,7 +115,8 @@ pub struct Shape {
     /// What the log of backend `file` may grow to, such as 64MiB
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub log: Option<u64>,
-    /// Binds the store to one address in every process, for C and C++ programs that keep plain pointers in it
+    /// Binds the store to one address in every process, for C and C++ programs that keep plain
+    /// pointers in it
     #[arg(long)]
     pub bound: bool,
 }
@@ -122,11 +126,13 @@ pub struct Shape {
 pub struct CheckArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Also follows every pointer of typed pools from their roots: finds what has leaked, has two owners or is counted wrong
+    /// Also follows every pointer of typed pools from their roots: finds what has leaked, has two
+    /// owners or is counted wrong
     #[arg(long)]
     pub deep: bool,
-    /// Then opens the store, which recovers it, and repairs what has a second copy or no owner; says what it did. With
-    /// --deep: only says which counts it would mend and which leaks it would free, and gives a token for that
+    /// Then opens the store, which recovers it, and repairs what has a second copy or no owner;
+    /// says what it did. With --deep: only says which counts it would mend and which leaks it would
+    /// free, and gives a token for that
     #[arg(long)]
     pub repair: bool,
     /// With --repair: only says what that would do
@@ -254,7 +260,8 @@ pub struct ExportArgs {
     pub format: Option<Form>,
 }
 
-/// `everbyte serve`. What is absent here comes from the environment, then from the file, then from the defaults.
+/// `everbyte serve`. What is absent here comes from the environment, then from the file, then from
+/// the defaults.
 #[derive(ClapArgs)]
 pub struct ServeArgs {
     /// The store file [default: ./everbyte.store]
@@ -293,7 +300,8 @@ pub struct MediaArgs {
 /// One variant a `media` command.
 #[derive(Subcommand)]
 pub enum MediaCommand {
-    /// Which backend a path gives, what it survives, which instructions are used, what they cost there
+    /// Which backend a path gives, what it survives, which instructions are used, what they cost
+    /// there
     Probe {
         /// A directory, or a file whose directory counts
         path: PathBuf,
@@ -330,7 +338,8 @@ pub struct CrashArgs {
 /// A program of one's own instead of a case.
 #[derive(ClapArgs)]
 pub struct ProgramArgs {
-    /// Explores a program that is linked with libeverbyte: the command that runs it, see everbyte/crash.h
+    /// Explores a program that is linked with libeverbyte: the command that runs it, see
+    /// everbyte/crash.h
     #[arg(long, value_name = "COMMAND", requires_all = ["check", "store"], conflicts_with_all = ["case", "list"])]
     pub run: Option<String>,
     /// The command that looks at what a crash left; it exits with 0 if the promises are kept

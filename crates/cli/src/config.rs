@@ -1,6 +1,8 @@
-//! The settings of `everbyte serve`, one typed value: file < environment < flag. Printed when the server starts.
+//! The settings of `everbyte serve`, one typed value: file < environment < flag. Printed when the
+//! server starts.
 //!
-//! What shapes the format (the declared maximum, the log) is kept in the store and only asked for when one is created.
+//! What shapes the format (the declared maximum, the log) is kept in the store and only asked for
+//! when one is created.
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;

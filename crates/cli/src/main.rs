@@ -1,8 +1,9 @@
 //! `everbyte`: the one binary. What users can do with a store, one small file a command.
 //!
-//! A command returns a [`failure::Failure`] or nothing; `main` alone prints failures and turns them into exit codes:
-//! 0 done, 1 the answer is no (key absent, `check` found something), 2 the words make no sense, 3 not a store or
-//! damaged, 4 in use elsewhere, 5 the system refused. docs/manual/cli.md lists them for users.
+//! A command returns a [`failure::Failure`] or nothing; `main` alone prints failures and turns them
+//! into exit codes: 0 done, 1 the answer is no (key absent, `check` found something), 2 the words
+//! make no sense, 3 not a store or damaged, 4 in use elsewhere, 5 the system refused.
+//! docs/manual/cli.md lists them for users.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,8 @@ use std::path::Path;
 
 /// Declared maximum of new stores; a store takes what it needs.
 pub const MAX_DEFAULT: u64 = 1 << 40;
-/// Declared maximum of new bound stores: small beside the addresses there are, so that two of them seldom meet.
+/// Declared maximum of new bound stores: small beside the addresses there are, so that two of them
+/// seldom meet.
 const BOUND_MAX_DEFAULT: u64 = 256 << 30;
 
 /// The media options of the words.

@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar up to `total`, or a counter where the total is unknown. Hidden when standard error is no terminal.
+/// A bar up to `total`, or a counter where the total is unknown. Hidden when standard error is no
+/// terminal.
 pub fn bar(what: &'static str, total: Option<u64>) -> ProgressBar {
     match total {
         Some(total) => {

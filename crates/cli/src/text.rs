@@ -1,7 +1,8 @@
 //! Bytes, sizes and numbers as people write them.
 //!
-//! Bytes in text: UTF-8 stands for itself, except `\` and control characters; `\n \t \r \\ \xNN` stand for bytes. So every
-//! byte string has a text, and every text that reads back gives the same bytes.
+//! Bytes in text: UTF-8 stands for itself, except `\` and control characters; `\n \t \r \\ \xNN`
+//! stand for bytes. So every byte string has a text, and every text that reads back gives the same
+//! bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

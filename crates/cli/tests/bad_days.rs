@@ -1,4 +1,5 @@
-//! Bad input and bad days: each has a clear error that names the place and the way out, and loses nothing.
+//! Bad input and bad days: each has a clear error that names the place and the way out, and loses
+//! nothing.
 
 #![forbid(unsafe_code)]
 

@@ -83,7 +83,8 @@ fn names_are_listed_changed_moved_and_removed() {
     assert_eq!(place.good(&["ls"]), "shop/orders\n");
     place.bad(&["rm", "shop/log"], 1, &["shop/log"]);
     place.bad(&["stat", "shop/log"], 1, &["shop/log"]);
-    place.bad(&["stat", "\u{1b}[31m"], 1, &["`\\u{1b}[31m`"]); // what a terminal would obey is shown, not sent
+    // what a terminal would obey is shown, not sent
+    place.bad(&["stat", "\u{1b}[31m"], 1, &["`\\u{1b}[31m`"]);
     place.bad(&["mv", "shop/orders", "\u{7}"], 2, &["`\\u{7}` cannot name"]);
     place.bad(&["mv", "shop/orders", "shop/orders"], 2, &["exists already"]);
     place.bad(&["mv", "shop/orders", "a//b"], 2, &["between slashes"]);
@@ -209,8 +210,8 @@ fn brokers(dir: &std::path::Path) -> Vec<rustix::process::Pid> {
     all.filter(serves).filter_map(|pid| rustix::process::Pid::from_raw(pid as i32)).collect()
 }
 
-/// Whoever may enter the directory has its broker started, and one it is however many ask for it at once; a killed one is
-/// followed by the next.
+/// Whoever may enter the directory has its broker started, and one it is however many ask for it at
+/// once; a killed one is followed by the next.
 #[test]
 fn a_broker_starts_when_it_is_asked_for_and_several_end_as_one() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! `check` and `info` look and do not touch: the file's bytes are the same afterwards, whatever state it was in.
+//! `check` and `info` look and do not touch: the file's bytes are the same afterwards, whatever
+//! state it was in.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +31,8 @@ fn untouched(place: &Place, words: &[&str]) -> common::Said {
     said
 }
 
-/// A store whose process was killed when it had put 300 keys, which is too little for a checkpoint, and waited for more.
+/// A store whose process was killed when it had put 300 keys, which is too little for a checkpoint,
+/// and waited for more.
 fn killed(backend: &str) -> Place {
     let place = Place::new();
     place.good(&["create", "--max", "64MiB", "--log", "1MiB", "--backend", backend]);
@@ -40,7 +42,8 @@ fn killed(backend: &str) -> Place {
     for key in 0..300 {
         writeln!(input, "{{\"key\":\"{key:06}\",\"value\":\"{key}\"}}").unwrap();
     }
-    // More empty lines than the pipe and the program's buffers hold: when the last is on its way, all keys are put.
+    // More empty lines than the pipe and the program's buffers hold: when the last is on its way,
+    // all keys are put.
     input.write_all(&[b'\n'; 1 << 18]).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -114,8 +117,8 @@ fn a_directory_and_a_file_without_write_permission_are_enough() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
     // Nobody's permissions are not root's.
     let binary = place.path("program");
-    // Copied by another process: what this one has open for writing, the children that other tests start meanwhile have,
-    // too, until they execute, and such a file cannot be executed.
+    // Copied by another process: what this one has open for writing, the children that other tests
+    // start meanwhile have, too, until they execute, and such a file cannot be executed.
     let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_everbyte")).arg(&binary).status();
     assert!(copied.unwrap().success());
     fs::set_permissions(place.folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
@@ -151,7 +154,8 @@ fn readers_share_a_store_and_a_writer_has_it_alone() {
     assert!(writer.wait().unwrap().success());
 }
 
-/// Objects that no command makes are walked, too: a heap, transactions over one, and HEAPO's stores.
+/// Objects that no command makes are walked, too: a heap, transactions over one, and HEAPO's
+/// stores.
 #[test]
 fn every_engine_is_walked() {
     use everbyte_heap::Heap;
@@ -168,7 +172,8 @@ fn every_engine_is_walked() {
     pairs.insert(b"key", b"value").unwrap();
     let tree = everbyte_hkv::Tree::create(&store, "tree", Some(1 << 20)).unwrap();
     tree.insert(b"key", b"value").unwrap();
-    // A word that says what a cluster is for, the lane table's checksum, and those of the hash store and of the tree.
+    // A word that says what a cluster is for, the lane table's checksum, and those of the hash
+    // store and of the tree.
     let table = blocks.prime() + everbyte_heap::layout::FIRST_TABLE;
     let places = [table, accounts.prime() + layout::TABLE + 8, pairs.object().root() + 8, tree.object().root() + 8];
     store.close().unwrap();

@@ -1,4 +1,5 @@
-//! `everbyte serve`: its settings, a taken address, two processes at once, and a kill between two lives.
+//! `everbyte serve`: its settings, a taken address, two processes at once, and a kill between two
+//! lives.
 
 #![forbid(unsafe_code)]
 
@@ -71,7 +72,8 @@ fn what_was_acknowledged_outlives_a_kill() {
     assert!(place.good(&["check"]).contains("no damage"));
 }
 
-/// Without `--open` an address that other machines can reach is refused before anything is created; with it, a warning is printed.
+/// Without `--open` an address that other machines can reach is refused before anything is created;
+/// with it, a warning is printed.
 #[test]
 fn an_address_that_other_machines_reach_needs_a_word() {
     let place = Place::new();

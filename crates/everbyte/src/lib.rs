@@ -2,10 +2,12 @@
 //!
 //! One file, the [`Store`], holds named objects that outlive the program. Two ways in:
 //!
-//! * [`object`]: Rust types that live in a pool and are changed in transactions; what would break them does not compile;
+//! * [`object`]: Rust types that live in a pool and are changed in transactions; what would break
+//!   them does not compile;
 //! * [`kv`]: an ordered map of bytes, for any number of threads.
 //!
-//! and [`broker`], where programs of several users are to have exactly the rights that they are given.
+//! and [`broker`], where programs of several users are to have exactly the rights that they are
+//! given.
 //!
 //! ```
 //! use everbyte::{PSafe, PCell, MemPool, Pool, Store, pool};

@@ -1,12 +1,13 @@
 //! Merging stores: objects of some stores, copied into another.
 //!
 //! Steps:
-//!   1. everything that can be refused is, before anything is copied: names that are taken, objects that nobody knows how to
-//!      copy, damaged stores
+//!   1. everything that can be refused is, before anything is copied: names that are taken, objects
+//!      that nobody knows how to copy, damaged stores
 //!   2. each object is copied, and has its name only when it is whole
 //!
-//! A merge that was interrupted has copied some objects whole and the others not at all; with [`MergeOptions::resume`] the
-//! same merge does what is left, for each copy says what it was copied from.
+//! A merge that was interrupted has copied some objects whole and the others not at all; with
+//! [`MergeOptions::resume`] the same merge does what is left, for each copy says what it was copied
+//! from.
 
 use crate::Engines;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
@@ -23,7 +24,8 @@ pub struct MergeOptions {
     pub renames: Vec<(String, String)>,
     /// Names in the sources that are left out.
     pub skip: Vec<String>,
-    /// Whether copies that an earlier merge has made of the same objects are left as they are, rather than refused.
+    /// Whether copies that an earlier merge has made of the same objects are left as they are,
+    /// rather than refused.
     pub resume: bool,
     /// The engines that know how to copy their objects.
     pub engines: Engines,
@@ -130,11 +132,13 @@ impl ErrorInfo for MergeError {
 }
 
 impl<'t> Merge<'t> {
-    /// Decides what a merge of all objects of `sources` into `target` would do, and refuses what it could not. The sources may be
-    /// open for reading alone; nobody may change them until the merge is done.
+    /// Decides what a merge of all objects of `sources` into `target` would do, and refuses what it
+    /// could not. The sources may be open for reading alone; nobody may change them until the merge
+    /// is done.
     ///
     /// # Errors
-    /// See [`MergeError`]; `everbyte_store::Error::Damaged` for a damaged source. Nothing has changed.
+    /// See [`MergeError`]; `everbyte_store::Error::Damaged` for a damaged source. Nothing has
+    /// changed.
     pub fn plan(
         target: &'t impl AsStore,
         sources: &[impl AsStore],
@@ -178,8 +182,8 @@ impl<'t> Merge<'t> {
         self.steps.iter().try_for_each(|step| self.copy(step, &mut |_| ()))
     }
 
-    /// Copies one of [`Merge::steps`], unless it is there already. Settled, with its name, on return. `progress` hears of every
-    /// so many bytes.
+    /// Copies one of [`Merge::steps`], unless it is there already. Settled, with its name, on
+    /// return. `progress` hears of every so many bytes.
     ///
     /// # Errors
     /// A full disk or store, damage inside the object: nothing of it is there.

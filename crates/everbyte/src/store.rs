@@ -1,8 +1,9 @@
 //! [`Store`]: the face of a store for programs, without what changes bytes by hand.
 //!
-//! A program that has references into a pool must not be able to change the pool's bytes by a safe call. So this store, and
-//! what it hands out, offers neither the media nor the clusters of objects; `everbyte-store`, on which it is built, does.
-//! [`Store::from`] makes one of those for tools that need both.
+//! A program that has references into a pool must not be able to change the pool's bytes by a safe
+//! call. So this store, and what it hands out, offers neither the media nor the clusters of
+//! objects; `everbyte-store`, on which it is built, does. [`Store::from`] makes one of those for
+//! tools that need both.
 
 use everbyte_media::Options;
 use everbyte_store::raw::{AsStore, IntoObject};

@@ -1,5 +1,5 @@
-//! A store with a pool and a table is killed and cloned; original and clone are open at once, in one process and in two, and
-//! go their own ways.
+//! A store with a pool and a table is killed and cloned; original and clone are open at once, in
+//! one process and in two, and go their own ways.
 
 #![allow(clippy::redundant_closure)] // the function itself is not general enough in its brand
 
@@ -56,7 +56,8 @@ fn child() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Runs a process on the store until it has acknowledged `changes`, and kills it; returns how many it had acknowledged.
+/// Runs a process on the store until it has acknowledged `changes`, and kills it; returns how many
+/// it had acknowledged.
 fn kill_after(changes: u64, backend: BackendChoice, path: &Path) -> u64 {
     let mut child = spawn("until killed", backend, path);
     let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -81,7 +82,8 @@ fn a_clone_of_a_killed_store_and_its_original_go_their_own_ways() {
         let acked = kill_after(120, backend, &source);
         Store::clone_file(&source, &target, &options(backend), &mut |_, _| ()).unwrap();
 
-        // In one process: each holds what was acknowledged, and perhaps the change that was under way.
+        // In one process: each holds what was acknowledged, and perhaps the change that was under
+        // way.
         let (one, two) =
             (Store::open(&source, &options(backend)).unwrap(), Store::open(&target, &options(backend)).unwrap());
         let tables = [&one, &two].map(|store| Kv::open(store, "table").unwrap());

@@ -1,4 +1,5 @@
-//! Merging stores, compared with the originals; what is refused before anything is copied; and merges that are resumed.
+//! Merging stores, compared with the originals; what is refused before anything is copied; and
+//! merges that are resumed.
 
 #![allow(clippy::redundant_closure)] // the function itself is not general enough in its brand
 
@@ -153,7 +154,8 @@ fn what_cannot_be_merged_is_refused_before_anything_is_copied() {
     // Names: taken in the target, taken twice, none at all, and of nobody.
     let error = refused(one, &plain, &["a.store", "`table`", "target has already", "prefix"]);
     assert!(matches!(error, MergeError::Taken { .. }));
-    refused(one, &MergeOptions { resume: true, ..plain.clone() }, &["target has already"]); // it is no copy
+    // it is no copy
+    refused(one, &MergeOptions { resume: true, ..plain.clone() }, &["target has already"]);
     refused(&[source.clone(), source.clone()], &prefix("x/"), &["another object of this merge"]);
     let rename = |name: &str, new: &str| MergeOptions { renames: vec![(name.into(), new.into())], ..plain.clone() };
     refused(one, &rename("table", "shop"), &["another object of this merge"]);

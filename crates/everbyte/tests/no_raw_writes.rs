@@ -1,4 +1,5 @@
-//! The facade leads to no safe function that changes bytes of a pool by hand: the compiler refuses each way to one.
+//! The facade leads to no safe function that changes bytes of a pool by hand: the compiler refuses
+//! each way to one.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,8 +18,8 @@ fn library() -> (PathBuf, PathBuf) {
     (newest.expect("the test is built with the library"), deps)
 }
 
-/// Compiles a program of the facade alone, a function on a line for each of `bodies`; answers the lines that the compiler
-/// refuses, with their codes.
+/// Compiles a program of the facade alone, a function on a line for each of `bodies`; answers the
+/// lines that the compiler refuses, with their codes.
 fn refused(bodies: &[&str]) -> Vec<(usize, String)> {
     let (library, deps) = library();
     let out = tempfile::tempdir().unwrap();

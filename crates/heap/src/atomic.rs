@@ -1,4 +1,5 @@
-//! Allocation outside transactions: a block's bit and one word of the caller's change together, by the heap's own log.
+//! Allocation outside transactions: a block's bit and one word of the caller's change together, by
+//! the heap's own log.
 //!
 //! One use of a slot, a fence between the lines:
 //!   1. the new block's content, where the caller gave one
@@ -9,9 +10,11 @@
 //! A crash before 2 leaves nothing, one after it is answered by doing 3 and 4 again.
 //!
 //! Invariants
-//!   HEAP-8  A slot counts only if its check covers its words; it is one line, written whole. Recovery empties those that do not
-//!           count: their next use has the same number, and with parts of that they might.
-//!   HEAP-9  A slot is retired and fenced before anybody can store to its target again by leave of this call.
+//!   HEAP-8  A slot counts only if its check covers its words; it is one line, written whole.
+//!           Recovery empties those that do not count: their next use has the same number, and with
+//!           parts of that they might.
+//!   HEAP-9  A slot is retired and fenced before anybody can store to its target again by leave of
+//!           this call.
 //!
 //! Threads: a thread uses the slot of its shard and waits for it when another thread has it.
 
@@ -39,17 +42,20 @@ impl Slots {
 }
 
 impl Heap {
-    /// Allocates a block of at least `size` bytes and stores its address to the word at `target`: both or neither,
-    /// whatever crashes. Settled on return. What `target` held is overwritten; what the block holds is unspecified.
+    /// Allocates a block of at least `size` bytes and stores its address to the word at `target`:
+    /// both or neither, whatever crashes. Settled on return. What `target` held is overwritten;
+    /// what the block holds is unspecified.
     ///
     /// # Errors
-    /// [`Error::BadDestination`] unless `target` is an aligned word of this object, outside the heap's own bytes, that
-    /// no transaction is changing; otherwise as [`Heap::reserve`]. [`Error::Media`]: the outcome is unknown.
+    /// [`Error::BadDestination`] unless `target` is an aligned word of this object, outside the
+    /// heap's own bytes, that no transaction is changing; otherwise as [`Heap::reserve`].
+    /// [`Error::Media`]: the outcome is unknown.
     pub fn alloc_into(&self, size: u64, target: u64) -> Result<Block> {
         self.alloc(size, target, |_, _| false)
     }
 
-    /// [`Heap::alloc_into`] of a block whose bytes are all `fill`: content, allocation and address appear together.
+    /// [`Heap::alloc_into`] of a block whose bytes are all `fill`: content, allocation and address
+    /// appear together.
     ///
     /// # Errors
     /// As [`Heap::alloc_into`].
@@ -62,8 +68,8 @@ impl Heap {
         })
     }
 
-    /// [`Heap::alloc_into`] of a block that `fill` has written: content, allocation and address appear together.
-    /// `fill` stores into the block alone, and need not flush.
+    /// [`Heap::alloc_into`] of a block that `fill` has written: content, allocation and address
+    /// appear together. `fill` stores into the block alone, and need not flush.
     ///
     /// # Errors
     /// As [`Heap::alloc_into`].
@@ -87,12 +93,12 @@ impl Heap {
         Ok(block)
     }
 
-    /// Frees the block whose address the word at `target` holds, and stores 0 there: both or neither, whatever
-    /// crashes. Settled on return.
+    /// Frees the block whose address the word at `target` holds, and stores 0 there: both or
+    /// neither, whatever crashes. Settled on return.
     ///
     /// # Errors
-    /// [`Error::BadDestination`]; [`Error::NotABlock`], [`Error::NotAllocated`] and [`Error::BeingFreed`] for what the
-    /// word holds. [`Error::Media`]: the outcome is unknown.
+    /// [`Error::BadDestination`]; [`Error::NotABlock`], [`Error::NotAllocated`] and
+    /// [`Error::BeingFreed`] for what the word holds. [`Error::Media`]: the outcome is unknown.
     pub fn free_from(&self, target: u64) -> Result<()> {
         let inner = &*self.inner;
         inner.check_target(target)?;
@@ -147,8 +153,8 @@ impl Inner {
         for number in 0..SLOTS {
             let at = self.prime + layout::LOG + number * SLOT_STEP;
             let slot: Slot = self.media.get(at);
-            // A dead process may have left the slot unflushed, valid or retired: what is done from here on must not
-            // survive without it (HEAP-8, HEAP-10).
+            // A dead process may have left the slot unflushed, valid or retired: what is done from
+            // here on must not survive without it (HEAP-8, HEAP-10).
             self.media.adopt(at, size_of::<Slot>() as u64);
             self.slots.set_turn(number, slot.turn);
             if slot.check == 0 || !sums_agree(slot.check, slot.sum()) {
@@ -163,7 +169,8 @@ impl Inner {
                 .map_err(|_| self.damaged(at, "an entry of the heap's log changes a word that it may not"))?;
             found.push((at, op, slot));
         }
-        // Empty slots too: were the retirement of one lost after a cluster has changed its kind, it would be done again.
+        // Empty slots too: were the retirement of one lost after a cluster has changed its kind, it
+        // would be done again.
         self.media.fence();
         if found.is_empty() {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Walking the heap: what is allocated, what is free, and whether all of it fits together. Changes nothing on media.
+//! Walking the heap: what is allocated, what is free, and whether all of it fits together. Changes
+//! nothing on media.
 
 use crate::classes::{self, PAGE};
 use crate::heap::Inner;
@@ -23,7 +24,8 @@ pub struct Usage {
     pub free_in_runs: u64,
     /// Free pages, for anything.
     pub free_pages: u64,
-    /// Of those, what the object does not back at present: given back to the file system, or about to be.
+    /// Of those, what the object does not back at present: given back to the file system, or about
+    /// to be.
     pub released: u64,
     /// The longest run of free pages.
     pub longest_free: u64,
@@ -32,11 +34,12 @@ pub struct Usage {
 }
 
 impl Heap {
-    /// Calls `each` with every allocated block, in the order of addresses. Cost: all tables, a 128th of the heap.
+    /// Calls `each` with every allocated block, in the order of addresses. Cost: all tables, a
+    /// 128th of the heap.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if a table cannot be found. Damaged records are passed over; [`Heap::check`] names
-    /// them.
+    /// [`crate::Error::Damaged`] if a table cannot be found. Damaged records are passed over;
+    /// [`Heap::check`] names them.
     pub fn blocks(&self, mut each: impl FnMut(Block)) -> Result<()> {
         let inner = &*self.inner;
         (0..inner.end()).try_for_each(|cluster| {
@@ -89,8 +92,9 @@ impl Heap {
         Ok(usage)
     }
 
-    /// Verifies the tables; with `reachable`, the starts of all blocks that somebody points to, also that nothing is
-    /// leaked and nothing freed is in use. Nobody may change the heap meanwhile. An empty list: all is well.
+    /// Verifies the tables; with `reachable`, the starts of all blocks that somebody points to,
+    /// also that nothing is leaked and nothing freed is in use. Nobody may change the heap
+    /// meanwhile. An empty list: all is well.
     pub fn check(&self, reachable: Option<&BTreeSet<u64>>) -> Vec<Finding> {
         let inner = &*self.inner;
         let mut findings = Vec::new();
@@ -123,7 +127,8 @@ impl Heap {
             }
             inner.check_record(cluster, kind, &mut open, &mut add);
             if !inner.object.is_backed(inner.at(cluster)) && (kind == Kind::System || inner.has_blocks(record, kind)) {
-                add(FindingKind::Damage, record, "blocks are allocated in a cluster that is not backed".into()); // HEAP-11
+                // HEAP-11
+                add(FindingKind::Damage, record, "blocks are allocated in a cluster that is not backed".into());
             }
             let collected = inner.blocks_of(cluster, kind, &mut |block| {
                 seen.insert(block.at);
@@ -193,13 +198,15 @@ impl Inner {
         Ok(())
     }
 
-    /// Each zone that should have a table (HEAP-3) has one of its own, in a cluster whose record says "system".
+    /// Each zone that should have a table (HEAP-3) has one of its own, in a cluster whose record
+    /// says "system".
     fn check_tables(&self, add: &mut dyn FnMut(FindingKind, u64, String)) {
         let (end, mut tables) = (self.end(), BTreeSet::new());
         for zone in 1..self.tabled(end) {
             let table = match self.table_of(zone, end) {
                 Ok(table) => table,
-                // The walk over the clusters has named a table that is missing where its zone has begun.
+                // The walk over the clusters has named a table that is missing where its zone has
+                // begun.
                 Err(error) if zone * ZONE_CLUSTERS >= end => {
                     add(FindingKind::Damage, self.prime + HEADER, format!("the table of zone {zone}: {error}"));
                     continue;

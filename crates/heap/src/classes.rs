@@ -1,7 +1,8 @@
 //! Size classes: which block serves a request.
 //!
-//! Multiples of 16 up to 48, then of 64 (so that a block of a line or more starts at a line), four to a doubling from
-//! 256 on: at most a quarter of a block is lost. Above [`SMALL_MAX`] blocks are runs of pages of 4 KiB.
+//! Multiples of 16 up to 48, then of 64 (so that a block of a line or more starts at a line), four
+//! to a doubling from 256 on: at most a quarter of a block is lost. Above [`SMALL_MAX`] blocks are
+//! runs of pages of 4 KiB.
 //!
 //! The numbers on media never change their meaning: a class is only ever added at the end.
 
@@ -71,7 +72,8 @@ pub fn count_of(class: usize) -> u32 {
 /// The block of this class that holds byte `offset` of its run, and where in the block.
 #[inline(always)]
 pub fn locate(class: usize, offset: u32) -> (u32, u32) {
-    // A division by a number the compiler does not know costs more than all the rest of a small free.
+    // A division by a number the compiler does not know costs more than all the rest of a small
+    // free.
     const RECIPROCALS: [u64; COUNT] = {
         let mut all = [0; COUNT];
         let mut class = 0;

@@ -71,11 +71,13 @@ impl Extents {
             let start = at.next_multiple_of(CLUSTER_PAGES);
             (start + CLUSTER_PAGES <= at + len).then_some((at, len, start))
         };
-        // A run of 31 pages always holds a whole cluster; a few of the shorter ones are tried before.
+        // A run of 31 pages always holds a whole cluster; a few of the shorter ones are tried
+        // before.
         let tried = self.by_length.range((CLUSTER_PAGES, 0)..).take(16).find_map(aligned);
         let (at, len, start) = tried.or_else(|| {
             self.by_length.range((2 * CLUSTER_PAGES - 1, 0)..).next().and_then(aligned).or_else(|| {
-                self.by_length.range((CLUSTER_PAGES, 0)..).find_map(aligned) // nearly full: look at all
+                // nearly full: look at all
+                self.by_length.range((CLUSTER_PAGES, 0)..).find_map(aligned)
             })
         })?;
         self.cut(at, len, start, CLUSTER_PAGES);

@@ -1,7 +1,8 @@
 //! Making a heap in a new object, and reading its header back.
 //!
-//! The heap takes over the object's first clusters: prime page, log page, table of zone 0. Nothing here needs an order
-//! of its own: the object has no name yet, and the store's barrier comes before it gets one.
+//! The heap takes over the object's first clusters: prime page, log page, table of zone 0. Nothing
+//! here needs an order of its own: the object has no name yet, and the store's barrier comes before
+//! it gets one.
 
 use crate::classes::PAGE;
 use crate::layout::{
@@ -64,8 +65,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     Ok(())
 }
 
-/// The smallest span into which the heap of `object` may be copied, with room for as much again: the first zone's table
-/// has room for as many clusters as it was made for.
+/// The smallest span into which the heap of `object` may be copied, with room for as much again:
+/// the first zone's table has room for as many clusters as it was made for.
 pub(crate) fn least_span(object: &Object) -> u64 {
     let span = object.span().end - object.span().start;
     let used = object.backed() - object.prime();

@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 /// A block: bytes of the object that belong to whoever allocated them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Block {
-    /// Its first byte, as a store offset: a multiple of 16; of 64 if it has 64 bytes or more; of 4096 if it has more
-    /// than 8192.
+    /// Its first byte, as a store offset: a multiple of 16; of 64 if it has 64 bytes or more; of
+    /// 4096 if it has more than 8192.
     pub at: u64,
     /// Bytes that may be used, at least those asked for.
     pub size: u64,
@@ -111,8 +111,9 @@ impl Zones {
 }
 
 impl Heap {
-    /// Makes a heap in an object that is being created. To be called inside `Store::create_object`'s `init`: the
-    /// barrier that publishes the object's name settles the heap too.
+    /// Makes a heap in an object that is being created. To be called inside
+    /// `Store::create_object`'s `init`: the barrier that publishes the object's name settles the
+    /// heap too.
     ///
     /// # Errors
     /// [`Error::Store`] if the span or the disk is too small.
@@ -120,8 +121,8 @@ impl Heap {
         format::format(object)
     }
 
-    /// Opens the heap of an object and finishes what a crash left in the heap's own log. Costs the same whatever the
-    /// heap holds: the rest is looked at when it is needed.
+    /// Opens the heap of an object and finishes what a crash left in the heap's own log. Costs the
+    /// same whatever the heap holds: the rest is looked at when it is needed.
     ///
     /// # Errors
     /// [`Error::NoHeap`], [`Error::NewerFormat`], [`Error::Damaged`].
@@ -131,8 +132,8 @@ impl Heap {
         Ok(heap)
     }
 
-    /// [`Heap::open`] that recovers nothing: of a heap that other processes use. [`Heap::refresh`] or [`Heap::inherit`] is to
-    /// come before anything is changed.
+    /// [`Heap::open`] that recovers nothing: of a heap that other processes use. [`Heap::refresh`]
+    /// or [`Heap::inherit`] is to come before anything is changed.
     ///
     /// # Errors
     /// As [`Heap::open`].
@@ -159,8 +160,8 @@ impl Heap {
         format::least_span(&self.inner.object)
     }
 
-    /// Fills `copy` with what this heap holds, each block as far behind the prime page. To be called inside
-    /// `Store::create_copy`'s `init`. Nobody may change the heap meanwhile.
+    /// Fills `copy` with what this heap holds, each block as far behind the prime page. To be
+    /// called inside `Store::create_copy`'s `init`. Nobody may change the heap meanwhile.
     ///
     /// # Errors
     /// [`Error::Store`] if the span or the disk is too small.
@@ -170,8 +171,9 @@ impl Heap {
         Ok(())
     }
 
-    /// The same heap, for programs that keep plain pointers: the words that [`Heap::alloc_into`] and its kin store to and
-    /// [`Heap::free_from`] reads hold `base` more than a block's offset. `base` is where offset 0 is mapped for life.
+    /// The same heap, for programs that keep plain pointers: the words that [`Heap::alloc_into`]
+    /// and its kin store to and [`Heap::free_from`] reads hold `base` more than a block's offset.
+    /// `base` is where offset 0 is mapped for life.
     pub fn based_at(&self, base: u64) -> Heap {
         Heap { inner: Arc::clone(&self.inner), base }
     }
@@ -187,8 +189,9 @@ impl Heap {
         &self.inner.media
     }
 
-    /// Sets a block of at least `size` bytes aside for the caller. Nothing on media says so: a crash, or
-    /// [`Heap::cancel`], gives it back. What it holds is unspecified. Grows the object when needed.
+    /// Sets a block of at least `size` bytes aside for the caller. Nothing on media says so: a
+    /// crash, or [`Heap::cancel`], gives it back. What it holds is unspecified. Grows the object
+    /// when needed.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::Store`] when the span or the disk is full; [`Error::Damaged`].
@@ -201,8 +204,8 @@ impl Heap {
         }
     }
 
-    /// Gives a reservation back. The block must come from [`Heap::reserve`], and no operation on it may have been
-    /// made valid.
+    /// Gives a reservation back. The block must come from [`Heap::reserve`], and no operation on it
+    /// may have been made valid.
     ///
     /// # Panics
     /// If the block is not reserved: only the caller's own bug can ask for that.
@@ -218,15 +221,16 @@ impl Heap {
         inner.give_back_small(cluster, class, index);
     }
 
-    /// Whether all of `at..at+len`, which may be any numbers, lies where blocks can: inside the heap, outside of its own
-    /// pages and tables. Whether a block is there is another question.
+    /// Whether all of `at..at+len`, which may be any numbers, lies where blocks can: inside the
+    /// heap, outside of its own pages and tables. Whether a block is there is another question.
     #[inline]
     pub fn may_hold_blocks(&self, at: u64, len: u64) -> bool {
         self.inner.may_hold_blocks(at, len)
     }
 
-    /// Whether all of `at..at+len`, which may be any numbers, lies inside the heap: so much can be read without harm, whatever
-    /// it is. What [`Heap::may_hold_blocks`] asks beyond that costs a cache miss.
+    /// Whether all of `at..at+len`, which may be any numbers, lies inside the heap: so much can be
+    /// read without harm, whatever it is. What [`Heap::may_hold_blocks`] asks beyond that costs a
+    /// cache miss.
     #[inline]
     pub fn encloses(&self, at: u64, len: u64) -> bool {
         at >= self.inner.prime && at.checked_add(len).is_some_and(|end| end <= self.inner.at(self.inner.end()))
@@ -246,8 +250,9 @@ impl Heap {
         Ok(count * PAGE)
     }
 
-    /// Whether each byte of `at..at+len`, which may be any numbers, lies in an allocated block: in one of a run, or in pages of
-    /// which blocks are made. Asks the records of its clusters alone, wherever its blocks begin.
+    /// Whether each byte of `at..at+len`, which may be any numbers, lies in an allocated block: in
+    /// one of a run, or in pages of which blocks are made. Asks the records of its clusters alone,
+    /// wherever its blocks begin.
     pub fn is_allocated(&self, at: u64, len: u64) -> bool {
         let inner = &*self.inner;
         let first = inner.prime + inner.plan.system_pages * PAGE;
@@ -336,7 +341,8 @@ impl Inner {
     pub(crate) fn zone(&self, number: u64) -> Result<&Zone> {
         match self.zones.get(number) {
             Some(zone) if zone.ready.load(Ordering::Acquire) == self.zones.epoch() => Ok(zone),
-            // Not there, or another thread is loading it: that one holds the pool's lock until it is whole.
+            // Not there, or another thread is loading it: that one holds the pool's lock until it
+            // is whole.
             _ => self.load_zone(number, &mut self.pool.lock()),
         }
     }
@@ -371,8 +377,9 @@ impl Inner {
         Ok(Place { cluster, twin: &zone.clusters[index as usize], record: zone.table + index * RECORD })
     }
 
-    /// The index of the allocated block that starts at `at`, in a run of a class. While somebody else changes that very
-    /// block the answer may be an error; who must not be misled has marked it ([`Cluster::mark_freeing`]).
+    /// The index of the allocated block that starts at `at`, in a run of a class. While somebody
+    /// else changes that very block the answer may be an error; who must not be misled has marked
+    /// it ([`Cluster::mark_freeing`]).
     #[inline]
     pub(crate) fn find_small(&self, at: u64, place: &Place<'_>, class: usize) -> Result<u32> {
         let (index, rest) = classes::locate(class, (at % CLUSTER) as u32);
@@ -386,8 +393,9 @@ impl Inner {
         Ok(index)
     }
 
-    /// First page and pages of the allocated block that starts at `at`, in a cluster that is no run; `records` tells
-    /// where the records of other clusters lie. Who must not be misled holds its owner's lock.
+    /// First page and pages of the allocated block that starts at `at`, in a cluster that is no
+    /// run; `records` tells where the records of other clusters lie. Who must not be misled holds
+    /// its owner's lock.
     pub(crate) fn find_pages(
         &self,
         at: u64,
@@ -406,7 +414,8 @@ impl Inner {
             return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
         }
         let (first, page) = ((at - self.prime) / PAGE, at / PAGE % u64::from(CLUSTER_PAGES));
-        // A cluster that was a run keeps its record until its pages are used; it has no blocks then.
+        // A cluster that was a run keeps its record until its pages are used; it has no blocks
+        // then.
         let word = if self.media.load(record) == 0 { self.media.load(record + layout::PAGE_WORD) } else { 0 };
         if word >> page & 1 == 0 {
             return Err(Error::NotAllocated { at, object: self.name() });
@@ -426,7 +435,8 @@ impl Inner {
         if page + here < 16 {
             return Ok(here);
         }
-        // It goes on behind this cluster, or ends with it: the tail word says how far, and the end proves it.
+        // It goes on behind this cluster, or ends with it: the tail word says how far, and the end
+        // proves it.
         let count = self.media.load(record + layout::TAIL_WORD);
         if count > here && count <= self.end() * 16 - first {
             let last = first + count - 1;
@@ -465,8 +475,8 @@ impl Inner {
     }
 }
 
-/// Pages from the start of a block on, within a page word shifted to it: the first, and those after that are used
-/// and start nothing.
+/// Pages from the start of a block on, within a page word shifted to it: the first, and those after
+/// that are used and start nothing.
 pub(crate) fn continued(word: u64, most: u64) -> u64 {
     let inside = word & layout::PAGES_USED & !(word >> layout::START_SHIFT) & layout::PAGES_USED;
     (1 + u64::from((inside >> 1).trailing_ones())).min(most)

@@ -1,10 +1,11 @@
 //! The bytes of a heap. Format: docs/formats/heap.md.
 //!
-//! All addresses are store offsets; a *cluster* is 64 KiB of the object's span, numbered from 0 at the prime page, a
-//! *page* 4 KiB. A *zone* is 128 clusters; its *table* is 128 records of 512 bytes, one for each cluster, and lies apart
-//! from the data it speaks for.
+//! All addresses are store offsets; a *cluster* is 64 KiB of the object's span, numbered from 0 at
+//! the prime page, a *page* 4 KiB. A *zone* is 128 clusters; its *table* is 128 records of 512
+//! bytes, one for each cluster, and lies apart from the data it speaks for.
 //!
-//! A record is eight lines: word 0 says what the cluster is, words 1..64 are its bitmap. Zeros are a free cluster.
+//! A record is eight lines: word 0 says what the cluster is, words 1..64 are its bitmap. Zeros are
+//! a free cluster.
 
 use crate::classes::{BITMAP_WORDS, COUNT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -38,7 +39,8 @@ pub const ZONES_MAX: u64 = DIRECT + DIRECTORIES * DIRECTORY_ZONES;
 pub const MAGIC: [u8; 8] = *b"EVRBHEAP";
 /// The newest heap format this program reads and writes.
 pub const FORMAT: u32 = 2;
-/// The format whose tables were made one by one, each where the heap ended; read and written as it is.
+/// The format whose tables were made one by one, each where the heap ended; read and written as it
+/// is.
 pub const FORMAT_SINGLE_TABLES: u32 = 1;
 /// Zones whose tables are made together when the second zone begins.
 pub const FIRST_TABLES: u64 = 8;
@@ -59,7 +61,8 @@ pub struct Header {
     pub span_len: u64,
     /// Records in the table of zone 0: one for each cluster of a small span, else 128.
     pub first_records: u64,
-    /// Zones of the span for which the tables were laid out (section 2 of the format page); 0 in format 1.
+    /// Zones of the span for which the tables were laid out (section 2 of the format page); 0 in
+    /// format 1.
     pub zones: u64,
     /// Zeros.
     pub reserved: [u8; 24],
@@ -69,7 +72,8 @@ pub struct Header {
     pub reserved_end: [u8; 56],
     /// The cluster that holds the table of zone `index`; sealed; the first is unused.
     pub direct: [u64; DIRECT as usize],
-    /// The cluster that holds directory `index`: 8192 sealed words like those of `direct`; sealed; 0: none yet.
+    /// The cluster that holds directory `index`: 8192 sealed words like those of `direct`; sealed;
+    /// 0: none yet.
     pub directories: [u64; DIRECTORIES as usize],
     /// Zeros.
     pub reserved_tail: [u8; 128],
@@ -93,9 +97,11 @@ impl Header {
     }
 }
 
-/// Zones that have a table once `begun` zones have begun, in a heap laid out for `zones` (0: format 1).
+/// Zones that have a table once `begun` zones have begun, in a heap laid out for `zones` (0: format
+/// 1).
 ///
-/// Tables are made in batches that double, side by side: the free space between two batches serves large blocks.
+/// Tables are made in batches that double, side by side: the free space between two batches serves
+/// large blocks.
 pub fn tabled_zones(begun: u64, zones: u64) -> u64 {
     if zones == 0 || begun <= 1 {
         return begun;
@@ -205,7 +211,8 @@ pub fn bitmap_at(record: u64, index: usize) -> u64 {
     record + 8 + index as u64 * 8
 }
 
-/// In the page word of a record: the pages in use; the bits above are the pages at which blocks start.
+/// In the page word of a record: the pages in use; the bits above are the pages at which blocks
+/// start.
 pub const PAGES_USED: u64 = 0xffff;
 /// Where the start bits begin in the page word.
 pub const START_SHIFT: u32 = 16;

@@ -1,8 +1,9 @@
 //! # everbyte-heap: blocks inside an object, allocated so that a crash can neither lose nor double one
 //!
-//! A [`Heap`] hands out [`Block`]s of an object's span. Whether a block is allocated is one bit on media, in tables
-//! apart from the data. A bit changes by an operation, [`Op`], that the caller's own log has made valid; or the heap's
-//! own small log does it together with one word of the caller's: [`Heap::alloc_into`], [`Heap::free_from`].
+//! A [`Heap`] hands out [`Block`]s of an object's span. Whether a block is allocated is one bit on
+//! media, in tables apart from the data. A bit changes by an operation, [`Op`], that the caller's
+//! own log has made valid; or the heap's own small log does it together with one word of the
+//! caller's: [`Heap::alloc_into`], [`Heap::free_from`].
 //!
 //! ```
 //! use everbyte_heap::{Error, Heap};

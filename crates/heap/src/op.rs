@@ -1,13 +1,15 @@
-//! [`Op`]: a change of one block's bits, as a number that can be written to a log and applied any number of times.
+//! [`Op`]: a change of one block's bits, as a number that can be written to a log and applied any
+//! number of times.
 //!
-//! Bits 0..4 say what to do. For a block of a class: class in bits 4..12, its index in the run in 12..24, the cluster
-//! in 24..56, zeros above. For a run of pages: their number in bits 4..32, the first page in 32..64.
+//! Bits 0..4 say what to do. For a block of a class: class in bits 4..12, its index in the run in
+//! 12..24, the cluster in 24..56, zeros above. For a run of pages: their number in bits 4..32, the
+//! first page in 32..64.
 
 use crate::classes;
 use crate::classes::COUNT;
 
-/// One operation on the bitmaps of a heap, as it is written to a log. What a log gives back is checked by
-/// [`crate::Heap::validate`] before it is applied.
+/// One operation on the bitmaps of a heap, as it is written to a log. What a log gives back is
+/// checked by [`crate::Heap::validate`] before it is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op(u64);
 

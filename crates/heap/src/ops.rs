@@ -1,4 +1,5 @@
-//! Changing bits on media, by operations that the caller has made valid with a commit word of its own.
+//! Changing bits on media, by operations that the caller has made valid with a commit word of its
+//! own.
 //!
 //! One use, a fence between the lines:
 //!   1. the caller writes operations and what belongs to them to its log
@@ -7,11 +8,13 @@
 //!   4. the caller retires its log entry
 //!   5. `finish`: what was freed can be allocated again
 //!
-//! A crash before 2 leaves nothing: reservations live in memory. A crash after it is answered by doing 3 again, so an
-//! operation says "set" or "clear", never what a word was; others may have changed their bits of that word meanwhile.
+//! A crash before 2 leaves nothing: reservations live in memory. A crash after it is answered by
+//! doing 3 again, so an operation says "set" or "clear", never what a word was; others may have
+//! changed their bits of that word meanwhile.
 //!
 //! Invariants
-//!   HEAP-6  Until its lane is retired a freed block stays taken, so a replay can hit nobody else's block.
+//!   HEAP-6  Until its lane is retired a freed block stays taken, so a replay can hit nobody else's
+//!           block.
 //!   HEAP-7  Operations read from media are validated before they are applied.
 //!
 //! Threads: any. Words are changed by compare-and-exchange: several lanes may apply to one word.
@@ -41,12 +44,12 @@ impl Heap {
         Op::small(true, class, index, inner.cluster_of(block.at))
     }
 
-    /// The operation that frees the allocated block at `at`, which may be any number. From now on nobody else can free
-    /// it, until [`Heap::finish`] or [`Heap::abandon`].
+    /// The operation that frees the allocated block at `at`, which may be any number. From now on
+    /// nobody else can free it, until [`Heap::finish`] or [`Heap::abandon`].
     ///
     /// # Errors
-    /// [`Error::NotABlock`] (wild or foreign), [`Error::NotAllocated`] (freed before), [`Error::BeingFreed`],
-    /// [`Error::Damaged`]. Nothing has changed.
+    /// [`Error::NotABlock`] (wild or foreign), [`Error::NotAllocated`] (freed before),
+    /// [`Error::BeingFreed`], [`Error::Damaged`]. Nothing has changed.
     pub fn op_free(&self, at: u64) -> Result<Op> {
         let inner = &*self.inner;
         let place = inner.place(at)?;
@@ -56,7 +59,8 @@ impl Heap {
         }
     }
 
-    /// Takes back operations that were never made valid: reservations end, blocks that were to be freed stay.
+    /// Takes back operations that were never made valid: reservations end, blocks that were to be
+    /// freed stay.
     pub fn abandon(&self, ops: &[Op]) {
         let inner = &*self.inner;
         for op in ops {
@@ -119,8 +123,8 @@ impl Heap {
         }
     }
 
-    /// Changes the bits and flushes them; no fence. The caller has made the operations valid: a crash from here on is
-    /// answered by applying them again. Applying twice is applying once.
+    /// Changes the bits and flushes them; no fence. The caller has made the operations valid: a
+    /// crash from here on is answered by applying them again. Applying twice is applying once.
     ///
     /// # Panics
     /// HEAP-7: operations from media must have passed [`Heap::validate`].
@@ -140,7 +144,8 @@ impl Heap {
                 Change::Pages { set, first, count } => {
                     inner.hold_pages(set, first, count);
                     if first % 16 + count > 16 {
-                        // Cleared with its block: the word is a run's bitmap, should this become one (HEAP-1).
+                        // Cleared with its block: the word is a run's bitmap, should this become
+                        // one (HEAP-1).
                         let at = inner.record(first / 16) + layout::TAIL_WORD;
                         flusher.touch(at, 8);
                         inner.media.store(at, if set || seeded("heap-tail-kept") { count } else { 0 });
@@ -160,7 +165,8 @@ impl Heap {
         }
     }
 
-    /// Flushes the words that operations which were applied have changed, for who did not apply them; no fence.
+    /// Flushes the words that operations which were applied have changed, for who did not apply
+    /// them; no fence.
     pub fn flush(&self, ops: &[Op]) {
         let inner = &*self.inner;
         let mut flusher = Flusher::new(&inner.media);
@@ -170,14 +176,15 @@ impl Heap {
                     flusher.touch(layout::bitmap_at(inner.record(cluster), index as usize / 64), 8);
                 }
                 Change::Pages { first, count, .. } => inner.each_cluster(first, count, |cluster, _| {
-                    flusher.touch(inner.record(cluster) + layout::PAGE_WORD, 16); // the tail word is its neighbour
+                    // the tail word is its neighbour
+                    flusher.touch(inner.record(cluster) + layout::PAGE_WORD, 16);
                 }),
             }
         }
     }
 
-    /// Ends reservations and makes freed blocks allocatable. The caller's log entry is retired: its retiring store is
-    /// flushed and fenced, so that nothing can replay these operations any more.
+    /// Ends reservations and makes freed blocks allocatable. The caller's log entry is retired: its
+    /// retiring store is flushed and fenced, so that nothing can replay these operations any more.
     #[inline]
     pub fn finish(&self, ops: &[Op]) {
         for op in ops {
@@ -213,7 +220,8 @@ impl Inner {
 
     /// The operation that frees pages.
     fn op_free_pages(&self, at: u64, place: &Place<'_>) -> Result<Op> {
-        // Nobody else frees or hands out pages of this cluster meanwhile, so what is found is so until the bit is set.
+        // Nobody else frees or hands out pages of this cluster meanwhile, so what is found is so
+        // until the bit is set.
         let mut owner = self.lock_owner(place.twin);
         let (freeing, bit) = (place.twin.pages_freeing(), 1 << (at / PAGE % 16));
         let marked = freeing.load(Ordering::Relaxed);

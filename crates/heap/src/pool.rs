@@ -2,18 +2,20 @@
 //!
 //! Growth, a fence between the lines:
 //!   1. the object backs more clusters (recorded and fenced by the store)
-//!   2. records of the clusters that are new are zeros; new tables are zeros; their clusters' records say "system";
-//!      their names stand in the header or a directory. Tables are made in batches, some before their zones begin
+//!   2. records of the clusters that are new are zeros; new tables are zeros; their clusters'
+//!      records say "system"; their names stand in the header or a directory. Tables are made in
+//!      batches, some before their zones begin
 //!   3. `end` says that the clusters are the heap's
 //!
-//! A crash before 3 leaves backed clusters above `end`; the next growth takes them first and does 2 again.
+//! A crash before 3 leaves backed clusters above `end`; the next growth takes them first and does 2
+//! again.
 //!
 //! Invariants
 //!   HEAP-2  Nothing on media is believed of clusters at or above `end`.
-//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there; so have the later zones of
-//!           its batch (`tabled_zones`).
-//!   HEAP-10  What a process left unflushed when it died, and what is read after it, is flushed before anything is
-//!            built on it: the end, the heap's log, the kinds of clusters.
+//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there;
+//!           so have the later zones of its batch (`tabled_zones`).
+//!   HEAP-10  What a process left unflushed when it died, and what is read after it, is flushed
+//!            before anything is built on it: the end, the heap's log, the kinds of clusters.
 //!
 //! Threads: everything here happens under the pool's lock.
 
@@ -29,7 +31,8 @@ use everbyte_media::seeded;
 use everbyte_store::Error as StoreError;
 use std::sync::atomic::Ordering;
 
-/// Zones looked at before the object is grown instead: a bound on how long an allocation takes after opening.
+/// Zones looked at before the object is grown instead: a bound on how long an allocation takes
+/// after opening.
 const EXAMINE: u64 = 16;
 /// The most that is backed ahead of need, in clusters.
 const AHEAD_MAX: u64 = 128;
@@ -121,8 +124,8 @@ impl Inner {
         Ok(self.obtain(pool, 16, |pool| pool.extents.take_cluster())? / 16)
     }
 
-    /// Takes pages; looks at some more zones, backs what was released, grows, looks at all zones, in this order, until
-    /// there are some.
+    /// Takes pages; looks at some more zones, backs what was released, grows, looks at all zones,
+    /// in this order, until there are some.
     fn obtain(&self, pool: &mut Pool, count: u32, take: impl Fn(&mut Pool) -> Option<u32>) -> Result<u64> {
         if let Some(page) = take(pool) {
             return Ok(u64::from(page));
@@ -200,8 +203,8 @@ impl Inner {
         }
         let store = self.object.store();
         if !store.recovery().clean || store.is_shared() {
-            // Not left to the fence that orders a log entry: the entry may survive before it, without the kind that
-            // its operation is validated against (HEAP-10).
+            // Not left to the fence that orders a log entry: the entry may survive before it,
+            // without the kind that its operation is validated against (HEAP-10).
             self.media.fence();
         }
         if !store.recovery().clean && self.zones.epoch() == 1 {
@@ -284,11 +287,13 @@ impl Inner {
         self.take_over(&mut self.pool.lock(), bytes.div_ceil(CLUSTER))
     }
 
-    /// Takes over enough clusters for `pages` adjacent pages, and some more while the object is large.
+    /// Takes over enough clusters for `pages` adjacent pages, and some more while the object is
+    /// large.
     fn grow(&self, pool: &mut Pool, pages: u64) -> Result<()> {
         let end = self.end();
         let tail = u64::from(pool.extents.tail(end as u32 * 16));
-        // A cluster must be whole; runs of pages may use what is free at the end, unless a new table comes between.
+        // A cluster must be whole; runs of pages may use what is free at the end, unless a new
+        // table comes between.
         let needed = if pages == 16 { 1 } else { pages.div_ceil(16) };
         let ahead = self.ahead(end);
         if needed < ahead {
@@ -310,7 +315,8 @@ impl Inner {
         }
     }
 
-    /// Clusters to back ahead of need. Many end with a large page of memory: one that growth cuts is made twice, small first.
+    /// Clusters to back ahead of need. Many end with a large page of memory: one that growth cuts
+    /// is made twice, small first.
     fn ahead(&self, end: u64) -> u64 {
         let ahead = (end / 4).clamp(1, AHEAD_MAX);
         if ahead < LARGE {
@@ -369,14 +375,16 @@ impl Inner {
         if !seeded("heap-end-before-tables") {
             self.media.fence();
         }
-        self.media.store(self.prime + layout::END, layout::seal((end + total) as u32, layout::END)); // 3
+        // 3
+        self.media.store(self.prime + layout::END, layout::seal((end + total) as u32, layout::END));
         self.media.flush(self.prime + layout::END, 8);
         self.media.fence();
         self.end.store(end + total, Ordering::Release);
         self.adopt(pool, end, end + total)
     }
 
-    /// Names the tables that a heap of `new_end` clusters has and one of `end` has not; they are the clusters from `end` on.
+    /// Names the tables that a heap of `new_end` clusters has and one of `end` has not; they are
+    /// the clusters from `end` on.
     fn name_tables(&self, end: u64, new_end: u64) -> Result<()> {
         let mut next = end;
         let mut put = |at: u64| {
@@ -393,7 +401,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Zeroes the records of new clusters whose tables are not new: an interrupted growth may have written there.
+    /// Zeroes the records of new clusters whose tables are not new: an interrupted growth may have
+    /// written there.
     fn clear_records(&self, end: u64, new_end: u64) -> Result<()> {
         for cluster in end..new_end.min(self.tabled(end) * ZONE_CLUSTERS) {
             let record = self.table_of(cluster / ZONE_CLUSTERS, end)? + cluster % ZONE_CLUSTERS * RECORD;

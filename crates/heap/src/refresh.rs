@@ -1,7 +1,9 @@
-//! A heap that other processes change, too: what this one knows of it is stale when somebody else has been there.
+//! A heap that other processes change, too: what this one knows of it is stale when somebody else
+//! has been there.
 //!
-//! Processes take turns on the heap's object (`Object::turn`); everything here is called by who has the turn, before it
-//! uses the heap. No reservation outlives a turn, so all that is known can be read again.
+//! Processes take turns on the heap's object (`Object::turn`); everything here is called by who has
+//! the turn, before it uses the heap. No reservation outlives a turn, so all that is known can be
+//! read again.
 //!
 //! Invariants
 //!   HEAP-12  Between turns a process has nothing reserved, and is freeing nothing.
@@ -16,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Heap {
-    /// Forgets what this process knows of the heap: others have changed it, in good order. Zones are loaded again when they
-    /// are needed.
+    /// Forgets what this process knows of the heap: others have changed it, in good order. Zones
+    /// are loaded again when they are needed.
     ///
     /// # Errors
     /// As [`Heap::open`].
@@ -34,7 +36,8 @@ impl Heap {
         Ok(())
     }
 
-    /// [`Heap::refresh`] after a process that died in its turn: finishes what it left in the heap's log, as opening does.
+    /// [`Heap::refresh`] after a process that died in its turn: finishes what it left in the heap's
+    /// log, as opening does.
     ///
     /// # Errors
     /// As [`Heap::open`].

@@ -1,14 +1,18 @@
-//! Giving free clusters back to the object, so that the store's file shrinks after much was freed, and taking them again.
+//! Giving free clusters back to the object, so that the store's file shrinks after much was freed,
+//! and taking them again.
 //!
-//! Nothing of the heap's own on media changes: a free cluster is free whether it is backed or not, and the store's bitmap
-//! says which it is. Released clusters have a list of their own; blocks are handed out of backed ones only.
+//! Nothing of the heap's own on media changes: a free cluster is free whether it is backed or not,
+//! and the store's bitmap says which it is. Released clusters have a list of their own; blocks are
+//! handed out of backed ones only.
 //!
-//! Half of what is in use stays at hand, a megabyte at least, so that a heap that breathes does not ask the file system
-//! at every breath. The highest clusters go first: low ones are used again first.
+//! Half of what is in use stays at hand, a megabyte at least, so that a heap that breathes does not
+//! ask the file system at every breath. The highest clusters go first: low ones are used again
+//! first.
 //!
 //! Invariants
-//!   HEAP-11  A cluster is released after its last block's lane is retired and fenced (HEAP-6), and backed, fenced, before
-//!            a block of it is handed out: no block that a crash leaves allocated lies in a cluster that is not backed.
+//!   HEAP-11  A cluster is released after its last block's lane is retired and fenced (HEAP-6), and
+//!            backed, fenced, before a block of it is handed out: no block that a crash leaves
+//!            allocated lies in a cluster that is not backed.
 //!
 //! Threads: everything here happens under the pool's lock.
 
@@ -25,7 +29,8 @@ const KEEP_MIN: u64 = 16;
 const BACK_AHEAD: u32 = 16;
 
 impl Inner {
-    /// Releases what is free beyond what should stay at hand. To be called whenever pages have become free.
+    /// Releases what is free beyond what should stay at hand. To be called whenever pages have
+    /// become free.
     #[inline]
     pub(crate) fn release_some(&self, pool: &mut Pool) {
         if pool.extents.pages() >= pool.release_at {
@@ -56,11 +61,13 @@ impl Inner {
                 }
             }
         }
-        // Pages that are free and in no whole cluster must not be looked at again for every page freed.
+        // Pages that are free and in no whole cluster must not be looked at again for every page
+        // freed.
         pool.release_at = (keep + KEEP_MIN).max(pool.extents.pages() / pages + KEEP_MIN) * pages;
     }
 
-    /// Backs released clusters for `count` adjacent pages, and some more. `false`: not so many lie side by side.
+    /// Backs released clusters for `count` adjacent pages, and some more. `false`: not so many lie
+    /// side by side.
     pub(crate) fn back_released(&self, pool: &mut Pool, count: u32) -> Result<bool> {
         let needed = count.next_multiple_of(CLUSTER_PAGES);
         let ahead = needed.max(BACK_AHEAD * CLUSTER_PAGES);
@@ -68,7 +75,8 @@ impl Inner {
         Ok(self.back_run(pool, ahead)? || ahead > needed && self.back_run(pool, needed)?)
     }
 
-    /// Backs so many adjacent released pages. `false`: there are not so many, or the disk has no room for them.
+    /// Backs so many adjacent released pages. `false`: there are not so many, or the disk has no
+    /// room for them.
     fn back_run(&self, pool: &mut Pool, count: u32) -> Result<bool> {
         let Some(first) = pool.released.take(count) else { return Ok(false) };
         if !seeded("heap-released-handed-out")

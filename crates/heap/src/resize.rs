@@ -1,5 +1,5 @@
-//! Growing and shrinking a heap on request. By itself it grows when it is full, and gives back what is free beyond what
-//! should stay at hand (`release`).
+//! Growing and shrinking a heap on request. By itself it grows when it is full, and gives back what
+//! is free beyond what should stay at hand (`release`).
 
 use crate::classes::{self, COUNT};
 use crate::extents::CLUSTER_PAGES;
@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Heap {
-    /// Grows by at least `bytes`, in whole clusters that are backed on return: as much is allocated later without asking the
-    /// file system.
+    /// Grows by at least `bytes`, in whole clusters that are backed on return: as much is allocated
+    /// later without asking the file system.
     ///
     /// # Errors
     /// [`Error::Store`] when the span or the disk is full: nothing has changed.
@@ -19,8 +19,8 @@ impl Heap {
         self.inner.expand(bytes)
     }
 
-    /// Gives the clusters that lie wholly in `range`, offsets of the store, back to the file system. They are backed again
-    /// when the heap needs them.
+    /// Gives the clusters that lie wholly in `range`, offsets of the store, back to the file
+    /// system. They are backed again when the heap needs them.
     ///
     /// # Errors
     /// [`Error::NotFree`] if one of them holds a block, or is the heap's own: nothing has changed.
@@ -44,7 +44,8 @@ impl Heap {
             let bytes = inner.at(cluster)..inner.at(cluster + 1);
             match inner.object.release(bytes) {
                 Ok(()) => pool.released.insert(pages(cluster), CLUSTER_PAGES),
-                Err(_) => pool.extents.insert(pages(cluster), CLUSTER_PAGES), // a damaged bitmap, which `check` reports
+                // a damaged bitmap, which `check` reports
+                Err(_) => pool.extents.insert(pages(cluster), CLUSTER_PAGES),
             }
         }
         Ok(())

@@ -1,18 +1,21 @@
 //! Small blocks: each shard owns runs, and a thread allocates from the shard it has.
 //!
-//! A run that a shard allocates from is *current*; runs with room that are not are in the shard's list of their class;
-//! full ones are in no list. A run that becomes empty goes back to the pool, unless it is current.
+//! A run that a shard allocates from is *current*; runs with room that are not are in the shard's
+//! list of their class; full ones are in no list. A run that becomes empty goes back to the pool,
+//! unless it is current.
 //!
 //! A new run, a fence between the lines:
-//!   1. a free cluster's record says "run of this class", with an empty bitmap: still a free cluster to everybody
+//!   1. a free cluster's record says "run of this class", with an empty bitmap: still a free
+//!      cluster to everybody
 //!   2. blocks of it are handed out
 //!
 //! Invariants
-//!   HEAP-1  The record of a cluster changes its kind only while no bit of it is set and no operation on it can be
-//!           replayed; the change is fenced before a block of the new kind is handed out.
+//!   HEAP-1  The record of a cluster changes its kind only while no bit of it is set and no
+//!           operation on it can be replayed; the change is fenced before a block of the new kind
+//!           is handed out.
 //!
-//! Threads: a thread takes another shard when it finds its own in use. Order of locks: shard, then pool; never two
-//! shards.
+//! Threads: a thread takes another shard when it finds its own in use. Order of locks: shard, then
+//! pool; never two shards.
 
 use crate::classes::{self, COUNT};
 use crate::heap::{Block, Inner};
@@ -161,7 +164,8 @@ impl Inner {
         }
     }
 
-    /// A run with room for the shard, removed from all lists. When the object is full, other shards may have some.
+    /// A run with room for the shard, removed from all lists. When the object is full, other shards
+    /// may have some.
     #[cold]
     fn find_run(&self, shard: &mut Shard, number: u32, class: usize) -> Result<u64> {
         shard.current[class] = NONE;
@@ -306,7 +310,8 @@ impl Inner {
         }
     }
 
-    /// An empty run becomes free pages. Its record stays as it is until the pages are used (HEAP-1).
+    /// An empty run becomes free pages. Its record stays as it is until the pages are used
+    /// (HEAP-1).
     pub(crate) fn retire_run(&self, pool: &mut Pool, cluster: u64) {
         let twin = self.cluster(cluster);
         twin.begin_pages(0);

@@ -1,17 +1,21 @@
-//! What this process knows of a zone: for each cluster its kind, its owner, and which blocks are taken.
+//! What this process knows of a zone: for each cluster its kind, its owner, and which blocks are
+//! taken.
 //!
-//! A block is *taken* from its reservation until the lane that freed it is retired; on media it has its bit from the
-//! application of the one operation to that of the other. *Freeing* blocks are taken and have an owner who will clear
-//! them. A zone is loaded when it is first needed, from its table on media, and again where other processes have changed
-//! the heap since.
+//! A block is *taken* from its reservation until the lane that freed it is retired; on media it has
+//! its bit from the application of the one operation to that of the other. *Freeing* blocks are
+//! taken and have an owner who will clear them. A zone is loaded when it is first needed, from its
+//! table on media, and again where other processes have changed the heap since.
 //!
 //! Invariants
-//!   HEAP-4  A block that has its bit on media is taken. (Kept by `apply`, which takes what a replay finds untaken.)
-//!   HEAP-5  The fields of a cluster change only under the lock of its owner, a shard or the pool; its owner changes
-//!           only under the locks of both. Except that a small block's *freeing* bit is set, and then looked at again
-//!           whether the block is one, without a lock ([`Cluster::mark_freeing`]).
+//!   HEAP-4  A block that has its bit on media is taken. (Kept by `apply`, which takes what a
+//!           replay finds untaken.)
+//!   HEAP-5  The fields of a cluster change only under the lock of its owner, a shard or the pool;
+//!           its owner changes only under the locks of both. Except that a small block's *freeing*
+//!           bit is set, and then looked at again whether the block is one, without a lock
+//!           ([`Cluster::mark_freeing`]).
 //!
-//! Threads: fields are atomics so that they can be looked at without a lock; all changes follow HEAP-5.
+//! Threads: fields are atomics so that they can be looked at without a lock; all changes follow
+//! HEAP-5.
 
 use crate::classes;
 use crate::layout::ZONE_CLUSTERS;
@@ -64,7 +68,8 @@ pub(crate) struct Cluster {
 pub(crate) struct Zone {
     /// Where its table lies.
     pub table: u64,
-    /// The epoch of the heap (see `Zones`) in which its clusters were last loaded, or are being loaded.
+    /// The epoch of the heap (see `Zones`) in which its clusters were last loaded, or are being
+    /// loaded.
     pub epoch: AtomicU64,
     /// The epoch in which all of them have been; pairs with the Acquire in `Inner::zone`.
     pub ready: AtomicU64,
@@ -156,8 +161,9 @@ impl Cluster {
         if words_of(class) <= INLINE { &self.freeing[word] } else { &self.big()[classes::BITMAP_WORDS + word] }
     }
 
-    /// Marks a block of a run as being freed; `false` if it is already. Whoever marked it looks at the block again: from
-    /// then on nobody else frees it, and it has its bit on media until they do.
+    /// Marks a block of a run as being freed; `false` if it is already. Whoever marked it looks at
+    /// the block again: from then on nobody else frees it, and it has its bit on media until they
+    /// do.
     #[inline]
     pub(crate) fn mark_freeing(&self, class: usize, index: u32) -> bool {
         let bit = 1u64 << (index % 64);

@@ -45,7 +45,8 @@ fn blocks_are_aligned_large_enough_and_apart() {
     assert_eq!(heap.check(Some(&Default::default())), []);
 }
 
-/// Allocate in one run of the program, free in another (FM30); the second opening costs nothing until it allocates.
+/// Allocate in one run of the program, free in another (FM30); the second opening costs nothing
+/// until it allocates.
 #[test]
 fn what_one_opening_allocates_the_next_frees() {
     let (store, heap) = create(64 << 20, 32 << 20);
@@ -70,8 +71,9 @@ fn what_one_opening_allocates_the_next_frees() {
     assert_eq!(heap.object().backed(), before, "the space of the large block is found again: {block:?}");
 }
 
-/// Wild, foreign, interior, double: each is told apart from the others and changes nothing.
-/// Every byte of a block is, wherever the block begins; none before it, behind it, or of one that was freed.
+/// Wild, foreign, interior, double: each is told apart from the others and changes nothing. Every
+/// byte of a block is, wherever the block begins; none before it, behind it, or of one that was
+/// freed.
 #[test]
 fn bytes_are_allocated_as_far_as_blocks_reach() {
     let (_store, heap) = create(64 << 20, 32 << 20);
@@ -144,7 +146,8 @@ fn operations_read_from_media_are_checked() {
     }
 }
 
-/// A full span is an error that names it; what is freed makes room; other classes' blocks serve in need.
+/// A full span is an error that names it; what is freed makes room; other classes' blocks serve in
+/// need.
 #[test]
 fn a_full_span_is_an_error_and_every_byte_comes_back() {
     let (_store, heap) = create(2 << 20, 1 << 20);
@@ -212,7 +215,8 @@ fn a_damaged_record_is_contained() {
     assert_eq!((findings[0].at, findings[0].kind), (record, everbyte_store::FindingKind::Damage));
 }
 
-/// Growth over zone borders puts tables in front of what they speak for; opening again follows them (FM33, FM34).
+/// Growth over zone borders puts tables in front of what they speak for; opening again follows them
+/// (FM33, FM34).
 #[test]
 fn a_heap_of_many_zones_is_found_again() {
     let store = Store::format(Media::anonymous(2 << 30, &Options::default()).unwrap(), &Default::default()).unwrap();
@@ -253,8 +257,8 @@ fn a_small_allocation_writes_one_bitmap_word() {
     assert_eq!((cost.lines, cost.fences, cost.barriers), (1, 0, 0));
 }
 
-/// Two threads free one block at once while a third takes and gives pages around it: one of the two frees it, the other
-/// is told, and never is more or less than the block freed.
+/// Two threads free one block at once while a third takes and gives pages around it: one of the two
+/// frees it, the other is told, and never is more or less than the block freed.
 #[test]
 fn racing_double_frees_free_one_block_once() {
     use std::sync::Barrier;
@@ -299,7 +303,8 @@ fn racing_double_frees_free_one_block_once() {
     assert_eq!(heap.check(Some(&Default::default())), []);
 }
 
-/// Targets of [`Heap::alloc_into`] lie where data does: not in the heap's header, log and tables, later ones included.
+/// Targets of [`Heap::alloc_into`] lie where data does: not in the heap's header, log and tables,
+/// later ones included.
 #[test]
 fn a_target_in_the_heaps_own_pages_is_refused() {
     let (_store, heap) = create(64 << 20, 32 << 20);
@@ -322,8 +327,8 @@ fn a_target_in_the_heaps_own_pages_is_refused() {
     }
 }
 
-/// Much is freed, and the file has room again; it is taken again where it is needed, and nothing of that is seen by
-/// those who use the heap.
+/// Much is freed, and the file has room again; it is taken again where it is needed, and nothing of
+/// that is seen by those who use the heap.
 #[test]
 fn what_is_freed_goes_back_to_the_file_system() {
     use everbyte_media::BackendChoice;
@@ -382,7 +387,8 @@ fn what_is_freed_goes_back_to_the_file_system() {
     }
 }
 
-/// Released clusters are backed some at a time; a disk that has room for one of them gives that one.
+/// Released clusters are backed some at a time; a disk that has room for one of them gives that
+/// one.
 #[test]
 fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
     use everbyte_media::BackendChoice;
@@ -400,7 +406,8 @@ fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
     let blocks: Vec<u64> = (0..160).map(|_| allocate(&heap, 60_000)).collect();
     blocks.iter().for_each(|&at| free(&heap, at));
     assert!(heap.usage().unwrap().released > 64);
-    store.trim().unwrap(); // else a refusal makes holes of the released clusters, and asks for all sixteen again
+    // else a refusal makes holes of the released clusters, and asks for all sixteen again
+    store.trim().unwrap();
     let (backed, calls) = (heap.object().backed(), disk.calls(DiskCall::Allocate));
     disk.fail(DiskCall::Allocate, 0, EDQUOT);
     while disk.calls(DiskCall::Allocate) == calls {

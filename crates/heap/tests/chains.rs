@@ -1,4 +1,5 @@
-//! A heap with as many holes as blocks: whatever goes through its tables does so on a stack of 256 KiB.
+//! A heap with as many holes as blocks: whatever goes through its tables does so on a stack of 256
+//! KiB.
 //!
 //! With `EVERBYTE_SOAK` set, to anything, there are a million blocks.
 

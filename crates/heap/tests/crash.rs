@@ -1,4 +1,5 @@
-//! Power cuts and dying processes in the middle of every change of a heap, and in the middle of recovering from them.
+//! Power cuts and dying processes in the middle of every change of a heap, and in the middle of
+//! recovering from them.
 
 mod common;
 
@@ -38,7 +39,8 @@ fn target(heap: &Heap, index: u64) -> u64 {
     heap.object().prime() + layout::HEADER_END + index * 64
 }
 
-/// Recovers and reads out: nothing leaked, nothing doubled, contents whole, and the heap goes on working.
+/// Recovers and reads out: nothing leaked, nothing doubled, contents whole, and the heap goes on
+/// working.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let (_store, heap) = open(media)?;
     let mut model = empty();
@@ -140,13 +142,15 @@ fn content_allocation_and_pointer_appear_together() {
     explore("heap-fill", &Profile::BOTH, fill).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Clusters change from runs of one class to pages, to runs of another class: no bit of the old life counts.
+/// Clusters change from runs of one class to pages, to runs of another class: no bit of the old
+/// life counts.
 fn change_classes(heap: &Heap, twin: &Twin<'_, Model>) {
     let rest_of_the_first_cluster = heap.reserve(48 << 10).unwrap(); // it never becomes a run
     for round in 0..2 {
         allocate(twin, heap, 0, 72 << 10);
         free(twin, heap, 0);
-        // Fill the classes' runs from the same free clusters: reservations alone move clusters between uses.
+        // Fill the classes' runs from the same free clusters: reservations alone move clusters
+        // between uses.
         let held: Vec<_> = (0..9).map(|_| heap.reserve([8192, 16][round]).unwrap()).collect();
         allocate(twin, heap, 1, [8192, 16][round]);
         free(twin, heap, 1);
@@ -203,8 +207,8 @@ fn a_new_zone_has_a_table_or_is_none() {
     println!("{}", outcome.expect_err(&format!("{bug}: not found")));
 }
 
-/// Operations made valid by somebody else's commit word, as the versioned tree uses them: a ledger of operations, valid
-/// while its word says so, replayed as often as it takes.
+/// Operations made valid by somebody else's commit word, as the versioned tree uses them: a ledger
+/// of operations, valid while its word says so, replayed as often as it takes.
 #[test]
 fn operations_of_a_ledger_happen_whole_or_not() {
     let ledger = |heap: &Heap| heap.object().prime() + layout::HEADER_END + 512;

@@ -44,7 +44,8 @@ fn an_emptied_heap_has_room_for_one_large_block() {
     }
 }
 
-/// A heap in a span of four zones has tables for those alone; copied to a larger span it grows past them.
+/// A heap in a span of four zones has tables for those alone; copied to a larger span it grows past
+/// them.
 #[test]
 fn a_copy_in_a_larger_span_grows_past_the_zones_of_the_first() {
     let (store, heap) = create(1 << 30, 4 * ZONE);
@@ -68,8 +69,9 @@ fn a_copy_in_a_larger_span_grows_past_the_zones_of_the_first() {
     assert_eq!(small.check(None), []);
 }
 
-/// A growth that needs a new batch of tables dies after it has written their records. The tables of zones 5 to 7 exist by
-/// then, so these records lie in tables that the next growth does not make anew.
+/// A growth that needs a new batch of tables dies after it has written their records. The tables of
+/// zones 5 to 7 exist by then, so these records lie in tables that the next growth does not make
+/// anew.
 #[test]
 fn what_an_interrupted_growth_left_in_a_table_is_cleared() {
     let grown = |bug: &'static str| {

@@ -172,8 +172,9 @@ fn threads_share_a_heap() {
     assert_eq!(heap_of(&store).check(Some(&reachable)), []);
 }
 
-/// FM35: after random crashes nothing is leaked and nothing allocated twice. Every crash loses a random part of the
-/// words flushed since the last fence, twice in a row where recovery is hit too. `EVERBYTE_SOAK=100000` for a long run.
+/// FM35: after random crashes nothing is leaked and nothing allocated twice. Every crash loses a
+/// random part of the words flushed since the last fence, twice in a row where recovery is hit too.
+/// `EVERBYTE_SOAK=100000` for a long run.
 #[test]
 fn random_crashes_leak_and_double_nothing() {
     let rounds = std::env::var("EVERBYTE_SOAK").ok().and_then(|count| count.parse().ok()).unwrap_or(1500u64);
@@ -213,8 +214,9 @@ fn random_crashes_leak_and_double_nothing() {
     }
 }
 
-/// A recorder that keeps what is settled and, for each other word, what was stored since: one random image of a crash,
-/// cheaply. The explorer tries them all, on short programs; this one goes on for ever on a long one.
+/// A recorder that keeps what is settled and, for each other word, what was stored since: one
+/// random image of a crash, cheaply. The explorer tries them all, on short programs; this one goes
+/// on for ever on a long one.
 mod random_tape {
     use everbyte_media::Recorder;
     use everbyte_sim::Random;

@@ -9,12 +9,14 @@ use std::path::Path;
 
 const PAGE: u64 = 4096;
 
-/// Has the kernel forget which pages of this process were looked at, and the processor, which it tells only with the second.
+/// Has the kernel forget which pages of this process were looked at, and the processor, which it
+/// tells only with the second.
 fn forget() {
     ["1", "4"].iter().for_each(|what| std::fs::write("/proc/self/clear_refs", what).unwrap());
 }
 
-/// Pages of a file's mapping that were looked at since [`forget`]: those that the processor has marked.
+/// Pages of a file's mapping that were looked at since [`forget`]: those that the processor has
+/// marked.
 fn looked_at(path: &Path) -> u64 {
     let (smaps, path) = (std::fs::read_to_string("/proc/self/smaps").unwrap(), path.to_str().unwrap());
     let (mut sum, mut inside) = (0, false);
@@ -29,7 +31,8 @@ fn looked_at(path: &Path) -> u64 {
     sum / PAGE
 }
 
-/// What opening a heap of so many blocks of 1 KiB looks at, its store with it, and how much walking all of it does.
+/// What opening a heap of so many blocks of 1 KiB looks at, its store with it, and how much walking
+/// all of it does.
 fn opened_and_walked(blocks: u64) -> (u64, u64) {
     // Privately mapped memory, so that no page is a large one.
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

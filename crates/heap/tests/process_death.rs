@@ -1,7 +1,8 @@
-//! Power cuts and deaths of processes around atomic allocation, and a first allocation after recovery.
+//! Power cuts and deaths of processes around atomic allocation, and a first allocation after
+//! recovery.
 //!
-//! A process that dies on `pmem` leaves stores that nobody flushed. What recovery and later allocations build on them
-//! must not survive without them.
+//! A process that dies on `pmem` leaves stores that nobody flushed. What recovery and later
+//! allocations build on them must not survive without them.
 
 use everbyte_heap::Heap;
 use everbyte_media::Media;

@@ -1,4 +1,5 @@
-//! Growing and shrinking on request: what is free goes, what is in use stays, the heap's own always.
+//! Growing and shrinking on request: what is free goes, what is in use stays, the heap's own
+//! always.
 
 mod common;
 

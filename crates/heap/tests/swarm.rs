@@ -1,6 +1,7 @@
-//! Random programs whose options are drawn too, against a model of who owns which bytes: sizes at the thresholds of classes,
-//! pages, clusters and zones, heaps of one zone and of several, heaps that fill, blocks that are thinned out, reservations
-//! given up among commits, openings in the middle, threads beside each other. Seeds and long runs: `everbyte_sim::swarm`.
+//! Random programs whose options are drawn too, against a model of who owns which bytes: sizes at
+//! the thresholds of classes, pages, clusters and zones, heaps of one zone and of several, heaps
+//! that fill, blocks that are thinned out, reservations given up among commits, openings in the
+//! middle, threads beside each other. Seeds and long runs: `everbyte_sim::swarm`.
 
 mod common;
 
@@ -279,7 +280,8 @@ impl Run {
         }
     }
 
-    /// What filled a heap and was given up can be had again, but for what another order of places costs.
+    /// What filled a heap and was given up can be had again, but for what another order of places
+    /// costs.
     fn fill(&mut self, random: &mut Random, story: &str) {
         let size = self.mix.size(random).max(self.mix.span / 400);
         self.retire();
@@ -316,7 +318,8 @@ impl Run {
     }
 
     fn reopen(&mut self, crash: bool, story: &str) {
-        // Reservations end with the process; what was being freed is freed once more, as a log would do it.
+        // Reservations end with the process; what was being freed is freed once more, as a log
+        // would do it.
         if crash {
             let backed = self.heap.object().backed();
             let media = swarm::copy(self.store.media(), backed, self.mix.span * 4);

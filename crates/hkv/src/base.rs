@@ -1,4 +1,5 @@
-//! [`Base`]: what every store of this room stands on: an object, the engine that changes it, and its root.
+//! [`Base`]: what every store of this room stands on: an object, the engine that changes it, and
+//! its root.
 
 use crate::layout::{FORMAT, RootHead};
 use crate::note::Past;
@@ -20,7 +21,8 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Makes an object for a store that begins with `magic`; `format` makes an empty one and leads the root word to it.
+    /// Makes an object for a store that begins with `magic`; `format` makes an empty one and leads
+    /// the root word to it.
     pub(crate) fn create(
         store: &Store,
         name: &str,
@@ -35,14 +37,15 @@ impl Base {
         })
     }
 
-    /// Opens an object that holds a store with `magic`, which is what its root begins with; undoes what a crash left half
-    /// done. The root has `len` bytes.
+    /// Opens an object that holds a store with `magic`, which is what its root begins with; undoes
+    /// what a crash left half done. The root has `len` bytes.
     pub(crate) fn open(object: Object, magic: [u8; 8], len: usize) -> Result<(Base, RootHead, Past)> {
         object.require_engine(Engine::Hkv)?;
         object.require_fingerprint(fingerprint(magic))?;
         let (root, claim) = (object.root(), object.claim()?);
         let base = Base { undo: Undo::open(object)?, root, _claim: claim };
-        let head = base.head(magic, len)?; // before notes are read: another format may have other ones
+        // before notes are read: another format may have other ones
+        let head = base.head(magic, len)?;
         let past = Past::new(base.recover()?);
         Ok((base, head, past))
     }
@@ -89,8 +92,8 @@ impl Base {
         self.undo.logged() + past.logged
     }
 
-    /// What a change, or finding that there is none to do, answers once all it saw, up to `seen`, is settled. Nobody waits
-    /// for the disk with the lock that `guard` holds.
+    /// What a change, or finding that there is none to do, answers once all it saw, up to `seen`,
+    /// is settled. Nobody waits for the disk with the lock that `guard` holds.
     pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Option<Mark>, value: T) -> Result<T> {
         drop(guard);
         self.settle(seen)?;
@@ -99,7 +102,8 @@ impl Base {
 
     /// HKV-3.
     pub(crate) fn settle(&self, mark: Option<Mark>) -> Result<()> {
-        self.object().require_readable()?; // before anything is answered: a chain that ends early finds no key
+        // before anything is answered: a chain that ends early finds no key
+        self.object().require_readable()?;
         match mark.filter(|_| !seeded("hkv-answer-unsettled")) {
             Some(mark) => Ok(self.media().settle(mark)?),
             None => Ok(()),

@@ -6,7 +6,8 @@ use everbyte_tx::TxError;
 /// An error of this room. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The transaction that would have changed the store; it was rolled back, unless the media failed.
+    /// The transaction that would have changed the store; it was rolled back, unless the media
+    /// failed.
     #[error(transparent)]
     Tx(#[from] everbyte_tx::Error),
     /// The heap refused, or is damaged.

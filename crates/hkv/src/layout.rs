@@ -73,8 +73,8 @@ pub const FAN_OUT: usize = 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Node {
-    /// Fourteen nibbles, the lowest first: the slots in use in the order of their keys, then the others. The highest byte
-    /// is how many are in use.
+    /// Fourteen nibbles, the lowest first: the slots in use in the order of their keys, then the
+    /// others. The highest byte is how many are in use.
     pub order: u64,
     /// 0: a leaf.
     pub level: u32,
@@ -100,8 +100,9 @@ pub const SLOTS_AT: u64 = std::mem::offset_of!(Node, slots) as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct NodeSlot {
-    /// Eight bytes of the key, the first of them the highest, behind the node's [`Node::skip`]; a shorter key ends in zeros.
-    /// In an inner node, of the child's [`Node::low`]; unused in its first slot.
+    /// Eight bytes of the key, the first of them the highest, behind the node's [`Node::skip`]; a
+    /// shorter key ends in zeros. In an inner node, of the child's [`Node::low`]; unused in its
+    /// first slot.
     pub prefix: u64,
     /// Where the record lies; in an inner node, the child.
     pub place: u64,
@@ -127,9 +128,11 @@ pub const PLACE_BITS: u32 = 48;
 pub const NOTE_AT: u64 = 2176;
 /// From one note to the other.
 pub const NOTE_STEP: u64 = 64;
-/// Words of a note, which is a line: a check, up to four operations of the heap, and up to three places and words.
+/// Words of a note, which is a line: a check, up to four operations of the heap, and up to three
+/// places and words.
 ///
-/// The check is 56 bits of a hash, above whose turn it was, three bits, the number of operations, three, and that of places, two.
+/// The check is 56 bits of a hash, above whose turn it was, three bits, the number of operations,
+/// three, and that of places, two.
 pub const NOTE_WORDS: usize = 8;
 
 /// What lies before the key and the value of a record.

@@ -1,7 +1,8 @@
 //! # everbyte-hkv: key-value stores that log what a change needs, and no more
 //!
-//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): of an insertion, one pointer that makes it visible is all that
-//! matters to a log. So a change of a [`Hash`] or a [`Tree`] notes that word and the block it leads to, in 32 to 64 bytes.
+//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): of an insertion, one pointer that makes
+//! it visible is all that matters to a log. So a change of a [`Hash`] or a [`Tree`] notes that word
+//! and the block it leads to, in 32 to 64 bytes.
 //!
 //! ```
 //! use everbyte_hkv::Hash;

@@ -1,19 +1,25 @@
-//! Notes: what changes a pair, adds buckets, halves a node or joins two, written down whole before it happens. Format: docs/formats/hkv.md.
+//! Notes: what changes a pair, adds buckets, halves a node or joins two, written down whole before
+//! it happens. Format: docs/formats/hkv.md.
 //!
 //! A change, with one fence:
-//!   1. what is new is written where nobody looks; the note says which blocks are taken and freed, and which words change to what
-//!   2. after the fence, bits and words change and are flushed; the fence of the next change orders that
+//!   1. what is new is written where nobody looks; the note says which blocks are taken and freed,
+//!      and which words change to what
+//!   2. after the fence, bits and words change and are flushed; the fence of the next change orders
+//!      that
 //!
-//! There is room for two notes, and they take turns: the older one still stands while the newer is written. A crash before the
-//! fence leaves nothing, one after it is answered by doing 2 again, of the older note first. A transaction retires both, by an
-//! empty note: one word.
+//! There is room for two notes, and they take turns: the older one still stands while the newer is
+//! written. A crash before the fence leaves nothing, one after it is answered by doing 2 again, of
+//! the older note first. A transaction retires both, by an empty note: one word.
 //!
 //! Invariants
-//!   HKV-7  A note counts only if its check covers its words and the checksum of what was written for it, and that is whole. So
-//!          both share a fence.
-//!   HKV-8  Blocks that a note frees become free for others when that note can no longer be done again.
-//!   HKV-9  A note is retired only when what it says is done and ordered, and nothing of a transaction survives before.
-//!   HKV-10 A note takes the place of another only when a fence has ordered what that one says. What a thread has flushed it
+//!   HKV-7  A note counts only if its check covers its words and the checksum of what was written
+//!          for it, and that is whole. So both share a fence.
+//!   HKV-8  Blocks that a note frees become free for others when that note can no longer be done
+//!          again.
+//!   HKV-9  A note is retired only when what it says is done and ordered, and nothing of a
+//!          transaction survives before.
+//!   HKV-10 A note takes the place of another only when a fence has ordered what that one says.
+//!   What a thread has flushed it
 //!          orders itself, or the next one flushes it again.
 //!
 //! Threads: who holds the store's lock for changing.
@@ -69,8 +75,8 @@ impl Parts {
 }
 
 impl Base {
-    /// Changes words, writes a record that the first of them is to lead to, and frees the record at `old`: all of it or
-    /// nothing. Ordered on return. `words` is told where the record lies, or 0.
+    /// Changes words, writes a record that the first of them is to lead to, and frees the record at
+    /// `old`: all of it or nothing. Ordered on return. `words` is told where the record lies, or 0.
     pub(crate) fn change<const N: usize>(
         &self,
         past: &mut Past,
@@ -152,7 +158,8 @@ impl Base {
         }
     }
 
-    /// Sees to it that no note is done again (HKV-9): what a transaction changes, it does after a fence of its own.
+    /// Sees to it that no note is done again (HKV-9): what a transaction changes, it does after a
+    /// fence of its own.
     fn retire(&self, past: &mut Past) {
         if !past.noted {
             return;
@@ -172,7 +179,8 @@ impl Base {
         past.noted = false;
     }
 
-    /// Takes the place of the older note with an empty one, for which the newer does not count. No fence.
+    /// Takes the place of the older note with an empty one, for which the newer does not count. No
+    /// fence.
     fn retire_by(&self, turn: u64) {
         self.set_word(turn % 2, note(turn, &[], &[], 0).0[0]);
     }
@@ -196,12 +204,14 @@ impl Base {
         self.object().prime() + NOTE_AT + place * NOTE_STEP
     }
 
-    /// Does again what a crash may have left half done. May itself be repeated. The turn of the next note.
+    /// Does again what a crash may have left half done. May itself be repeated. The turn of the
+    /// next note.
     pub(crate) fn recover(&self) -> Result<u64> {
         let (heap, media) = (self.heap(), self.media());
         let _section = media.section();
         let notes: [Words; 2] = [0, 1].map(|place| media.get(self.note_at(place)));
-        // A dead process may have left them unflushed: nothing that follows from them must survive without them.
+        // A dead process may have left them unflushed: nothing that follows from them must survive
+        // without them.
         [0, 1].iter().for_each(|place| media.adopt(self.note_at(*place), size_of::<Words>() as u64));
         let mut found: Vec<Parts> = notes.iter().filter_map(|note| self.read(note)).collect();
         if let [one, two] = &found[..]

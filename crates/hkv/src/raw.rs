@@ -3,8 +3,8 @@
 use crate::{Hash, Kv, Tree};
 use everbyte_store::Object;
 
-/// Leads to the object, whose safe functions change any byte of it: see [`everbyte_store::raw`]. The crate `everbyte` does
-/// not export this trait.
+/// Leads to the object, whose safe functions change any byte of it: see [`everbyte_store::raw`].
+/// The crate `everbyte` does not export this trait.
 pub trait Raw {
     /// The object it lies in.
     fn object(&self) -> &Object;

@@ -11,13 +11,15 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// A record to be written, put together.
 pub(crate) struct Draft {
-    /// The record, and zeros up to the end of a line: one of which a part is written past the cache is slow.
+    /// The record, and zeros up to the end of a line: one of which a part is written past the cache
+    /// is slow.
     lines: Vec<u8>,
     len: usize,
     checksum: u32,
 }
 
-/// Records of so many bytes are written past the cache: they are seldom read soon. Their blocks are whole lines.
+/// Records of so many bytes are written past the cache: they are seldom read soon. Their blocks are
+/// whole lines.
 const LONG: usize = 256;
 
 impl Draft {
@@ -72,7 +74,8 @@ pub(crate) struct Record {
 const EXPECTED: u64 = 320;
 
 impl Record {
-    /// A hint that the record at `at`, which may be any number, is read soon: its lines come together, not after the first.
+    /// A hint that the record at `at`, which may be any number, is read soon: its lines come
+    /// together, not after the first.
     pub(crate) fn expect(heap: &Heap, at: u64) {
         (0..EXPECTED).step_by(64).for_each(|line| heap.media().prefetch(at.wrapping_add(line)));
     }

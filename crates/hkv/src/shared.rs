@@ -1,9 +1,11 @@
 //! [`SharedKv`]: a store that several processes use, in turns.
 //!
-//! A process that finds in its turn that others have changed the store opens it again, which finishes or undoes what a dead
-//! one left; one that comes back undisturbed goes on with what it remembers.
+//! A process that finds in its turn that others have changed the store opens it again, which
+//! finishes or undoes what a dead one left; one that comes back undisturbed goes on with what it
+//! remembers.
 //!
-//! Threads: any. Of a shared store one thread has the turn; of one that is this process's alone, as [`Kv`].
+//! Threads: any. Of a shared store one thread has the turn; of one that is this process's alone, as
+//! [`Kv`].
 
 use crate::base::fingerprint;
 use crate::layout::{HASH_MAGIC, TREE_MAGIC};

@@ -1,4 +1,5 @@
-//! Memory errors under both kinds of store: of each page in turn the bytes are gone, and no pair is missing without an error.
+//! Memory errors under both kinds of store: of each page in turn the bytes are gone, and no pair is
+//! missing without an error.
 
 use everbyte_hkv::{Kind, Kv};
 use everbyte_media::{Media, Options, museum};

@@ -147,8 +147,8 @@ fn pairs(
     found
 }
 
-/// Buckets split one by one, so chains stay short however many keys there are; a tree is as high as it must be, and loses
-/// its levels again. Nothing is left when the keys are gone.
+/// Buckets split one by one, so chains stay short however many keys there are; a tree is as high as
+/// it must be, and loses its levels again. Nothing is left when the keys are gone.
 #[test]
 fn a_hundred_thousand_keys_come_and_go() {
     for kind in KINDS {
@@ -159,7 +159,8 @@ fn a_hundred_thousand_keys_come_and_go() {
         }
         assert_eq!(kv.check(), vec![]);
         match &kv {
-            // Every store hashes in its own way: of 60, one had a chain of three. Two more make an honest one unheard of.
+            // Every store hashes in its own way: of 60, one had a chain of three. Two more make an
+            // honest one unheard of.
             Kv::Hash(hash) => assert!(hash.longest_chain().unwrap() <= 5),
             Kv::Tree(tree) => assert!(tree.levels().unwrap() <= 7, "seven slots a node at the least"),
         }
@@ -174,14 +175,15 @@ fn a_hundred_thousand_keys_come_and_go() {
     }
 }
 
-/// A change is noted in a line, has one fence, and flushes nothing else but what it changes. Exactly: nine lines are the
-/// record's, and each of note, bitmap, slot and order has one.
+/// A change is noted in a line, has one fence, and flushes nothing else but what it changes.
+/// Exactly: nine lines are the record's, and each of note, bitmap, slot and order has one.
 #[test]
 fn a_change_is_noted_in_a_line_and_has_one_fence() {
     for (kind, [insert, update, delete]) in KINDS.into_iter().zip(EXPECTED) {
         let store = memory(32 << 20);
         let kv = Kv::create(&store, "counted", kind, Some(16 << 20)).unwrap();
-        assert!(kv.insert(b"the first of all", &[7; 512]).unwrap()); // takes a run of blocks into use
+        // takes a run of blocks into use
+        assert!(kv.insert(b"the first of all", &[7; 512]).unwrap());
         let count = |change: &dyn Fn() -> everbyte_hkv::Result<bool>| {
             let (before, logged) = (store.media().counts(), kv.logged());
             assert!(change().unwrap());
@@ -337,7 +339,8 @@ proptest! {
     }
 }
 
-/// A note that is done again frees a record. Its block serves the process that does it, and not only the next one.
+/// A note that is done again frees a record. Its block serves the process that does it, and not
+/// only the next one.
 #[test]
 fn blocks_that_a_repeated_note_frees_are_allocated_by_the_same_process() {
     for kind in KINDS {

@@ -1,4 +1,5 @@
-//! Users of one store in several threads, as processes would be; how real ones die is shown in `capi`.
+//! Users of one store in several threads, as processes would be; how real ones die is shown in
+//! `capi`.
 
 use everbyte_hkv::{Error, Kind, SharedKv};
 use everbyte_media::{Media, Options};

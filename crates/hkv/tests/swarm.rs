@@ -1,6 +1,7 @@
-//! Random programs whose options are drawn too, on stores of both kinds, against a `BTreeMap`: keys with shared prefixes and
-//! of many lengths, values at the thresholds of the format, stores that fill, ranges thinned out, openings in the middle, two
-//! threads. Seeds and long runs: `everbyte_sim::swarm`.
+//! Random programs whose options are drawn too, on stores of both kinds, against a `BTreeMap`: keys
+//! with shared prefixes and of many lengths, values at the thresholds of the format, stores that
+//! fill, ranges thinned out, openings in the middle, two threads. Seeds and long runs:
+//! `everbyte_sim::swarm`.
 
 use everbyte_hkv::raw::Raw as _;
 use everbyte_hkv::{Direction, Kind, Kv};
@@ -15,7 +16,8 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Shared prefixes: about the eight bytes that a slot of a tree keeps, and far beyond.
 const PREFIXES: &[usize] = &[0, 1, 7, 8, 9, 15, 16, 17, 64, 255, 256, 257, 1000];
-/// Values: with the record's head about lines, what is written past the cache (256), classes, pages and clusters.
+/// Values: with the record's head about lines, what is written past the cache (256), classes, pages
+/// and clusters.
 const VALUES: &[usize] =
     &[0, 1, 7, 8, 39, 40, 41, 200, 223, 224, 256, 1000, 4000, 4072, 4096, 8191, 8192, 65_536, 70_000];
 const SPANS: &[u64] = &[1 << 20, 8 << 20, 64 << 20];

@@ -9,7 +9,8 @@ use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Finding, Object, ObjectOptions, Store};
 use std::ops::RangeBounds;
 
-/// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from any thread.
+/// An ordered key-value store inside a [`Store`]. Cheap to clone; clones are one store, usable from
+/// any thread.
 #[derive(Clone)]
 pub struct Kv {
     tree: Tree,
@@ -25,14 +26,16 @@ impl std::panic::RefUnwindSafe for Kv {}
 const SPAN_MIN: u64 = 64 << 10;
 
 impl Kv {
-    /// Creates the table `name`. A crash leaves it whole or absent. It may have all that the store's maximum allows, as may two
-    /// tables more; where there are more of them, each has half of the addresses of the one before.
+    /// Creates the table `name`. A crash leaves it whole or absent. It may have all that the
+    /// store's maximum allows, as may two tables more; where there are more of them, each has half
+    /// of the addresses of the one before.
     ///
     /// # Errors
     /// An object of that name exists; out of space.
     pub fn create(store: &impl AsStore, name: &str) -> Result<Kv> {
         let store = store.as_store();
-        // A span costs nothing until it is used: one for all that the store may hold, where it has addresses for that.
+        // A span costs nothing until it is used: one for all that the store may hold, where it has
+        // addresses for that.
         let (max, addresses) = (store.max(), store.media().max());
         let most = if addresses > max { max.next_power_of_two() } else { max / 4 };
         let mut span = 1 << most.max(SPAN_MIN).ilog2();
@@ -84,7 +87,8 @@ impl Kv {
     /// Binds `value` to `key`. Durable when it returns. Threads that write at once share one sync.
     ///
     /// # Errors
-    /// Out of space, limits, damage, a batch of this table that this thread has: nothing happened. A poisoned store: the outcome is unknown until it is reopened.
+    /// Out of space, limits, damage, a batch of this table that this thread has: nothing happened.
+    /// A poisoned store: the outcome is unknown until it is reopened.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = self.tree.begin()?;
         batch.put(key, value)?;
@@ -104,7 +108,8 @@ impl Kv {
         Ok(found)
     }
 
-    /// The entries of a range of the newest settled version, in key order; `rev()` walks from the end.
+    /// The entries of a range of the newest settled version, in key order; `rev()` walks from the
+    /// end.
     pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> range::Range<'static> {
         self.snapshot().range(range)
     }
@@ -119,8 +124,9 @@ impl Kv {
         Snapshot { tree: self.tree.snapshot() }
     }
 
-    /// Waits for the writer's turn and begins a batch. Until it is committed or dropped, every other writer of the table waits,
-    /// and a `put` or `delete` of this thread that does not go through the batch is an error.
+    /// Waits for the writer's turn and begins a batch. Until it is committed or dropped, every
+    /// other writer of the table waits, and a `put` or `delete` of this thread that does not go
+    /// through the batch is an error.
     ///
     /// # Panics
     /// If this thread has a batch of this table already: it would wait for itself.
@@ -131,13 +137,15 @@ impl Kv {
     /// Makes a committed batch, and all before it, durable and visible to readers.
     ///
     /// # Errors
-    /// A poisoned store: the outcome is unknown until it is reopened. A batch of another table: nothing is settled.
+    /// A poisoned store: the outcome is unknown until it is reopened. A batch of another table:
+    /// nothing is settled.
     pub fn settle(&self, commit: Commit) -> Result<()> {
         Ok(self.tree.settle(commit)?)
     }
 
-    /// Copies the entries of the newest settled version to the new table `name` of `store`, this one or another; each is
-    /// verified. `progress` hears the bytes of every entry. Settled on return; a crash leaves the copy whole or absent.
+    /// Copies the entries of the newest settled version to the new table `name` of `store`, this
+    /// one or another; each is verified. `progress` hears the bytes of every entry. Settled on
+    /// return; a crash leaves the copy whole or absent.
     ///
     /// # Errors
     /// Damage; an object of that name exists; out of space.
@@ -166,7 +174,8 @@ impl Kv {
         self.tree.stats()
     }
 
-    /// Verifies the tree and its heap: damage, leaks, double use, with offsets. Reads everything; writers wait.
+    /// Verifies the tree and its heap: damage, leaks, double use, with offsets. Reads everything;
+    /// writers wait.
     ///
     /// # Panics
     /// If this thread has a batch of this table: it would wait for itself.
@@ -174,8 +183,8 @@ impl Kv {
         self.tree.check()
     }
 
-    /// Frees what [`Kv::check`] calls leaked, all or nothing, and says what that was. No crash leaves such blocks behind: this is
-    /// for what a mistake of ours has lost. Settled on return.
+    /// Frees what [`Kv::check`] calls leaked, all or nothing, and says what that was. No crash
+    /// leaves such blocks behind: this is for what a mistake of ours has lost. Settled on return.
     ///
     /// # Errors
     /// Damage or double use anywhere in the table: nothing happened. Otherwise as [`Kv::put`].
@@ -205,7 +214,8 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
     Ok(())
 }
 
-/// Several writes that happen together or not at all, seen by nobody else before. Dropping it undoes it.
+/// Several writes that happen together or not at all, seen by nobody else before. Dropping it
+/// undoes it.
 pub struct Batch<'k> {
     tree: everbyte_cdds::Batch<'k>,
 }
@@ -221,8 +231,8 @@ impl Batch<'_> {
         Ok(self.tree.put(key, value)?)
     }
 
-    /// Says which keys will be put next, in that order, so that the memory they need is fetched for all at once. A hint: it
-    /// changes nothing but the time the puts take.
+    /// Says which keys will be put next, in that order, so that the memory they need is fetched for
+    /// all at once. A hint: it changes nothing but the time the puts take.
     ///
     /// # Errors
     /// Damage, which the puts would meet too.
@@ -256,8 +266,9 @@ impl Batch<'_> {
         range::Range::new(self.tree.cursor(), Bounds::prefix(prefix))
     }
 
-    /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed. Errors that come before
-    /// anything was changed (a key that is too long) leave a batch as it was.
+    /// Whether an error in the middle of a write has spoiled this batch: it cannot be committed.
+    /// Errors that come before anything was changed (a key that is too long) leave a batch as it
+    /// was.
     pub fn is_doomed(&self) -> bool {
         self.tree.is_doomed()
     }
@@ -272,8 +283,8 @@ impl Batch<'_> {
         self.tree.is_empty()
     }
 
-    /// Commits: ordered before all later writes. Durable and visible once [`Kv::settle`] has returned, or earlier: at once on
-    /// media whose fences settle.
+    /// Commits: ordered before all later writes. Durable and visible once [`Kv::settle`] has
+    /// returned, or earlier: at once on media whose fences settle.
     ///
     /// # Errors
     /// Out of space, an earlier error of this batch: nothing happened.

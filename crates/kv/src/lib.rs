@@ -19,10 +19,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - A write has survived any crash once it has returned ([`Kv::put`], [`Kv::delete`]) or once its batch is settled
-//!   ([`Kv::settle`]); the durability mode of the media says which crashes.
-//! - A reader sees settled data only, takes no lock, and keeps its version for as long as it holds a [`Snapshot`].
-//! - Keys and values are byte strings: keys up to 16 MiB, values up to 1 TiB as far as space goes; keys of 0 bytes count.
+//! - A write has survived any crash once it has returned ([`Kv::put`], [`Kv::delete`]) or once its
+//!   batch is settled ([`Kv::settle`]); the durability mode of the media says which crashes.
+//! - A reader sees settled data only, takes no lock, and keeps its version for as long as it holds
+//!   a [`Snapshot`].
+//! - Keys and values are byte strings: keys up to 16 MiB, values up to 1 TiB as far as space goes;
+//!   keys of 0 bytes count.
 
 #![forbid(unsafe_code)]
 

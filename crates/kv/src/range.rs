@@ -79,8 +79,8 @@ impl<'r> Entry<'r> {
     }
 }
 
-/// Entries in key order; [`DoubleEndedIterator`] walks them from the end. A damaged entry is an error in its place;
-/// after damage that hides where to go on, the range ends.
+/// Entries in key order; [`DoubleEndedIterator`] walks them from the end. A damaged entry is an
+/// error in its place; after damage that hides where to go on, the range ends.
 pub struct Range<'a> {
     bounds: Bounds,
     start: Option<Cursor<'a>>,
@@ -100,7 +100,8 @@ impl<'a> Range<'a> {
         other.or_else(|| self.start.take()).expect("one of the three is there")
     }
 
-    /// The next entry, of which nothing is fetched yet: the fast way to pass over many, or to read some.
+    /// The next entry, of which nothing is fetched yet: the fast way to pass over many, or to read
+    /// some.
     ///
     /// # Errors
     /// Damage. The range ends then.

@@ -1,4 +1,5 @@
-//! The reads that a table, a snapshot and a batch have in common: each has a `tree` that answers them.
+//! The reads that a table, a snapshot and a batch have in common: each has a `tree` that answers
+//! them.
 
 /// Methods that read one key; `$seen` ends the sentences that say which version answers.
 macro_rules! reads {
@@ -28,7 +29,8 @@ macro_rules! reads {
             Ok(self.tree.len_of(key)?.is_some())
         }
 
-        /// The part of the value of `key` that `choose` names when it is told the length; what lies behind the end is left
+        /// The part of the value of `key` that `choose` names when it is told the length; what lies
+        /// behind the end is left
         #[doc = concat!("out. Its cost is that of the part, and of 4 bytes for each 64 KiB of the value", $seen)]
         ///
         /// # Errors

@@ -4,7 +4,8 @@ use crate::range::{self, Bounds};
 use crate::reads::reads;
 use std::ops::RangeBounds;
 
-/// A settled version: it stays as it is, whatever is written meanwhile, and its space is kept until it is dropped.
+/// A settled version: it stays as it is, whatever is written meanwhile, and its space is kept until
+/// it is dropped.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(crate) tree: everbyte_cdds::Snapshot,
@@ -13,7 +14,8 @@ pub struct Snapshot {
 impl Snapshot {
     reads!(", at this version.");
 
-    /// The entries of a range, in key order; `rev()` walks from the end. The range keeps the version by itself.
+    /// The entries of a range, in key order; `rev()` walks from the end. The range keeps the
+    /// version by itself.
     pub fn range<K: AsRef<[u8]> + ?Sized>(&self, range: impl RangeBounds<K>) -> range::Range<'static> {
         range::Range::new(self.tree.cursor(), Bounds::of(&range))
     }

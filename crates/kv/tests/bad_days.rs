@@ -1,5 +1,5 @@
-//! Odd keys and values, a full store, readers beside a writer, and flipped bits everywhere: clear errors, no panic,
-//! nothing lost that was acknowledged.
+//! Odd keys and values, a full store, readers beside a writer, and flipped bits everywhere: clear
+//! errors, no panic, nothing lost that was acknowledged.
 
 use everbyte_kv::{Error, Kv};
 use everbyte_media::{Media, Options};
@@ -83,7 +83,8 @@ fn a_full_store() {
     assert_eq!(kv.check(), []);
 }
 
-/// Readers see whole batches only, whatever the writer does meanwhile: every version has all its keys the same.
+/// Readers see whole batches only, whatever the writer does meanwhile: every version has all its
+/// keys the same.
 #[test]
 fn readers_beside_a_writer() {
     let kv = Kv::create(&store(1 << 30), "t").unwrap();
@@ -140,8 +141,9 @@ fn writers_beside_each_other() {
     assert_eq!(kv.check(), []);
 }
 
-/// One flipped bit after another in everything the table has on media: opening, reading, walking, writing and checking
-/// give an answer or an error. Where a read answers, it is the truth or the check says that something is damaged.
+/// One flipped bit after another in everything the table has on media: opening, reading, walking,
+/// writing and checking give an answer or an error. Where a read answers, it is the truth or the
+/// check says that something is damaged.
 #[test]
 fn flipped_bits() {
     let clean = store(8 << 20);
@@ -201,8 +203,9 @@ fn flipped_bits() {
     assert!(noticed > 30, "{noticed} of 1500 flips noticed");
 }
 
-/// A cleared tree with one damaged leaf: its dead entry stays, so that each process meets it again. If the blocks before
-/// the damage were freed each time, the second time they would be another value's.
+/// A cleared tree with one damaged leaf: its dead entry stays, so that each process meets it again.
+/// If the blocks before the damage were freed each time, the second time they would be another
+/// value's.
 #[test]
 fn a_dead_entry_that_stays_because_of_damage_frees_nothing() {
     let store = store(16 << 20);
@@ -237,7 +240,8 @@ fn a_dead_entry_that_stays_because_of_damage_frees_nothing() {
     assert!(findings.iter().any(|finding| finding.to_string().contains("outside")), "{findings:#?}");
 }
 
-/// A table is opened once at a time: a second writer would know nothing of the first one's versions and pins.
+/// A table is opened once at a time: a second writer would know nothing of the first one's versions
+/// and pins.
 #[test]
 fn a_table_is_opened_once_at_a_time() {
     let store = store(1 << 30);
@@ -252,8 +256,8 @@ fn a_table_is_opened_once_at_a_time() {
     assert!(Kv::open(&store, "t").unwrap().get(b"key").unwrap().is_some());
 }
 
-/// An overwrite of the largest key in a leaf that one batch fills in ascending order: its dead entry and its successor
-/// stay in one node, and the node within its bounds.
+/// An overwrite of the largest key in a leaf that one batch fills in ascending order: its dead
+/// entry and its successor stay in one node, and the node within its bounds.
 #[test]
 fn ascending_keys_behind_an_overwritten_long_one() {
     let kv = Kv::create(&store(1 << 30), "t").unwrap();
@@ -297,7 +301,8 @@ fn a_batch_that_ran_out_of_room_is_void() {
     kv.put(b"key", b"again").unwrap();
 }
 
-/// A damaged record is an error in its place; what lies behind it is still read, so that it can be saved.
+/// A damaged record is an error in its place; what lies behind it is still read, so that it can be
+/// saved.
 #[test]
 fn a_scan_goes_on_behind_a_damaged_record() {
     let store = store(8 << 20);

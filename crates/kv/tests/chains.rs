@@ -1,5 +1,6 @@
-//! Dead entries form chains: a root that was replaced, or cleared away, hangs below the root after it, and while a snapshot
-//! is held nothing of that is reclaimed. Whatever walks a chain does so on a stack of 256 KiB here.
+//! Dead entries form chains: a root that was replaced, or cleared away, hangs below the root after
+//! it, and while a snapshot is held nothing of that is reclaimed. Whatever walks a chain does so on
+//! a stack of 256 KiB here.
 //!
 //! With `EVERBYTE_SOAK` set, to anything, chains have up to a million links.
 
@@ -17,7 +18,8 @@ fn store() -> Store {
     Store::format(media, &FormatOptions::default()).unwrap()
 }
 
-/// Opens the table, checks, repairs and reclaims it. `links` is the least number of nodes that are freed.
+/// Opens the table, checks, repairs and reclaims it. `links` is the least number of nodes that are
+/// freed.
 fn opened_checked_reclaimed(store: &Store, links: u64) {
     on_a_small_stack(|| {
         let kv = Kv::open(store, "t").unwrap();
@@ -68,7 +70,8 @@ fn a_chain_of_replaced_roots_is_opened_checked_and_reclaimed_on_a_small_stack() 
     opened_checked_reclaimed(&store, links);
 }
 
-/// A crash leaves the 257th range of void versions: the tree is scrubbed, down to the end of the chain.
+/// A crash leaves the 257th range of void versions: the tree is scrubbed, down to the end of the
+/// chain.
 #[test]
 fn a_chain_is_scrubbed_on_a_small_stack() {
     let (store, links) = (store(), links(4000, 1_000_000));

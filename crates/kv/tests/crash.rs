@@ -1,5 +1,6 @@
-//! Every crash of small programs that go through each commit path of the tree: what was acknowledged is there, what was
-//! not is whole or absent, in the order of commits; nothing leaks; and the tree goes on working.
+//! Every crash of small programs that go through each commit path of the tree: what was
+//! acknowledged is there, what was not is whole or absent, in the order of commits; nothing leaks;
+//! and the tree goes on working.
 
 use everbyte_kv::Kv;
 use everbyte_media::Media;
@@ -134,7 +135,8 @@ fn long_values() {
     });
 }
 
-/// A batch is all or nothing, an aborted one is nothing, and a version that was void once never comes back.
+/// A batch is all or nothing, an aborted one is nothing, and a version that was void once never
+/// comes back.
 #[test]
 fn batches_and_aborts() {
     explore("tree-batches", &filled(30, 20), 4000, |twin, kv| {
@@ -192,7 +194,8 @@ fn emptying() {
     });
 }
 
-/// The void list is full, one more version becomes void, and the tree is scrubbed: whatever a crash makes of that.
+/// The void list is full, one more version becomes void, and the tree is scrubbed: whatever a crash
+/// makes of that.
 #[test]
 fn scrubbing_a_full_void_list() {
     let mut fill = Model::new();

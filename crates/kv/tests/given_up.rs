@@ -1,5 +1,5 @@
-//! Batches that are given up, openings that fail, tables closed and opened again: what did not happen never comes back.
-//! And calls that contradict each other are refused.
+//! Batches that are given up, openings that fail, tables closed and opened again: what did not
+//! happen never comes back. And calls that contradict each other are refused.
 
 use everbyte_kv::{Error, Kv};
 use everbyte_media::{Media, Options};
@@ -36,8 +36,8 @@ fn filled(store: &Store) -> Kv {
     kv
 }
 
-/// A batch that is given up takes back its stamps. It leaves no version to be listed, so any number of them may alternate
-/// with commits and the list of void versions stays empty.
+/// A batch that is given up takes back its stamps. It leaves no version to be listed, so any number
+/// of them may alternate with commits and the list of void versions stays empty.
 #[test]
 fn batches_given_up_among_commits_never_happen_and_list_nothing() {
     let store = store();
@@ -57,7 +57,8 @@ fn batches_given_up_among_commits_never_happen_and_list_nothing() {
     assert_eq!(kv.stats().void_ranges, listed);
 }
 
-/// The next batch takes the number of one that was given up: nothing of the first comes to life with the second.
+/// The next batch takes the number of one that was given up: nothing of the first comes to life
+/// with the second.
 #[test]
 fn a_batch_given_up_before_a_close_is_not_committed_by_the_next_process() {
     let store = store();
@@ -69,7 +70,8 @@ fn a_batch_given_up_before_a_close_is_not_committed_by_the_next_process() {
     assert_nothing_happened(&kv, "after an unrelated put");
 }
 
-/// A batch that is leaked is neither committed nor given up, and the table is closed all the same. The next opening voids it.
+/// A batch that is leaked is neither committed nor given up, and the table is closed all the same.
+/// The next opening voids it.
 #[test]
 fn a_leaked_batch_does_not_come_to_life_after_a_close() {
     let store = store();
@@ -83,8 +85,9 @@ fn a_leaked_batch_does_not_come_to_life_after_a_close() {
     assert_nothing_happened(&kv, "after an unrelated put");
 }
 
-/// A crash in the middle of a batch; then an opening that fails; then one that does not. The first must not say that the
-/// table was closed in good order, or the second commits what the crash cut short.
+/// A crash in the middle of a batch; then an opening that fails; then one that does not. The first
+/// must not say that the table was closed in good order, or the second commits what the crash cut
+/// short.
 #[test]
 fn an_opening_that_fails_leaves_the_crash_to_the_next_one() {
     let store = store();
@@ -113,8 +116,8 @@ fn an_opening_that_fails_leaves_the_crash_to_the_next_one() {
     assert_eq!(kv.check(), []);
 }
 
-/// Long values that died give their space back although the process that buried them is gone and no write comes near
-/// their leaves.
+/// Long values that died give their space back although the process that buried them is gone and no
+/// write comes near their leaves.
 #[test]
 fn values_that_died_before_a_restart_give_their_space_back() {
     let store = store();
@@ -133,8 +136,8 @@ fn values_that_died_before_a_restart_give_their_space_back() {
     assert_eq!(kv.check(), []);
 }
 
-/// A batch that clears the table sweeps the new tree instead of the old one. If its commit fails for want of room, the old
-/// tree is in force again, and the sweep has seen nothing of it.
+/// A batch that clears the table sweeps the new tree instead of the old one. If its commit fails
+/// for want of room, the old tree is in force again, and the sweep has seen nothing of it.
 #[test]
 fn a_commit_that_fails_takes_the_sweep_back_to_where_it_was() {
     fails_to_commit(true);
@@ -146,7 +149,8 @@ fn a_commit_that_fails_frees_nothing_and_keeps_nothing_from_being_freed() {
     fails_to_commit(false);
 }
 
-/// Among sizes of values that fill the table there is one at which no put fails in the middle of a change.
+/// Among sizes of values that fill the table there is one at which no put fails in the middle of a
+/// change.
 fn fails_to_commit(reopened: bool) {
     assert!((0..30).any(|step| fails_with_values_of(6000 - step * 50, reopened)));
 }
@@ -189,7 +193,8 @@ fn fails_with_values_of(len: usize, reopened: bool) -> bool {
     true
 }
 
-/// A commit is settled by the table that made it. Another one would say "durable" of something it knows nothing of.
+/// A commit is settled by the table that made it. Another one would say "durable" of something it
+/// knows nothing of.
 #[test]
 fn a_commit_of_another_table_is_refused() {
     let store = store();
@@ -225,8 +230,8 @@ fn a_write_beside_a_batch_of_the_same_thread_is_refused() {
     kv.put(b"key", b"again").unwrap();
 }
 
-/// The ledger of the newest version is applied again when a table is opened after a crash. The blocks
-/// that it frees serve the process that opened the table, and not only the next one.
+/// The ledger of the newest version is applied again when a table is opened after a crash. The
+/// blocks that it frees serve the process that opened the table, and not only the next one.
 #[test]
 fn blocks_that_a_replayed_ledger_frees_are_allocated_by_the_same_process() {
     let image = Image::zeroed(4 << 20).then(|media| {

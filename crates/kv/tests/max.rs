@@ -1,4 +1,5 @@
-//! The declared maximum of a store: what bounds it is room on the disk, and one table may have nearly all of that.
+//! The declared maximum of a store: what bounds it is room on the disk, and one table may have
+//! nearly all of that.
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Durability, Options};
@@ -10,7 +11,8 @@ const MAX: u64 = 16 << 20;
 const VALUE: usize = 16000;
 
 fn options(backend: BackendChoice) -> Options {
-    Options { backend, durability: Durability::Process, ..Options::default() } // syncs take the time of this test
+    // syncs take the time of this test
+    Options { backend, durability: Durability::Process, ..Options::default() }
 }
 
 fn create(path: &Path, backend: BackendChoice) -> Store {
@@ -77,7 +79,8 @@ fn one_table_may_have_all_of_the_maximum_and_is_refused_more() {
         assert!(table.delete(&more.saturating_sub(1).to_be_bytes()).unwrap());
         assert_eq!(store.check(), []);
         drop(table);
-        // More for it, and the same table goes on: its span was chosen for what the store could hold.
+        // More for it, and the same table goes on: its span was chosen for what the store could
+        // hold.
         store.grow(2 * MAX).unwrap();
         assert_eq!(store.max(), 2 * MAX);
         Kv::create(&store, "second").unwrap().put(b"key", &value(7)).unwrap();

@@ -1,5 +1,6 @@
-//! A model twin: random programs against a `BTreeMap`, with reopening, snapshots that must not change, and `check`
-//! after every chapter. Each failure prints its seed; `EVERBYTE_SEED` runs it again.
+//! A model twin: random programs against a `BTreeMap`, with reopening, snapshots that must not
+//! change, and `check` after every chapter. Each failure prints its seed; `EVERBYTE_SEED` runs it
+//! again.
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
@@ -106,7 +107,8 @@ fn run(seed: u64, shape: Shape) {
             }
             60..80 => {
                 let key = match shape.ascending && random.chance(80) {
-                    true => model.keys().next().cloned().unwrap_or_default(), // a queue: the oldest goes
+                    // a queue: the oldest goes
+                    true => model.keys().next().cloned().unwrap_or_default(),
                     false => key(random, shape, step),
                 };
                 assert_eq!(kv.delete(&key).unwrap(), model.remove(&key).is_some(), "{story}");

@@ -1,4 +1,5 @@
-//! What only a store in a file on a disk can show: commits that nobody settles, and a disk whose syncs fail.
+//! What only a store in a file on a disk can show: commits that nobody settles, and a disk whose
+//! syncs fail.
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Media, Options};
@@ -24,8 +25,9 @@ fn what_nobody_settles_is_settled_in_time() {
     assert!(kv.get(b"key").unwrap().is_some());
 }
 
-/// A disk whose syncs fail: a put says that its outcome is unknown and what to do, so does every write after it; reading
-/// goes on with what was settled; and opening the store again shows that, and the unknown put whole or absent.
+/// A disk whose syncs fail: a put says that its outcome is unknown and what to do, so does every
+/// write after it; reading goes on with what was settled; and opening the store again shows that,
+/// and the unknown put whole or absent.
 #[test]
 fn a_failed_sync_is_told_and_what_was_settled_can_be_read() {
     let dir = tempfile::tempdir().unwrap();

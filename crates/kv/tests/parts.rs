@@ -1,5 +1,5 @@
-//! Reads of less than an entry: lengths, keys and parts of values equal what whole reads return, and damage to what they return is found
-//! without reading the rest.
+//! Reads of less than an entry: lengths, keys and parts of values equal what whole reads return,
+//! and damage to what they return is found without reading the rest.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,8 @@ fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Values of every length around the thresholds of the format, under keys in the leaf and in blocks: their lengths and parts, by the
-/// table, a snapshot and a batch.
+/// Values of every length around the thresholds of the format, under keys in the leaf and in
+/// blocks: their lengths and parts, by the table, a snapshot and a batch.
 #[test]
 fn parts_are_what_whole_reads_return() {
     let kv = table(media());
@@ -73,7 +73,8 @@ fn parts_are_what_whole_reads_return() {
     assert!(keys == whole && keys.len() == 4 * lengths.len());
 }
 
-/// What a part costs: its chunks and the table of the value; a length or a key costs nothing of the value.
+/// What a part costs: its chunks and the table of the value; a length or a key costs nothing of the
+/// value.
 #[test]
 fn a_part_costs_its_chunks_and_the_table() {
     let kv = table(media());
@@ -93,7 +94,8 @@ fn a_part_costs_its_chunks_and_the_table() {
     assert_eq!(cost(&mut || drop(kv.get(b"k").unwrap())), 20 * CHUNK as u64 + 5);
 }
 
-/// Every bit of a value, its table and its record flipped in turn (in samples): each read returns what is true, or an error.
+/// Every bit of a value, its table and its record flipped in turn (in samples): each read returns
+/// what is true, or an error.
 #[test]
 fn damage_to_what_a_part_covers_is_found() {
     let media = media();

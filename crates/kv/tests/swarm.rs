@@ -1,5 +1,6 @@
-//! Random programs whose options are drawn too: each run has its own shapes of keys and values and its own mix of
-//! operations, and is compared with a `BTreeMap` all along. Seeds and long runs: `everbyte_sim::swarm`.
+//! Random programs whose options are drawn too: each run has its own shapes of keys and values and
+//! its own mix of operations, and is compared with a `BTreeMap` all along. Seeds and long runs:
+//! `everbyte_sim::swarm`.
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
@@ -13,10 +14,11 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Steps of one program.
 const STEPS: usize = 600;
 
-/// Shared prefixes: about the room of a node's header (24), of what a long key repeats in its node (32), of an inline key
-/// (256), and far beyond.
+/// Shared prefixes: about the room of a node's header (24), of what a long key repeats in its node
+/// (32), of an inline key (256), and far beyond.
 const PREFIXES: &[usize] = &[0, 1, 7, 8, 16, 23, 24, 25, 31, 32, 33, 64, 240, 255, 256, 257, 300, 700, 1000];
-/// Values at the thresholds of words, of what lies inline (512), and of the heap's classes and pages.
+/// Values at the thresholds of words, of what lies inline (512), and of the heap's classes and
+/// pages.
 const VALUES: &[usize] =
     &[0, 1, 7, 8, 9, 63, 64, 65, 120, 200, 504, 511, 512, 513, 520, 1024, 4095, 4096, 4097, 8192, 16_384, 40_000];
 /// What a step may do; a run leaves most of them out.
@@ -48,7 +50,8 @@ enum Action {
     Forget,
     /// Closes the table, snapshots first, and opens it again.
     Close,
-    /// Opens what the memory holds at this instant, snapshots and all, as after the death of the process.
+    /// Opens what the memory holds at this instant, snapshots and all, as after the death of the
+    /// process.
     Crash,
     /// Two threads write at once, each its own keys.
     Duel,
@@ -219,7 +222,8 @@ impl Run {
             self.store = Store::attach(media).unwrap();
         }
         self.old.clear();
-        // The old table is closed before the new one is opened, but where it crashed its copy was taken before.
+        // The old table is closed before the new one is opened, but where it crashed its copy was
+        // taken before.
         let parked = Store::format(Media::anonymous(1 << 24, &Options::default()).unwrap(), &FormatOptions::default());
         self.kv = Kv::create(&parked.unwrap(), "parked").unwrap();
         self.kv = Kv::open(&self.store, "swarm").unwrap();
@@ -307,8 +311,9 @@ fn programs_with_options_of_their_own() {
     swarm::programs(10, run);
 }
 
-/// Separators longer than an inline key lie in blocks of their own, which are freed with the entries that die: a search
-/// that compared such an entry all the same went astray, and acknowledged keys vanished.
+/// Separators longer than an inline key lie in blocks of their own, which are freed with the
+/// entries that die: a search that compared such an entry all the same went astray, and
+/// acknowledged keys vanished.
 #[test]
 fn keys_that_share_300_bytes_stay_where_searches_find_them() {
     let random = &mut Random::new(12345);

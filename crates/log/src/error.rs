@@ -8,7 +8,8 @@ pub enum Error {
     /// The media refused; see its own words.
     #[error(transparent)]
     Media(#[from] everbyte_media::Error),
-    /// No room for an append. A journal takes another segment, see [`crate::Journal::extend`]; a ring is truncated.
+    /// No room for an append. A journal takes another segment, see [`crate::Journal::extend`]; a
+    /// ring is truncated.
     #[error("the log at {at:#x} is full: {needed} bytes more are needed; extend or truncate it")]
     Full {
         /// Where the log lies.

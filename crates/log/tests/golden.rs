@@ -1,5 +1,5 @@
-//! Golden persistence traces: what each path stores, flushes and fences, in order. A fence gained or lost is a reviewed
-//! line of `testdata/`.
+//! Golden persistence traces: what each path stores, flushes and fences, in order. A fence gained
+//! or lost is a reviewed line of `testdata/`.
 
 use everbyte_log::{Form, Full, Journal, WordLog};
 use everbyte_media::Media;

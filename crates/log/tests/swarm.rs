@@ -1,17 +1,20 @@
-//! Random lives of a lane whose options are drawn too, against a plain model: ranges at the thresholds of the format, lanes and
-//! further segments of the least size and of more, roll-backs and openings at every point, two lanes beside each other. Seeds
-//! and long runs: `everbyte_sim::swarm`.
+//! Random lives of a lane whose options are drawn too, against a plain model: ranges at the
+//! thresholds of the format, lanes and further segments of the least size and of more, roll-backs
+//! and openings at every point, two lanes beside each other. Seeds and long runs:
+//! `everbyte_sim::swarm`.
 
 use everbyte_log::{Error, Journal, Outcome};
 use everbyte_media::{Media, Options};
 use everbyte_sim::{Random, swarm};
 use std::ops::Range;
 
-/// Where the home of a lane begins, and its bytes. The lane lies at the begin of its part, its segments behind it.
+/// Where the home of a lane begins, and its bytes. The lane lies at the begin of its part, its
+/// segments behind it.
 const PART: u64 = 1 << 20;
 const HOME: u64 = 768 << 10;
 const BYTES: u64 = 64 << 10;
-/// About a word, what an entry holds (48), what a long entry holds in its line (32), lines, the chunks of a long entry (768).
+/// About a word, what an entry holds (48), what a long entry holds in its line (32), lines, the
+/// chunks of a long entry (768).
 const LENGTHS: &[u64] =
     &[0, 1, 7, 8, 9, 31, 32, 33, 47, 48, 49, 64, 96, 97, 127, 128, 700, 768, 769, 800, 4096, 5000, 60_000];
 const LANES: &[u64] = &[256, 320, 384, 1024, 8192];
@@ -24,7 +27,8 @@ struct Mix {
     lengths: Vec<u64>,
     /// Changes of a transaction at most.
     changes: u64,
-    /// Percentage of transactions that commit with operations, of those that roll back, of those that a crash cuts.
+    /// Percentage of transactions that commit with operations, of those that roll back, of those
+    /// that a crash cuts.
     ends: (u64, u64, u64),
 }
 

@@ -1,5 +1,5 @@
-//! What programs with plain pointers ask of a mapping: pages mapped a second time, over variables that the program was linked
-//! with, and pages that it may only read, or not touch.
+//! What programs with plain pointers ask of a mapping: pages mapped a second time, over variables
+//! that the program was linked with, and pages that it may only read, or not touch.
 
 use crate::direct::Direct;
 use crate::media::{Backend, Media};
@@ -7,8 +7,9 @@ use crate::{BackendKind, Error, Result};
 use std::ptr::NonNull;
 
 impl Media {
-    /// Maps the pages `at..at+len` over `place..place+len` too, so that both are one memory; until the process ends. `false`:
-    /// this store's mapping is the process's own, stores reach it by being copied, and nothing was mapped.
+    /// Maps the pages `at..at+len` over `place..place+len` too, so that both are one memory; until
+    /// the process ends. `false`: this store's mapping is the process's own, stores reach it by
+    /// being copied, and nothing was mapped.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses; nothing was mapped.
@@ -17,8 +18,8 @@ impl Media {
     /// If the range is not backed, or `at`, `len` or `place` are not whole pages.
     ///
     /// # Safety
-    /// `place..place+len` is mapped, readable and writable, and its owner, the caller, wants it replaced: nobody holds a
-    /// Rust reference into it.
+    /// `place..place+len` is mapped, readable and writable, and its owner, the caller, wants it
+    /// replaced: nobody holds a Rust reference into it.
     pub unsafe fn map_over(&self, at: u64, len: u64, place: NonNull<u8>) -> Result<bool> {
         use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap_fixed};
         self.inner.mapping.check_len(at, len);
@@ -37,14 +38,16 @@ impl Media {
                 backing.disk.chunks.parts(at, len).into_iter().try_fold(place, |_, (range, file)| {
                     let part = place.wrapping_byte_add((range.start - at) as usize);
                     let (len, file) = ((range.end - range.start) as usize, file.expect("covered"));
-                    // SAFETY: the caller gives these pages away; the file holds as many, as was seen to above, and shrinks for
-                    // nobody.
+                    // SAFETY: the caller gives these pages away; the file holds as many, as was
+                    // seen to above, and shrinks for nobody.
                     unsafe { mmap(part, len, access, flags | MapFlags::FIXED, &backing.file, file) }
                 })
             }
-            // Nothing is moved: so many bytes of shared pages, from here on, are mapped there too, with the same protection.
+            // Nothing is moved: so many bytes of shared pages, from here on, are mapped there too,
+            // with the same protection.
             Backend::Sim(_) => {
-                // SAFETY: the caller gives these pages away; our own mapping, which stays as it is, lies at `from`.
+                // SAFETY: the caller gives these pages away; our own mapping, which stays as it is,
+                // lies at `from`.
                 match unsafe { mremap_fixed(from, 0, len as usize, MremapFlags::MAYMOVE, place) } {
                     Err(rustix::io::Errno::INVAL) => return Ok(false), // pages that are not shared
                     mapped => mapped,
@@ -56,9 +59,10 @@ impl Media {
         mapped.map(|_| true).map_err(io)
     }
 
-    /// Says what this process may do with the pages `at..at+len`: read them, store to them. Whoever does otherwise is killed
-    /// by the system, ourselves included: nobody else has use for these pages. Where this store's mapping is the process's own
-    /// they stay readable; where a recorder watches all pages it goes on to.
+    /// Says what this process may do with the pages `at..at+len`: read them, store to them. Whoever
+    /// does otherwise is killed by the system, ourselves included: nobody else has use for these
+    /// pages. Where this store's mapping is the process's own they stay readable; where a recorder
+    /// watches all pages it goes on to.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses.

@@ -1,10 +1,13 @@
-//! Bound stores: mapped at one address for life, so that plain pointers into them stay true in every process.
+//! Bound stores: mapped at one address for life, so that plain pointers into them stay true in
+//! every process.
 //!
-//! The address is written into the head when the file is made and never changes. Only programs that store plain pointers
-//! need it; all other stores map anywhere, many at once. HEAPO calls this static binding (Hwang et al., ACM TOS 11(1), 2014).
+//! The address is written into the head when the file is made and never changes. Only programs that
+//! store plain pointers need it; all other stores map anywhere, many at once. HEAPO calls this
+//! static binding (Hwang et al., ACM TOS 11(1), 2014).
 //!
 //! Invariants
-//!   BIND-1  A bound store is mapped at its address or not at all; what lies there already is never replaced.
+//!   BIND-1  A bound store is mapped at its address or not at all; what lies there already is never
+//!           replaced.
 
 use crate::mapping::LARGE;
 use crate::{Error, Result};
@@ -15,8 +18,9 @@ use std::ptr::NonNull;
 /// Where bound stores lie: a range that Linux gives to nobody by itself, within 47 bits.
 pub const WINDOW: Range<u64> = 0x2000_0000_0000..0x4000_0000_0000;
 
-/// The address that a new store of at most `max` bytes is bound to, chosen by `random`; `None` if it is too large. Two
-/// stores may share a process if they do not overlap: the smaller the maximum, the surer.
+/// The address that a new store of at most `max` bytes is bound to, chosen by `random`; `None` if
+/// it is too large. Two stores may share a process if they do not overlap: the smaller the maximum,
+/// the surer.
 pub fn address(max: u64, random: u64) -> Option<u64> {
     let places = (WINDOW.end - WINDOW.start).checked_sub(max)? / LARGE + 1;
     Some(WINDOW.start + random % places * LARGE)
@@ -29,7 +33,8 @@ pub(crate) fn is_possible(address: u64, max: u64) -> bool {
         && address.checked_add(max).is_some_and(|end| end <= WINDOW.end)
 }
 
-/// Reserves `len` bytes at `address`, which may not be in use (BIND-1). The kernel rounds to whole pages.
+/// Reserves `len` bytes at `address`, which may not be in use (BIND-1). The kernel rounds to whole
+/// pages.
 pub(crate) fn reserve(path: &Path, address: u64, len: u64) -> Result<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
@@ -40,8 +45,8 @@ pub(crate) fn reserve(path: &Path, address: u64, len: u64) -> Result<NonNull<u8>
             return Ok(NonNull::new(start.cast()).expect("an address of the window"));
         }
         Ok(elsewhere) => {
-            // A kernel before 4.17 does not know the flag and takes the address for a hint.
-            // SAFETY: exactly what was mapped just now. An error would leave it, which harms nobody.
+            // A kernel before 4.17 does not know the flag and takes the address for a hint. SAFETY:
+            // exactly what was mapped just now. An error would leave it, which harms nobody.
             let _ = unsafe { rustix::mm::munmap(elsewhere, len as usize) };
         }
         Err(rustix::io::Errno::EXIST) => {}

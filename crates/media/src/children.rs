@@ -1,5 +1,5 @@
-//! Children of fork: they inherit descriptors, and with them the locks that say who is alive. So the descriptors that hold
-//! such locks are closed in every child, before any of its code runs.
+//! Children of fork: they inherit descriptors, and with them the locks that say who is alive. So
+//! the descriptors that hold such locks are closed in every child, before any of its code runs.
 
 use std::fs::File;
 use std::io;
@@ -50,14 +50,16 @@ impl Birth {
 fn hear_of_forks() -> io::Result<()> {
     static HANDLER: OnceLock<i32> = OnceLock::new();
     let refused = *HANDLER.get_or_init(|| {
-        // SAFETY: the handler runs in a child of fork, on its one thread, and only calls what may be called there.
+        // SAFETY: the handler runs in a child of fork, on its one thread, and only calls what may
+        // be called there.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) }
     });
     if refused == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refused)) }
 }
 
 impl Own {
-    /// The file that `file` has open, by a description that nothing else has: neither another descriptor nor a mapping.
+    /// The file that `file` has open, by a description that nothing else has: neither another
+    /// descriptor nor a mapping.
     pub(crate) fn of(file: &File) -> io::Result<Own> {
         // The file itself, whatever its name leads to by now.
         Own::new(File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))?)
@@ -97,7 +99,8 @@ impl Drop for Own {
     fn drop(&mut self) {
         let descriptor = self.descriptor.take().expect("closed once");
         if self.is_child() {
-            let _ = descriptor.into_raw_fd(); // closed already, and the number may be another file's by now
+            // closed already, and the number may be another file's by now
+            let _ = descriptor.into_raw_fd();
         } else {
             DESCRIPTORS[self.place].store(-1, Ordering::Release);
         }
@@ -109,7 +112,8 @@ extern "C" fn in_child() {
     for place in &DESCRIPTORS {
         let number = place.swap(-1, Ordering::Relaxed);
         if number >= 0 {
-            // SAFETY: a descriptor of ours, whose owner in this child never uses or closes it again (`Own`).
+            // SAFETY: a descriptor of ours, whose owner in this child never uses or closes it again
+            // (`Own`).
             unsafe { libc::close(number) };
         }
     }

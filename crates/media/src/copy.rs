@@ -4,7 +4,8 @@
 //!   1. the source is opened for reading, locked against writers, and recognised
 //!   2. a new file is made beside the target's name
 //!   3. what holds data is copied and holes stay holes; a log that is empty is left out
-//!   4. the copy is synced and opened, which brings in what its log holds: the source stays as it is
+//!   4. the copy is synced and opened, which brings in what its log holds: the source stays as it
+//!      is
 //!
 //! Invariants
 //!   COPY-1  A file gets its name after all its bytes are on the medium, and never takes another's.
@@ -26,12 +27,13 @@ use std::path::Path;
 const STEP: u64 = 16 << 20;
 
 impl Media {
-    /// Makes the file `target`, a copy of the store `source`, and opens it. `progress` hears how many bytes of how many
-    /// have been copied. The source is only read: it may be one that a dead process left.
+    /// Makes the file `target`, a copy of the store `source`, and opens it. `progress` hears how
+    /// many bytes of how many have been copied. The source is only read: it may be one that a dead
+    /// process left.
     ///
     /// # Errors
-    /// As [`Media::open_read_only`] for the source, as [`Media::create`] and [`Media::open`] for the target, of which
-    /// nothing is left.
+    /// As [`Media::open_read_only`] for the source, as [`Media::create`] and [`Media::open`] for
+    /// the target, of which nothing is left.
     pub fn create_copy(
         source: &Path,
         target: &Path,
@@ -82,7 +84,8 @@ fn copy(
     }
     ranges.extend(data(from, at.min(len)..len)?);
     let total = ranges.iter().map(|range| range.end - range.start).sum();
-    // Blocks that two files share take room when one of them is stored to: an error of a write, but a signal to a mapping.
+    // Blocks that two files share take room when one of them is stored to: an error of a write, but
+    // a signal to a mapping.
     let may_share = matches!(choose(file, target, options.backend), Ok(BackendKind::File));
     crate::file::require_length(len)?;
     file.set_len(len)?;
@@ -109,7 +112,8 @@ fn copy(
     Disk::sync(file)
 }
 
-/// A file in memory with the bytes of a store, each at its offset, and zeros from there to `len`, which take no room.
+/// A file in memory with the bytes of a store, each at its offset, and zeros from there to `len`,
+/// which take no room.
 pub(crate) fn in_memory(from: &File, chunks: &Chunks, len: u64) -> io::Result<File> {
     let file = File::from(rustix::fs::memfd_create("everbyte", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.set_len(len)?;
@@ -159,7 +163,8 @@ fn data(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     Ok(ranges)
 }
 
-/// Gives the finished file `part` the name `target`, which must be free. Durable on return (COPY-1).
+/// Gives the finished file `part` the name `target`, which must be free. Durable on return
+/// (COPY-1).
 ///
 /// # Errors
 /// [`Error::Io`]: the name is taken, or the system refuses. The file keeps the name it had then.

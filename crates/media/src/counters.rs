@@ -1,7 +1,8 @@
 //! What persistence cost: lines flushed, fences, barriers, bytes logged. Exact on any machine.
 //!
-//! Each thread counts in a shard of its own with plain loads and stores, so counting does not cost a locked
-//! instruction on paths that take a few hundred nanoseconds. Threads beyond the last shard share it and pay.
+//! Each thread counts in a shard of its own with plain loads and stores, so counting does not cost
+//! a locked instruction on paths that take a few hundred nanoseconds. Threads beyond the last shard
+//! share it and pay.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -61,7 +62,8 @@ impl Counters {
 
     #[inline]
     pub(crate) fn add(&self, counter: Counter, amount: u64) {
-        // A thread that is ending may have given its number back: a store is closed when its program ends.
+        // A thread that is ending may have given its number back: a store is closed when its
+        // program ends.
         let shard = SHARD.try_with(|shard| shard.0.get()).unwrap_or(SHARED);
         let cell = &self.0[shard].0[counter as usize];
         if shard == SHARED {
@@ -84,7 +86,8 @@ impl Counters {
     }
 }
 
-/// Shard numbers not held by a live thread. The lock's release and acquire hand a shard's counts over.
+/// Shard numbers not held by a live thread. The lock's release and acquire hand a shard's counts
+/// over.
 static FREE: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
 
 struct ShardNumber(Cell<usize>);

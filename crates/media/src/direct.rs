@@ -1,4 +1,5 @@
-//! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device profile on request.
+//! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device
+//! profile on request.
 
 use crate::children::Birth;
 use crate::chunks::{ChunkDisk, Guard};
@@ -56,8 +57,9 @@ fn note_sent(lines: u64, start: u64) {
     SENT.set((sent + lines, if sent == 0 { start } else { since }));
 }
 
-/// Lets each whole large page of a range that has its place and holds nothing begin as such, around one small page that is made first: many small
-/// ones would be made, cleared, and copied. What fails here, the allocation of all of it finds, too.
+/// Lets each whole large page of a range that has its place and holds nothing begin as such, around
+/// one small page that is made first: many small ones would be made, cleared, and copied. What
+/// fails here, the allocation of all of it finds, too.
 fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
     let mut at = range.start.next_multiple_of(LARGE);
     while at + LARGE <= range.end {
@@ -115,7 +117,8 @@ impl Direct {
         if at + len > head.file_len {
             // The growth first: a head must never promise bytes that a power loss can take back.
             Disk::sync(&**file).map_err(io("sync the growth of"))?;
-            // What is in memory follows the medium: a failed write leaves the growth to be written by the next.
+            // What is in memory follows the medium: a failed write leaves the growth to be written
+            // by the next.
             let mut grown = *head;
             grown.file_len = at + len;
             let (place, bytes) = grown.next();

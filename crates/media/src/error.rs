@@ -18,7 +18,8 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A write or sync failed, now or earlier: what reached the disk is unknown, and nothing is retried.
+    /// A write or sync failed, now or earlier: what reached the disk is unknown, and nothing is
+    /// retried.
     #[error(
         "{path}: poisoned: a write or sync failed earlier ({cause}); close the store and open it again to learn what survived"
     )]
@@ -33,7 +34,8 @@ pub enum Error {
     InUse {
         /// The store file.
         path: PathBuf,
-        /// The holder: `this process (pid 123)`, `another process (pid 456)`, or `another process` if that is all that is known.
+        /// The holder: `this process (pid 123)`, `another process (pid 456)`, or `another process`
+        /// if that is all that is known.
         holder: String,
     },
     /// The file carries no media header: it is not a store.
@@ -64,8 +66,9 @@ pub enum Error {
         /// What is wrong.
         detail: String,
     },
-    /// The system could not give the bytes of a page: an uncorrectable memory error, a sector that cannot be read, or a file that
-    /// was truncated from outside. What other pages hold can be used.
+    /// The system could not give the bytes of a page: an uncorrectable memory error, a sector that
+    /// cannot be read, or a file that was truncated from outside. What other pages hold can be
+    /// used.
     #[error(
         "{path}: {} is damaged at offset {at:#x}: the memory there cannot be read; copy what can be, and restore the rest from a backup",
         whose(.object)

@@ -2,8 +2,8 @@
 
 use crate::{LINE, Media};
 
-/// Flushes ranges line by line, and lines that several neighbouring ranges share once. What was named is flushed when
-/// this is dropped, not before.
+/// Flushes ranges line by line, and lines that several neighbouring ranges share once. What was
+/// named is flushed when this is dropped, not before.
 pub struct Flusher<'m> {
     media: &'m Media,
     /// Whole lines that wait.

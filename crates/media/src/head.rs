@@ -1,18 +1,21 @@
-//! The media head: two copies of 512 bytes that say where the log lies and how long the file should be.
+//! The media head: two copies of 512 bytes that say where the log lies and how long the file should
+//! be.
 //!
-//! Format: docs/formats/media.md, section 1. The copies lie at 8 KiB and 12 KiB and are written in turn, so a torn
-//! write leaves the other one. The valid copy with the larger sequence counts.
+//! Format: docs/formats/media.md, section 1. The copies lie at 8 KiB and 12 KiB and are written in
+//! turn, so a torn write leaves the other one. The valid copy with the larger sequence counts.
 //!
-//! A copy can also rot, or a write of it can be lost, long after it was acknowledged. The other copy is then the older
-//! one, so it must lead recovery to every record that counts, or to an error.
+//! A copy can also rot, or a write of it can be lost, long after it was acknowledged. The other
+//! copy is then the older one, so it must lead recovery to every record that counts, or to an
+//! error.
 //!
 //! Invariants
 //!   HEAD-1  A copy counts only if its checksum covers all its fields.
 //!   HEAD-2  The copy that counts is never overwritten: `next` writes the other one.
-//!   HEAD-3  No record that a format does not know is in the log before a head of a later format is on the medium.
-//!   HEAD-4  Before the first record after a clean head, and before the first record in a larger ring, both copies on
-//!           the medium say so: without either copy, the other one still leads to these records. Opening restores this
-//!           where a crash came between the two writes.
+//!   HEAD-3  No record that a format does not know is in the log before a head of a later format is
+//!           on the medium.
+//!   HEAD-4  Before the first record after a clean head, and before the first record in a larger
+//!           ring, both copies on the medium say so: without either copy, the other one still leads
+//!           to these records. Opening restores this where a crash came between the two writes.
 //!   HEAD-5  `log_clean` counts only while both copies are whole. Otherwise the log itself is read.
 
 use crate::file::Disk;
@@ -43,7 +46,8 @@ impl Head {
         crc32c::crc32c(plain.as_bytes())
     }
 
-    /// The bytes of the head after this one and the place where they go (HEAD-2). Whatever its format was, it is now ours.
+    /// The bytes of the head after this one and the place where they go (HEAD-2). Whatever its
+    /// format was, it is now ours.
     pub(crate) fn next(&mut self) -> (u64, &[u8]) {
         self.sequence += 1;
         self.format = FORMAT;
@@ -56,8 +60,8 @@ impl Head {
         if self.format < 2 && self.log_ready != 0 { self.log_len } else { self.log_room }
     }
 
-    /// Whether a copy would lead to the same records as this one, if this one were lost, whatever is written to the log from
-    /// now on. A torn copy leads nowhere, and is found by its checksum.
+    /// Whether a copy would lead to the same records as this one, if this one were lost, whatever
+    /// is written to the log from now on. A torn copy leads nowhere, and is found by its checksum.
     pub(crate) fn agrees_with(&self, copy: &[u8]) -> bool {
         Head::read_from_bytes(copy).is_ok_and(|copy| {
             let place = |head: &Head| (head.log_head, head.log_sequence, head.incarnation);
@@ -68,8 +72,9 @@ impl Head {
         })
     }
 
-    /// Writes and syncs both copies, one after the other, so that losing either of them changes nothing (HEAD-4). The
-    /// fields may have changed; the copy that counts on the medium is overwritten after the other one is there (HEAD-2).
+    /// Writes and syncs both copies, one after the other, so that losing either of them changes
+    /// nothing (HEAD-4). The fields may have changed; the copy that counts on the medium is
+    /// overwritten after the other one is there (HEAD-2).
     pub(crate) fn write_both(&mut self, disk: &dyn Disk) -> io::Result<()> {
         let copies = if seeded("media-one-head-copy") { 1 } else { COPIES.len() };
         (0..copies).try_for_each(|_| {
@@ -78,7 +83,8 @@ impl Head {
         })
     }
 
-    /// Whether an older program has written it, whose log holds no records of the newer kinds (HEAD-3).
+    /// Whether an older program has written it, whose log holds no records of the newer kinds
+    /// (HEAD-3).
     pub(crate) fn is_older(&self) -> bool {
         self.format < FORMAT
     }

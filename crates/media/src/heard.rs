@@ -1,4 +1,5 @@
-//! [`Heard`]: what a recorder hears, as a line of text: how a program in another process tells the explorer.
+//! [`Heard`]: what a recorder hears, as a line of text: how a program in another process tells the
+//! explorer.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;

@@ -1,15 +1,18 @@
-//! Pages that this process hides from itself, to hear of who touches them: what stands behind objects that are larger than
-//! their memory.
+//! Pages that this process hides from itself, to hear of who touches them: what stands behind
+//! objects that are larger than their memory.
 //!
-//! A watched range is protected with [`Media::protect`] as its watcher likes. A load or store that the protection stops is a
-//! SIGSEGV; the handler asks the watcher of that address, and the instruction runs again. Bytes of hidden pages are read
-//! and stored *beneath*: through a second mapping of the file, which nobody else sees.
+//! A watched range is protected with [`Media::protect`] as its watcher likes. A load or store that
+//! the protection stops is a SIGSEGV; the handler asks the watcher of that address, and the
+//! instruction runs again. Bytes of hidden pages are read and stored *beneath*: through a second
+//! mapping of the file, which nobody else sees.
 //!
 //! Invariants
-//!   HIDE-1  The handler takes no lock that is held while watched pages are touched: a watcher touches them beneath only.
+//!   HIDE-1  The handler takes no lock that is held while watched pages are touched: a watcher
+//!           touches them beneath only.
 //!   HIDE-2  Only the process that watches is answered: a child of fork has none of these pages.
 //!
-//! Threads: any. A program that sets a handler of its own for SIGSEGV afterwards must call the one that it finds.
+//! Threads: any. A program that sets a handler of its own for SIGSEGV afterwards must call the one
+//! that it finds.
 
 use crate::chunks;
 use crate::mapping::{Mapping, Mode};
@@ -23,7 +26,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Who decides what a touch of a hidden page leads to.
 pub trait Watcher: Send + Sync {
-    /// The byte at `at` was touched, and the protection stopped it. `true`: try again. `false`: it is a fault.
+    /// The byte at `at` was touched, and the protection stopped it. `true`: try again. `false`: it
+    /// is a fault.
     fn touched(&self, at: u64) -> bool;
 }
 
@@ -111,7 +115,8 @@ impl Media {
         beneath.unreadable(at, into.len() as u64).map_or(Ok(()), |at| Err(self.unreadable_at(at)))
     }
 
-    /// Gives room to pages that may be hidden and are holes, and stores `bytes` there, fenced on return.
+    /// Gives room to pages that may be hidden and are holes, and stores `bytes` there, fenced on
+    /// return.
     ///
     /// # Errors
     /// [`Error::Io`] if there is no room: nothing has changed.
@@ -128,7 +133,8 @@ impl Media {
             Backend::File(_) | Backend::Sim(_) => {
                 self.extend(at, bytes.len() as u64)?;
                 let _section = self.section();
-                // A recorder remembers what a hole held, and is not told of stores that change nothing.
+                // A recorder remembers what a hole held, and is not told of stores that change
+                // nothing.
                 self.zero(at, bytes.len() as u64);
                 self.write(at, bytes);
                 self.flush(at, bytes.len() as u64);
@@ -152,9 +158,11 @@ pub(crate) fn install() {
         let mut ours: libc::sigaction = unsafe { std::mem::zeroed() };
         let mut before = ours;
         ours.sa_sigaction = handle as *const () as usize;
-        // On the stack of whoever faults, which has more room than those for signals: a watcher reads and writes files.
+        // On the stack of whoever faults, which has more room than those for signals: a watcher
+        // reads and writes files.
         ours.sa_flags = libc::SA_SIGINFO;
-        // SAFETY: both point to values that live through the call; `handle` is a handler of this form.
+        // SAFETY: both point to values that live through the call; `handle` is a handler of this
+        // form.
         let refused = unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, &raw mut before) };
         assert_eq!(refused, 0, "the arguments are what the system asks for");
         before
@@ -170,7 +178,8 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     let kept = *errno;
     // SAFETY: the kernel hands a handler with SA_SIGINFO what happened.
     let info_here = unsafe { &*info };
-    // SAFETY: SIGSEGV fills this field; for a signal that a process has sent it is some number, and no address of ours.
+    // SAFETY: SIGSEGV fills this field; for a signal that a process has sent it is some number, and
+    // no address of ours.
     let address = unsafe { info_here.si_addr() }.addr();
     let found = WATCHED.read().0.iter().find(|watched| watched.addresses.contains(&address)).map(|watched| {
         let at = watched.at + (address - watched.addresses.start) as u64;
@@ -202,7 +211,8 @@ pub(crate) unsafe fn pass_on(
             unsafe { libc::signal(signal, libc::SIG_DFL) };
             // SAFETY: the kernel hands a handler with SA_SIGINFO what happened.
             if unsafe { (*info).si_code } <= 0 {
-                // SAFETY: a signal that a process has sent comes once; it comes again when the handler returns.
+                // SAFETY: a signal that a process has sent comes once; it comes again when the
+                // handler returns.
                 unsafe { libc::raise(signal) };
             }
         }

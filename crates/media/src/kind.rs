@@ -1,4 +1,5 @@
-//! One error model: every error of the workspace has an [`ErrorKind`], and damage has a place ([`Damage`]).
+//! One error model: every error of the workspace has an [`ErrorKind`], and damage has a place
+//! ([`Damage`]).
 //!
 //! Edges (exit codes, `errno`, replies of servers) map kinds by one exhaustive match each. The
 //! error enums keep their own variants and texts; they answer [`ErrorInfo`].

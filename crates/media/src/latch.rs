@@ -1,10 +1,11 @@
 //! [`Latch`]: a lock for what one thread at a time does around a fence.
 //!
-//! Giving it back is a plain store. An atomic exchange, as other locks end with, would wait until everything that was flushed
-//! before the fence is on the media; a store lets the thread go on meanwhile, and is seen after it all the same.
+//! Giving it back is a plain store. An atomic exchange, as other locks end with, would wait until
+//! everything that was flushed before the fence is on the media; a store lets the thread go on
+//! meanwhile, and is seen after it all the same.
 //!
-//! The price: nobody is woken. Who finds it taken looks again, then lets others run, then sleeps for moments. It is for sections
-//! that rarely meet.
+//! The price: nobody is woken. Who finds it taken looks again, then lets others run, then sleeps
+//! for moments. It is for sections that rarely meet.
 
 use parking_lot::lock_api::{GuardSend, Mutex, MutexGuard, RawMutex};
 use std::hint::spin_loop;
@@ -25,7 +26,8 @@ pub struct RawLatch(AtomicBool);
 const SPINS: u32 = 100;
 const YIELDS: u32 = 200;
 
-// SAFETY: of those who exchange `false` for `true` one succeeds (Acquire), and only that one stores `false` (Release).
+// SAFETY: of those who exchange `false` for `true` one succeeds (Acquire), and only that one stores
+// `false` (Release).
 unsafe impl RawMutex for RawLatch {
     const INIT: RawLatch = RawLatch(AtomicBool::new(false));
     type GuardMarker = GuardSend;

@@ -1,5 +1,5 @@
-//! Bytes of the media head, and nothing else. Format: docs/formats/media.md, section 1. The log's bytes are described in
-//! `file/layout.rs`.
+//! Bytes of the media head, and nothing else. Format: docs/formats/media.md, section 1. The log's
+//! bytes are described in `file/layout.rs`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -9,8 +9,8 @@ pub(crate) const COPIES: [u64; 2] = [8 << 10, 12 << 10];
 pub const HEAD_END: u64 = 16 << 10;
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVRBMDIA";
-/// The newest media format this program reads, and the one it writes. 1 had no `log_room`, nor lives and words in its log; 2
-/// had no map of chunks.
+/// The newest media format this program reads, and the one it writes. 1 had no `log_room`, nor
+/// lives and words in its log; 2 had no map of chunks.
 pub const FORMAT: u32 = 3;
 
 /// One copy of the head.
@@ -25,7 +25,8 @@ pub(crate) struct Head {
     pub sequence: u64,
     /// The declared maximum of the store in bytes; the mapping reserves as much.
     pub max: u64,
-    /// How far the store reaches. Without a map of chunks a file shorter than this has been truncated from outside.
+    /// How far the store reaches. Without a map of chunks a file shorter than this has been
+    /// truncated from outside.
     pub file_len: u64,
     pub log_at: u64,
     pub log_len: u64,
@@ -47,8 +48,8 @@ pub(crate) struct Head {
     pub log_room: u64,
     /// The address the store is bound to; 0: it maps anywhere.
     pub binding: u64,
-    /// Bytes of the file whose offsets are the store's, and where the map of chunks begins that says it of all others; 0: all
-    /// offsets of the file are the store's.
+    /// Bytes of the file whose offsets are the store's, and where the map of chunks begins that
+    /// says it of all others; 0: all offsets of the file are the store's.
     pub map_at: u64,
     pub reserved: [u8; 376],
 }

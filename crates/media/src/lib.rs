@@ -21,7 +21,8 @@
 //! # Ok::<(), everbyte_media::Error>(())
 //! ```
 //!
-//! Code above asks for [`Capabilities`], never for a backend's name, and issues no instruction of its own.
+//! Code above asks for [`Capabilities`], never for a backend's name, and issues no instruction of
+//! its own.
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("Everbyte's formats are little-endian and its mappings need 64-bit addresses");

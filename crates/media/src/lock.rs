@@ -1,4 +1,5 @@
-//! One process at a time, or several that only read: an advisory lock on the store file, and the name of who holds it.
+//! One process at a time, or several that only read: an advisory lock on the store file, and the
+//! name of who holds it.
 
 use crate::children::Own;
 use crate::{Error, Result, users};
@@ -18,9 +19,10 @@ pub(crate) enum Hold {
     Users,
 }
 
-/// Locks the whole file for this process alone; until what is returned is dropped, or this process ends. For backends whose
-/// mapping a child of fork may keep, since nothing that it stores there reaches the file. `locks` is a description of the file
-/// for this alone; without it the file is opened once more, which the kernel refuses to a user that only got its descriptor.
+/// Locks the whole file for this process alone; until what is returned is dropped, or this process
+/// ends. For backends whose mapping a child of fork may keep, since nothing that it stores there
+/// reaches the file. `locks` is a description of the file for this alone; without it the file is
+/// opened once more, which the kernel refuses to a user that only got its descriptor.
 pub(crate) fn lock_apart(file: &File, locks: Option<File>, path: &Path) -> Result<Own> {
     let own = locks.map_or_else(|| Own::of(file), Own::new);
     let own = own.map_err(|source| Error::Io { action: "lock", path: path.into(), source })?;
@@ -28,7 +30,8 @@ pub(crate) fn lock_apart(file: &File, locks: Option<File>, path: &Path) -> Resul
     Ok(own)
 }
 
-/// Locks the whole file until nothing has its open file description any more: no descriptor, no mapping, no child's either.
+/// Locks the whole file until nothing has its open file description any more: no descriptor, no
+/// mapping, no child's either.
 pub(crate) fn lock(file: impl AsFd, path: &Path, hold: Hold) -> Result<()> {
     use rustix::fs::{FlockOperation, flock};
     let file = file.as_fd();
@@ -36,8 +39,8 @@ pub(crate) fn lock(file: impl AsFd, path: &Path, hold: Hold) -> Result<()> {
         Hold::Alone => FlockOperation::NonBlockingLockExclusive,
         Hold::Readers | Hold::Users => FlockOperation::NonBlockingLockShared,
     };
-    // A program that has the store open and starts another holds the lock twice between fork and exec, even after it
-    // has closed the store: such a moment passes by itself.
+    // A program that has the store open and starts another holds the lock twice between fork and
+    // exec, even after it has closed the store: such a moment passes by itself.
     const PATIENCE: usize = 20;
     let locked = (0..PATIENCE).map(|_| flock(file, operation)).find(|locked| {
         let taken = matches!(locked, Err(rustix::io::Errno::WOULDBLOCK));
@@ -51,7 +54,8 @@ pub(crate) fn lock(file: impl AsFd, path: &Path, hold: Hold) -> Result<()> {
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::InUse { path: path.into(), holder: holders(file) }),
         Err(errno) => return Err(Error::Io { action: "lock", path: path.into(), source: errno.into() }),
     }
-    // Users and readers hold the same lock, and must not meet: each says what it is, and then looks for the other.
+    // Users and readers hold the same lock, and must not meet: each says what it is, and then looks
+    // for the other.
     if hold == Hold::Readers {
         let quiet = users::look(file).map_err(|source| Error::Io { action: "lock", path: path.into(), source })?;
         if !quiet {
@@ -61,8 +65,9 @@ pub(crate) fn lock(file: impl AsFd, path: &Path, hold: Hold) -> Result<()> {
     Ok(())
 }
 
-/// The processes that hold a lock on this inode, by the kernel's table of locks: `another process (pid 12, 34)`, or `another
-/// process` where the table does not tell. `this process (pid 12)` if there is no other.
+/// The processes that hold a lock on this inode, by the kernel's table of locks:
+/// `another process (pid 12, 34)`, or `another process` where the table does not tell.
+/// `this process (pid 12)` if there is no other.
 pub(crate) fn holders(file: BorrowedFd<'_>) -> String {
     let other = || "another process".to_string();
     let Ok(inode) = rustix::fs::fstat(file).map(|found| found.st_ino.to_string()) else { return other() };
@@ -81,7 +86,8 @@ fn named(mut pids: BTreeSet<u32>, own: u32) -> String {
     }
 }
 
-/// The process that holds the lock of a line of that table, if it is one on this inode. Locks of descriptions name none.
+/// The process that holds the lock of a line of that table, if it is one on this inode. Locks of
+/// descriptions name none.
 fn holder(line: &str, inode: &str) -> Option<u32> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let place = fields.iter().find(|field| field.matches(':').count() == 2)?;

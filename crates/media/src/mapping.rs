@@ -1,10 +1,13 @@
 //! One mapped range of bytes: the address arithmetic and every load and store of mapped memory.
 //!
 //! Invariants
-//!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, but for what `Media::protect` says.
-//!   MAP-2  Only `0..limit` is backed by the file; nothing beyond it is ever touched. `limit` only grows.
-//!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends) only, so concurrent access by
-//!          threads and processes is a race of words, never undefined, and no word is ever torn by the compiler.
+//!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, but for what
+//!          `Media::protect` says.
+//!   MAP-2  Only `0..limit` is backed by the file; nothing beyond it is ever touched. `limit` only
+//!          grows.
+//!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends) only, so
+//!          concurrent access by threads and processes is a race of words, never undefined, and no
+//!          word is ever torn by the compiler.
 //!
 //! Threads: any. What a racing reader sees is validated above (sequence words, checksums).
 
@@ -41,7 +44,8 @@ impl Pieces {
         Pieces { mode, shown, protected: Mutex::default() }
     }
 
-    /// Takes a piece that is to be mapped; `false`: it is mapped, by another thread perhaps, and there on return.
+    /// Takes a piece that is to be mapped; `false`: it is mapped, by another thread perhaps, and
+    /// there on return.
     fn claim(&self, slot: usize) -> bool {
         loop {
             match self.shown[slot].compare_exchange(ABSENT, COMING, Ordering::AcqRel, Ordering::Acquire) {
@@ -54,7 +58,8 @@ impl Pieces {
 }
 
 pub(crate) const WORD: u64 = 8;
-/// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are mapped as such.
+/// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are
+/// mapped as such.
 pub(crate) const LARGE: u64 = 2 << 20;
 /// `MADV_COLLAPSE` (Linux 6.1), which libc does not name yet.
 const COLLAPSE: i32 = 25;
@@ -87,24 +92,28 @@ pub(crate) struct Mapping {
     limit: AtomicU64,
     /// Set where the file is mapped in pieces.
     pieces: Option<Pieces>,
-    /// The process whose mapping this is alone: a child of fork has nothing here, or something else by now.
+    /// The process whose mapping this is alone: a child of fork has nothing here, or something else
+    /// by now.
     owner: OnceLock<u32>,
     /// `None` only while it is dropped.
     watched: Option<Watched>,
 }
 
-// SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic (MAP-3).
+// SAFETY: the mapping is plain memory that lives until drop, and all access to it is atomic
+// (MAP-3).
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `reserve` bytes of `file`, of which `limit` are backed, at an address of the kernel's choice.
+    /// Maps `reserve` bytes of `file`, of which `limit` are backed, at an address of the kernel's
+    /// choice.
     pub(crate) fn of_file(file: BorrowedFd<'_>, mode: Mode, reserve: u64, limit: u64) -> io::Result<Mapping> {
         Mapping::over(Self::reserve_aligned(reserve)?, file, mode, reserve, limit)
     }
 
-    /// Maps `reserve` bytes of `file`, of which `limit` are backed, at `place`, where as many are reserved for it.
+    /// Maps `reserve` bytes of `file`, of which `limit` are backed, at `place`, where as many are
+    /// reserved for it.
     pub(crate) fn over(
         place: NonNull<u8>,
         file: BorrowedFd<'_>,
@@ -119,7 +128,8 @@ impl Mapping {
         // SAFETY: exactly the range just reserved, which nothing else uses, is replaced.
         let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) };
         let base = base.inspect_err(|_| {
-            // SAFETY: the reservation is ours and goes unused. An error would leave it, which harms nobody.
+            // SAFETY: the reservation is ours and goes unused. An error would leave it, which harms
+            // nobody.
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
@@ -138,8 +148,9 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Reserves `reserve` bytes of addresses, at `place` or anywhere, and maps `extents` of `file` there. What has no place in
-    /// the file reads as zeros; with `guarded` a load there is a fault from `zeros` on, too, since another process may have given it one.
+    /// Reserves `reserve` bytes of addresses, at `place` or anywhere, and maps `extents` of `file`
+    /// there. What has no place in the file reads as zeros; with `guarded` a load there is a fault
+    /// from `zeros` on, too, since another process may have given it one.
     pub(crate) fn of_pieces(
         place: Option<NonNull<u8>>,
         file: BorrowedFd<'_>,
@@ -161,7 +172,8 @@ impl Mapping {
     }
 
     /// Maps `extents` of `file` privately over private zeros of `reserve` bytes: whatever is stored
-    /// stays in this process, and all of it may be touched. At `place`, if one is given, where as many bytes are reserved.
+    /// stays in this process, and all of it may be touched. At `place`, if one is given, where as
+    /// many bytes are reserved.
     pub(crate) fn copy_of_file(
         file: BorrowedFd<'_>,
         place: Option<NonNull<u8>>,
@@ -183,17 +195,19 @@ impl Mapping {
         }
         assert!(at + len <= self.reserve, "pages of the mapping");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: pages of our own reservation, in bounds as asserted; they hold nothing that counts, and all access is
-        // atomic (MAP-3), so no reference says otherwise.
+        // SAFETY: pages of our own reservation, in bounds as asserted; they hold nothing that
+        // counts, and all access is atomic (MAP-3), so no reference says otherwise.
         unsafe { rustix::mm::mmap_anonymous(self.pointer(at).cast(), len as usize, access, flags) }?;
         if self.owner.get().is_some() {
-            // SAFETY: advice on the pages just mapped; it changes what children inherit, and nothing here.
+            // SAFETY: advice on the pages just mapped; it changes what children inherit, and
+            // nothing here.
             unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontFork) }?;
         }
         Ok(())
     }
 
-    /// What is mapped of an extent is so no more: it reads as zeros, which nothing is stored to, until another takes its offsets.
+    /// What is mapped of an extent is so no more: it reads as zeros, which nothing is stored to,
+    /// until another takes its offsets.
     pub(crate) fn hide(&self, extent: &Extent) -> io::Result<()> {
         let Some(pieces) = &self.pieces else { return Ok(()) };
         let end = extent.end().min(self.reserve);
@@ -209,8 +223,8 @@ impl Mapping {
         self.lay_zeros(at & !4095, 4096, rustix::mm::ProtFlags::READ)
     }
 
-    /// Maps those of `extents` that are not mapped yet; whether there was one. Threads that ask for one extent at once
-    /// all find it mapped.
+    /// Maps those of `extents` that are not mapped yet; whether there was one. Threads that ask for
+    /// one extent at once all find it mapped.
     pub(crate) fn show(&self, file: BorrowedFd<'_>, extents: &[Extent]) -> io::Result<bool> {
         let Some(pieces) = &self.pieces else { return Ok(false) };
         let mut shown = false;
@@ -238,13 +252,16 @@ impl Mapping {
         use rustix::mm::{Advice, MapFlags, ProtFlags};
         let (place, len) = (self.pointer(range.start), (range.end - range.start) as usize);
         let (flags, access) = (pieces.mode.flags() | MapFlags::FIXED, ProtFlags::READ | ProtFlags::WRITE);
-        // Without rights until children are kept out: one that is forked in between has nothing that it could touch.
+        // Without rights until children are kept out: one that is forked in between has nothing
+        // that it could touch.
         let first = if self.owner.get().is_some() { ProtFlags::empty() } else { access };
-        // SAFETY: pages of our own reservation, in bounds as the caller saw to; until now they held nothing but zeros, which
-        // nothing was stored to; all access is atomic (MAP-3), so no reference says otherwise.
+        // SAFETY: pages of our own reservation, in bounds as the caller saw to; until now they held
+        // nothing but zeros, which nothing was stored to; all access is atomic (MAP-3), so no
+        // reference says otherwise.
         unsafe { rustix::mm::mmap(place.cast(), len, first, flags, file, file_at) }?;
         if self.owner.get().is_some() {
-            // SAFETY: advice on the pages just mapped; it changes what children inherit, and nothing here.
+            // SAFETY: advice on the pages just mapped; it changes what children inherit, and
+            // nothing here.
             unsafe { rustix::mm::madvise(place.cast(), len, Advice::LinuxDontFork) }?;
             self.protect(range.start, len as u64, rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE)?;
         }
@@ -257,13 +274,16 @@ impl Mapping {
         Ok(())
     }
 
-    /// Says what may be done with pages; [`Mapping::remember`] is for those without a place in the file.
+    /// Says what may be done with pages; [`Mapping::remember`] is for those without a place in the
+    /// file.
     pub(crate) fn protect(&self, at: u64, len: u64, access: rustix::mm::MprotectFlags) -> io::Result<()> {
-        // SAFETY: pages of our own mapping, all of which is reserved (MAP-1); nothing holds a reference into it.
+        // SAFETY: pages of our own mapping, all of which is reserved (MAP-1); nothing holds a
+        // reference into it.
         Ok(unsafe { rustix::mm::mprotect(self.pointer(at).cast(), len as usize, access) }?)
     }
 
-    /// Remembers what may be done with pages that have no place in the file yet: it holds once they do.
+    /// Remembers what may be done with pages that have no place in the file yet: it holds once they
+    /// do.
     pub(crate) fn remember(&self, range: Range<u64>, access: rustix::mm::MprotectFlags) {
         let Some(pieces) = &self.pieces else { return };
         let mut protected = pieces.protected.lock();
@@ -271,7 +291,8 @@ impl Mapping {
         protected.push((range, access));
     }
 
-    /// Addresses for `reserve` bytes, from a multiple of [`LARGE`]: reserved with some to spare, and trimmed.
+    /// Addresses for `reserve` bytes, from a multiple of [`LARGE`]: reserved with some to spare,
+    /// and trimmed.
     fn reserve_aligned(reserve: u64) -> io::Result<NonNull<u8>> {
         use rustix::mm::{MapFlags, ProtFlags};
         let (len, flags) = ((reserve + LARGE) as usize, MapFlags::PRIVATE | MapFlags::NORESERVE);
@@ -289,10 +310,12 @@ impl Mapping {
         Ok(NonNull::new(start.wrapping_add(head)).expect("mmap returned null"))
     }
 
-    /// Gathers each large page that ends in `at..=at+len` from its small ones: a walk from the root of a tree to a record
-    /// then misses the TLB once where it missed three times. A hint; where the kernel cannot, pages stay small.
+    /// Gathers each large page that ends in `at..=at+len` from its small ones: a walk from the root
+    /// of a tree to a record then misses the TLB once where it missed three times. A hint; where
+    /// the kernel cannot, pages stay small.
     ///
-    /// Only pages behind which growth has passed: a small store takes no more memory than it asked for.
+    /// Only pages behind which growth has passed: a small store takes no more memory than it asked
+    /// for.
     pub(crate) fn collapse(&self, at: u64, len: u64) {
         self.check(at, len);
         for end in ((at + 1).next_multiple_of(LARGE)..=at + len).step_by(LARGE as usize) {
@@ -303,7 +326,8 @@ impl Mapping {
     /// Gathers the large page at `at` from its small ones, and from what is not backed yet.
     pub(crate) fn gather(&self, at: u64) {
         assert!(at.is_multiple_of(LARGE) && at + LARGE <= self.reserve, "a large page of the mapping: {at:#x}");
-        // SAFETY: advice on our own mapping, in bounds as asserted; it changes where bytes lie, not what they are.
+        // SAFETY: advice on our own mapping, in bounds as asserted; it changes where bytes lie, not
+        // what they are.
         unsafe { libc::madvise(self.pointer(at).cast(), LARGE as usize, COLLAPSE) };
     }
 
@@ -327,7 +351,8 @@ impl Mapping {
         let fixed = if place.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | fixed;
         let place = place.map_or(std::ptr::null_mut(), NonNull::as_ptr).cast();
-        // SAFETY: a fresh mapping at an address of the kernel's choice, or over a range that is reserved for it.
+        // SAFETY: a fresh mapping at an address of the kernel's choice, or over a range that is
+        // reserved for it.
         let base = unsafe { rustix::mm::mmap_anonymous(place, reserve as usize, access, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
         // A hint: where the system refuses it, pages are small.
@@ -399,7 +424,8 @@ impl Mapping {
 
     #[inline(always)]
     fn pointer(&self, at: u64) -> *mut u8 {
-        // In bounds for every caller: each has checked `at` against `limit`, and `limit <= reserve` (MAP-1).
+        // In bounds for every caller: each has checked `at` against `limit`, and `limit <= reserve`
+        // (MAP-1).
         self.base.as_ptr().wrapping_add(at as usize)
     }
 
@@ -407,7 +433,8 @@ impl Mapping {
     fn word(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(WORD) && self.holds(at, WORD));
         // SAFETY:
-        // - in bounds and aligned: callers checked `at..at+8` and `at % 8 == 0`, and the base is page-aligned;
+        // - in bounds and aligned: callers checked `at..at+8` and `at % 8 == 0`, and the base is
+        //   page-aligned;
         // - alive: the reference cannot outlive `self`, which owns the mapping (MAP-1);
         // - other writers: threads and processes, all through atomics (MAP-3);
         // - valid: any 8 bytes are a u64, whatever a crash left.
@@ -474,7 +501,8 @@ impl Mapping {
         }
     }
 
-    /// Copies one line out of the mapping by eight loads; `at` is line-aligned and checked by the caller.
+    /// Copies one line out of the mapping by eight loads; `at` is line-aligned and checked by the
+    /// caller.
     #[inline(always)]
     pub(crate) fn load_line(&self, at: u64, into: &mut [u64; 8]) {
         debug_assert!(at.is_multiple_of(isa::LINE));
@@ -585,13 +613,13 @@ impl Mapping {
         isa::prefetch(self.base.as_ptr().wrapping_add(at as usize));
     }
 
-    /// Waits until [`Mapping::wake`] is called for this word, here or in another process that maps the file, unless its lower
-    /// half is not `expected`; at most so long, and perhaps for nothing.
+    /// Waits until [`Mapping::wake`] is called for this word, here or in another process that maps
+    /// the file, unless its lower half is not `expected`; at most so long, and perhaps for nothing.
     pub(crate) fn wait(&self, at: u64, expected: u32, most: Duration) {
         self.check(at, WORD);
         let most = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
-        // SAFETY: the lower half of a mapped word (checked), which the kernel reads, and a time that lives through the
-        // call. Whatever it answers, the caller looks again.
+        // SAFETY: the lower half of a mapped word (checked), which the kernel reads, and a time
+        // that lives through the call. Whatever it answers, the caller looks again.
         unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAIT, expected, &raw const most) };
     }
 
@@ -606,7 +634,8 @@ impl Mapping {
     pub(crate) fn give_back(&self, at: u64, len: u64) -> io::Result<()> {
         self.check(at, len);
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are given back whole");
-        // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same bytes (BACK-1).
+        // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same
+        // bytes (BACK-1).
         unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontNeed) }?;
         Ok(())
     }
@@ -618,8 +647,8 @@ impl Drop for Mapping {
         if self.owner.get().is_some_and(|owner| *owner != std::process::id()) {
             return;
         }
-        // SAFETY: the mapping is ours, of exactly this size, and no reference into it outlives `self`.
-        // An error would leave it mapped, which harms nobody.
+        // SAFETY: the mapping is ours, of exactly this size, and no reference into it outlives
+        // `self`. An error would leave it mapped, which harms nobody.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserve as usize) };
     }
 }
@@ -647,7 +676,8 @@ fn out_of_range(at: u64, len: u64, limit: u64) -> ! {
 mod tests {
     use super::*;
 
-    /// Large pages of the file can only be mapped as such if file and address agree where they begin.
+    /// Large pages of the file can only be mapped as such if file and address agree where they
+    /// begin.
     #[test]
     fn mappings_of_files_begin_with_a_large_page() {
         let file = tempfile::tempfile().unwrap();
@@ -662,7 +692,8 @@ mod tests {
         }
     }
 
-    /// Every offset and length: exactly the lines that hold a byte of the range, no line before, none behind.
+    /// Every offset and length: exactly the lines that hold a byte of the range, no line before,
+    /// none behind.
     #[test]
     fn flush_ranges_are_rounded_to_the_lines_they_touch() {
         for at in 0..200_u64 {

@@ -1,6 +1,7 @@
 //! [`Media`]: one mapped store and the operations that order and settle what is stored in it.
 //!
-//! Threads: all methods may be called from any thread. Loads and stores live in `view.rs`, opening in `open.rs`.
+//! Threads: all methods may be called from any thread. Loads and stores live in `view.rs`, opening
+//! in `open.rs`.
 
 use crate::counters::{Counter, Counters};
 use crate::direct::Direct;
@@ -26,12 +27,14 @@ pub struct Capabilities {
     pub huge_pages: bool,
 }
 
-/// A point in the order of fences: everything its thread flushed before it was taken. See [`Media::settle`].
+/// A point in the order of fences: everything its thread flushed before it was taken. See
+/// [`Media::settle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "a mark is only good for settling it"]
 pub struct Mark(pub(crate) u64);
 
-/// Mapped bytes that survive, and the operations that say which and when. Cheap to clone; all clones are one media.
+/// Mapped bytes that survive, and the operations that say which and when. Cheap to clone; all
+/// clones are one media.
 #[derive(Clone)]
 pub struct Media {
     pub(crate) inner: Arc<Inner>,
@@ -62,9 +65,11 @@ pub struct Opened {
     pub log_records: u64,
     /// Bytes of the log that they took.
     pub log_bytes: u64,
-    /// Bytes of the log of backend `file` that were in use; 0 before that backend first opens the store.
+    /// Bytes of the log of backend `file` that were in use; 0 before that backend first opens the
+    /// store.
     pub log_room: u64,
-    /// Copies of the media head that were torn, by offset. The next head that is written replaces them.
+    /// Copies of the media head that were torn, by offset. The next head that is written replaces
+    /// them.
     pub torn_heads: Vec<u64>,
 }
 
@@ -77,16 +82,19 @@ pub(crate) enum Backend {
     Sim(Mutex<Box<dyn Recorder>>),
 }
 
-/// While a section is open no page of the mapping is given back; a store that has not been flushed stays.
+/// While a section is open no page of the mapping is given back; a store that has not been flushed
+/// stays.
 ///
-/// Every room stores and flushes inside one section. Sections may nest and cost nothing on shared mappings.
+/// Every room stores and flushes inside one section. Sections may nest and cost nothing on shared
+/// mappings.
 #[must_use = "the section ends when this is dropped"]
 pub struct Section<'m> {
     pub(crate) _gate: Option<parking_lot::RwLockReadGuard<'m, ()>>,
 }
 
 impl Media {
-    /// Media whose stores, flushes, fences and barriers are told to `recorder`; `image` is its first content.
+    /// Media whose stores, flushes, fences and barriers are told to `recorder`; `image` is its
+    /// first content.
     ///
     /// # Errors
     /// The system is out of memory.
@@ -130,7 +138,8 @@ impl Media {
         Media { inner: Arc::new(inner) }
     }
 
-    /// The address that the store is bound to. It is mapped there, unless it was opened for reading alone.
+    /// The address that the store is bound to. It is mapped there, unless it was opened for reading
+    /// alone.
     pub fn binding(&self) -> Option<u64> {
         self.inner.binding
     }
@@ -185,8 +194,8 @@ impl Media {
         self.inner.mapping.limit()
     }
 
-    /// Bytes of the file as the system shows them. Store offsets are sparse and the file is not: it is shorter than
-    /// [`Media::len`] may be.
+    /// Bytes of the file as the system shows them. Store offsets are sparse and the file is not: it
+    /// is shorter than [`Media::len`] may be.
     pub fn file_len(&self) -> u64 {
         let len = match &self.inner.backend {
             Backend::Direct(direct) => direct.file.as_deref().map(|backing| Disk::len(&*backing.file)),
@@ -196,8 +205,9 @@ impl Media {
         len.and_then(std::io::Result::ok).unwrap_or_else(|| self.len())
     }
 
-    /// Bytes of the file when it was opened. More than [`Media::len`] was then if the file did not end on a page:
-    /// somebody else has changed it, and what lies behind the last whole page is not ours.
+    /// Bytes of the file when it was opened. More than [`Media::len`] was then if the file did not
+    /// end on a page: somebody else has changed it, and what lies behind the last whole page is not
+    /// ours.
     pub fn found_len(&self) -> u64 {
         self.inner.found_len
     }
@@ -212,7 +222,8 @@ impl Media {
         self.inner.mapping.reserve()
     }
 
-    /// Bytes of the log of backend `file` that are in use: those that its file has given to it so far.
+    /// Bytes of the log of backend `file` that are in use: those that its file has given to it so
+    /// far.
     pub fn log_room(&self) -> u64 {
         match &self.inner.backend {
             Backend::File(file) => file.log_room(),
@@ -225,7 +236,8 @@ impl Media {
         self.inner.counters.sum()
     }
 
-    /// Starts carrying the lines that hold `at..at+len` to media. Ordered by the next [`Media::fence`].
+    /// Starts carrying the lines that hold `at..at+len` to media. Ordered by the next
+    /// [`Media::fence`].
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
@@ -254,8 +266,8 @@ impl Media {
         inner.counters.add(Counter::Lines, lines);
     }
 
-    /// As [`Media::flush`] for single words. What else their lines hold is not promised. On `file` this logs a fraction of
-    /// what whole lines would.
+    /// As [`Media::flush`] for single words. What else their lines hold is not promised. On `file`
+    /// this logs a fraction of what whole lines would.
     ///
     /// # Panics
     /// If a line lies outside [`Media::len`].
@@ -290,9 +302,10 @@ impl Media {
         inner.counters.add(Counter::Lines, list.len() as u64);
     }
 
-    /// Flushes what recovery has read of `at..at+len` and is about to act on: a process that died, rather than a machine,
-    /// may have left it in the caches, unflushed, and what recovery stores must not survive without it. The caller
-    /// fences. Costs nothing where a process's stores die with it.
+    /// Flushes what recovery has read of `at..at+len` and is about to act on: a process that died,
+    /// rather than a machine, may have left it in the caches, unflushed, and what recovery stores
+    /// must not survive without it. The caller fences. Costs nothing where a process's stores die
+    /// with it.
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
@@ -304,7 +317,8 @@ impl Media {
         }
     }
 
-    /// Orders: nothing this thread stores later survives a crash without everything it flushed before.
+    /// Orders: nothing this thread stores later survives a crash without everything it flushed
+    /// before.
     ///
     /// On `pmem` and `shm` it settles too. Code must be right without that.
     #[track_caller]
@@ -330,8 +344,8 @@ impl Media {
         }
     }
 
-    /// Refuses a child of fork that has nothing of this media: on `file`, and where processes share it. In memory that its
-    /// parent has alone a child has what the parent has.
+    /// Refuses a child of fork that has nothing of this media: on `file`, and where processes share
+    /// it. In memory that its parent has alone a child has what the parent has.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -344,11 +358,12 @@ impl Media {
         }
     }
 
-    /// Completes: everything this thread flushed before survives any crash that the durability mode covers.
+    /// Completes: everything this thread flushed before survives any crash that the durability mode
+    /// covers.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if a write or sync failed: the outcome is unknown until the store is opened again.
-    /// [`Error::Forked`] in a child process of the one that opened the media.
+    /// [`Error::Poisoned`] if a write or sync failed: the outcome is unknown until the store is
+    /// opened again. [`Error::Forked`] in a child process of the one that opened the media.
     #[track_caller]
     #[inline]
     pub fn barrier(&self) -> Result<()> {
@@ -362,7 +377,8 @@ impl Media {
         self.complete(self.mark())
     }
 
-    /// The point reached by the newest fence: [`Media::settle`] waits for it, perhaps after locks were released.
+    /// The point reached by the newest fence: [`Media::settle`] waits for it, perhaps after locks
+    /// were released.
     #[inline]
     pub fn mark(&self) -> Mark {
         match &self.inner.backend {
@@ -372,7 +388,8 @@ impl Media {
         }
     }
 
-    /// Waits until everything before `mark` is settled; callers that wait at once share one sync (group commit).
+    /// Waits until everything before `mark` is settled; callers that wait at once share one sync
+    /// (group commit).
     ///
     /// # Errors
     /// As [`Media::barrier`].
@@ -382,8 +399,8 @@ impl Media {
         if self.leaves_out(Call::Settle) { Ok(()) } else { self.complete(mark) }
     }
 
-    /// Whether a run of mutants leaves out this call of its caller's: never on media that are not recorded, and a constant
-    /// where no seeded bugs are compiled in.
+    /// Whether a run of mutants leaves out this call of its caller's: never on media that are not
+    /// recorded, and a constant where no seeded bugs are compiled in.
     #[track_caller]
     #[inline(always)]
     fn leaves_out(&self, call: Call) -> bool {
@@ -405,7 +422,8 @@ impl Media {
         }
     }
 
-    /// Whether a checkpoint has passed `mark`: what was settled before it is in place, and holes may be punched.
+    /// Whether a checkpoint has passed `mark`: what was settled before it is in place, and holes
+    /// may be punched.
     pub fn checkpointed(&self, mark: Mark) -> bool {
         match &self.inner.backend {
             Backend::File(file) => file.checkpointed(mark),
@@ -414,9 +432,10 @@ impl Media {
         }
     }
 
-    /// Where the first byte of the store is mapped, for the rooms that may hold unsafe code (typed objects): offset 0.
-    /// It stays there while any clone of this media lives, and [`Media::len`] bytes of it are backed. Whoever stores
-    /// through it does so inside a [`Section`], and calls [`Media::told`].
+    /// Where the first byte of the store is mapped, for the rooms that may hold unsafe code (typed
+    /// objects): offset 0. It stays there while any clone of this media lives, and [`Media::len`]
+    /// bytes of it are backed. Whoever stores through it does so inside a [`Section`], and calls
+    /// [`Media::told`].
     #[inline(always)]
     pub fn address(&self) -> std::ptr::NonNull<u8> {
         self.inner.mapping.address()
@@ -428,8 +447,8 @@ impl Media {
         matches!(self.inner.backend, Backend::Sim(_))
     }
 
-    /// Tells a recorder what `at..at+len` holds now, if stores were made there through [`Media::address`] that it does
-    /// not know of. Nothing on other media.
+    /// Tells a recorder what `at..at+len` holds now, if stores were made there through
+    /// [`Media::address`] that it does not know of. Nothing on other media.
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
@@ -437,7 +456,8 @@ impl Media {
     pub fn told(&self, at: u64, len: u64) {
         if let Backend::Sim(recorder) = &self.inner.backend {
             let mut recorder = recorder.lock();
-            // Whole words, as they are stored: what lies beside the range in its first and last word has not changed.
+            // Whole words, as they are stored: what lies beside the range in its first and last
+            // word has not changed.
             let (first, end) = (at & !7, (at + len).next_multiple_of(8).min(self.len()));
             let mut bytes = vec![0; (end - first) as usize];
             self.inner.mapping.read(first, &mut bytes);
@@ -454,11 +474,12 @@ impl Media {
         }
     }
 
-    /// Backs the pages of `at..at+len`, growing the file where needed. The range reads as zeros or as what was there before.
+    /// Backs the pages of `at..at+len`, growing the file where needed. The range reads as zeros or
+    /// as what was there before.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full, or as [`Media::limit_room`] says: nothing
-    /// has changed then.
+    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full, or as
+    /// [`Media::limit_room`] says: nothing has changed then.
     pub fn extend(&self, at: u64, len: u64) -> Result<()> {
         let end = at.checked_add(len).filter(|&end| end <= self.max());
         let end = end.ok_or(Error::OutOfRange { at, len, limit: self.max() })?;
@@ -478,10 +499,11 @@ impl Media {
         Ok(())
     }
 
-    /// Frees the places in the file of those ranges of which `is_free` says that nothing is backed, for others, and shortens the
-    /// file at its end. `is_free` is asked for whole chunks; while this runs, nothing of what it grants may be backed, stored or
-    /// flushed, and nothing of it that was flushed may be unsettled. It reads as zeros afterwards. Returns the bytes freed: 0 while
-    /// other processes may have the store.
+    /// Frees the places in the file of those ranges of which `is_free` says that nothing is backed,
+    /// for others, and shortens the file at its end. `is_free` is asked for whole chunks; while
+    /// this runs, nothing of what it grants may be backed, stored or flushed, and nothing of it
+    /// that was flushed may be unsettled. It reads as zeros afterwards. Returns the bytes freed: 0
+    /// while other processes may have the store.
     ///
     /// # Errors
     /// As [`Media::barrier`]; [`Error::Io`]. What was freed before stays so.
@@ -498,8 +520,9 @@ impl Media {
         }
     }
 
-    /// Has [`Media::extend`] refuse what would give the file more than `max` bytes of room on the disk. Of these the part of the
-    /// log that is not backed yet is set aside. Nothing on media without a map of chunks.
+    /// Has [`Media::extend`] refuse what would give the file more than `max` bytes of room on the
+    /// disk. Of these the part of the log that is not backed yet is set aside. Nothing on media
+    /// without a map of chunks.
     pub fn limit_room(&self, max: u64) {
         match &self.inner.backend {
             Backend::Direct(direct) => {
@@ -512,8 +535,9 @@ impl Media {
         }
     }
 
-    /// Returns the pages of `at..at+len` to the file system. The caller has settled that nobody needs them, and
-    /// [`Media::checkpointed`] holds for that settlement. The range then reads as zeros or as before.
+    /// Returns the pages of `at..at+len` to the file system. The caller has settled that nobody
+    /// needs them, and [`Media::checkpointed`] holds for that settlement. The range then reads as
+    /// zeros or as before.
     pub fn punch(&self, at: u64, len: u64) {
         match &self.inner.backend {
             Backend::Direct(direct) => direct.punch(at, len),
@@ -522,8 +546,9 @@ impl Media {
         }
     }
 
-    /// The parts of `at..at+len` that hold data in the file, in order; `None` where that cannot be told. The other parts read as
-    /// zeros; they may have room. On backend `file` the newest stores may not be in the file yet.
+    /// The parts of `at..at+len` that hold data in the file, in order; `None` where that cannot be
+    /// told. The other parts read as zeros; they may have room. On backend `file` the newest stores
+    /// may not be in the file yet.
     pub fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
         match &self.inner.backend {
             Backend::Direct(direct) => direct.data(at, len),
@@ -532,11 +557,13 @@ impl Media {
         }
     }
 
-    /// Whether `at..at+len` is known to hold nothing but zeros, so that it need not be loaded. On `shm` a load of a hole takes room,
-    /// and where none is left the process is killed by SIGBUS. `false` where loads take none.
+    /// Whether `at..at+len` is known to hold nothing but zeros, so that it need not be loaded. On
+    /// `shm` a load of a hole takes room, and where none is left the process is killed by SIGBUS.
+    /// `false` where loads take none.
     pub fn is_hole(&self, at: u64, len: u64) -> bool {
         match &self.inner.backend {
-            // A log that was brought in for looking alone lies in private memory, and not in the file.
+            // A log that was brought in for looking alone lies in private memory, and not in the
+            // file.
             Backend::Direct(direct) if direct.kind == BackendKind::Shm && self.inner.opened.log_records == 0 => {
                 direct.data(at, len).is_some_and(|data| data.is_empty())
             }
@@ -544,8 +571,8 @@ impl Media {
         }
     }
 
-    /// Refuses a child of the process that opened a file alone: it sees and may change the same bytes, but it knows which of them
-    /// are in use only as of the fork.
+    /// Refuses a child of the process that opened a file alone: it sees and may change the same
+    /// bytes, but it knows which of them are in use only as of the fork.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -559,8 +586,8 @@ impl Media {
         }
     }
 
-    /// Brings everything that was flushed to its place and leaves an empty log. Dropping the last clone does the
-    /// same but cannot report an error.
+    /// Brings everything that was flushed to its place and leaves an empty log. Dropping the last
+    /// clone does the same but cannot report an error.
     ///
     /// # Errors
     /// As [`Media::barrier`].
@@ -572,7 +599,8 @@ impl Media {
         }
     }
 
-    /// For tests: lets a `file` store end as if its process had died: no checkpoint, nothing written.
+    /// For tests: lets a `file` store end as if its process had died: no checkpoint, nothing
+    /// written.
     #[doc(hidden)]
     pub fn abandon(self) {
         if let Backend::File(file) = &self.inner.backend {

@@ -25,10 +25,11 @@ use std::sync::{Arc, OnceLock};
 pub struct Geometry {
     /// Declared maximum in bytes; a multiple of 4096, at most 64 TiB.
     pub max: u64,
-    /// Bytes whose offsets in the file are the store's, heads included; they are there from the beginning. All others get a
-    /// place in the file when something is backed there.
+    /// Bytes whose offsets in the file are the store's, heads included; they are there from the
+    /// beginning. All others get a place in the file when something is backed there.
     pub len: u64,
-    /// Where the `file` backend's log lies, at or above [`HEAD_END`]; multiples of 4096. Backed only when used.
+    /// Where the `file` backend's log lies, at or above [`HEAD_END`]; multiples of 4096. Backed
+    /// only when used.
     pub log_at: u64,
     /// What it may grow to; see [`Options::log_room`].
     pub log_len: u64,
@@ -41,22 +42,24 @@ impl Media {
     /// Creates the file and maps it. The file must not exist.
     ///
     /// # Errors
-    /// [`Error::Io`] if it exists or cannot be made; [`Error::Unsupported`] if the backend asked for is not to be had
-    /// there. Nothing is left behind.
+    /// [`Error::Io`] if it exists or cannot be made; [`Error::Unsupported`] if the backend asked
+    /// for is not to be had there. Nothing is left behind.
     pub fn create(path: &Path, geometry: Geometry, options: &Options) -> Result<Media> {
         Media::create_bound(path, geometry, None, options)
     }
 
-    /// [`Media::create`], bound to an address if one is given: the store is mapped there for life. See
-    /// [`binding::address`].
+    /// [`Media::create`], bound to an address if one is given: the store is mapped there for life.
+    /// See [`binding::address`].
     ///
     /// # Errors
     /// As [`Media::create`]; [`Error::AddressTaken`].
     ///
     /// # Panics
-    /// If the address does not lie in [`binding::WINDOW`], at a multiple of 2 MiB, with room for the maximum.
+    /// If the address does not lie in [`binding::WINDOW`], at a multiple of 2 MiB, with room for
+    /// the maximum.
     pub fn create_bound(path: &Path, geometry: Geometry, address: Option<u64>, options: &Options) -> Result<Media> {
-        // For its owner alone: a process that may read the file may also lock it, and so keep its owner out.
+        // For its owner alone: a process that may read the file may also lock it, and so keep its
+        // owner out.
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|source| Error::Io { action: "create", path: path.into(), source })?;
         let media = Media::create_in(file, path, geometry, address, options).and_then(|media| {
@@ -110,18 +113,20 @@ impl Media {
         Media::map((file.into(), lock), path, (head, chunks, Opened::default()), options, None)
     }
 
-    /// Opens what [`Media::create`] made: locks it, replays the log whatever the backend, and maps it.
+    /// Opens what [`Media::create`] made: locks it, replays the log whatever the backend, and maps
+    /// it.
     ///
     /// # Errors
-    /// [`Error::InUse`], [`Error::NotAStore`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Io`]. The file is
-    /// not changed before it has been recognised as a store.
+    /// [`Error::InUse`], [`Error::NotAStore`], [`Error::NewerFormat`], [`Error::Damaged`],
+    /// [`Error::Io`]. The file is not changed before it has been recognised as a store.
     pub fn open(path: &Path, options: &Options) -> Result<Media> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
         Media::open_file(file, None, path, options)
     }
 
-    /// `locks`: a description of its own for the lock, of a file that this process could not open again.
+    /// `locks`: a description of its own for the lock, of a file that this process could not open
+    /// again.
     pub(crate) fn open_file(file: File, locks: Option<File>, path: &Path, options: &Options) -> Result<Media> {
         let lock = lock_alone(&file, locks, path, options)?;
         let (head, copies) = examine(&file, path)?;
@@ -139,10 +144,11 @@ impl Media {
         Media::map((file, lock), path, (head, chunks, opened), options, None)
     }
 
-    /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and what its log holds is
-    /// brought into the private pages. Whatever is stored, recovery included, stays in this process and ends with it;
-    /// flush, fence and barrier have nothing to do. Others may read meanwhile, nobody may write. A bound store
-    /// does not take its address: others may need it.
+    /// Opens a store to look at it: the file is opened for reading alone and mapped privately, and
+    /// what its log holds is brought into the private pages. Whatever is stored, recovery included,
+    /// stays in this process and ends with it; flush, fence and barrier have nothing to do. Others
+    /// may read meanwhile, nobody may write. A bound store does not take its address: others may
+    /// need it.
     ///
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
@@ -150,8 +156,8 @@ impl Media {
         Media::look(open_to_read(path)?, path, options, false)
     }
 
-    /// [`Media::open_read_only`] over a descriptor that somebody has passed; `path` is for messages. A bound store lies at its
-    /// address if that is free.
+    /// [`Media::open_read_only`] over a descriptor that somebody has passed; `path` is for
+    /// messages. A bound store lies at its address if that is free.
     ///
     /// # Errors
     /// As [`Media::open`].
@@ -183,9 +189,10 @@ impl Media {
         Ok(Media::assemble(mapping.into(), Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
     }
 
-    /// Opens a copy of a store in memory of this process alone, at the address that it is bound to, and tells `recorder` of
-    /// every store, flush, fence and barrier: how the crash explorer watches a program that it did not start with. Nobody
-    /// may change the file meanwhile. The copy is shared memory, so that [`Media::map_over`] works.
+    /// Opens a copy of a store in memory of this process alone, at the address that it is bound to,
+    /// and tells `recorder` of every store, flush, fence and barrier: how the crash explorer
+    /// watches a program that it did not start with. Nobody may change the file meanwhile. The copy
+    /// is shared memory, so that [`Media::map_over`] works.
     ///
     /// # Errors
     /// As [`Media::open`]. The file is never changed.
@@ -205,7 +212,8 @@ impl Media {
         Ok(Media::assemble(mapping.into(), Backend::Sim(recorder.into()), path.into(), (len, head.bound_to()), opened))
     }
 
-    /// Raises the declared maximum of a store that nobody has open; a smaller one changes nothing. Durable on return.
+    /// Raises the declared maximum of a store that nobody has open; a smaller one changes nothing.
+    /// Durable on return.
     ///
     /// # Errors
     /// As [`Media::open`]; [`Error::Unsupported`] beyond 64 TiB.
@@ -231,8 +239,8 @@ impl Media {
         Ok(())
     }
 
-    /// Maps a file that stores reach, and that was locked by the other one, or by its own description. With `users`, several
-    /// processes have it.
+    /// Maps a file that stores reach, and that was locked by the other one, or by its own
+    /// description. With `users`, several processes have it.
     pub(crate) fn map(
         (file, lock): (Arc<File>, Option<Own>),
         path: &Path,
@@ -245,7 +253,8 @@ impl Media {
         let disk = ChunkDisk::new(Arc::clone(&file) as _, Arc::clone(&chunks), head.file_len);
         let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
         let mode = if kind == BackendKind::Pmem { Mode::SharedSync } else { Mode::Shared };
-        // Whatever lies up to the log is looked at with the store's lock held, which brings news of chunks.
+        // Whatever lies up to the log is looked at with the store's lock held, which brings news of
+        // chunks.
         let guarded = users.filter(|_| !chunks.is_linear()).map(|_| (head.log_at + head.log_len) & !4095);
         let mapping = Arc::new(map_file(file.as_fd(), path, mode, (&head, &chunks, len), guarded)?);
         chunks.show_in(&mapping);
@@ -258,7 +267,8 @@ impl Media {
         Ok(Media::assemble(mapping, Backend::Direct(direct), path.into(), (len, head.bound_to()), opened))
     }
 
-    /// The `file` backend over any [`Disk`]: how the crash explorer cuts its power and fails its writes.
+    /// The `file` backend over any [`Disk`]: how the crash explorer cuts its power and fails its
+    /// writes.
     ///
     /// # Errors
     /// As [`Media::open`].
@@ -267,8 +277,9 @@ impl Media {
         Media::resume(disk, path, found, options)
     }
 
-    /// The `file` backend goes on with its log where it was left: what the log holds is brought to the private pages and
-    /// counts as flushed, and a checkpoint will write it. Without room to go on it is brought to its place now.
+    /// The `file` backend goes on with its log where it was left: what the log holds is brought to
+    /// the private pages and counts as flushed, and a checkpoint will write it. Without room to go
+    /// on it is brought to its place now.
     fn resume(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -323,7 +334,8 @@ impl Media {
         Ok(Media::new(Inner { mapping, beneath, backend, counters, path, found_len, binding, opened, users, names }))
     }
 
-    /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and benches.
+    /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and
+    /// benches.
     ///
     /// # Errors
     /// The system is out of memory or the options ask for an instruction this CPU lacks.
@@ -363,7 +375,8 @@ impl Direct {
     }
 }
 
-/// Locks a file for this process alone. A shared mapping belongs to the lock: a child of fork that keeps it could store there.
+/// Locks a file for this process alone. A shared mapping belongs to the lock: a child of fork that
+/// keeps it could store there.
 fn lock_alone(file: &File, locks: Option<File>, path: &Path, options: &Options) -> Result<Option<Own>> {
     match choose(file, path, options.backend)? {
         BackendKind::File => lock::lock_apart(file, locks, path).map(Some),
@@ -371,7 +384,8 @@ fn lock_alone(file: &File, locks: Option<File>, path: &Path, options: &Options) 
     }
 }
 
-/// Maps a file whose store reaches to `len`, at the address that its store is bound to, or anywhere.
+/// Maps a file whose store reaches to `len`, at the address that its store is bound to, or
+/// anywhere.
 fn map_file(
     file: BorrowedFd<'_>,
     path: &Path,
@@ -404,7 +418,8 @@ pub(crate) fn chunked(file: &Arc<File>, path: &Path, head: &Head) -> Result<Chun
     Ok(ChunkDisk::new(Arc::clone(file) as _, chunks.into(), head.file_len))
 }
 
-/// Brings the log of a file that this process has alone to its place, on any backend, before anything is mapped.
+/// Brings the log of a file that this process has alone to its place, on any backend, before
+/// anything is mapped.
 pub(crate) fn bring_in(file: &Arc<File>, path: &Path, head: Head) -> Result<(Head, Arc<Chunks>, Opened)> {
     let disk = chunked(file, path, &head)?;
     disk.chunks.repair(&**file)?;
@@ -412,7 +427,8 @@ pub(crate) fn bring_in(file: &Arc<File>, path: &Path, head: Head) -> Result<(Hea
     Ok((head, disk.chunks, opened))
 }
 
-/// Private memory with what a store's file and its log hold; also how far the store reaches and what was found.
+/// Private memory with what a store's file and its log hold; also how far the store reaches and
+/// what was found.
 fn private_copy(
     file: &File,
     disk: &ChunkDisk,
@@ -436,8 +452,9 @@ fn private_copy(
     Ok((mapping, len, pending.opened()))
 }
 
-/// Where in the file `path` the byte at the store's offset `at` lies; `None`: nothing was ever backed there. For tools, and for
-/// tests that damage a store. No process may change the store meanwhile.
+/// Where in the file `path` the byte at the store's offset `at` lies; `None`: nothing was ever
+/// backed there. For tools, and for tests that damage a store. No process may change the store
+/// meanwhile.
 ///
 /// # Errors
 /// As [`Media::open_read_only`].
@@ -447,7 +464,8 @@ pub fn file_offset(path: &Path, at: u64) -> Result<Option<u64>> {
     Ok(Chunks::open(&file, path, &head)?.part(at..at + 1).1)
 }
 
-/// Turns a file that holds each byte of a store at its offset, as images of crashes do, into a store without a map of chunks.
+/// Turns a file that holds each byte of a store at its offset, as images of crashes do, into a
+/// store without a map of chunks.
 ///
 /// # Errors
 /// [`Error::NotAStore`], [`Error::Io`].
@@ -503,8 +521,8 @@ pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Copies)> {
     if !torn.is_empty() && !seeded("media-clean-by-one-copy") {
         head.log_clean = 0; // HEAD-5
         if head.map_at != 0 {
-            // The copy that is torn may have been the newer one, and may have said that the store reaches further. Nothing is
-            // backed outside of chunks.
+            // The copy that is torn may have been the newer one, and may have said that the store
+            // reaches further. Nothing is backed outside of chunks.
             let reach = Chunks::open(disk, path, &head)?.reach();
             head.file_len = head.file_len.max(reach.min(head.max));
         }
@@ -521,8 +539,8 @@ pub(crate) struct Copies {
     agree: bool,
 }
 
-/// Writes both copies of the head if one of them is torn, or if a crash has come between two that belong together (HEAD-4).
-/// The log has been judged by then.
+/// Writes both copies of the head if one of them is torn, or if a crash has come between two that
+/// belong together (HEAD-4). The log has been judged by then.
 pub(crate) fn repair_copies(disk: &dyn Disk, path: &Path, head: &mut Head, copies: &Copies) -> Result<()> {
     if copies.torn.is_empty() && copies.agree {
         return Ok(());

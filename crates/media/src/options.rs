@@ -1,4 +1,5 @@
-//! How a store is opened: backend, durability, flush instruction, device profile. All run-time choices.
+//! How a store is opened: backend, durability, flush instruction, device profile. All run-time
+//! choices.
 
 use crate::isa::FlushKind;
 use crate::profile::Profile;
@@ -61,7 +62,8 @@ impl BackendKind {
     }
 }
 
-/// What a barrier on the `file` backend waits for. The other backends settle at the fence in every mode.
+/// What a barrier on the `file` backend waits for. The other backends settle at the fence in every
+/// mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Written and synced: survives power loss.
@@ -108,19 +110,23 @@ pub struct Options {
     pub durability: Durability,
     /// The flush instruction; `None` picks the best the CPU has.
     pub flush: Option<FlushKind>,
-    /// Flush-on-fail: the platform flushes caches when power fails (eADR, battery), so flushes become nothing.
+    /// Flush-on-fail: the platform flushes caches when power fails (eADR, battery), so flushes
+    /// become nothing.
     pub flush_on_fail: bool,
     /// Slows `shm` down to a device.
     pub profile: Profile,
-    /// What the `file` log of a store being created may grow to, in bytes; a multiple of 64 KiB, at most 1 GiB.
+    /// What the `file` log of a store being created may grow to, in bytes; a multiple of 64 KiB, at
+    /// most 1 GiB.
     pub log_bytes: u64,
-    /// How much of it is backed when `file` first opens the store, in bytes; more when load needs it.
+    /// How much of it is backed when `file` first opens the store, in bytes; more when load needs
+    /// it.
     pub log_room: u64,
-    /// Whether `file` checkpoints in a thread of its own when the log is half full. Where not, the flush that finds
-    /// the log full does it.
+    /// Whether `file` checkpoints in a thread of its own when the log is half full. Where not, the
+    /// flush that finds the log full does it.
     pub background: bool,
-    /// Whether `file` gives clean pages back to the system after a checkpoint. That needs every store to lie inside a
-    /// [`crate::Section`], as our own rooms' stores do; programs that store elsewhere turn it off and keep their pages.
+    /// Whether `file` gives clean pages back to the system after a checkpoint. That needs every
+    /// store to lie inside a [`crate::Section`], as our own rooms' stores do; programs that store
+    /// elsewhere turn it off and keep their pages.
     pub give_back: bool,
 }
 

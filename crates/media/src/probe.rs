@@ -12,7 +12,8 @@ pub struct Probe {
     pub kind: BackendKind,
     /// Why, in a sentence.
     pub reason: &'static str,
-    /// Whether every store survives the process, flushed or not. Where not, its death is a crash like any other.
+    /// Whether every store survives the process, flushed or not. Where not, its death is a crash
+    /// like any other.
     pub keeps_stores_of_the_dead: bool,
     /// Whether what a barrier settled survives power loss.
     pub survives_power_loss: bool,
@@ -22,14 +23,15 @@ pub struct Probe {
     pub line_ns: f64,
     /// A fence after one line, in nanoseconds.
     pub fence_ns: f64,
-    /// A barrier after one line, in nanoseconds: the least that a durable operation costs. Half were faster.
+    /// A barrier after one line, in nanoseconds: the least that a durable operation costs. Half
+    /// were faster.
     pub barrier_ns: f64,
     /// Bytes free there.
     pub free_bytes: u64,
 }
 
-/// Tries a place: a directory, or a file that is or would be in it. A small store is made there and removed again; a
-/// file that exists is not touched.
+/// Tries a place: a directory, or a file that is or would be in it. A small store is made there and
+/// removed again; a file that exists is not touched.
 ///
 /// # Errors
 /// [`Error::Io`] where no file can be made.

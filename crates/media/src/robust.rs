@@ -1,14 +1,16 @@
 //! A lock that processes share, and that survives the death of its holder.
 //!
-//! It is one word of the mapping, never flushed: 0, or the token of the user that holds it. To take it free is one
-//! compare-and-exchange. Who finds it taken looks whether the holder is alive and waits on the word; a dead holder's lock
-//! goes to who asks next, who is told, puts right what was left half done, and only then goes on.
+//! It is one word of the mapping, never flushed: 0, or the token of the user that holds it. To take
+//! it free is one compare-and-exchange. Who finds it taken looks whether the holder is alive and
+//! waits on the word; a dead holder's lock goes to who asks next, who is told, puts right what was
+//! left half done, and only then goes on.
 //!
-//! States: free -> held (`acquire`) -> free (`release`), or abandoned (`abandon`, or the holder's death) -> held by an heir,
-//! who is told so (`acquire`).
+//! States: free -> held (`acquire`) -> free (`release`), or abandoned (`abandon`, or the holder's
+//! death) -> held by an heir, who is told so (`acquire`).
 //!
 //! Invariants
-//!   ROBUST-1  Who takes the lock after a holder that did not release it is told, until somebody has released it.
+//!   ROBUST-1  Who takes the lock after a holder that did not release it is told, until somebody
+//!             has released it.
 //!
 //! Threads: one of a process at a time; who holds it is the process.
 
@@ -26,7 +28,8 @@ const ABANDONED: u64 = (1 << 30) - 1;
 const WAITED: u64 = 1 << 31;
 /// Looks at a held lock before its holder is looked for: most are held for a moment.
 const PATIENCE: u32 = 200;
-/// After so long a waiter looks again whether the holder is alive. Nothing but a late answer depends on it.
+/// After so long a waiter looks again whether the holder is alive. Nothing but a late answer
+/// depends on it.
 const NAP: Duration = Duration::from_millis(10);
 
 /// A lock in the word at an offset of a shared media. See the [module](self).
@@ -54,7 +57,8 @@ impl RobustLock {
     /// Takes it, and waits for it if need be.
     ///
     /// # Errors
-    /// [`crate::Error::Forked`] in a child of fork; [`crate::Error::Io`] if the system does not say who is alive.
+    /// [`crate::Error::Forked`] in a child of fork; [`crate::Error::Io`] if the system does not say
+    /// who is alive.
     ///
     /// # Panics
     /// If this process holds it.

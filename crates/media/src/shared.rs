@@ -1,7 +1,9 @@
-//! Opening a store that several processes use at once, on backends where they see each other's stores.
+//! Opening a store that several processes use at once, on backends where they see each other's
+//! stores.
 //!
-//! Who opens it first brings its log in and recovers it; whoever comes while it has users only maps it. Both hold the same
-//! lock on the file that readers hold, so that who wants it alone is refused, and told by whom.
+//! Who opens it first brings its log in and recovers it; whoever comes while it has users only maps
+//! it. Both hold the same lock on the file that readers hold, so that who wants it alone is
+//! refused, and told by whom.
 
 use crate::direct::Direct;
 use crate::lock::{self, Hold};
@@ -16,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Media {
-    /// Opens a store that other processes may have open, too; see [`Opening`] for what is to be done next. `None`: the
-    /// backend is not shared, and this process has the store alone.
+    /// Opens a store that other processes may have open, too; see [`Opening`] for what is to be
+    /// done next. `None`: the backend is not shared, and this process has the store alone.
     ///
     /// # Errors
     /// As [`Media::open`]; [`Error::InUse`] while a process has the store alone, or looks at it.
@@ -27,8 +29,8 @@ impl Media {
         Media::share_file(file, None, path, options)
     }
 
-    /// [`Media::open_shared`] over descriptors that somebody has passed: of the store's bytes, and one of a description of its own
-    /// for locks. `name` is for messages.
+    /// [`Media::open_shared`] over descriptors that somebody has passed: of the store's bytes, and
+    /// one of a description of its own for locks. `name` is for messages.
     ///
     /// # Errors
     /// As [`Media::open_shared`].
@@ -71,7 +73,8 @@ impl Media {
         Ok((media, Some(opening)))
     }
 
-    /// The users of memory without a file, or of a recorder's: to become one of several in this process. For tests.
+    /// The users of memory without a file, or of a recorder's: to become one of several in this
+    /// process. For tests.
     ///
     /// # Errors
     /// None on such media.
@@ -101,8 +104,8 @@ impl Media {
         }
     }
 
-    /// Waits until somebody wakes who waits for this word, unless its lower half is no longer `expected`; not longer than
-    /// `most`, and perhaps for nothing.
+    /// Waits until somebody wakes who waits for this word, unless its lower half is no longer
+    /// `expected`; not longer than `most`, and perhaps for nothing.
     pub(crate) fn wait_for_word(&self, at: u64, expected: u32, most: Duration) {
         self.inner.mapping.wait(at, expected, most);
     }

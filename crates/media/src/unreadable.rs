@@ -1,22 +1,26 @@
-//! Pages of a mapping whose bytes the system cannot give: an uncorrectable memory error, a sector that cannot be read, a file
-//! that was truncated from outside. Each is a SIGBUS for the instruction that touches the page.
+//! Pages of a mapping whose bytes the system cannot give: an uncorrectable memory error, a sector
+//! that cannot be read, a file that was truncated from outside. Each is a SIGBUS for the
+//! instruction that touches the page.
 //!
 //! The handler of SIGBUS, for an address inside a mapping of this process:
 //!   1. the page is noted in the list of its mapping, and counted in [`COUNT`]
 //!   2. the page is replaced by a private page of zeros
 //!   3. the instruction runs again, and finds zeros
 //!
-//! A thread that has read asks [`Media::require_readable`] before it answers its caller, and a thread that commits asks for all of its
-//! object before it does. A signal for any other address goes to the handler that was there before.
+//! A thread that has read asks [`Media::require_readable`] before it answers its caller, and a
+//! thread that commits asks for all of its object before it does. A signal for any other address
+//! goes to the handler that was there before.
 //!
 //! Invariants
-//!   BUS-1  The handler calls nothing but system calls, takes no lock, allocates nothing, and touches static memory only.
+//!   BUS-1  The handler calls nothing but system calls, takes no lock, allocates nothing, and
+//!          touches static memory only.
 //!   BUS-2  A page is noted before it is replaced: a thread that has read its zeros finds it noted.
-//!   BUS-3  No byte of a replaced page reaches the medium: stores there stay in this process, `file` neither logs nor checkpoints
-//!          them, and the next barrier of the thread that flushed them is an error.
+//!   BUS-3  No byte of a replaced page reaches the medium: stores there stay in this process,
+//!          `file` neither logs nor checkpoints them, and the next barrier of the thread that
+//!          flushed them is an error.
 //!
-//! Threads: any. A program that sets a handler of its own for SIGBUS afterwards must call the one that it finds.
-//! Design: docs/design/memory-errors.md.
+//! Threads: any. A program that sets a handler of its own for SIGBUS afterwards must call the one
+//! that it finds. Design: docs/design/memory-errors.md.
 
 use crate::hidden::pass_on;
 use crate::mapping::{LARGE, Mapping};
@@ -34,10 +38,12 @@ use std::sync::{Arc, OnceLock};
 const PAGE: u64 = 4096;
 /// Pages that are noted one by one. Beyond that all of the mapping counts as unreadable.
 const PAGES: usize = 64;
-/// `BUS_ADRERR`, `BUS_MCEERR_AR` and `BUS_MCEERR_AO`: no such bytes, and a memory error that this thread or the kernel has met.
+/// `BUS_ADRERR`, `BUS_MCEERR_AR` and `BUS_MCEERR_AO`: no such bytes, and a memory error that this
+/// thread or the kernel has met.
 const CODES: [c_int; 3] = [2, 4, 5];
 
-/// Unreadable pages that were noted in this process, whatever their mapping: while it is 0 there is nothing to ask for.
+/// Unreadable pages that were noted in this process, whatever their mapping: while it is 0 there is
+/// nothing to ask for.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 /// The action for SIGBUS before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
@@ -45,7 +51,8 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 static FIRST: Block = Block::new();
 
 thread_local! {
-    /// The first flush of an unreadable page that this thread has not been told of: mapping and offset.
+    /// The first flush of an unreadable page that this thread has not been told of: mapping and
+    /// offset.
     static LOST: Cell<Option<(usize, u64)>> = const { Cell::new(None) };
 }
 
@@ -155,7 +162,8 @@ impl Watched {
             block = block.next().unwrap_or_else(|| {
                 let new: &'static mut Block = Box::leak(Box::new(Block::new()));
                 let _ = block.next.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
-                block.next().expect("linked by this thread or another") // one that lost the race stays unused
+                // one that lost the race stays unused
+                block.next().expect("linked by this thread or another")
             });
         }
     }
@@ -207,7 +215,8 @@ fn install() {
         let mut before = ours;
         ours.sa_sigaction = handle as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: both point to values that live through the call; `handle` is a handler of this form.
+        // SAFETY: both point to values that live through the call; `handle` is a handler of this
+        // form.
         let refused = unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, &raw mut before) };
         assert_eq!(refused, 0, "the arguments are what the system asks for");
         before
@@ -222,7 +231,8 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: 
     let errno = unsafe { &mut *errno };
     // SAFETY: the kernel hands a handler with SA_SIGINFO what happened.
     let what = unsafe { &*info };
-    // SAFETY: SIGBUS fills this field; for a signal that a process has sent it is some number, and its code none of ours.
+    // SAFETY: SIGBUS fills this field; for a signal that a process has sent it is some number, and
+    // its code none of ours.
     let (code, address) = (what.si_code, unsafe { what.si_addr() }.addr());
     let kept = *errno;
     let again = CODES.contains(&code) && replace(address);
@@ -252,7 +262,8 @@ impl Slot {
         let (start, end) = (self.start.load(Ordering::Acquire), self.end.load(Ordering::Acquire));
         self.note((address - start) as u64); // BUS-2
         let page = address & !(PAGE as usize - 1);
-        // Pages that nothing is answered from any more are replaced many at a time: the system counts mappings.
+        // Pages that nothing is answered from any more are replaced many at a time: the system
+        // counts mappings.
         let many = self.count.load(Ordering::Acquire) > PAGES;
         let large = (address & !(LARGE as usize - 1)).max(start)..((address | (LARGE as usize - 1)) + 1).min(end);
         (!many && lay_zeros(page, PAGE as usize)) || lay_zeros(large.start, large.end - large.start)
@@ -262,9 +273,10 @@ impl Slot {
 fn lay_zeros(address: usize, len: usize) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     let place = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: whole pages of a mapping of this process, which the thread that runs this touches, so it is not being unmapped; their
-    // bytes are gone, and all access of the rooms above is atomic (MAP-3). References that typed pools lend out find zeros there,
-    // which need be no value of their type: no such transaction commits or answers (docs/design/memory-errors.md).
+    // SAFETY: whole pages of a mapping of this process, which the thread that runs this touches, so
+    // it is not being unmapped; their bytes are gone, and all access of the rooms above is atomic
+    // (MAP-3). References that typed pools lend out find zeros there, which need be no value of
+    // their type: no such transaction commits or answers (docs/design/memory-errors.md).
     let placed = unsafe { libc::mmap(place, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     placed != libc::MAP_FAILED
 }
@@ -313,14 +325,16 @@ impl Mapping {
 /// How many unreadable pages this process has met.
 #[inline(always)]
 fn count() -> u64 {
-    // Pairs with the count of a thread that has replaced a page: zeros that were read before this line are known of (BUS-2).
+    // Pairs with the count of a thread that has replaced a page: zeros that were read before this
+    // line are known of (BUS-2).
     fence(Ordering::Acquire);
     COUNT.load(Ordering::Relaxed)
 }
 
 impl Media {
-    /// Refuses a range with a page whose bytes the system could not give when it was touched: to be asked after reading, before
-    /// anything is answered. A load and a comparison while there is no such page in the process.
+    /// Refuses a range with a page whose bytes the system could not give when it was touched: to be
+    /// asked after reading, before anything is answered. A load and a comparison while there is no
+    /// such page in the process.
     ///
     /// # Errors
     /// [`Error::Unreadable`].
@@ -335,8 +349,8 @@ impl Media {
         self.inner.mapping.watched().find(at, len).map_or(Ok(()), |at| Err(self.unreadable_at(at)))
     }
 
-    /// Whether a flush of `at..at+len` carries bytes that must not reach the log of backend `file`; the thread's next barrier is an
-    /// error (BUS-3).
+    /// Whether a flush of `at..at+len` carries bytes that must not reach the log of backend `file`;
+    /// the thread's next barrier is an error (BUS-3).
     #[inline(always)]
     pub(crate) fn loses(&self, at: u64, len: u64) -> bool {
         count() != 0 && self.inner.mapping.watched().loses(at, len) && self.kind() == BackendKind::File
@@ -354,15 +368,15 @@ impl Media {
         self.inner.mapping.watched().take_lost().map_or(Ok(()), |at| Err(self.unreadable_at(at)))
     }
 
-    /// How many unreadable pages this process has met on any media: a number that has changed says that something read meanwhile
-    /// may be zeros.
+    /// How many unreadable pages this process has met on any media: a number that has changed says
+    /// that something read meanwhile may be zeros.
     #[inline(always)]
     pub fn unreadable_count() -> u64 {
         count()
     }
 
-    /// For engines that have refused a change because of an unreadable page, and have told their caller: the flushes of what they took
-    /// back there do not fail the thread's next barrier.
+    /// For engines that have refused a change because of an unreadable page, and have told their
+    /// caller: the flushes of what they took back there do not fail the thread's next barrier.
     #[inline]
     pub fn forget_lost(&self) {
         if count() != 0 {
@@ -370,7 +384,8 @@ impl Media {
         }
     }
 
-    /// The pages of this media that could not be read, with the name of the range each lies in; those that were touched.
+    /// The pages of this media that could not be read, with the name of the range each lies in;
+    /// those that were touched.
     pub fn unreadable_pages(&self) -> Vec<(u64, Option<String>)> {
         let mut pages = self.inner.mapping.watched().pages();
         if let Some(beneath) = self.inner.beneath.get() {
@@ -381,7 +396,8 @@ impl Media {
         pages.into_iter().map(|at| (at, self.inner.names.of(at))).collect()
     }
 
-    /// Names a range in errors about unreadable pages. Ranges do not overlap, unless they are the same.
+    /// Names a range in errors about unreadable pages. Ranges do not overlap, unless they are the
+    /// same.
     pub fn name_range(&self, range: Range<u64>, name: &str) -> NamedRange {
         let start = range.start;
         let mut names = self.inner.names.0.lock();
@@ -389,8 +405,8 @@ impl Media {
         NamedRange { names: Arc::clone(&self.inner.names), start }
     }
 
-    /// For tests: sends this thread the signal of an uncorrectable memory error at `at`. What the page held is gone for this
-    /// media, as with a real error; the file keeps it.
+    /// For tests: sends this thread the signal of an uncorrectable memory error at `at`. What the
+    /// page held is gone for this media, as with a real error; the file keeps it.
     ///
     /// # Panics
     /// If the offset is not backed.
@@ -414,8 +430,8 @@ impl Media {
         // SAFETY: a system call without arguments.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) };
         let (call, process) = (libc::SYS_rt_tgsigqueueinfo, std::process::id());
-        // SAFETY: a signal to the calling thread, with a record that lives through the call; the handler takes it before the
-        // call returns.
+        // SAFETY: a signal to the calling thread, with a record that lives through the call; the
+        // handler takes it before the call returns.
         let refused = unsafe { libc::syscall(call, process, thread, libc::SIGBUS, &raw const info) };
         assert_eq!(refused, 0, "a process may send itself any signal");
     }

@@ -1,4 +1,5 @@
-//! Who uses a shared store: locks on bytes of its file, which the kernel drops when a process ends, however it ends.
+//! Who uses a shared store: locks on bytes of its file, which the kernel drops when a process ends,
+//! however it ends.
 //!
 //! | byte | held |
 //! |---|---|
@@ -9,9 +10,9 @@
 //! | `TOKENS` + token | exclusively, by the user of that number; no other user of this opening ever gets it |
 //! | `ATTACHED` + id | by those who have the object of that id open |
 //!
-//! All of them lie far behind any store's end. They belong to one open file description, which a child of fork closes: a
-//! child is no user, and its end detaches nothing. Memory without a file has its users in this process: that is how
-//! several of them, and their deaths, are tested.
+//! All of them lie far behind any store's end. They belong to one open file description, which a
+//! child of fork closes: a child is no user, and its end detaches nothing. Memory without a file
+//! has its users in this process: that is how several of them, and their deaths, are tested.
 //!
 //! Invariants
 //!   USER-1  A token whose byte is not locked belongs to a dead process, or to one that has left.
@@ -82,7 +83,8 @@ impl Users {
         Users { path: "memory".into(), kind: Kind::Memory(Mutex::default()) }
     }
 
-    /// The users of the store `file` at `path`: a description of its own is opened for the locks, unless one is given.
+    /// The users of the store `file` at `path`: a description of its own is opened for the locks,
+    /// unless one is given.
     pub(crate) fn of_file(file: &File, locks: Option<File>, path: &Path) -> Result<Users> {
         let own = locks.map_or_else(|| Own::of(file), Own::new);
         let own = own.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
@@ -205,7 +207,8 @@ impl User {
         }
     }
 
-    /// Notes that this user has an object open, `alone` or with others. `false`: others have it, and it cannot be.
+    /// Notes that this user has an object open, `alone` or with others. `false`: others have it,
+    /// and it cannot be.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -238,7 +241,8 @@ impl User {
         }
     }
 
-    /// Stops being a user: `last` is called while nobody opens or closes, and told whether this is the only one left.
+    /// Stops being a user: `last` is called while nobody opens or closes, and told whether this is
+    /// the only one left.
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::Io`]; whatever `last` returns.
@@ -255,7 +259,8 @@ impl User {
     fn end(&self) {
         match &self.users.kind {
             Kind::File(_) => {
-                let _ = self.users.lock(TOKENS + u64::from(self.token), Hold::Free, false); // as in `Opening::drop`
+                // as in `Opening::drop`
+                let _ = self.users.lock(TOKENS + u64::from(self.token), Hold::Free, false);
                 let _ = self.users.lock(USERS, Hold::Free, false);
             }
             Kind::Memory(present) => {
@@ -301,7 +306,8 @@ fn set(file: BorrowedFd<'_>, at: u64, hold: Hold, wait: bool) -> io::Result<bool
     let lock = byte(at, hold);
     loop {
         let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
-        // SAFETY: the command reads one `flock`, which lives through the call; a bad descriptor is an error.
+        // SAFETY: the command reads one `flock`, which lives through the call; a bad descriptor is
+        // an error.
         if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } == 0 {
             return Ok(true);
         }
@@ -317,7 +323,8 @@ fn set(file: BorrowedFd<'_>, at: u64, hold: Hold, wait: bool) -> io::Result<bool
 /// Whether a lock of another description stands against this one.
 fn is_taken(file: BorrowedFd<'_>, at: u64, hold: Hold) -> io::Result<bool> {
     let mut lock = byte(at, hold);
-    // SAFETY: the command reads and writes one `flock`, which lives through the call; a bad descriptor is an error.
+    // SAFETY: the command reads and writes one `flock`, which lives through the call; a bad
+    // descriptor is an error.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) } {
         0 => Ok(lock.l_type != libc::F_UNLCK as _),
         _ => Err(io::Error::last_os_error()),

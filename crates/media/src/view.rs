@@ -1,7 +1,7 @@
 //! Loads and stores of mapped bytes: the safe face that the rooms above use.
 //!
-//! Offsets are absolute in the store. An offset outside the backed range is our own bug and panics: what comes from
-//! media is checked with [`Media::holds`] before it is followed.
+//! Offsets are absolute in the store. An offset outside the backed range is our own bug and panics:
+//! what comes from media is checked with [`Media::holds`] before it is followed.
 
 use crate::counters::Counter;
 use crate::media::{Backend, Media};
@@ -78,7 +78,8 @@ impl Media {
         }
     }
 
-    /// Copies out; words under concurrent stores are each whole, the rest is the caller's to validate.
+    /// Copies out; words under concurrent stores are each whole, the rest is the caller's to
+    /// validate.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -148,8 +149,8 @@ impl Media {
         }
     }
 
-    /// Stores bytes past the cache; the next fence orders them, no flush needed. For lines that are not in the cache:
-    /// one written so costs a fence less wait than one stored and flushed.
+    /// Stores bytes past the cache; the next fence orders them, no flush needed. For lines that are
+    /// not in the cache: one written so costs a fence less wait than one stored and flushed.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -178,8 +179,9 @@ impl Media {
         self.inner.counters.add(Counter::Lines, (end - first) / crate::LINE);
     }
 
-    /// [`Media::copy_nt`] for lines that are written again and again, as those of a log that starts over: through the
-    /// cache, if they stay there when they are flushed. A fence then waits 30 to 60 ns less for each.
+    /// [`Media::copy_nt`] for lines that are written again and again, as those of a log that starts
+    /// over: through the cache, if they stay there when they are flushed. A fence then waits 30 to
+    /// 60 ns less for each.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -194,7 +196,8 @@ impl Media {
         }
     }
 
-    /// Compares stored bytes with `key` as byte strings, without copying. Fastest where `at` is a multiple of 8.
+    /// Compares stored bytes with `key` as byte strings, without copying. Fastest where `at` is a
+    /// multiple of 8.
     ///
     /// # Panics
     /// If the range is not backed.

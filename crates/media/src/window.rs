@@ -1,7 +1,7 @@
 //! [`Window`]: a part of the mapping that was checked once and is then read without asking again.
 //!
-//! For code that reads many words of one node or page: bounds are compared with a length in a register, not with the
-//! media's own.
+//! For code that reads many words of one node or page: bounds are compared with a length in a
+//! register, not with the media's own.
 
 use crate::mapping::WORD;
 use crate::media::Media;
@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Backed bytes of a [`Media`], for reading. Offsets are relative to its start. Words are each whole, whatever other
-/// threads store meanwhile.
+/// Backed bytes of a [`Media`], for reading. Offsets are relative to its start. Words are each
+/// whole, whatever other threads store meanwhile.
 #[derive(Clone, Copy)]
 pub struct Window<'m> {
     /// Start of `len` readable bytes that stay mapped for `'m`; aligned to 8.
@@ -21,7 +21,8 @@ pub struct Window<'m> {
 }
 
 impl Media {
-    /// The bytes `at..at+len`, checked once; `None` if they are not all backed or `at` is not a multiple of 8.
+    /// The bytes `at..at+len`, checked once; `None` if they are not all backed or `at` is not a
+    /// multiple of 8.
     #[inline(always)]
     pub fn window(&self, at: u64, len: u64) -> Option<Window<'_>> {
         let start = self.inner.mapping.range_start(at, len)?;
@@ -51,7 +52,8 @@ impl Window<'_> {
         // SAFETY: `offset < len`: inside the window.
         let word = unsafe { self.start.as_ptr().add(offset) };
         // SAFETY:
-        // - in bounds: `offset < len`, and the word that holds a backed byte is backed, since pages are;
+        // - in bounds: `offset < len`, and the word that holds a backed byte is backed, since pages
+        //   are;
         // - aligned: the start is, and `offset` is rounded down to a word;
         // - alive: the mapping outlives the media borrowed for `'m`;
         // - other writers: all through atomics (MAP-3); valid: any bits are a u64.
@@ -77,7 +79,8 @@ impl Window<'_> {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// `N` words from `offset`, in relaxed order: for bytes that nobody changes meanwhile, or that are checked after.
+    /// `N` words from `offset`, in relaxed order: for bytes that nobody changes meanwhile, or that
+    /// are checked after.
     ///
     /// # Panics
     /// If a word is outside.
@@ -115,7 +118,8 @@ impl Window<'_> {
         let spare = into.spare_capacity_mut();
         let words = len.div_ceil(8);
         assert!(spare.len() >= words * 8, "reserved above");
-        // SAFETY: in bounds: `offset + len <= self.len`, and the word of the last byte is backed, since pages are.
+        // SAFETY: in bounds: `offset + len <= self.len`, and the word of the last byte is backed,
+        // since pages are.
         let source = unsafe { self.start.as_ptr().add(offset).cast::<u64>() };
         let target = spare.as_mut_ptr().cast::<u64>();
         for index in 0..words {

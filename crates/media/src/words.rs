@@ -14,7 +14,8 @@ impl Words {
     #[inline]
     pub fn new(line: u64, mask: u8) -> Words {
         assert!(line.is_multiple_of(LINE), "{line:#x} is not the start of a line");
-        Words(line << 2 | u64::from(mask)) // a line number needs 58 bits, the mask 8: media end long before
+        // a line number needs 58 bits, the mask 8: media end long before
+        Words(line << 2 | u64::from(mask))
     }
 
     /// Where the line begins.

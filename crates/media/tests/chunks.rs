@@ -1,4 +1,5 @@
-//! Places in the file on shared mappings: what one process has given a place, another finds, whether it was told or not.
+//! Places in the file on shared mappings: what one process has given a place, another finds,
+//! whether it was told or not.
 
 use everbyte_media::{BackendChoice, Disk, Geometry, Media, Options, User, file_offset};
 use std::fs::File;
@@ -58,7 +59,8 @@ fn what_lies_far_apart_is_found_again_in_a_short_file() {
     }
 }
 
-/// One process makes chunks, the other follows a pointer before it has heard of them: as a word, as bytes, and from two threads.
+/// One process makes chunks, the other follows a pointer before it has heard of them: as a word, as
+/// bytes, and from two threads.
 #[test]
 fn a_pointer_to_a_chunk_that_another_process_made_is_followed() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -112,8 +114,8 @@ fn a_map_has_as_many_segments_as_it_needs() {
     assert!(len(&path) < 2 * 400 * (64 << 10), "{}", len(&path));
 }
 
-/// A process dies after the first copy of a slot. The next one that makes a chunk writes the second copy before its own slot: a
-/// third process looks for news behind it.
+/// A process dies after the first copy of a slot. The next one that makes a chunk writes the second
+/// copy before its own slot: a third process looks for news behind it.
 #[test]
 fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
     let news = |bug: &'static str| {
@@ -134,7 +136,8 @@ fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
     assert_eq!(news("media-chunk-left-half"), 0, "the seeded bug is found");
 }
 
-/// A file on a disk that has a MiB left and, as a file system may, would reserve more than that without a word.
+/// A file on a disk that has a MiB left and, as a file system may, would reserve more than that
+/// without a word.
 struct NearlyFull(File);
 
 impl Disk for NearlyFull {
@@ -179,8 +182,8 @@ impl Disk for NearlyFull {
     }
 }
 
-/// A growth for which the file system has no room leaves the file as long as it was. (A limit on the length of files:
-/// `a_limit_on_the_size_of_files_is_an_error_and_no_signal`.)
+/// A growth for which the file system has no room leaves the file as long as it was. (A limit on
+/// the length of files: `a_limit_on_the_size_of_files_is_an_error_and_no_signal`.)
 #[test]
 fn a_refused_growth_does_not_lengthen_the_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -195,8 +198,8 @@ fn a_refused_growth_does_not_lengthen_the_file() {
     media.extend(FAR, 4096).unwrap();
 }
 
-/// The limit counts room on the disk, not offsets: what lies far apart has as much of it as what lies side by side, and the log has
-/// its part set aside.
+/// The limit counts room on the disk, not offsets: what lies far apart has as much of it as what
+/// lies side by side, and the log has its part set aside.
 #[test]
 fn room_beyond_the_limit_is_refused_wherever_it_is_asked_for() {
     let grows = |backend| {

@@ -1,4 +1,5 @@
-//! The `file` backend as programs see it: what a barrier keeps, what an end without close loses, how a log turns over.
+//! The `file` backend as programs see it: what a barrier keeps, what an end without close loses,
+//! how a log turns over.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
 use std::path::PathBuf;
@@ -41,7 +42,8 @@ fn settled_words_survive_a_death_and_unflushed_ones_do_not() {
     }
 }
 
-/// Many times the log's size goes through it, by one thread and by several, in both ways to checkpoint.
+/// Many times the log's size goes through it, by one thread and by several, in both ways to
+/// checkpoint.
 #[test]
 fn the_log_turns_over() {
     for background in [true, false] {
@@ -87,8 +89,8 @@ fn an_epoch_larger_than_the_log_passes() {
     assert!((DATA..DATA + (1 << 20)).step_by(8).all(|at| media.load(at) == at));
 }
 
-/// Closing, or dropping the last clone, leaves an empty log and everything in its place: a reader of the bare file
-/// finds it.
+/// Closing, or dropping the last clone, leaves an empty log and everything in its place: a reader
+/// of the bare file finds it.
 #[test]
 fn closing_and_dropping_leave_everything_in_place() {
     for close in [true, false] {

@@ -31,13 +31,15 @@ fn settle(media: &Media, at: u64, value: u64) {
     media.barrier().unwrap();
 }
 
-/// A child of fork is told so, cannot settle anything, and its end changes nothing; the parent goes on.
+/// A child of fork is told so, cannot settle anything, and its end changes nothing; the parent goes
+/// on.
 #[test]
 fn a_forked_child_is_refused_and_writes_nothing() {
     let (_dir, path, media) = create(64 << 10, &options());
     settle(&media, DATA, 1);
     let before = std::fs::read(&path).unwrap();
-    // SAFETY: the child calls nothing but this crate and `_exit`; nothing it needs was locked by another thread here.
+    // SAFETY: the child calls nothing but this crate and `_exit`; nothing it needs was locked by
+    // another thread here.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -75,8 +77,8 @@ fn private_bytes(path: &std::path::Path) -> u64 {
     sum
 }
 
-/// After a checkpoint the private copies go, and the bytes stay the same; a page with a store that was never flushed
-/// keeps its copy, and so do all pages of a program that stores outside sections.
+/// After a checkpoint the private copies go, and the bytes stay the same; a page with a store that
+/// was never flushed keeps its copy, and so do all pages of a program that stores outside sections.
 #[test]
 fn clean_pages_are_given_back_and_unflushed_stores_are_not() {
     for give_back in [true, false] {
@@ -111,7 +113,8 @@ fn clean_pages_are_given_back_and_unflushed_stores_are_not() {
     }
 }
 
-/// While checkpoints give pages back all the time, a store is never lost to the program that made it.
+/// While checkpoints give pages back all the time, a store is never lost to the program that made
+/// it.
 #[test]
 fn running_programs_never_lose_a_store_to_a_checkpoint() {
     let (_dir, _, media) = create(64 << 10, &options());
@@ -151,7 +154,8 @@ fn running_programs_never_lose_a_store_to_a_checkpoint() {
     });
 }
 
-/// A disk whose syncs take a while wherever the test runs, and whose writes of pages panic while they are to.
+/// A disk whose syncs take a while wherever the test runs, and whose writes of pages panic while
+/// they are to.
 struct SlowDisk(std::fs::File, Arc<AtomicBool>);
 
 impl Disk for SlowDisk {
@@ -187,7 +191,8 @@ fn slow_disk(path: &Path, panics: Arc<AtomicBool>) -> Arc<dyn Disk> {
     Arc::new(SlowDisk(std::fs::File::options().read(true).write(true).open(path).unwrap(), panics))
 }
 
-/// A panic in the midst of a checkpoint: its pages count as clean and are not written, so no other checkpoint may follow.
+/// A panic in the midst of a checkpoint: its pages count as clean and are not written, so no other
+/// checkpoint may follow.
 #[test]
 fn a_panic_inside_a_checkpoint_is_the_last_that_is_written() {
     let options = Options { background: false, ..options() };
@@ -224,8 +229,8 @@ fn eight_threads_share_syncs() {
     assert!(counts.syncs * 3 < counts.barriers, "{counts:?}");
 }
 
-/// Waits for what another thread does by itself. However busy the machine is, it is done in the end: the limit only ends
-/// a test that would never.
+/// Waits for what another thread does by itself. However busy the machine is, it is done in the
+/// end: the limit only ends a test that would never.
 fn wait_until(done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -341,8 +346,9 @@ fn a_close_brings_holes_to_the_medium() {
     assert!(events[punch..].iter().any(|event| matches!(event, DiskEvent::Sync)), "{:?}", &events[punch..]);
 }
 
-/// Opening after a death brings the log to memory, not to the disk: one sync, one sector that begins a new life of the
-/// log, and no page. What it leaves to do a checkpoint does; another death before that finds both lives.
+/// Opening after a death brings the log to memory, not to the disk: one sync, one sector that
+/// begins a new life of the log, and no page. What it leaves to do a checkpoint does; another death
+/// before that finds both lives.
 #[test]
 fn reopening_writes_one_sector_whatever_the_log_holds() {
     let (_dir, path, media) = create(1 << 20, &options());

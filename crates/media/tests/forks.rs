@@ -1,4 +1,5 @@
-//! Children of fork that live on: they have nothing of what their parent opened, its locks included.
+//! Children of fork that live on: they have nothing of what their parent opened, its locks
+//! included.
 
 use everbyte_media::{BackendChoice, Geometry, Media, Options, disk_alone};
 use std::fs::File;
@@ -68,7 +69,8 @@ fn a_child_that_lives_on_keeps_no_store_from_others() {
     drop(others().unwrap());
     assert!(child.is_alive());
 
-    let path = dir.path().join("beside"); // such as the file of an object that is larger than its memory
+    // such as the file of an object that is larger than its memory
+    let path = dir.path().join("beside");
     let file = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
     let take = || disk_alone(file(), &path);
     let disk = take().unwrap();

@@ -54,7 +54,8 @@ impl Drop for Mount {
     }
 }
 
-/// Pieces of growth inside the file, until the disk refuses. The error is that of a full disk, or growth had no end.
+/// Pieces of growth inside the file, until the disk refuses. The error is that of a full disk, or
+/// growth had no end.
 fn fill(media: &Media) -> Result<Vec<u64>, String> {
     media.extend(32 << 20, 4096).unwrap(); // so that all that follows lies inside the file
     let mut granted = Vec::new();
@@ -69,8 +70,8 @@ fn fill(media: &Media) -> Result<Vec<u64>, String> {
     Err("growth is granted for ever on a disk of 8 MiB".into())
 }
 
-/// `ext2` has no `fallocate`. Room inside the file is asked for like room behind its end: growth is refused where the disk is
-/// full, and what was granted takes every store.
+/// `ext2` has no `fallocate`. Room inside the file is asked for like room behind its end: growth is
+/// refused where the disk is full, and what was granted takes every store.
 #[test]
 fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
     let Some(mount) = Mount::ext2("8M") else { return };
@@ -94,7 +95,8 @@ fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
     assert!(granted.iter().all(|&at| media.load(at) == at && media.load(at + (252 << 10)) == at + (252 << 10)));
 }
 
-/// The file grows, and the head that says so cannot be written. The next growth to the same length has it to write.
+/// The file grows, and the head that says so cannot be written. The next growth to the same length
+/// has it to write.
 #[test]
 fn a_growth_whose_head_was_not_written_is_refused_until_it_is() {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -139,8 +141,9 @@ fn child_under_a_limit() {
     assert!(too_large(&refused), "{refused}");
 }
 
-/// Where the system would end the process with SIGXFSZ, the store answers with an error: a creation leaves no file, growth
-/// changes nothing, and a store that is already larger is not opened for writing.
+/// Where the system would end the process with SIGXFSZ, the store answers with an error: a creation
+/// leaves no file, growth changes nothing, and a store that is already larger is not opened for
+/// writing.
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Pages whose bytes the system cannot give: memory errors (a raised signal), and files that were truncated from outside.
+//! Pages whose bytes the system cannot give: memory errors (a raised signal), and files that were
+//! truncated from outside.
 
 use everbyte_media::{BackendChoice, Error, Geometry, Media, Options, museum};
 use std::fs::File;
@@ -95,7 +96,8 @@ fn a_flush_of_a_lost_page_is_no_success() -> Result<(), String> {
     media.raise_memory_error(3 * PAGE);
     media.store(3 * PAGE + 64, 1);
     media.flush(3 * PAGE + 64, 8);
-    std::thread::scope(|scope| scope.spawn(|| media.barrier().unwrap()).join().unwrap()); // it has flushed nothing there
+    // it has flushed nothing there
+    std::thread::scope(|scope| scope.spawn(|| media.barrier().unwrap()).join().unwrap());
     numbered().barrier().unwrap();
     let Err(error) = media.barrier() else { return Err("a barrier settled what no medium has".into()) };
     assert_eq!(offset(&error), 3 * PAGE + 64);
@@ -218,7 +220,8 @@ fn a_signal_that_a_process_sent_still_ends_this_one() {
         return;
     }
     let _media = numbered();
-    // The handler of the standard library, which was there before, restores the default action at the first.
+    // The handler of the standard library, which was there before, restores the default action at
+    // the first.
     for _ in 0..2 {
         // SAFETY: a signal to this thread.
         unsafe { libc::raise(libc::SIGBUS) };

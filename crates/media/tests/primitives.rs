@@ -1,4 +1,5 @@
-//! The primitives on memory: copies past the cache, instructions that can be forced, device profiles.
+//! The primitives on memory: copies past the cache, instructions that can be forced, device
+//! profiles.
 
 use everbyte_media::{BackendChoice, Error, FlushKind, Geometry, Media, Options, Profile};
 use std::time::{Duration, Instant};
@@ -37,7 +38,8 @@ fn copy_nt_is_right_at_every_offset_and_length() {
     copies_exactly(&Media::create(&dir.path().join("store"), geometry, &options).unwrap(), 2 << 20);
 }
 
-/// Each instruction can be forced; one that the CPU lacks is refused by name; flush-on-fail issues none.
+/// Each instruction can be forced; one that the CPU lacks is refused by name; flush-on-fail issues
+/// none.
 #[test]
 fn the_flush_instruction_can_be_forced() {
     for flush in FlushKind::ALL {
@@ -61,7 +63,8 @@ fn the_flush_instruction_can_be_forced() {
     assert_eq!(Media::anonymous(4096, &options).unwrap().flush_kind(), FlushKind::None);
 }
 
-/// The best of as many runs as it takes to be good enough, within reason: what the machine does when undisturbed.
+/// The best of as many runs as it takes to be good enough, within reason: what the machine does
+/// when undisturbed.
 fn best(good: Duration, mut run: impl FnMut() -> Duration) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..1000 {
@@ -94,7 +97,8 @@ fn device_profiles_never_delay_too_little() {
     }
 }
 
-/// Bandwidth is within 4 % of the device's, at best, and two threads share it; lines of one fence overlap their latency.
+/// Bandwidth is within 4 % of the device's, at best, and two threads share it; lines of one fence
+/// overlap their latency.
 #[test]
 fn device_profiles_have_their_bandwidth_and_latency() {
     const BYTES: u64 = 4 << 20;

@@ -1,4 +1,5 @@
-//! Whatever bytes lie in the log and the heads, opening answers with a store or a typed error, never a panic.
+//! Whatever bytes lie in the log and the heads, opening answers with a store or a typed error,
+//! never a panic.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
 use everbyte_sim::{Random, RecordedDisk};

@@ -1,4 +1,5 @@
-//! Several users of one store file: who is alone, who is alive, and a lock that survives its holder.
+//! Several users of one store file: who is alone, who is alive, and a lock that survives its
+//! holder.
 
 use everbyte_media::{BackendChoice, Geometry, HEAD_END, Left, Media, Options, RobustLock, User};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! A failed sync of the store's file is one for all who have written it: the system reports the failure once.
+//! A failed sync of the store's file is one for all who have written it: the system reports the
+//! failure once.
 
 use everbyte_media::{BackendChoice, Disk, Error, Geometry, Media, Options, museum};
 use std::fs::File;
@@ -9,7 +10,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 const FAR: u64 = 1 << 30;
 
-/// While armed, the first sync waits until `enough` have ended, and then gets the failure of a write that the second covers, too.
+/// While armed, the first sync waits until `enough` have ended, and then gets the failure of a
+/// write that the second covers, too.
 struct OneReport {
     file: File,
     armed: AtomicBool,
@@ -73,7 +75,8 @@ impl Disk for OneReport {
     }
 }
 
-/// A growth is told of the failure. The checkpoint beside it was told of none, and must not believe that its pages are on the medium.
+/// A growth is told of the failure. The checkpoint beside it was told of none, and must not believe
+/// that its pages are on the medium.
 #[test]
 fn a_failed_sync_of_a_growth_fails_the_checkpoint_beside_it() {
     // Until the second sync has ended, or until the checkpoint has.

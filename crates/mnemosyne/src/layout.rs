@@ -31,7 +31,8 @@ pub struct Header {
     pub reserved: [u8; 56],
     /// Where the variables lie: whole pages.
     pub variables: u64,
-    /// Where the path of the executable lies: a word that says how many bytes, and the bytes; 0: not known.
+    /// Where the path of the executable lies: a word that says how many bytes, and the bytes; 0:
+    /// not known.
     pub path: u64,
     /// Where the first page of the table of regions lies; 0: there is none yet.
     pub regions: u64,
@@ -69,7 +70,8 @@ pub struct Piece {
     pub target: u64,
     /// While it is made: what that word held.
     pub old: u64,
-    /// While it is cut off: the line of the piece that it was part of, counted from 0 over all pages.
+    /// While it is cut off: the line of the piece that it was part of, counted from 0 over all
+    /// pages.
     pub parent: u64,
 }
 const _: () = assert!(size_of::<Piece>() == 64); // one line

@@ -1,8 +1,9 @@
 //! # everbyte-mnemosyne: what a C program keeps in a store
 //!
-//! A [`Program`] is an object that holds the persistent variables of one executable, and a heap whose blocks are
-//! allocated into words and freed from them. The words hold addresses, not offsets: the store is bound to one. After Volos, Tack,
-//! Swift: "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011.
+//! A [`Program`] is an object that holds the persistent variables of one executable, and a heap
+//! whose blocks are allocated into words and freed from them. The words hold addresses, not
+//! offsets: the store is bound to one. After Volos, Tack, Swift: "Mnemosyne: Lightweight Persistent
+//! Memory", ASPLOS 2011.
 //!
 //! ```
 //! use everbyte_media::{Media, Options};

@@ -1,7 +1,7 @@
 //! [`Log`]: a word log in an object of its own, under a name.
 //!
-//! Threads: one appends and flushes while another truncates; they share nothing but the ring's own two positions. More
-//! take turns.
+//! Threads: one appends and flushes while another truncates; they share nothing but the ring's own
+//! two positions. More take turns.
 
 use crate::Result;
 use everbyte_log::ring::{Position, RING_BYTES_MIN};
@@ -35,11 +35,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log of that name, or makes it, settled on return. Each record that had been flushed whole and not
-    /// truncated goes to `consume`, oldest first.
+    /// Opens the log of that name, or makes it, settled on return. Each record that had been
+    /// flushed whole and not truncated goes to `consume`, oldest first.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store): no room, no name, not a log, open already. [`Error::Log`](crate::Error::Log) if it is damaged.
+    /// [`Error::Store`](crate::Error::Store): no room, no name, not a log, open already.
+    /// [`Error::Log`](crate::Error::Log) if it is damaged.
     pub fn open(store: &Store, name: &str, options: LogOptions, consume: impl FnMut(&[u64])) -> Result<Log> {
         let object = match store.object(name) {
             Err(everbyte_store::Error::NotFound { .. }) => make(store, name, options)?,
@@ -68,7 +69,8 @@ impl Log {
     /// Appends one record; it counts once it is flushed.
     ///
     /// # Errors
-    /// [`Error::Log`](crate::Error::Log): no room, and nothing was appended. [`Error::Media`](crate::Error::Media) in a child of fork.
+    /// [`Error::Log`](crate::Error::Log): no room, and nothing was appended.
+    /// [`Error::Media`](crate::Error::Media) in a child of fork.
     pub fn append(&self, words: &[u64]) -> Result<()> {
         self.media.require_here()?;
         Ok(self.producer.lock().append(words)?)
@@ -92,7 +94,8 @@ impl Log {
     /// The media's.
     pub fn truncate(&self) -> Result<()> {
         self.media.require_here()?;
-        let mut consumer = self.consumer.lock(); // before the position is read: another may have gone further meanwhile
+        // before the position is read: another may have gone further meanwhile
+        let mut consumer = self.consumer.lock();
         let flushed = *self.flushed.lock();
         consumer.truncate(flushed);
         drop(consumer);
@@ -100,7 +103,8 @@ impl Log {
     }
 }
 
-/// Where the ring of so many bytes lies. What the root word says comes from media: the ring checks that it is backed.
+/// Where the ring of so many bytes lies. What the root word says comes from media: the ring checks
+/// that it is backed.
 fn range(object: &Object, len: u64) -> Range<u64> {
     let start = object.prime() + PRIME_LEN;
     start..start.saturating_add(len).min(object.span().end)

@@ -1,11 +1,12 @@
 //! [`Program`]: the object of one executable: its variables and its heap.
 //!
-//! Making one: heap, header and variables with their initial values are written before the store publishes the object's
-//! name, so a crash leaves a program with all its initial values or none. They are never initialised again.
+//! Making one: heap, header and variables with their initial values are written before the store
+//! publishes the object's name, so a crash leaves a program with all its initial values or none.
+//! They are never initialised again.
 //!
 //! Invariants
-//!   PROG-1  Variables are read and changed only by programs in which each lies where it lay and is as long: builds with the
-//!           same identity, or with the same layout.
+//!   PROG-1  Variables are read and changed only by programs in which each lies where it lay and is
+//!           as long: builds with the same identity, or with the same layout.
 //!
 //! Threads: any; open it once.
 
@@ -28,8 +29,8 @@ pub struct Variables<'v> {
     pub initial: &'v [u8],
     /// What the linker calls the build; empty: it does not say.
     pub build: &'v [u8],
-    /// What names, places and sizes of the variables hash to, if that can be told; or why they cannot be kept. Asked for
-    /// when it is needed.
+    /// What names, places and sizes of the variables hash to, if that can be told; or why they
+    /// cannot be kept. Asked for when it is needed.
     pub layout: &'v dyn Fn() -> Result<Option<u64>, String>,
 }
 
@@ -50,12 +51,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Opens the program of that name, or makes it with the initial values; settled on return. `span` is what its heap can
-    /// ever hold.
+    /// Opens the program of that name, or makes it with the initial values; settled on return.
+    /// `span` is what its heap can ever hold.
     ///
     /// # Errors
-    /// [`Error::Changed`] if the variables are not those that were kept (PROG-1); [`Error::Store`], [`Error::Heap`] (no
-    /// room, wrong engine, open already), [`Error::Damaged`], [`Error::NewerFormat`].
+    /// [`Error::Changed`] if the variables are not those that were kept (PROG-1); [`Error::Store`],
+    /// [`Error::Heap`] (no room, wrong engine, open already), [`Error::Damaged`],
+    /// [`Error::NewerFormat`].
     ///
     /// # Panics
     /// If the variables are not whole pages.

@@ -1,15 +1,19 @@
-//! [`Regions`]: memory that a program maps, each region an object of its own whose address one word of the program receives.
+//! [`Regions`]: memory that a program maps, each region an object of its own whose address one word
+//! of the program receives.
 //!
 //! Mapping, a fence between the lines:
-//!   1. a line of the table says `making`, which word is to receive the address, and what that holds
+//!   1. a line of the table says `making`, which word is to receive the address, and what that
+//!      holds
 //!   2. the object: it reads as zeros, and is settled
 //!   3. the word
 //!   4. the line says `live`, and a barrier
 //!
-//! A crash before 4 is answered backwards: the word gets what it held, the object goes, the line is free.
+//! A crash before 4 is answered backwards: the word gets what it held, the object goes, the line is
+//! free.
 //!
 //! Unmapping a part of a piece, or all of it:
-//!   1. a line says `cutting`: the rest behind that part, which may be empty, and which piece it was part of
+//!   1. a line says `cutting`: the rest behind that part, which may be empty, and which piece it
+//!      was part of
 //!   2. one word, the length of that piece, makes it true
 //!   3. clusters that no piece covers are released, or the object is removed if none is left
 //!   4. the piece's line is free if it has become empty; the new one says `live`, or is free
@@ -95,11 +99,12 @@ impl Regions {
         self.table.lock().pieces.iter().any(|piece| piece.state == LIVE && piece.at <= at && at < piece.region().end())
     }
 
-    /// Makes a region of `len` bytes, rounded up to pages, that reads as zeros, and stores its address to the word at
-    /// `target`: both or neither. Settled on return.
+    /// Makes a region of `len` bytes, rounded up to pages, that reads as zeros, and stores its
+    /// address to the word at `target`: both or neither. Settled on return.
     ///
     /// # Errors
-    /// [`Error::BadTarget`] unless that is a word of the program's heap or of a region; [`Error::Store`]: no room.
+    /// [`Error::BadTarget`] unless that is a word of the program's heap or of a region;
+    /// [`Error::Store`]: no room.
     pub fn map(&self, program: &Program, len: u64, access: u64, target: u64) -> Result<Region> {
         let mut table = self.table.lock();
         require_target(program, &table, target)?;
@@ -110,7 +115,8 @@ impl Regions {
         let number = number.expect("fewer pieces than numbers");
         let media = table.media().clone();
         let old = media.load(target);
-        table.write(index, Piece { state: MAKING, number, len, access, target, old, ..Piece::new_zeroed() }); // 1
+        // 1
+        table.write(index, Piece { state: MAKING, number, len, access, target, old, ..Piece::new_zeroed() });
         let object = match self.make(number, len) {
             Ok(object) => object,
             Err(error) => {
@@ -128,8 +134,9 @@ impl Regions {
         Ok(table.pieces[index].region())
     }
 
-    /// Unmaps `at..at+len`: whole pages, and of them what belongs to regions. Each piece that it meets is settled on its
-    /// own. `false`: there was nothing. `gone` hears which whole regions are about to be removed.
+    /// Unmaps `at..at+len`: whole pages, and of them what belongs to regions. Each piece that it
+    /// meets is settled on its own. `false`: there was nothing. `gone` hears which whole regions
+    /// are about to be removed.
     ///
     /// # Errors
     /// [`Error::Heap`]: no room in the table; [`Error::Store`].
@@ -153,7 +160,8 @@ impl Regions {
         let (piece, end) = (table.pieces[index], table.pieces[index].region().end());
         let start = hit.start.max(piece.at);
         let (at, len) = if hit.end < end { (hit.end, end - hit.end) } else { (start, 0) };
-        table.write(rest, Piece { state: CUTTING, at, len, parent: index as u64, target: 0, old: 0, ..piece }); // 1
+        // 1
+        table.write(rest, Piece { state: CUTTING, at, len, parent: index as u64, target: 0, old: 0, ..piece });
         table.set_len(index, start - piece.at); // 2
         self.finish(table, rest, gone)
     }
@@ -172,7 +180,8 @@ impl Regions {
                 self.store.remove_object(&self.name(number))?;
             }
             Ok(object) => release(&object, &covered)?,
-            Err(Error::Store(everbyte_store::Error::NotFound { .. })) if covered.is_empty() => {} // done before a crash
+            // done before a crash
+            Err(Error::Store(everbyte_store::Error::NotFound { .. })) if covered.is_empty() => {}
             Err(error) => return Err(error),
         }
         let parent = parent as usize;

@@ -1,4 +1,5 @@
-//! The table of regions: pages of pieces, found from the program's header. A new page is allocated into the last one's link.
+//! The table of regions: pages of pieces, found from the program's header. A new page is allocated
+//! into the last one's link.
 //!
 //! Threads: its owner's lock is held.
 

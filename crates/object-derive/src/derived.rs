@@ -90,7 +90,8 @@ fn fields(fields: &Fields, object: &TokenStream, pool: &Ident, offset: impl Fn(&
     quote!(::std::vec![#(#fields),*])
 }
 
-/// What descriptions call a field: its name without `r#`, which an edition may ask for and another not; or its number.
+/// What descriptions call a field: its name without `r#`, which an edition may ask for and another
+/// not; or its number.
 pub(crate) fn label(member: &Member) -> String {
     match member {
         Member::Named(ident) => ident.unraw().to_string(),

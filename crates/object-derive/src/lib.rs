@@ -14,7 +14,8 @@ mod psafe;
 
 use proc_macro::TokenStream;
 
-/// Declares a pool type: `pool!(P1);`, `pool!(pub P1, pub P2);`. Each can have one pool open at a time.
+/// Declares a pool type: `pool!(P1);`, `pool!(pub P1, pub P2);`. Each can have one pool open at a
+/// time.
 #[proc_macro]
 pub fn pool(input: TokenStream) -> TokenStream {
     let pools = syn::parse_macro_input!(input as pool::Pools);
@@ -23,13 +24,15 @@ pub fn pool(input: TokenStream) -> TokenStream {
 
 /// Makes a type one that may live in a pool.
 ///
-/// For structs, enums and tuples, generic ones too; a type that holds pointers into a pool takes the pool as a parameter
-/// `P: MemPool`. Every field must be `PSafe<P>`; the type must say `#[repr(C)]` (or, for enums, `#[repr(u8)]` and the like),
-/// so that its layout is the same in every build, and cannot implement `Drop`.
+/// For structs, enums and tuples, generic ones too; a type that holds pointers into a pool takes
+/// the pool as a parameter `P: MemPool`. Every field must be `PSafe<P>`; the type must say
+/// `#[repr(C)]` (or, for enums, `#[repr(u8)]` and the like), so that its layout is the same in
+/// every build, and cannot implement `Drop`.
 ///
-/// `#[persist(version = 2, from = NodeV1<P>)]` numbers the layout and names the type that pools of an older version hold:
-/// see `Migrate`. That type says `#[persist(version = 1, name = "Node")]`. `#[persist(crate = unsafe(path))]` names this crate where
-/// it cannot be found: the derive believes the items of that module.
+/// `#[persist(version = 2, from = NodeV1<P>)]` numbers the layout and names the type that pools of
+/// an older version hold: see `Migrate`. That type says `#[persist(version = 1, name = "Node")]`.
+/// `#[persist(crate = unsafe(path))]` names this crate where it cannot be found: the derive
+/// believes the items of that module.
 #[proc_macro_derive(PSafe, attributes(persist))]
 pub fn psafe(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

@@ -1,7 +1,8 @@
-//! How the derive makes a value of what is stored: field by field, or from the older type by the program's `Migrate`.
+//! How the derive makes a value of what is stored: field by field, or from the older type by the
+//! program's `Migrate`.
 //!
-//! The expressions name every field. So a field that an attribute macro below the derive adds, which nobody has checked,
-//! does not compile.
+//! The expressions name every field. So a field that an attribute macro below the derive adds,
+//! which nobody has checked, does not compile.
 
 use crate::attributes::Options;
 use crate::derived::members;

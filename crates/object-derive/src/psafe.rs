@@ -1,7 +1,7 @@
 //! `#[derive(PSafe)]`: bounds, fields checked, tracer, no `Drop`.
 //!
-//! Fields are checked in the body of `trace`, which calls each field's own: a where-clause for each would overflow on
-//! recursive types.
+//! Fields are checked in the body of `trace`, which calls each field's own: a where-clause for each
+//! would overflow on recursive types.
 
 use crate::attributes::{Repr, options, repr};
 use crate::derived::{derived, label, members, niche, tags};
@@ -37,8 +37,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         #[allow(unused_unsafe)]
         #trust
 
-        // SAFETY: `trace` calls every field as `PSafe` in the same pool, the layout is fixed by a `repr`, and
-        // `At` and `Outside` differ in the brand alone.
+        // SAFETY: `trace` calls every field as `PSafe` in the same pool, the layout is fixed by a
+        // `repr`, and `At` and `Outside` differ in the brand alone.
         #[automatically_derived]
         unsafe impl #impl_generics #object::PSafe<#pool_name> for #name #types #wheres {
             type At<'__x> = #name #at;

@@ -1,21 +1,26 @@
-//! Which cells are borrowed: this thread's borrows, by the cell's address and the opening of its pool.
+//! Which cells are borrowed: this thread's borrows, by the cell's address and the opening of its
+//! pool.
 //!
-//! Flags on media would be swapped with the values, would have to be reset after a crash, and would store to pages
-//! outside of transactions. A [`crate::PRefCell`] is therefore as large as its value, and its flag lives here, while it
-//! is borrowed. Cells are not shared by threads.
+//! Flags on media would be swapped with the values, would have to be reset after a crash, and would
+//! store to pages outside of transactions. A [`crate::PRefCell`] is therefore as large as its
+//! value, and its flag lives here, while it is borrowed. Cells are not shared by threads.
 //!
-//! Borrows nest: the newest is nearly always the next to end, and few live at a time. So they are a stack, which is
-//! searched where one of them can matter: for a mutable borrow, and for a shared one while a mutable one lives. It has no
-//! destructor, so that reaching it is one instruction. Deeper recursions go on in an open-addressed table behind it.
+//! Borrows nest: the newest is nearly always the next to end, and few live at a time. So they are a
+//! stack, which is searched where one of them can matter: for a mutable borrow, and for a shared
+//! one while a mutable one lives. It has no destructor, so that reaching it is one instruction.
+//! Deeper recursions go on in an open-addressed table behind it.
 //!
-//! A guard that is forgotten leaves its entry. No guard outlives the opening of its pool, so such an entry ends with the
-//! opening: it is stale, and is removed where a borrow of a later opening meets it.
+//! A guard that is forgotten leaves its entry. No guard outlives the opening of its pool, so such
+//! an entry ends with the opening: it is stale, and is removed where a borrow of a later opening
+//! meets it.
 //!
 //! Invariants
-//!   BORROW-1  A borrow that lives is an entry of the stack or is counted in the table; `spilled` says how many cells are
-//!             there. Which of a cell's shared borrows is which does not matter.
-//!   BORROW-2  Openings are numbered in the order in which the process has made them, and no number is used twice. All
-//!             entries of a cell that are not of the newest opening that borrows it are stale.
+//!   BORROW-1  A borrow that lives is an entry of the stack or is counted in the table; `spilled`
+//!             says how many cells are there. Which of a cell's shared borrows is which does not
+//!             matter.
+//!   BORROW-2  Openings are numbered in the order in which the process has made them, and no number
+//!             is used twice. All entries of a cell that are not of the newest opening that borrows
+//!             it are stale.
 
 use std::cell::{Cell, RefCell};
 
@@ -179,7 +184,8 @@ impl Stack {
         &self.cells[..self.len.get()]
     }
 
-    /// Calls `change` with the flag of a cell in the table, 0 if it is not there; `change` answers whether it did.
+    /// Calls `change` with the flag of a cell in the table, 0 if it is not there; `change` answers
+    /// whether it did.
     fn behind(&self, at: usize, opening: u64, change: impl FnOnce(&mut u32) -> bool) -> bool {
         BEHIND.with_borrow_mut(|table| {
             let done = change(table.flag(at, opening));
@@ -254,7 +260,8 @@ impl Table {
                 if at == 0 {
                     return;
                 }
-                // It may move to the hole unless its home lies behind the hole, on the way to where it is.
+                // It may move to the hole unless its home lies behind the hole, on the way to where
+                // it is.
                 if (index.wrapping_sub(home(at)) & mask) >= (index.wrapping_sub(hole) & mask) {
                     break;
                 }
@@ -338,8 +345,8 @@ mod tests {
             prop_assert_eq!(living(), 0);
         }
 
-        /// Openings one after another, in each of which some guards are forgotten: only the guards of the same opening
-        /// keep a cell borrowed.
+        /// Openings one after another, in each of which some guards are forgotten: only the guards
+        /// of the same opening keep a cell borrowed.
         #[test]
         fn forgotten_guards_end_with_their_opening(
             openings in prop::collection::vec(prop::collection::vec((1usize..120, 0u8..4), 1..300), 1..6),

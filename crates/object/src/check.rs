@@ -1,7 +1,7 @@
 //! The deep check of an open pool, by the tracers of its own types.
 //!
-//! Threads: nothing may change the pool meanwhile. [`crate::Root::examine`] sees to it by holding all lanes, without one of which
-//! no transaction changes anything.
+//! Threads: nothing may change the pool meanwhile. [`crate::Root::examine`] sees to it by holding
+//! all lanes, without one of which no transaction changes anything.
 
 use crate::deep;
 use crate::deep::guess::name_leaks;
@@ -13,7 +13,8 @@ use crate::layout::{FORMAT, HEADER, Header};
 use crate::{MemPool, PSafe, Schema, Tracer};
 use std::collections::BTreeSet;
 
-/// Checks the pool whose root of type `R` lies at `root` from the base, without the values of the objects `given_up`.
+/// Checks the pool whose root of type `R` lies at `root` from the base, without the values of the
+/// objects `given_up`.
 pub(crate) fn examine<R: PSafe<P>, P: MemPool>(
     inner: &Inner,
     root: u64,

@@ -1,19 +1,21 @@
 //! Copies of pools, in the same store or another.
 //!
-//! Pointers are offsets of the pool, so its bytes mean the same at any address; what holds offsets of the store is
-//! translated: the lanes' place (`tx`) and the root word. The copy has its name only when it can be opened.
+//! Pointers are offsets of the pool, so its bytes mean the same at any address; what holds offsets
+//! of the store is translated: the lanes' place (`tx`) and the root word. The copy has its name
+//! only when it can be opened.
 
 use crate::open::read_header;
 use crate::{Error, Result};
 use everbyte_store::{Engine, Finding, Object, Store};
 use everbyte_tx::Undo;
 
-/// Copies a typed pool of any root type, with all it holds, to the new object `name` of `store`. The pool must not be open in
-/// this process. `progress` hears of every so many bytes. Settled on return; a crash leaves the copy whole or absent.
+/// Copies a typed pool of any root type, with all it holds, to the new object `name` of `store`.
+/// The pool must not be open in this process. `progress` hears of every so many bytes. Settled on
+/// return; a crash leaves the copy whole or absent.
 ///
 /// # Errors
-/// [`Error::NotTyped`] if `pool` is an object of other making, whose bytes only its program understands;
-/// [`Error::Damaged`]; otherwise as `Store::create_object`.
+/// [`Error::NotTyped`] if `pool` is an object of other making, whose bytes only its program
+/// understands; [`Error::Damaged`]; otherwise as `Store::create_object`.
 pub fn copy_pool(pool: &Object, store: &Store, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
     pool.require_engine(Engine::Undo)?;
     let _claim = pool.claim()?;

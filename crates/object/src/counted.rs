@@ -1,4 +1,5 @@
-//! The counted pointers, `Prc` and `Parc`, their weak pointers and their volatile weak pointers: one text for both.
+//! The counted pointers, `Prc` and `Parc`, their weak pointers and their volatile weak pointers:
+//! one text for both.
 
 macro_rules! counted {
     ($(#[$about:meta])* $Name:ident, $shared:literal, $kind:literal) => {
@@ -24,7 +25,8 @@ macro_rules! counted {
             local: PhantomData<*mut ()>,
         }
 
-        /// A persistent weak pointer: it keeps the block, not the value. One word, also inside `Option`.
+        /// A persistent weak pointer: it keeps the block, not the value. One word, also inside
+        /// `Option`.
         #[repr(transparent)]
         pub struct PWeak<T: PSafe<P>, P: MemPool> {
             offset: NonZeroU64,
@@ -32,9 +34,10 @@ macro_rules! counted {
             local: PhantomData<*mut ()>,
         }
 
-        /// A volatile weak pointer into a pool: it may be kept outside of transactions, counts nothing, and does not outlive
-        /// the opening of the pool: promoted to a strong pointer while the object lives, and to `None` after that, after
-        /// the pool was closed, and until the transaction that made the object has committed.
+        /// A volatile weak pointer into a pool: it may be kept outside of transactions, counts
+        /// nothing, and does not outlive the opening of the pool: promoted to a strong pointer
+        /// while the object lives, and to `None` after that, after the pool was closed, and until
+        /// the transaction that made the object has committed.
         pub struct VWeak<T: PSafe<P>, P: MemPool> {
             offset: u64,
             /// COUNT-3: used once in this process.
@@ -67,12 +70,14 @@ macro_rules! counted {
             pub fn new_cyclic(value: impl FnOnce(&PWeak<T, P>) -> T, j: &Journal<P>) -> $Name<T, P> {
                 let running = j.running();
                 let offset = running.allocate_for::<Counted<T>>();
-                running.word(offset, 0).store(0, std::sync::atomic::Ordering::Relaxed); // nothing to upgrade to yet
+                // nothing to upgrade to yet
+                running.word(offset, 0).store(0, std::sync::atomic::Ordering::Relaxed);
                 running.word(offset, 1).store(1, std::sync::atomic::Ordering::Relaxed);
                 let weak = PWeak { offset: nonzero(offset), marker: PhantomData, local: PhantomData };
                 let value = value(&weak);
                 let at = pool::base::<P>().wrapping_add(offset as usize).cast::<Counted<T>>();
-                // SAFETY: this transaction's own block, large enough; nobody has a pointer to the value yet.
+                // SAFETY: this transaction's own block, large enough; nobody has a pointer to the
+                // value yet.
                 unsafe { (&raw mut (*at).value).write(value) };
                 running.word(offset, 0).store(1, std::sync::atomic::Ordering::Relaxed);
                 drop(weak);
@@ -99,7 +104,8 @@ macro_rules! counted {
                 VWeak { offset: self.offset.get(), number, marker: PhantomData }
             }
 
-            /// Pointers to the object, as this transaction will leave them: strong ones and weak ones.
+            /// Pointers to the object, as this transaction will leave them: strong ones and weak
+            /// ones.
             pub fn counts(&self, j: &Journal<P>) -> (u64, u64) {
                 j.running().counts(self.offset.get(), $shared)
             }
@@ -154,7 +160,8 @@ macro_rules! counted {
                 let at = pool::base::<P>().wrapping_add(self.offset.get() as usize).cast::<Counted<T>>();
                 // SAFETY:
                 // - in bounds and valid: made from a block that holds a counted `T`;
-                // - alive: the pool is open (POOL-2), and the value is dropped after its last strong pointer (COUNT-2);
+                // - alive: the pool is open (POOL-2), and the value is dropped after its last
+                //   strong pointer (COUNT-2);
                 // - no writer: nobody gets a `&mut` to a counted value.
                 unsafe { &(*at).value }
             }
@@ -267,7 +274,8 @@ macro_rules! counted {
 /// Counted pointers of one thread.
 pub mod prc {
     counted!(
-        /// As `Rc`: shares a `T` of the pool among owners of one thread. Counts change at the commit.
+        /// As `Rc`: shares a `T` of the pool among owners of one thread. Counts change at the
+        /// commit.
         Prc, false, "Prc"
     );
 }
@@ -275,7 +283,8 @@ pub mod prc {
 /// Counted pointers that threads share.
 pub mod parc {
     counted!(
-        /// As `Arc`: shares a `T` of the pool among owners in several threads. Counts change at the commit.
+        /// As `Arc`: shares a `T` of the pool among owners in several threads. Counts change at the
+        /// commit.
         Parc, true, "Parc"
     );
 

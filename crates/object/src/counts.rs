@@ -1,24 +1,27 @@
 //! Reference counts: changed by sums at the commit, never by old bytes.
 //!
-//! While a transaction runs, what it adds to a count is kept beside it (volatile), so two transactions may clone one
-//! object, and rolling one back takes nothing from the other. At the end of the outermost body:
-//!   1. the pool's lock on counts is taken, if a count that threads share is to change; it is kept until the commit is
-//!      ordered
-//!   2. the sums are looked at: where the last strong pointer goes while another transaction holds one that it has
-//!      upgraded, this one waits a moment, and is rolled back if that does not help
+//! While a transaction runs, what it adds to a count is kept beside it (volatile), so two
+//! transactions may clone one object, and rolling one back takes nothing from the other. At the end
+//! of the outermost body:
+//!   1. the pool's lock on counts is taken, if a count that threads share is to change; it is kept
+//!      until the commit is ordered
+//!   2. the sums are looked at: where the last strong pointer goes while another transaction holds
+//!      one that it has upgraded, this one waits a moment, and is rolled back if that does not help
 //!   3. all words that change are noted together and stored
 //!   4. values without a strong pointer are dropped, which may change further counts: back to 2
 //!
 //! Invariants
 //!   COUNT-1  A count on media is the number of pointers that committed transactions have left.
-//!   COUNT-2  An object whose strong pointer a running transaction has got from a weak one is not dropped by another: it is
-//!            pinned.
-//!   COUNT-3  A volatile weak pointer names an object by a number used once in the process; when the value is dropped,
-//!            or its creation is rolled back, the number is forgotten before the block can be used again.
-//!   COUNT-4  Nobody is told that an object is gone, or what its counts are, before the transaction that has changed them is
-//!            ordered.
+//!   COUNT-2  An object whose strong pointer a running transaction has got from a weak one is not
+//!            dropped by another: it is pinned.
+//!   COUNT-3  A volatile weak pointer names an object by a number used once in the process; when
+//!            the value is dropped, or its creation is rolled back, the number is forgotten before
+//!            the block can be used again.
+//!   COUNT-4  Nobody is told that an object is gone, or what its counts are, before the transaction
+//!            that has changed them is ordered.
 //!
-//! Threads: pins and numbers are shared under their lock, counts under theirs; a lock on counts is taken before pins.
+//! Threads: pins and numbers are shared under their lock, counts under theirs; a lock on counts is
+//! taken before pins.
 
 use crate::running::{Drop, Running};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -117,7 +120,8 @@ pub(crate) struct Changes {
 }
 
 impl Shared {
-    /// The values of these objects are going: no volatile weak pointer to them is promoted any more (COUNT-3).
+    /// The values of these objects are going: no volatile weak pointer to them is promoted any more
+    /// (COUNT-3).
     pub(crate) fn forget_all(&self, offsets: impl Iterator<Item = u64>) {
         let mut pins = self.pins.lock();
         offsets.for_each(|offset| _ = pins.numbers.remove(&offset));
@@ -135,8 +139,9 @@ impl Running {
         delta.weak += weak;
     }
 
-    /// Whether a strong pointer to the object can be made from a weak one, or, with a `number`, from a volatile one that
-    /// was given that number. If so it is counted, and pinned where threads share it.
+    /// Whether a strong pointer to the object can be made from a weak one, or, with a `number`,
+    /// from a volatile one that was given that number. If so it is counted, and pinned where
+    /// threads share it.
     pub(crate) fn upgrade(&self, offset: u64, number: Option<u64>, drop: Drop, shared: bool) -> bool {
         self.tx(); // as in `count`
         self.met.set(self.met.get() || shared);
@@ -178,7 +183,8 @@ impl Running {
         true
     }
 
-    /// Waits for the transaction that changes shared counts at the moment; none does so while the answer lives.
+    /// Waits for the transaction that changes shared counts at the moment; none does so while the
+    /// answer lives.
     #[cold]
     fn still_counts(&self) -> Option<MutexGuard<'_, ()>> {
         let is_mine = self.changes.borrow().lock.is_some();
@@ -204,7 +210,8 @@ impl Running {
     /// The strong (0) or weak (1) count of the object at `offset`.
     pub(crate) fn word(&self, offset: u64, index: u64) -> &AtomicU64 {
         let at = (self.base() + (offset + index * 8) as usize) as *mut u64;
-        // SAFETY: a word of a counted object's block, aligned, changed through atomics alone; the pool outlives `self`.
+        // SAFETY: a word of a counted object's block, aligned, changed through atomics alone; the
+        // pool outlives `self`.
         unsafe { AtomicU64::from_ptr(at) }
     }
 
@@ -241,7 +248,8 @@ impl Running {
             let mut changes = self.changes.borrow_mut();
             let mut deltas: Vec<_> =
                 changes.deltas.drain().filter(|(_, delta)| delta.strong != 0 || delta.weak != 0).collect();
-            deltas.sort_unstable_by_key(|(offset, _)| *offset); // the order of a hash is nobody's business
+            // the order of a hash is nobody's business
+            deltas.sort_unstable_by_key(|(offset, _)| *offset);
             deltas
         };
         if deltas.iter().any(|(_, delta)| delta.shared) {
@@ -282,7 +290,8 @@ impl Running {
         for (offset, delta, alive, weaks) in dead {
             if alive {
                 self.forget(offset);
-                // SAFETY: the value is alive, and no strong pointer is left that could reach it or drop it again.
+                // SAFETY: the value is alive, and no strong pointer is left that could reach it or
+                // drop it again.
                 unsafe { (delta.drop)((self.base() + offset as usize) as *mut u8) }; // 4
             }
             if weaks == 0 {
@@ -303,8 +312,8 @@ impl Running {
         }
     }
 
-    /// COUNT-2: waits while an object that is to be dropped is pinned by another transaction. Later rounds have stored
-    /// counts already and cannot let go of the lock, so they do not wait.
+    /// COUNT-2: waits while an object that is to be dropped is pinned by another transaction. Later
+    /// rounds have stored counts already and cannot let go of the lock, so they do not wait.
     fn refuse_pinned(&self, deltas: &[(u64, Delta)], first: bool) -> Result<()> {
         let shared = &self.inner().counts;
         let mut waited = false;
@@ -353,8 +362,8 @@ impl Running {
         }
     }
 
-    /// The transaction will be rolled back: what it has made is forgotten before its blocks can be used again, what it
-    /// has forgotten is named again.
+    /// The transaction will be rolled back: what it has made is forgotten before its blocks can be
+    /// used again, what it has forgotten is named again.
     pub(crate) fn revert_counts(&self) {
         let mut changes = self.changes.borrow_mut();
         let changes = &mut *changes;
@@ -373,7 +382,8 @@ impl Running {
         }
     }
 
-    /// After the transaction is ordered, or rolled back: pins and locks fall, what it has made may be promoted.
+    /// After the transaction is ordered, or rolled back: pins and locks fall, what it has made may
+    /// be promoted.
     #[inline]
     pub(crate) fn release_counts(&self) {
         let mut changes = self.changes.borrow_mut();

@@ -103,8 +103,8 @@ pub(crate) fn tag_size(tag: &str) -> usize {
 }
 
 impl<P: MemPool> Parts<P> {
-    /// The variants of an enum, each field where the `repr` puts it: a struct of tag and fields for each variant, or, if
-    /// the `repr` says `C`, the tag and behind it a union of structs.
+    /// The variants of an enum, each field where the `repr` puts it: a struct of tag and fields for
+    /// each variant, or, if the `repr` says `C`, the tag and behind it a union of structs.
     pub fn of_enum(tag: &'static str, is_c: bool, mut variants: Vec<Variant<P>>) -> Parts<P> {
         let align = variants.iter().flat_map(|variant| &variant.fields).map(|field| field.align).max().unwrap_or(1);
         let first = if is_c { tag_size(tag).next_multiple_of(align) } else { tag_size(tag) };

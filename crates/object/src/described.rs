@@ -1,4 +1,5 @@
-//! A description read back: what `schema` has written, taken apart, and the first difference between two.
+//! A description read back: what `schema` has written, taken apart, and the first difference
+//! between two.
 
 use std::collections::HashMap;
 
@@ -61,8 +62,8 @@ pub(crate) struct Line {
     pub name: String,
     pub size: usize,
     pub align: usize,
-    /// The integer that an enum's tag is, and, unless it comes first, where: `u8@8`. `?`, in pools that an earlier Everbyte
-    /// made: that is not known.
+    /// The integer that an enum's tag is, and, unless it comes first, where: `u8@8`. `?`, in pools
+    /// that an earlier Everbyte made: that is not known.
     pub tag: Option<String>,
     pub version: u32,
     pub fields: Vec<Place>,

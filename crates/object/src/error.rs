@@ -9,12 +9,13 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
-    /// Memory of another object could not be read while this transaction ran, by any thread. What the body has read there may be
-    /// zeros: it was rolled back.
+    /// Memory of another object could not be read while this transaction ran, by any thread. What
+    /// the body has read there may be zeros: it was rolled back.
     #[error("rolled back: memory of another object could not be read while this transaction ran; run it again")]
     UnreadableElsewhere,
-    /// The transaction engine refused: a full object, damaged lanes, media that failed. A transaction was rolled back,
-    /// unless this is [`everbyte_tx::Error::Media`]: then its outcome is unknown until the store is opened again.
+    /// The transaction engine refused: a full object, damaged lanes, media that failed. A
+    /// transaction was rolled back, unless this is [`everbyte_tx::Error::Media`]: then its outcome
+    /// is unknown until the store is opened again.
     #[error(transparent)]
     Tx(everbyte_tx::Error),
     /// A pool is open under this pool type already.
@@ -72,7 +73,8 @@ pub enum Error {
         /// The newest that the program has.
         known: u32,
     },
-    /// The pool is of another type than the program, and what the program declares does not lead from it.
+    /// The pool is of another type than the program, and what the program declares does not lead
+    /// from it.
     #[error("pool `{object}` cannot be migrated: {difference}")]
     NoMigration {
         /// The object.
@@ -80,7 +82,8 @@ pub enum Error {
         /// What differs, and what to declare.
         difference: String,
     },
-    /// Strong pointers lead in a circle through objects that are to be migrated: none of them can be the first.
+    /// Strong pointers lead in a circle through objects that are to be migrated: none of them can
+    /// be the first.
     #[error(
         "pool `{object}` cannot be migrated: strong pointers lead from the object at {at:#x} to itself; open the circle \
          with the older program"
@@ -127,8 +130,8 @@ pub enum Error {
         /// The object.
         object: String,
     },
-    /// The last strong pointer to an object was dropped while another transaction held one that it had upgraded from a weak
-    /// pointer; everything was rolled back.
+    /// The last strong pointer to an object was dropped while another transaction held one that it
+    /// had upgraded from a weak pointer; everything was rolled back.
     #[error(
         "rolled back: pool `{pool}`: another transaction has upgraded a weak pointer to an object whose last strong pointer \
          was dropped; run the transaction again"
@@ -137,7 +140,8 @@ pub enum Error {
         /// The pool.
         pool: String,
     },
-    /// A check or a repair inside of a transaction of the pool, or a transaction inside of one of these.
+    /// A check or a repair inside of a transaction of the pool, or a transaction inside of one of
+    /// these.
     #[error("pool type `{pool}`: a check, a repair and a transaction of this thread do not run inside of each other")]
     Busy {
         /// The pool type.
@@ -149,7 +153,8 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// A transaction inside this one failed, and whoever caught that went on; everything was rolled back.
+    /// A transaction inside this one failed, and whoever caught that went on; everything was rolled
+    /// back.
     #[error("rolled back: a nested transaction failed, and its failure was not passed on")]
     Doomed,
 }

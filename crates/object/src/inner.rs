@@ -29,7 +29,8 @@ pub(crate) struct Inner {
     pub is_buffered: AtomicBool,
 }
 
-// SAFETY: `base` is an address in a mapping that `object` keeps; everything else is shared by itself.
+// SAFETY: `base` is an address in a mapping that `object` keeps; everything else is shared by
+// itself.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -63,7 +64,8 @@ impl Inner {
         self.is_buffered.store(true, Ordering::Release);
     }
 
-    /// The caller has waited for nothing yet: settles its transaction, and what others left unsettled before it.
+    /// The caller has waited for nothing yet: settles its transaction, and what others left
+    /// unsettled before it.
     #[inline]
     pub(crate) fn settle_all(&self, mark: Option<Mark>) -> Result<()> {
         if self.is_buffered.load(Ordering::Relaxed) {

@@ -6,12 +6,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const HEADER: u64 = 2176;
 /// `b"EVRBTYPE"`.
 pub const MAGIC: [u8; 8] = *b"EVRBTYPE";
-/// The newest format this program reads, and the one it writes. Pools of format 2 do not say how maps lie, and those of
-/// format 1 say less of an `Option`, too.
+/// The newest format this program reads, and the one it writes. Pools of format 2 do not say how
+/// maps lie, and those of format 1 say less of an `Option`, too.
 pub const FORMAT: u32 = 3;
 
-/// The header, at `prime + 2176`. The first line is written once, when the pool is made; the second changes in
-/// transactions.
+/// The header, at `prime + 2176`. The first line is written once, when the pool is made; the second
+/// changes in transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Header {

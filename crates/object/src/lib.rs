@@ -1,8 +1,8 @@
 //! # everbyte-object: typed persistent objects, whose bugs do not compile
 //!
-//! A *pool* is one typed object of a store. Its type, made by [`pool!`], is a parameter of everything that lies in it,
-//! so a pointer into one pool cannot be put into another. Changes happen in transactions: all of one survive a crash,
-//! or none.
+//! A *pool* is one typed object of a store. Its type, made by [`pool!`], is a parameter of
+//! everything that lies in it, so a pointer into one pool cannot be put into another. Changes
+//! happen in transactions: all of one survive a crash, or none.
 //!
 //! A linked list that outlives its process:
 //!
@@ -57,15 +57,17 @@
 //!
 //! ## How a transaction ends
 //!
-//! [`Root::tx`] commits whatever its body returns; a panic inside rolls everything back and comes out as
-//! [`Error::Panicked`]. [`Root::try_tx`] rolls back when the body returns `Err`. A transaction inside another of the same
-//! pool is part of it; if it fails, the outermost fails, whoever caught it.
+//! [`Root::tx`] commits whatever its body returns; a panic inside rolls everything back and comes
+//! out as [`Error::Panicked`]. [`Root::try_tx`] rolls back when the body returns `Err`. A
+//! transaction inside another of the same pool is part of it; if it fails, the outermost fails,
+//! whoever caught it.
 //!
 //! ## The brand
 //!
-//! Inside a transaction the pool's type is not `P1` but `P1` with a lifetime of its own, `P1::At<'tx>`: nothing that
-//! points into the pool can leave the body, whatever it is put in. A helper function is therefore generic:
-//! `fn f<P: MemPool>(node: &Node<P>, j: &Journal<P>)`, as `append` above.
+//! Inside a transaction the pool's type is not `P1` but `P1` with a lifetime of its own,
+//! `P1::At<'tx>`: nothing that points into the pool can leave the body, whatever it is put in. A
+//! helper function is therefore generic: `fn f<P: MemPool>(node: &Node<P>, j: &Journal<P>)`, as
+//! `append` above.
 //!
 //! Promises: docs/semantics/object.md. Format: docs/formats/object.md.
 

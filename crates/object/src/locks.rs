@@ -1,14 +1,17 @@
 //! Locks of a pool, by address: held to the end of the transaction, volatile by nature.
 //!
-//! A lock word inside a value would be moved by a swap, and would have to be reset after a crash. Here a lock exists while
-//! it is held: in the pool's table for everybody, in the transaction's list for itself.
+//! A lock word inside a value would be moved by a swap, and would have to be reset after a crash.
+//! Here a lock exists while it is held: in the pool's table for everybody, in the transaction's
+//! list for itself.
 //!
 //! Invariants
 //!   LOCK-1  A lock falls after its transaction is ordered, or rolled back.
-//!   LOCK-2  A lane is taken before the first lock, so nobody waits for a lane while holding a lock.
+//!   LOCK-2  A lane is taken before the first lock, so nobody waits for a lane while holding a
+//!           lock.
 //!   LOCK-3  While a guard that can change a value lives, there is no other guard of that value.
-//!   LOCK-4  Whoever has been where others are, at a lock, a shared count or a volatile weak pointer, settles the newest
-//!           commit of those who were before it returns: it may have seen it.
+//!   LOCK-4  Whoever has been where others are, at a lock, a shared count or a volatile weak
+//!           pointer, settles the newest commit of those who were before it returns: it may have
+//!           seen it.
 //!
 //! Threads: any. The order in which locks are taken is the program's care.
 
@@ -20,8 +23,8 @@ use std::collections::hash_map::Entry;
 
 /// One shard where schedules are tried: all should meet there.
 const SHARD_BITS: u32 = if cfg!(test) { 0 } else { 6 };
-/// Pauses between asking for a lock before its thread sleeps: some microseconds in all. Most transactions end sooner, and
-/// a thread takes longer to wake up. Schedules need no patience.
+/// Pauses between asking for a lock before its thread sleeps: some microseconds in all. Most
+/// transactions end sooner, and a thread takes longer to wake up. Schedules need no patience.
 const PATIENCE: &[u32] = if cfg!(test) { &[] } else { &[1, 2, 4, 8, 16, 32, 64] };
 
 /// The table.
@@ -159,12 +162,12 @@ impl Locks {
 }
 
 impl Running {
-    /// Takes a lock for the rest of the transaction, and notes a guard of it. `wait` is false for those who would rather
-    /// have `None`.
+    /// Takes a lock for the rest of the transaction, and notes a guard of it. `wait` is false for
+    /// those who would rather have `None`.
     ///
     /// # Panics
-    /// If a guard that forbids it lives in this transaction; if the transaction holds the lock for reading, others do,
-    /// too, and it is to be written.
+    /// If a guard that forbids it lives in this transaction; if the transaction holds the lock for
+    /// reading, others do, too, and it is to be written.
     #[track_caller]
     pub(crate) fn lock(&self, at: *const u8, depth: u8, mode: Mode, wait: bool) -> Option<Held<'_>> {
         let key = at as usize | (depth as usize) << 56;

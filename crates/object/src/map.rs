@@ -1,7 +1,7 @@
 //! What hash maps and ordered maps have in common: one text for both.
 //!
-//! A map has a `header` with its `len`, and knows where keys lie: `find`, `locate` (or where one belongs), `add`,
-//! `remove_entry`, `iter`, `extend`. Here is what follows from that.
+//! A map has a `header` with its `len`, and knows where keys lie: `find`, `locate` (or where one
+//! belongs), `add`, `remove_entry`, `iter`, `extend`. Here is what follows from that.
 
 /// The map `Map`, whose keys must be `bound`.
 macro_rules! map {

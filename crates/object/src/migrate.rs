@@ -1,9 +1,11 @@
 //! Migration: a pool that an older version of a program has made becomes one of this version.
 //!
 //! Steps
-//!   1. the pool's description is compared with the program's types, version by version: the plan (`migrate/plan.rs`)
-//!   2. one transaction: every value that changes is moved into a new block (`migrate/moving.rs`), by the program's
-//!      functions where its types say `from`; old blocks are freed; header and description follow
+//!   1. the pool's description is compared with the program's types, version by version: the plan
+//!      (`migrate/plan.rs`)
+//!   2. one transaction: every value that changes is moved into a new block (`migrate/moving.rs`),
+//!      by the program's functions where its types say `from`; old blocks are freed; header and
+//!      description follow
 //!   3. settled: the pool is one of this version, or still the old one
 //!
 //! Threads: the pool type is locked meanwhile, so nobody else sees the pool.
@@ -35,8 +37,8 @@ use std::sync::Arc;
 
 /// How a value of an older version becomes one of this version.
 ///
-/// The older type is kept in the source under another name, as it was but for its pointers, which name what the program has
-/// now; the newer one says `from`:
+/// The older type is kept in the source under another name, as it was but for its pointers, which
+/// name what the program has now; the newer one says `from`:
 ///
 /// ```
 /// use everbyte_object::{Journal, MemPool, Migrate, PRefCell, PSafe, Pbox};
@@ -65,8 +67,8 @@ use std::sync::Arc;
 /// }
 /// ```
 ///
-/// What `old` points to has been migrated before; what it owns and the new value does not take is dropped. A panic rolls the
-/// whole migration back.
+/// What `old` points to has been migrated before; what it owns and the new value does not take is
+/// dropped. A panic rolls the whole migration back.
 ///
 /// A type is made from one of an older version:
 ///
@@ -169,7 +171,8 @@ enum Stop {
     Rehearsed(u64, Migrated),
 }
 
-/// Migrates the pool, binds it, and answers where its root lies; or, if it is not to `keep` that, rolls it back.
+/// Migrates the pool, binds it, and answers where its root lies; or, if it is not to `keep` that,
+/// rolls it back.
 fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     found: Found,
     bound: &mut Bound,
@@ -211,7 +214,8 @@ pub(crate) fn mismatch<R: PSafe<P>, P: MemPool>(found: &Found, wanted: &str) -> 
         Some(Ok(plan)) => {
             let steps: Vec<String> = plan.steps().map(|(_, step)| step.to_string()).collect();
             let steps = match steps.is_empty() {
-                true => difference(&found.description, wanted), // volatile cells of another size (PLAN-3)
+                // volatile cells of another size (PLAN-3)
+                true => difference(&found.description, wanted),
                 false => steps.join(", "),
             };
             return Error::OlderVersion { object, steps };

@@ -1,13 +1,14 @@
 //! How an `Option` says `None`: where the compiler puts the tag, found out at compile time.
 //!
-//! `None` differs from every `Some` in a tag of its own, before the value, or in a number inside the value that its type
-//! never holds: 0 in a pointer, 2 in a `bool`. The compiler chooses; here its choice is foretold from the types, and the
-//! foretold bytes of a `None` are read while the program is compiled, where reading a byte that nobody has set is an
-//! error. So what a description says is what this very compiler does, or the program does not compile.
+//! `None` differs from every `Some` in a tag of its own, before the value, or in a number inside
+//! the value that its type never holds: 0 in a pointer, 2 in a `bool`. The compiler chooses; here
+//! its choice is foretold from the types, and the foretold bytes of a `None` are read while the
+//! program is compiled, where reading a byte that nobody has set is an error. So what a description
+//! says is what this very compiler does, or the program does not compile.
 //!
 //! Invariants
-//!   NICHE-1  The bytes that a description names tell `None` from every `Some`. A program whose compiler chooses other
-//!            bytes does not compile.
+//!   NICHE-1  The bytes that a description names tell `None` from every `Some`. A program whose
+//!            compiler chooses other bytes does not compile.
 
 use crate::{MemPool, PSafe};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -27,14 +28,15 @@ impl Niche {
     /// Of a pointer.
     pub(crate) const WORD: Niche = Niche::At(0, 8, 1);
 
-    /// Of a tuple with these fields, each with its offset: the compiler takes the one with most free values, the first of
-    /// several.
+    /// Of a tuple with these fields, each with its offset: the compiler takes the one with most
+    /// free values, the first of several.
     pub const fn of_tuple(fields: &[(usize, Niche)]) -> Niche {
         Niche::ends(fields).0
     }
 
-    /// Of a struct of so many bytes with these fields, each with its offset. Of several niches with as many free values the
-    /// compiler takes the first, unless the last is nearer to the end than the first to the beginning.
+    /// Of a struct of so many bytes with these fields, each with its offset. Of several niches with
+    /// as many free values the compiler takes the first, unless the last is nearer to the end than
+    /// the first to the beginning.
     pub const fn of_struct(size: usize, fields: &[(usize, Niche)]) -> Niche {
         match Niche::ends(fields) {
             (Niche::At(first, ..), last @ Niche::At(at, bytes, free)) if first > size - at - width(bytes, free) => last,
@@ -150,7 +152,8 @@ const fn value_behind_tag<T>() -> usize {
     let value = unsafe { &*(&raw const none).cast::<Option<T>>() }.as_slice().as_ptr().cast::<u8>();
     // SAFETY: both lie in `none`; while a constant is made, that is checked.
     let offset = unsafe { value.offset_from(at) } as usize;
-    let some = Some(MaybeUninit::<T>::uninit()); // laid out as if any bits were a value, so it has a tag too
+    // laid out as if any bits were a value, so it has a tag too
+    let some = Some(MaybeUninit::<T>::uninit());
     assert!(size_of::<Option<MaybeUninit<T>>>() == size_of::<Option<T>>(), "NICHE-1");
     // SAFETY: a byte of `none`; while a constant is made, it is checked that it is set.
     assert!(unsafe { number(at, 1) } == 0, "NICHE-1: the tag comes first");
@@ -171,7 +174,8 @@ const fn width(bytes: usize, free: u128) -> usize {
 /// The number that `None` has there.
 const fn none_of<T>(at: usize, bytes: usize) -> u64 {
     let none = ManuallyDrop::new(None::<T>);
-    // SAFETY: inside `none`, foretold; while a constant is made, it is checked that the bytes are set.
+    // SAFETY: inside `none`, foretold; while a constant is made, it is checked that the bytes are
+    // set.
     unsafe { number((&raw const none).cast::<u8>().wrapping_add(at), bytes) }
 }
 

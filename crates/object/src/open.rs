@@ -8,7 +8,8 @@
 //! Opening:
 //!   1. the engine recovers
 //!   2. the header is read, the description compared; `migrate` says what to do if it differs
-//!   3. the generation is raised and ordered: volatile state of earlier openings is void from then on
+//!   3. the generation is raised and ordered: volatile state of earlier openings is void from then
+//!      on
 
 use crate::counts::Shared;
 use crate::inner::Inner;
@@ -30,10 +31,11 @@ use zerocopy::{FromZeros, IntoBytes};
 /// How a pool is made.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// Bytes of addresses that the pool may ever use: a power of two. By default the store chooses. They cost nothing
-    /// until they are used.
+    /// Bytes of addresses that the pool may ever use: a power of two. By default the store chooses.
+    /// They cost nothing until they are used.
     pub span: Option<u64>,
-    /// Transactions that may be under way at once, 1 to 1024. By default 32, 4 in a span below 16 MiB.
+    /// Transactions that may be under way at once, 1 to 1024. By default 32, 4 in a span below 16
+    /// MiB.
     pub lanes: Option<u32>,
 }
 
@@ -140,7 +142,8 @@ impl Found {
     }
 }
 
-/// The slot, to be bound; refused while a pool is, or if this thread runs a transaction under the tag.
+/// The slot, to be bound; refused while a pool is, or if this thread runs a transaction under the
+/// tag.
 pub(crate) fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Bound>> {
     let bound = |inner: &Inner| Error::Bound { pool: G::NAME, open: inner.object.name().into() };
     let running = running::with_current::<G, _>(|current| current.map(|running| bound(running.inner())));

@@ -10,7 +10,8 @@ use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::panic::RefUnwindSafe;
 
-/// Owns a `T` in the pool, as `Box` does on the heap: freed with it, at the commit. One word, also inside `Option`.
+/// Owns a `T` in the pool, as `Box` does on the heap: freed with it, at the commit. One word, also
+/// inside `Option`.
 ///
 /// Dereferences for reading. [`Pbox::as_mut`] changes what it holds.
 #[repr(transparent)]
@@ -24,12 +25,14 @@ pub struct Pbox<T: PSafe<P>, P: MemPool> {
 
 // SAFETY: as `Box`: `&Pbox` gives `&T`.
 unsafe impl<T: PSafe<P> + Sync, P: MemPool> Sync for Pbox<T, P> {}
-// SAFETY: as `Box`, for what lies in the pool (a static brand). Pointers of a running transaction stay in its thread.
+// SAFETY: as `Box`, for what lies in the pool (a static brand). Pointers of a running transaction
+// stay in its thread.
 unsafe impl<T: PSafe<Out<G>> + Send, G: PoolTag> Send for Pbox<T, Out<G>> {}
 impl<T: PSafe<P>, P: MemPool> RefUnwindSafe for Pbox<T, P> {}
 
 impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
-    /// Moves `value` into a new block of the pool. An abort or a crash before the commit takes the block back.
+    /// Moves `value` into a new block of the pool. An abort or a crash before the commit takes the
+    /// block back.
     ///
     /// If the pool is full the transaction ends with [`crate::Error::Store`], rolled back.
     #[inline]
@@ -51,7 +54,8 @@ impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
     #[inline]
     pub fn into_inner(self, j: &Journal<P>) -> T {
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: as in `deref`; nobody reads it through the pointer again, and its destructor will not run there.
+        // SAFETY: as in `deref`; nobody reads it through the pointer again, and its destructor will
+        // not run there.
         let value = unsafe { this.address().read() };
         j.running().free(this.offset.get());
         value
@@ -69,7 +73,8 @@ impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
 }
 
 impl<T: PSafe<P> + Clone, P: MemPool> Pbox<T, P> {
-    /// A new block with a clone of the value. For a value that holds pointers itself, `T` has a `pclone` of its own.
+    /// A new block with a clone of the value. For a value that holds pointers itself, `T` has a
+    /// `pclone` of its own.
     pub fn pclone(&self, j: &Journal<P>) -> Pbox<T, P> {
         Pbox::new((**self).clone(), j)
     }
@@ -86,9 +91,10 @@ impl<T: PSafe<P>, P: MemPool> Deref for Pbox<T, P> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY:
-        // - in bounds and valid: made from a block that holds a `T`, changed since by transactions alone;
-        // - alive: the pool is open, since `self` is borrowed from its root or a transaction (POOL-2), and the block is
-        //   freed with its only owner;
+        // - in bounds and valid: made from a block that holds a `T`, changed since by transactions
+        //   alone;
+        // - alive: the pool is open, since `self` is borrowed from its root or a transaction
+        //   (POOL-2), and the block is freed with its only owner;
         // - no writer: whoever changes it borrows the owner mutably.
         unsafe { &*self.address() }
     }

@@ -9,12 +9,12 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// As `Mutex`, with two differences: [`PMutex::lock`] takes a journal, and the lock is held to the end of the outermost
-/// transaction, however early the guard is dropped. So nobody sees what is not committed. It is never poisoned: what a
-/// panic leaves is rolled back. As large as its value.
+/// As `Mutex`, with two differences: [`PMutex::lock`] takes a journal, and the lock is held to the
+/// end of the outermost transaction, however early the guard is dropped. So nobody sees what is not
+/// committed. It is never poisoned: what a panic leaves is rolled back. As large as its value.
 ///
-/// In which order a program takes its locks is its own care; two transactions that take two locks in opposite orders may
-/// wait for each other forever.
+/// In which order a program takes its locks is its own care; two transactions that take two locks
+/// in opposite orders may wait for each other forever.
 #[repr(transparent)]
 pub struct PMutex<T, P: MemPool> {
     value: UnsafeCell<T>,
@@ -27,7 +27,8 @@ unsafe impl<T: Send, P: MemPool> Sync for PMutex<T, P> {}
 wrapper!(PMutex, cells: 1);
 
 impl<T: PSafe<P>, P: MemPool> PMutex<T, P> {
-    /// Waits for the lock and takes it, to the end of the transaction. A transaction may lock again what it holds.
+    /// Waits for the lock and takes it, to the end of the transaction. A transaction may lock again
+    /// what it holds.
     ///
     /// # Panics
     /// While another guard of it lives in the same transaction.
@@ -36,7 +37,8 @@ impl<T: PSafe<P>, P: MemPool> PMutex<T, P> {
         self.take(j, true).expect("waited for")
     }
 
-    /// [`PMutex::lock`] that answers `None` if another transaction holds the lock, or a guard lives in this one.
+    /// [`PMutex::lock`] that answers `None` if another transaction holds the lock, or a guard lives
+    /// in this one.
     pub fn try_lock<'b>(&'b self, j: &'b Journal<P>) -> Option<PMutexGuard<'b, T, P>> {
         self.take(j, false)
     }

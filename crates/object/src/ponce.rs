@@ -32,8 +32,8 @@ impl<T: PSafe<P>, P: MemPool> POnceCell<T, P> {
     #[track_caller]
     pub fn get(&self) -> Option<&T> {
         require_settled::<P>(self.value.get().cast());
-        // SAFETY: once set, the value is not changed behind `&self`, unless a roll-back takes it, which no reference
-        // outlives (POOL-3); before, nothing has a reference to it.
+        // SAFETY: once set, the value is not changed behind `&self`, unless a roll-back takes it,
+        // which no reference outlives (POOL-3); before, nothing has a reference to it.
         unsafe { (*self.value.get()).as_ref() }
     }
 
@@ -46,7 +46,8 @@ impl<T: PSafe<P>, P: MemPool> POnceCell<T, P> {
             return Err(value);
         }
         j.running().log(self.value.get().cast(), size_of::<Option<T>>());
-        // SAFETY: noted (OBJ-1); it is `None`, so no reference into it exists, and threads do not share the cell.
+        // SAFETY: noted (OBJ-1); it is `None`, so no reference into it exists, and threads do not
+        // share the cell.
         unsafe { *self.value.get() = Some(value) };
         Ok(())
     }

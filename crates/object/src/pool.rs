@@ -1,14 +1,16 @@
 //! Pool types: what binds a type parameter to one open pool, and where that pool is mapped.
 //!
 //! Invariants
-//!   POOL-1  A tag's slot holds at most one pool. `base` is that pool's address while it is open, and it stays
-//!           mapped until the slot is emptied.
-//!   POOL-2  A slot is emptied only when its [`Root`] is gone and no transaction runs on it: every reference into the
-//!           pool borrows one of the two.
-//!   POOL-3  While a transaction of a thread runs, the thread makes no reference into the pool that outlives it: from cells
-//!           it gets them with the transaction's brand alone. A roll-back takes back what such a reference would see.
+//!   POOL-1  A tag's slot holds at most one pool. `base` is that pool's address while it is open,
+//!           and it stays mapped until the slot is emptied.
+//!   POOL-2  A slot is emptied only when its [`Root`] is gone and no transaction runs on it: every
+//!           reference into the pool borrows one of the two.
+//!   POOL-3  While a transaction of a thread runs, the thread makes no reference into the pool that
+//!           outlives it: from cells it gets them with the transaction's brand alone. A roll-back
+//!           takes back what such a reference would see.
 //!
-//! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the opening happened before.
+//! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the
+//! opening happened before.
 
 use crate::inner::Inner;
 use crate::running::Current;
@@ -23,10 +25,12 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What [`crate::pool!`] makes for each pool type: the statics that say which pool is open under it.
+/// What [`crate::pool!`] makes for each pool type: the statics that say which pool is open under
+/// it.
 ///
 /// # Safety
-/// `slot` always returns the same slot, used by no other tag, and `current` the calling thread's cell for it.
+/// `slot` always returns the same slot, used by no other tag, and `current` the calling thread's
+/// cell for it.
 pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
     /// The name of the pool type, for messages.
     const NAME: &'static str;
@@ -38,8 +42,8 @@ pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
     fn current<T>(with: impl FnOnce(&Current) -> T) -> T;
 }
 
-/// A pool type as a transaction's body sees it: `In<'tx, P1Tag>`, with a brand that no other transaction has, so what is
-/// made in a body stays in it.
+/// A pool type as a transaction's body sees it: `In<'tx, P1Tag>`, with a brand that no other
+/// transaction has, so what is made in a body stays in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<fn() -> G>);
 
@@ -47,11 +51,12 @@ pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Out<G: PoolTag>(PhantomData<fn() -> G>);
 
-/// A pool type, as the parameter `P` of everything that lies in a pool. It has every trait that a derive may ask of a
-/// parameter.
+/// A pool type, as the parameter `P` of everything that lies in a pool. It has every trait that a
+/// derive may ask of a parameter.
 ///
 /// # Safety
-/// Implemented by [`In`] and [`Out`] alone: `At` and `Outside` differ from `Self` in the brand only.
+/// Implemented by [`In`] and [`Out`] alone: `At` and `Outside` differ from `Self` in the brand
+/// only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pool type",
     note = "declare one with `pool!(Name)`, or take `P: MemPool` as a parameter"
@@ -95,7 +100,8 @@ pub(crate) fn require_settled<P: MemPool>(at: *const u8) {
     }
 }
 
-/// Whether what lies at `at` may be rolled back while a reference with this brand, made now, lives (POOL-3).
+/// Whether what lies at `at` may be rolled back while a reference with this brand, made now, lives
+/// (POOL-3).
 #[inline(always)]
 pub(crate) fn is_unsettled<P: MemPool>(at: *const u8) -> bool {
     !P::INSIDE && running::with_current::<P::Tag, _>(|running| running.is_some_and(|running| running.contains(at, 0)))
@@ -128,7 +134,8 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn base(&self) -> *mut u8 {
-        // Relaxed: whoever has something to dereference got it from a root or a transaction, which came after opening.
+        // Relaxed: whoever has something to dereference got it from a root or a transaction, which
+        // came after opening.
         self.base.load(Ordering::Relaxed)
     }
 
@@ -166,14 +173,15 @@ pub(crate) fn opening<P: MemPool>() -> u64 {
 
 /// What a pool type can do: open and create pools, and run transactions.
 ///
-/// One pool at a time is open under a pool type; a program declares as many types as it opens pools at once.
+/// One pool at a time is open under a pool type; a program declares as many types as it opens pools
+/// at once.
 pub trait Pool: MemPool {
-    /// Makes a pool named `name` in `store` with the root that `init` returns. Settled on return: a crash before
-    /// leaves no pool at all.
+    /// Makes a pool named `name` in `store` with the root that `init` returns. Settled on return: a
+    /// crash before leaves no pool at all.
     ///
     /// # Errors
-    /// [`Error::Bound`] if a pool is open under this type; [`Error::Store`] if the name is taken or there is no room;
-    /// [`Error::Panicked`] if `init` panicked. The store is as before then.
+    /// [`Error::Bound`] if a pool is open under this type; [`Error::Store`] if the name is taken or
+    /// there is no room; [`Error::Panicked`] if `init` panicked. The store is as before then.
     fn create<R: PSafe<Self>>(
         store: &impl AsStore,
         name: &str,
@@ -193,21 +201,25 @@ pub trait Pool: MemPool {
         init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
     ) -> Result<Root<R, Self>>;
 
-    /// Opens the pool named `name`: rolls back what a crash left under way, and makes sure that its root is an `R`.
+    /// Opens the pool named `name`: rolls back what a crash left under way, and makes sure that its
+    /// root is an `R`.
     ///
     /// # Errors
-    /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`], [`Error::WrongType`] if it is
-    /// no pool, or one of another type; [`Error::OlderVersion`], [`Error::NewerVersion`] if it is of another version;
-    /// [`Error::Tx`] if it cannot be recovered.
+    /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`],
+    /// [`Error::WrongType`] if it is no pool, or one of another type; [`Error::OlderVersion`],
+    /// [`Error::NewerVersion`] if it is of another version; [`Error::Tx`] if it cannot be
+    /// recovered.
     fn open<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
 
-    /// [`Pool::open`] that also opens a pool of an older version, and makes it one of this version: whole or not at all,
-    /// whatever crashes; settled on return. Programs of the older version refuse it from then on. [`Root::migrated`] says
-    /// what was done. Costs what the values hold that change, in time and, until it is done, in space. See [`crate::Migrate`].
+    /// [`Pool::open`] that also opens a pool of an older version, and makes it one of this version:
+    /// whole or not at all, whatever crashes; settled on return. Programs of the older version
+    /// refuse it from then on. [`Root::migrated`] says what was done. Costs what the values hold
+    /// that change, in time and, until it is done, in space. See [`crate::Migrate`].
     ///
     /// # Errors
-    /// As [`Pool::open`]; [`Error::NoMigration`], [`Error::Circle`] if it cannot be migrated; [`Error::Panicked`] if a
-    /// function of the program has panicked; [`Error::Store`], [`Error::Tx`] if there is no room. The pool is as before then.
+    /// As [`Pool::open`]; [`Error::NoMigration`], [`Error::Circle`] if it cannot be migrated;
+    /// [`Error::Panicked`] if a function of the program has panicked; [`Error::Store`],
+    /// [`Error::Tx`] if there is no room. The pool is as before then.
     fn open_migrating<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
 
     /// Does all that [`Pool::open_migrating`] would do, says what that is, and rolls it back.
@@ -231,7 +243,8 @@ pub trait Pool: MemPool {
         }
     }
 
-    /// Runs `body` as a transaction of the pool open under this type, without its root. See [`Root::tx`].
+    /// Runs `body` as a transaction of the pool open under this type, without its root. See
+    /// [`Root::tx`].
     ///
     /// # Errors
     /// As [`Root::tx`]; [`Error::Closed`] if no pool is open under this type.

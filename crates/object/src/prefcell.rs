@@ -1,7 +1,8 @@
 //! [`PRefCell`]: a value that is borrowed while the program runs.
 //!
 //! Invariants
-//!   CELL-1  While a [`PRefMut`] of a cell lives there is no other guard of that cell; the flag says so (`borrows`).
+//!   CELL-1  While a [`PRefMut`] of a cell lives there is no other guard of that cell; the flag
+//!           says so (`borrows`).
 
 use crate::borrows::Borrow;
 use crate::guard::{Exclusive, exclusive};
@@ -14,10 +15,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// As `RefCell`: [`PRefCell::borrow`] to read, [`PRefCell::borrow_mut`] with a journal to change. As large as its value.
+/// As `RefCell`: [`PRefCell::borrow`] to read, [`PRefCell::borrow_mut`] with a journal to change.
+/// As large as its value.
 ///
-/// A borrow that the rules forbid panics, which inside a transaction rolls it back. Cells are told apart by their places: two
-/// cells without bytes that lie at one place, such as those of a `[PRefCell<(), P>; 2]`, are borrowed as one.
+/// A borrow that the rules forbid panics, which inside a transaction rolls it back. Cells are told
+/// apart by their places: two cells without bytes that lie at one place, such as those of a
+/// `[PRefCell<(), P>; 2]`, are borrowed as one.
 #[repr(transparent)]
 pub struct PRefCell<T, P: MemPool> {
     value: UnsafeCell<T>,
@@ -30,7 +33,8 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     /// Borrows the value for reading, until the guard is dropped.
     ///
     /// # Panics
-    /// While it is borrowed mutably; and inside of a transaction, if the cell was not got from it (POOL-3).
+    /// While it is borrowed mutably; and inside of a transaction, if the cell was not got from it
+    /// (POOL-3).
     #[inline]
     #[track_caller]
     pub fn borrow(&self) -> PRef<'_, T> {
@@ -50,7 +54,8 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
         Some(PRef { value, borrow, marker: PhantomData })
     }
 
-    /// Borrows the value for changing, until the guard is dropped. The first mutable dereference notes the old value.
+    /// Borrows the value for changing, until the guard is dropped. The first mutable dereference
+    /// notes the old value.
     ///
     /// # Panics
     /// While it is borrowed.
@@ -92,9 +97,10 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     }
 }
 
-/// What the cell is called in the table of borrows: its address, with its level, since a cell may lie at the very start of a
-/// cell; and the opening of the pool, with which forgotten guards end. Addresses of programs end below bit 48; the lowest
-/// bits of the opening keep apart most cells without bytes that lie at one place outside of pools.
+/// What the cell is called in the table of borrows: its address, with its level, since a cell may
+/// lie at the very start of a cell; and the opening of the pool, with which forgotten guards end.
+/// Addresses of programs end below bit 48; the lowest bits of the opening keep apart most cells
+/// without bytes that lie at one place outside of pools.
 #[inline(always)]
 fn key<T: PSafe<P>, P: MemPool>(value: *const T) -> (usize, u64) {
     let opening = pool::opening::<P>();

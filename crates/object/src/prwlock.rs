@@ -47,8 +47,9 @@ impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
     /// Waits until this transaction alone has the lock, and keeps it so to its end.
     ///
     /// # Panics
-    /// While another guard lives in the same transaction; if the transaction has read the lock before and others read it,
-    /// too: two that did so would wait for each other forever. Ask for `write` first.
+    /// While another guard lives in the same transaction; if the transaction has read the lock
+    /// before and others read it, too: two that did so would wait for each other forever. Ask for
+    /// `write` first.
     #[track_caller]
     pub fn write<'b>(&'b self, j: &'b Journal<P>) -> PWriteGuard<'b, T, P> {
         self.take_write(j, true).expect("waited for")
@@ -87,7 +88,8 @@ impl<T, P: MemPool> Deref for PReadGuard<'_, T, P> {
     }
 }
 
-/// A value that is being changed; dropping it does not unlock. The first mutable dereference notes the old value.
+/// A value that is being changed; dropping it does not unlock. The first mutable dereference notes
+/// the old value.
 pub struct PWriteGuard<'b, T, P: MemPool> {
     value: Exclusive<'b, T, P>,
     #[allow(dead_code)] // noted while it lives

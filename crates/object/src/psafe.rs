@@ -6,14 +6,17 @@ use crate::niche::{Tag, number};
 use crate::schema::{Schema, Shape, TypeName};
 use crate::{MemPool, Niche, Tracer};
 
-/// May lie in pool `P`: its bytes mean the same in every run, and what changes behind a shared reference changes in a
-/// transaction. Derived: `#[derive(PSafe)]` checks every field.
+/// May lie in pool `P`: its bytes mean the same in every run, and what changes behind a shared
+/// reference changes in a transaction. Derived: `#[derive(PSafe)]` checks every field.
 ///
-/// All bytes of a value persist, padding and the payload of an emptied `Option` included: they may hold what lay on the stack.
+/// All bytes of a value persist, padding and the payload of an emptied `Option` included: they may
+/// hold what lay on the stack.
 ///
 /// # Safety
-/// `At` and `Outside` are the same type with another brand: the same bytes. Values hold no references, no pointers but this crate's,
-/// and no interior mutability but this crate's; the layout does not depend on the build. `trace` visits every pointer. `moved` reads what `plan` has planned.
+/// `At` and `Outside` are the same type with another brand: the same bytes. Values hold no
+/// references, no pointers but this crate's, and no interior mutability but this crate's; the
+/// layout does not depend on the build. `trace` visits every pointer. `moved` reads what `plan` has
+/// planned.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in a pool",
     label = "not persistent-safe",
@@ -28,7 +31,8 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// The same type as it is seen outside of transactions.
     type Outside: PSafe<P::Outside>;
 
-    /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than what it holds.
+    /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than what it
+    /// holds.
     #[doc(hidden)]
     const CELLS: u8;
 
@@ -36,7 +40,8 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     #[doc(hidden)]
     const NICHE: Niche = Niche::Unknown;
 
-    /// Adds this type, and the types it is made of, to a description of a root's layout; answers its name.
+    /// Adds this type, and the types it is made of, to a description of a root's layout; answers
+    /// its name.
     fn describe(schema: &mut Schema) -> TypeName;
 
     /// Tells `tracer` every pointer in the value at `this`.
@@ -45,7 +50,8 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// `size_of::<Self>()` bytes at `this` can be read; they may hold anything.
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>);
 
-    /// How a value of this type is made from what a description calls `stored`: by default it must be the same.
+    /// How a value of this type is made from what a description calls `stored`: by default it must
+    /// be the same.
     #[doc(hidden)]
     fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
         planner.whole::<Self>(stored)
@@ -62,13 +68,14 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     }
 }
 
-/// Tells cells apart that lie at one address: how deep what they hold nests, and whether that has bytes at all.
+/// Tells cells apart that lie at one address: how deep what they hold nests, and whether that has
+/// bytes at all.
 pub(crate) const fn level<T: PSafe<P>, P: MemPool>() -> u8 {
     if size_of::<T>() == 0 { T::CELLS | 0x80 } else { T::CELLS }
 }
 
-/// Implemented by everything that has a `Drop` of its own, and by the derive: so a type that has both does not compile.
-/// A hand-written `drop(&mut self)` would change bytes of the pool unnoted.
+/// Implemented by everything that has a `Drop` of its own, and by the derive: so a type that has
+/// both does not compile. A hand-written `drop(&mut self)` would change bytes of the pool unnoted.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "persistent types are dropped by their fields: remove the `Drop` implementation"

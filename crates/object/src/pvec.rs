@@ -1,9 +1,9 @@
 //! [`PVec`]: a growing array in a block of the pool.
 //!
 //! Invariants
-//!   VEC-1  Elements that were there before the transaction are noted before they change; what lies behind them is nobody's
-//!          and is overwritten unnoted. How many there were is kept by buffer ([`Running::floors`]) from the first change of
-//!          a length on.
+//!   VEC-1  Elements that were there before the transaction are noted before they change; what lies
+//!          behind them is nobody's and is overwritten unnoted. How many there were is kept by
+//!          buffer ([`Running::floors`]) from the first change of a length on.
 //!   VEC-2  `len <= cap`, and the block holds `cap` elements; without a block both are 0.
 //!
 //! Elsewhere: whoever lends a `&mut PVec` of the pool has noted its three words (OBJ-1).
@@ -20,8 +20,8 @@ use std::ops::{Bound, Deref, RangeBounds};
 use std::panic::RefUnwindSafe;
 use std::ptr;
 
-/// As `Vec`: dereferences to a slice; what changes it takes a journal. Change elements with [`PVec::get_mut`],
-/// [`PVec::set`] or [`PVec::as_mut_slice`].
+/// As `Vec`: dereferences to a slice; what changes it takes a journal. Change elements with
+/// [`PVec::get_mut`], [`PVec::set`] or [`PVec::as_mut_slice`].
 #[repr(C)]
 pub struct PVec<T: PSafe<P>, P: MemPool> {
     /// From the pool's base; 0: no block.
@@ -198,7 +198,8 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
             self.floor(j.running());
             let gone = ptr::slice_from_raw_parts_mut(self.address(len as u64), self.len as usize - len);
             self.len = len as u64;
-            // SAFETY: elements that are behind the end from here on; destructors note what they change.
+            // SAFETY: elements that are behind the end from here on; destructors note what they
+            // change.
             unsafe { gone.drop_in_place() };
         }
     }
@@ -280,7 +281,8 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
     }
 
-    /// VEC-1: how many elements there were before the transaction. To be asked before the length changes.
+    /// VEC-1: how many elements there were before the transaction. To be asked before the length
+    /// changes.
     #[inline]
     fn floor(&self, running: &Running) -> u64 {
         if Self::SIZE == 0 || running.owns(self.offset, 1) {
@@ -313,7 +315,8 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         let bytes = bytes.expect("more bytes than there are addresses");
         let (offset, size) = running.allocate_sized(bytes);
         let to = pool::base::<P>().wrapping_add(offset as usize).cast::<T>();
-        // SAFETY: the elements, into a block of this transaction's own that is larger; nobody reads the old ones again.
+        // SAFETY: the elements, into a block of this transaction's own that is larger; nobody reads
+        // the old ones again.
         unsafe { ptr::copy_nonoverlapping(self.address(0).cast_const(), to, self.len as usize) };
         if self.offset != 0 {
             running.free(self.offset);

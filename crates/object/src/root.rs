@@ -12,8 +12,8 @@ use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-/// An open pool, seen from its root object. Dereferences to the root for reading; the pool is closed when this is
-/// dropped, after the transactions that run on it.
+/// An open pool, seen from its root object. Dereferences to the root for reading; the pool is
+/// closed when this is dropped, after the transactions that run on it.
 pub struct Root<R: PSafe<P>, P: MemPool> {
     pub(crate) inner: Arc<Inner>,
     /// From the pool's base.
@@ -22,9 +22,10 @@ pub struct Root<R: PSafe<P>, P: MemPool> {
     pub(crate) marker: PhantomData<(R, P)>,
 }
 
-// SAFETY: a root is a handle to `R`, which another thread may read (`Sync`) and change (`Send`); the rest is `Sync`. `Send`
-// alone is not enough: a body that owns the root can change its cells and move it to a thread that would read them before
-// the commit. A `Sync` root has its cells behind locks, held to the end of the transaction (POOL-3).
+// SAFETY: a root is a handle to `R`, which another thread may read (`Sync`) and change (`Send`);
+// the rest is `Sync`. `Send` alone is not enough: a body that owns the root can change its cells
+// and move it to a thread that would read them before the commit. A `Sync` root has its cells
+// behind locks, held to the end of the transaction (POOL-3).
 unsafe impl<R: PSafe<P> + Send + Sync, P: MemPool> Send for Root<R, P> {}
 // SAFETY: as above; transactions of several threads reach `R` by `&R`.
 unsafe impl<R: PSafe<P> + Sync, P: MemPool> Sync for Root<R, P> {}
@@ -34,12 +35,13 @@ impl<R: PSafe<P>, P: MemPool> RefUnwindSafe for Root<R, P> {}
 impl<R: PSafe<P>, P: MemPool> UnwindSafe for Root<R, P> {}
 
 impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
-    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return. Commits whatever
-    /// `body` returns. Inside another transaction of this thread and pool it is part of that one.
+    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on
+    /// return. Commits whatever `body` returns. Inside another transaction of this thread and pool
+    /// it is part of that one.
     ///
     /// # Errors
-    /// [`crate::Error::Panicked`], [`crate::Error::Doomed`], [`crate::Error::Tx`], when the pool is full or its media
-    /// failed: rolled back, unless that last error says otherwise.
+    /// [`crate::Error::Panicked`], [`crate::Error::Doomed`], [`crate::Error::Tx`], when the pool is
+    /// full or its media failed: rolled back, unless that last error says otherwise.
     #[inline]
     pub fn tx<O, F>(&self, body: F) -> Result<O>
     where
@@ -48,7 +50,8 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         self.tx_any(body)
     }
 
-    /// [`Root::tx`] without the lint on what `body` captures: volatile state that it changes is not rolled back.
+    /// [`Root::tx`] without the lint on what `body` captures: volatile state that it changes is not
+    /// rolled back.
     ///
     /// # Errors
     /// As [`Root::tx`].
@@ -83,8 +86,8 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         running::rooted::<G, _, _>(&self.inner, |running| body(&Journal::new(running), self.branded()))
     }
 
-    /// [`Root::tx`] that returns once its changes are ordered: a crash may still lose it, but only together with
-    /// everything committed after it. [`Root::sync`] settles.
+    /// [`Root::tx`] that returns once its changes are ordered: a crash may still lose it, but only
+    /// together with everything committed after it. [`Root::sync`] settles.
     ///
     /// # Errors
     /// As [`Root::tx`].
@@ -120,19 +123,20 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         j.enter(&**self)
     }
 
-    /// Checks the whole pool: every pointer that the root can reach, and that nothing is allocated besides. An empty list:
-    /// all is well. Costs what the pool holds. Waits for the transactions of other threads that have changed something;
-    /// those that come wait until it is done. [`Root::examine`] says more.
+    /// Checks the whole pool: every pointer that the root can reach, and that nothing is allocated
+    /// besides. An empty list: all is well. Costs what the pool holds. Waits for the transactions
+    /// of other threads that have changed something; those that come wait until it is done.
+    /// [`Root::examine`] says more.
     ///
     /// # Errors
-    /// [`crate::Error::Busy`] inside of a transaction of this thread and pool; [`crate::Error::Tx`] if the engine is
-    /// poisoned.
+    /// [`crate::Error::Busy`] inside of a transaction of this thread and pool; [`crate::Error::Tx`]
+    /// if the engine is poisoned.
     pub fn check(&self) -> Result<Vec<everbyte_store::Finding>> {
         Ok(self.examine(&|_| ())?.findings())
     }
 
-    /// What the root can reach, what has leaked, and what is wrong, with the way to it from the root. `progress` hears now
-    /// and then how many blocks were met.
+    /// What the root can reach, what has leaked, and what is wrong, with the way to it from the
+    /// root. `progress` hears now and then how many blocks were met.
     ///
     /// # Errors
     /// As [`Root::check`].
@@ -144,11 +148,12 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         check::examine::<R, Out<G>>(&self.inner, self.offset, given_up, progress)
     }
 
-    /// What [`Root::repair`] would do: which counts it would mend, which blocks it would free. Nothing changes.
+    /// What [`Root::repair`] would do: which counts it would mend, which blocks it would free.
+    /// Nothing changes.
     ///
     /// # Errors
-    /// [`crate::Error::Unrepairable`] if the pool is damaged or a block has two owners: then nothing is sure to have leaked.
-    /// Otherwise as [`Root::check`].
+    /// [`crate::Error::Unrepairable`] if the pool is damaged or a block has two owners: then
+    /// nothing is sure to have leaked. Otherwise as [`Root::check`].
     pub fn plan_repair(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
         running::alone::<G, _>(&self.inner, || self.plan(progress))?
     }
@@ -158,19 +163,22 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         repair::plan(&self.inner, &header, |given_up| self.examine_without(given_up, progress))
     }
 
-    /// Does what the plan with this token says: mends counts, then frees what nothing leads to, cycles of strong pointers,
-    /// too. The pool is walked again before, and answers what was done. Transactions of other threads wait until it is. A
-    /// crash leaves a pool that is whole, and that another repair finishes.
+    /// Does what the plan with this token says: mends counts, then frees what nothing leads to,
+    /// cycles of strong pointers, too. The pool is walked again before, and answers what was done.
+    /// Transactions of other threads wait until it is. A crash leaves a pool that is whole, and
+    /// that another repair finishes.
     ///
     /// # Errors
-    /// [`crate::Error::Changed`] if the pool is not as it was when that was planned: nothing has changed. [`crate::Error::Tx`]
-    /// if the media failed: part of it may be done. Otherwise as [`Root::plan_repair`].
+    /// [`crate::Error::Changed`] if the pool is not as it was when that was planned: nothing has
+    /// changed. [`crate::Error::Tx`] if the media failed: part of it may be done. Otherwise as
+    /// [`Root::plan_repair`].
     ///
     /// # Panics
     /// Inside a transaction of this pool.
     pub fn repair(&mut self, token: Token, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
         running::with_current::<G, _>(|current| assert!(current.is_none(), "a repair is no part of a transaction"));
-        let _alone = G::slot().open.write(); // `&mut self`: no transaction runs by the root, and no reference got by it lives
+        // `&mut self`: no transaction runs by the root, and no reference got by it lives
+        let _alone = G::slot().open.write();
         self.inner.settle_ordered()?; // its answer tells of what it found
         running::barred::<G, _>(&self.inner, || repair::run(&self.inner, token, self.plan(progress)?))?
     }
@@ -190,11 +198,12 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         self.migrated.as_deref()
     }
 
-    /// Makes the root ready to move to another thread; [`Detached::attach`] makes it a root again. A root that is `Sync`
-    /// moves without it.
+    /// Makes the root ready to move to another thread; [`Detached::attach`] makes it a root again.
+    /// A root that is `Sync` moves without it.
     ///
     /// # Panics
-    /// Inside a transaction of this thread and pool: the other thread would read what may be rolled back.
+    /// Inside a transaction of this thread and pool: the other thread would read what may be rolled
+    /// back.
     #[must_use = "dropping it closes the pool"]
     #[track_caller]
     pub fn detach(self) -> Detached<R, Out<G>> {
@@ -210,16 +219,18 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
 
     #[inline(always)]
     fn branded<'s, 'tx>(&'s self) -> &'s R::At<'tx> {
-        // SAFETY: `R` and `R::At<'tx>` are the same bytes (`PSafe`); the body that sees it is shorter than `self`.
+        // SAFETY: `R` and `R::At<'tx>` are the same bytes (`PSafe`); the body that sees it is
+        // shorter than `self`.
         unsafe { &*(&raw const **self).cast::<R::At<'tx>>() }
     }
 }
 
-/// An open pool on its way to another thread: see [`Root::detach`]. The pool is closed when this is dropped.
+/// An open pool on its way to another thread: see [`Root::detach`]. The pool is closed when this is
+/// dropped.
 pub struct Detached<R: PSafe<P>, P: MemPool>(Root<R, P>);
 
-// SAFETY: no transaction of the thread that detached it has changed cells of `R` that are not committed, and it lends
-// nothing before it is attached.
+// SAFETY: no transaction of the thread that detached it has changed cells of `R` that are not
+// committed, and it lends nothing before it is attached.
 unsafe impl<R: PSafe<P> + Send, P: MemPool> Send for Detached<R, P> {}
 // SAFETY: `&Detached` reaches nothing.
 unsafe impl<R: PSafe<P> + Send, P: MemPool> Sync for Detached<R, P> {}
@@ -244,7 +255,8 @@ impl<R: PSafe<P>, P: MemPool> Deref for Root<R, P> {
     fn deref(&self) -> &R {
         let at = pool::base::<P>().wrapping_add(self.offset as usize);
         // SAFETY:
-        // - in bounds and valid: opening checked the root's block and type, and transactions keep it so;
+        // - in bounds and valid: opening checked the root's block and type, and transactions keep
+        //   it so;
         // - alive: the slot is bound while `self` lives (POOL-2);
         // - other writers: what changes behind `&R` does so by the rules of `R`'s cells and locks.
         unsafe { &*at.cast::<R>() }

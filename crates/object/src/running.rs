@@ -1,4 +1,5 @@
-//! A transaction under way: what `Journal`, the pointers and the cells of one thread and pool stand on.
+//! A transaction under way: what `Journal`, the pointers and the cells of one thread and pool stand
+//! on.
 //!
 //! One outermost transaction:
 //!   1. a [`Running`] is made and named in the thread's [`Current`]; nested ones find it there
@@ -7,12 +8,15 @@
 //!   4. the mark is settled, unless the caller wants that later
 //!
 //! Invariants
-//!   OBJ-1  A byte of the pool that existed before the transaction is noted before a `&mut` to it exists.
-//!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that runs it.
+//!   OBJ-1  A byte of the pool that existed before the transaction is noted before a `&mut` to it
+//!          exists.
+//!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that
+//!          runs it.
 //!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
 //!   OBJ-4  Nothing unwinds out of a destructor: what fails there dooms the transaction.
-//!   OBJ-5  What a body returned or panicked with is dropped after the end, so a panic there changes nothing of it. Whatever
-//!          ends without a commit reverts its counts before the engine puts anything back.
+//!   OBJ-5  What a body returned or panicked with is dropped after the end, so a panic there
+//!          changes nothing of it. Whatever ends without a commit reverts its counts before the
+//!          engine puts anything back.
 //!
 //! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
 
@@ -34,7 +38,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// A transaction under way.
 pub(crate) struct Running {
     inner: *const Inner,
-    /// The engine's transaction, started when it is first needed: one that changes nothing costs nothing there.
+    /// The engine's transaction, started when it is first needed: one that changes nothing costs
+    /// nothing there.
     started: OnceCell<Started<'static>>,
     base: usize,
     len: usize,
@@ -49,15 +54,18 @@ pub(crate) struct Running {
     drops: RefCell<Drops>,
     pub changes: RefCell<Changes>,
     pub locks: RefCell<Vec<Mine>>,
-    /// It has been where others are, too: at a lock, a shared count, a volatile weak pointer (LOCK-4).
+    /// It has been where others are, too: at a lock, a shared count, a volatile weak pointer
+    /// (LOCK-4).
     pub met: Cell<bool>,
-    /// By buffer: elements that were there before the transaction; what lies behind them may be overwritten unnoted.
+    /// By buffer: elements that were there before the transaction; what lies behind them may be
+    /// overwritten unnoted.
     pub floors: RefCell<ByPlace<u64, u64>>,
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
 }
 
-/// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into a stack overflow.
+/// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into
+/// a stack overflow.
 #[derive(Default)]
 struct Drops {
     depth: u32,
@@ -146,7 +154,8 @@ impl Running {
     pub(crate) fn tx(&self) -> Tx<'_> {
         let start = || {
             let inner: *const Inner = self.inner;
-            // SAFETY: whoever runs a transaction holds the pool until its end, and `started` ends with it.
+            // SAFETY: whoever runs a transaction holds the pool until its end, and `started` ends
+            // with it.
             let inner: &'static Inner = unsafe { &*inner };
             inner.undo.start()
         };
@@ -160,8 +169,8 @@ impl Running {
         offset < self.len && len <= self.len - offset
     }
 
-    /// OBJ-1 for `len` bytes at `at`, before they change. A value that has not been put into the pool yet, and is still
-    /// on the stack or in volatile memory, needs nothing.
+    /// OBJ-1 for `len` bytes at `at`, before they change. A value that has not been put into the
+    /// pool yet, and is still on the stack or in volatile memory, needs nothing.
     #[inline]
     pub(crate) fn log(&self, at: *const u8, len: usize) {
         if self.contains(at, len) && len > 0 {
@@ -208,7 +217,8 @@ impl Running {
         offset
     }
 
-    /// Makes a block for a `T`, which is not written yet; answers its offset. Every way to a block of a value goes through here:
+    /// Makes a block for a `T`, which is not written yet; answers its offset. Every way to a block
+    /// of a value goes through here:
     ///
     /// ```compile_fail,E0080
     /// use everbyte_object::{MemPool, PSafe, Prc, Pool, pool};
@@ -251,10 +261,12 @@ impl Running {
         }
     }
 
-    /// Drops what lies in the block at `offset`, then frees the block. `drop` may be called later, before the commit.
+    /// Drops what lies in the block at `offset`, then frees the block. `drop` may be called later,
+    /// before the commit.
     ///
     /// # Safety
-    /// `drop` may be called once on the block's address and this `count` before the transaction ends.
+    /// `drop` may be called once on the block's address and this `count` before the transaction
+    /// ends.
     #[inline]
     pub(crate) unsafe fn drop_block(&self, offset: u64, count: u64, drop: Contents) {
         {
@@ -345,7 +357,8 @@ impl std::ops::Drop for Running {
     fn drop(&mut self) {
         if let Some(started) = self.started.take() {
             if !seeded("object-payload-early") {
-                self.revert_counts(); // a bug of ours is unwinding: rolled back before anything sees it
+                // a bug of ours is unwinding: rolled back before anything sees it
+                self.revert_counts();
             }
             drop(started);
             self.worked = true;

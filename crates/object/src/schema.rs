@@ -1,4 +1,5 @@
-//! A root type's description: what is compared when a pool is opened, so that a changed layout is found and named.
+//! A root type's description: what is compared when a pool is opened, so that a changed layout is
+//! found and named.
 //!
 //! The description is text, one line for each type that the root is made of or points to:
 //!
@@ -74,7 +75,8 @@ impl Shape {
         Shape { size, align, tag: None, version: 1, fields: Vec::new(), is_option: false, since: 1 }
     }
 
-    /// The shape of an `Option` of `value`: of an enum whose tag lies where the compiler has put it.
+    /// The shape of an `Option` of `value`: of an enum whose tag lies where the compiler has put
+    /// it.
     pub(crate) fn of_option<T>(tag: Tag, value: &TypeName) -> Shape {
         let (tag, none, some, at) = match tag {
             Tag::Before { value } => ("u8".into(), "0".into(), "1", value),
@@ -150,7 +152,8 @@ impl Schema {
         schema
     }
 
-    /// Adds type `T` under `name`, unless it is there; `shape` describes its fields. Answers the name it got.
+    /// Adds type `T` under `name`, unless it is there; `shape` describes its fields. Answers the
+    /// name it got.
     pub fn define<T: PSafe<P>, P: MemPool>(
         &mut self,
         name: TypeName,
@@ -179,7 +182,8 @@ impl Schema {
             true => T::NAME.into(),
             false => format!("{}<{}>", T::NAME, arguments.join(", ")),
         };
-        let other = if described::is_own(T::NAME) { "#2" } else { "" }; // a name that has a meaning of its own
+        // a name that has a meaning of its own
+        let other = if described::is_own(T::NAME) { "#2" } else { "" };
         self.define::<T, P>(TypeName(name + other), |schema| {
             let mut shape = Shape { version: T::VERSION, ..Shape::of::<T>() };
             let mut add = |shape: Shape, prefix: &str, field: &Field<P>| {
@@ -201,7 +205,8 @@ impl Schema {
         })
     }
 
-    /// Adds the map `M` called `kind`, and its entries; `parts` adds what else there is, told the map's name.
+    /// Adds the map `M` called `kind`, and its entries; `parts` adds what else there is, told the
+    /// map's name.
     pub(crate) fn map<M: PSafe<P>, K: PSafe<P>, V: PSafe<P>, P: MemPool>(
         &mut self,
         kind: &str,

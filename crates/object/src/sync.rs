@@ -1,5 +1,5 @@
-//! The locks of this crate. In its own unit tests they are shuttle's, so that a test can run threads in every order
-//! (`schedules`): the code under test is this code.
+//! The locks of this crate. In its own unit tests they are shuttle's, so that a test can run
+//! threads in every order (`schedules`): the code under test is this code.
 
 #[cfg(not(test))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};

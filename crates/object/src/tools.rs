@@ -1,4 +1,5 @@
-//! [`UndoTools`]: typed pools, and other objects of undo transactions, for tools that know no engine.
+//! [`UndoTools`]: typed pools, and other objects of undo transactions, for tools that know no
+//! engine.
 
 use crate::deep::report::{Fault, FaultKind};
 use crate::{Error, RepairPlan, Report, UntypedPool, copy_pool, require_pool};

@@ -158,9 +158,11 @@ unsafe fn see_entry<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *const u8, tracer:
     tracer.leave();
 }
 
-/// A counted object: its counts are remembered, and its value is looked at if it has strong pointers.
+/// A counted object: its counts are remembered, and its value is looked at if it has strong
+/// pointers.
 unsafe fn see_counted<T: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
-    // SAFETY: the caller's: a block that is large enough; two words come first, and any bits are a count.
+    // SAFETY: the caller's: a block that is large enough; two words come first, and any bits are a
+    // count.
     let [strong, weak] = unsafe { at.cast::<[u64; 2]>().read() };
     if tracer.walk.stored(tracer.place(at), (strong, weak)) {
         let value = at.wrapping_add(std::mem::offset_of!(Counted<T>, value)).cast();

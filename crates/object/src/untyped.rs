@@ -21,12 +21,13 @@ pub struct UntypedPool {
 }
 
 impl UntypedPool {
-    /// Opens the pool named `name` as [`crate::Pool::open`] does, whatever its root's type. Volatile state of earlier
-    /// openings stays as it is.
+    /// Opens the pool named `name` as [`crate::Pool::open`] does, whatever its root's type.
+    /// Volatile state of earlier openings stays as it is.
     ///
     /// # Errors
-    /// [`crate::Error::Store`] if there is no such object or somebody has it open; [`crate::Error::NotTyped`] if it is no
-    /// pool; [`crate::Error::Damaged`], [`crate::Error::Tx`] if it cannot be read or recovered.
+    /// [`crate::Error::Store`] if there is no such object or somebody has it open;
+    /// [`crate::Error::NotTyped`] if it is no pool; [`crate::Error::Damaged`], [`crate::Error::Tx`]
+    /// if it cannot be read or recovered.
     pub fn open(store: &impl AsStore, name: &str) -> Result<UntypedPool> {
         let inner = open::attach_untyped(store.as_store(), name)?;
         let header = open::read_header(&inner.object)?;
@@ -48,8 +49,8 @@ impl UntypedPool {
         Ok(Total { blocks: usage.blocks, bytes: usage.allocated })
     }
 
-    /// As [`crate::Root::examine`], by the description alone. What that does not explain is searched word by word, and
-    /// whatever such a word could mean counts as in use.
+    /// As [`crate::Root::examine`], by the description alone. What that does not explain is
+    /// searched word by word, and whatever such a word could mean counts as in use.
     pub fn examine(&self, progress: &dyn Fn(u64)) -> Report {
         self.examine_without(&BTreeSet::new(), progress)
     }
@@ -69,7 +70,8 @@ impl UntypedPool {
     /// As [`crate::Root::plan_repair`], by the description alone.
     ///
     /// # Errors
-    /// [`crate::Error::Unrepairable`] also if something is wrong and the description does not tell what some value holds.
+    /// [`crate::Error::Unrepairable`] also if something is wrong and the description does not tell
+    /// what some value holds.
     pub fn plan_repair(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
         repair::plan(&self.inner, &self.header, |given_up| self.examine_without(given_up, progress))
     }

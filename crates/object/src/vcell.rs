@@ -8,8 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::RefUnwindSafe;
 
-/// A cell whose value is forgotten when the pool is opened again: handles, caches, statistics of this run. Any `Copy` type
-/// will do, also one that may not persist.
+/// A cell whose value is forgotten when the pool is opened again: handles, caches, statistics of
+/// this run. Any `Copy` type will do, also one that may not persist.
 ///
 /// It is set in a transaction, and rolled back with it.
 #[repr(C)]
@@ -40,7 +40,8 @@ impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
     /// What was set since the pool was opened.
     #[inline]
     pub fn get(&self) -> Option<T> {
-        // SAFETY: a cell hands out no references and is not shared by threads, so nobody is changing it.
+        // SAFETY: a cell hands out no references and is not shared by threads, so nobody is
+        // changing it.
         let inside = unsafe { *self.inside.get() };
         // Openings are numbered from 1; before the first, the pool type's own number is 0, too.
         let set = inside.generation != 0 && inside.generation == pool::generation::<P>();

@@ -1,7 +1,8 @@
-//! What cells and locks have in common: each is its value, of which only this crate lends out references.
+//! What cells and locks have in common: each is its value, of which only this crate lends out
+//! references.
 
-/// A wrapper of one value: made, taken apart, persistent as its value is. `cells` is how much deeper than its value it
-/// nests: 1 for what notes guards by address.
+/// A wrapper of one value: made, taken apart, persistent as its value is. `cells` is how much
+/// deeper than its value it nests: 1 for what notes guards by address.
 macro_rules! wrapper {
     ($Wrapper:ident, cells: $cells:literal) => {
         impl<T, P: MemPool> std::panic::RefUnwindSafe for $Wrapper<T, P> {}
@@ -29,7 +30,8 @@ macro_rules! wrapper {
             }
         }
 
-        // SAFETY: as the value; flags and locks are kept elsewhere, and changing it takes a journal of the pool.
+        // SAFETY: as the value; flags and locks are kept elsewhere, and changing it takes a journal
+        // of the pool.
         unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for $Wrapper<T, P> {
             type At<'x> = $Wrapper<T::At<'x>, P::At<'x>>;
             type Outside = $Wrapper<T::Outside, P::Outside>;

@@ -7,7 +7,8 @@ use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PVec, Parc, Pbox, Pool, pool};
 use everbyte_store::{FindingKind, Store};
 
-/// Every byte of the header and the description, changed: an error, or the pool as it was; nothing else, and no panic.
+/// Every byte of the header and the description, changed: an error, or the pool as it was; nothing
+/// else, and no panic.
 #[test]
 fn damage_is_an_error_and_never_a_panic() {
     pool!(P);

@@ -1,4 +1,5 @@
-//! What the first program sees: a list that outlives its pool, errors that name their cause, transactions that nest.
+//! What the first program sees: a list that outlives its pool, errors that name their cause,
+//! transactions that nest.
 
 mod common;
 
@@ -173,7 +174,8 @@ fn copies_are_deep() {
     assert_eq!(slots.check().unwrap(), []);
 }
 
-/// A part of an object, borrowed before the transaction, is entered; what is not of the pool is not.
+/// A part of an object, borrowed before the transaction, is entered; what is not of the pool is
+/// not.
 #[test]
 fn references_into_the_pool_enter_a_transaction() {
     pool!(P);

@@ -1,4 +1,5 @@
-//! Cells, locks, vectors and text: their rules, roll-backs in the middle, and what reopening resets.
+//! Cells, locks, vectors and text: their rules, roll-backs in the middle, and what reopening
+//! resets.
 
 mod common;
 
@@ -270,7 +271,8 @@ pool!(Twin);
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A vector of boxes against a plain one: transactions of several steps, some rolled back, the heap checked.
+    /// A vector of boxes against a plain one: transactions of several steps, some rolled back, the
+    /// heap checked.
     #[test]
     fn a_vector_is_its_twin(program in prop::collection::vec((prop::collection::vec(step(), 1..12), any::<bool>()), 1..12)) {
         use everbyte_object::Pbox;
@@ -373,7 +375,8 @@ fn cells_without_bytes_are_told_apart_from_their_neighbours() {
         .unwrap();
 }
 
-/// A guard that was forgotten blocks its cell until the pool is opened again, as a crash would have it.
+/// A guard that was forgotten blocks its cell until the pool is opened again, as a crash would have
+/// it.
 #[test]
 fn a_forgotten_guard_ends_with_the_opening() {
     pool!(P);
@@ -387,7 +390,8 @@ fn a_forgotten_guard_ends_with_the_opening() {
     assert_eq!(*cell.borrow(), 2);
 }
 
-/// The number of an opening is never cut: no later opening takes an old guard for one of its own, nor a new guard for an old.
+/// The number of an opening is never cut: no later opening takes an old guard for one of its own,
+/// nor a new guard for an old.
 #[test]
 fn a_forgotten_guard_does_not_come_back_after_many_openings() {
     pool!(P);

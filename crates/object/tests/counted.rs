@@ -1,4 +1,5 @@
-//! Counted pointers: counts persist, values go with their last pointer, weak pointers of both kinds know it.
+//! Counted pointers: counts persist, values go with their last pointer, weak pointers of both kinds
+//! know it.
 
 #![allow(clippy::type_complexity)]
 
@@ -119,7 +120,8 @@ impl<P: MemPool> Shared<P> {
     }
 }
 
-/// Threads promote what another gave them, count in it, and clone it: nothing is lost, the counts are right.
+/// Threads promote what another gave them, count in it, and clone it: nothing is lost, the counts
+/// are right.
 #[test]
 fn threads_share_an_object_by_volatile_weak_pointers() {
     pool!(P);
@@ -200,8 +202,8 @@ fn a_volatile_weak_pointer_waits_for_the_commit_and_dies_with_its_object() {
     assert!(P::transaction(|j| fresh.promote(j).is_none()).unwrap(), "the pool was closed meanwhile");
 }
 
-/// The last strong pointer goes while another transaction has upgraded a weak one: one of the two is rolled back, nothing
-/// dangles.
+/// The last strong pointer goes while another transaction has upgraded a weak one: one of the two
+/// is rolled back, nothing dangles.
 #[test]
 fn an_object_that_is_being_upgraded_is_not_dropped() {
     pool!(P);

@@ -1,5 +1,5 @@
-//! The deep check, by the program's types and by the description alone: both find every kind of damage, at the same place,
-//! on the same way.
+//! The deep check, by the program's types and by the description alone: both find every kind of
+//! damage, at the same place, on the same way.
 
 mod common;
 
@@ -127,8 +127,9 @@ fn a_whole_pool_is_clean_and_counted() {
         found(&store)
     };
     assert!(before.is_clean() && before.findings().is_empty(), "{:?}", before.findings());
-    // Root, description, lanes; six links, three shapes with a text and a box, two texts, a box, a counted number, two
-    // cells in a vector; a table with a text and a box, five nodes of fifty numbers.
+    // Root, description, lanes; six links, three shapes with a text and a box, two texts, a box, a
+    // counted number, two cells in a vector; a table with a text and a box, five nodes of fifty
+    // numbers.
     assert_eq!(before.reached.blocks, 3 + 6 + 3 + 2 + 1 + 1 + 3 + 3 + 5 + 50, "{:?}", before.reached);
     assert_eq!((before.leaked.blocks, before.unsure.blocks), (0, 0));
 }
@@ -337,7 +338,8 @@ type Two<P> = (Pbox<u64, P>, Pbox<Link<P>, P>);
 #[derive(PSafe)]
 #[repr(C)]
 struct Unclear<P: MemPool> {
-    /// A description that an earlier Everbyte made does not say which of the two pointers is 0 in `None`.
+    /// A description that an earlier Everbyte made does not say which of the two pointers is 0 in
+    /// `None`.
     both: PRefCell<Option<Two<P>>, P>,
 }
 

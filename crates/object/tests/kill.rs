@@ -1,5 +1,5 @@
-//! A process that appends to lists is killed again and again: every acknowledged value is there, in order, and nothing has
-//! leaked. On `file` each kill is a crash; on `shm` the caches live on.
+//! A process that appends to lists is killed again and again: every acknowledged value is there, in
+//! order, and nothing has leaked. On `file` each kill is a crash; on `shm` the caches live on.
 
 mod common;
 
@@ -119,7 +119,8 @@ fn killed_again_and_again_nothing_acknowledged_is_lost() {
     }
 }
 
-/// A panic in whatever makes a value takes back what was made before it, and nothing stays borrowed.
+/// A panic in whatever makes a value takes back what was made before it, and nothing stays
+/// borrowed.
 #[test]
 fn panics_in_constructors_leave_nothing() {
     let store = common::store();

@@ -1,4 +1,5 @@
-//! What opening compares: the description says all that the bytes depend on, and a difference is named.
+//! What opening compares: the description says all that the bytes depend on, and a difference is
+//! named.
 
 mod common;
 
@@ -136,8 +137,8 @@ fn types_of_one_name_are_told_apart() {
     }
 }
 
-/// Structs and tuples in which several numbers have as many values to spare: the description names the one that tells `None`.
-/// The bytes of `None` and of values are looked at where it says.
+/// Structs and tuples in which several numbers have as many values to spare: the description names
+/// the one that tells `None`. The bytes of `None` and of values are looked at where it says.
 macro_rules! options {
     ($($test:ident: $of:ty = [$($value:expr),+];)*) => { $(
         #[test]
@@ -202,7 +203,8 @@ options! {
     an_option_of_a_tuple_of_letters: (char, char, u16, char) = [('a', '\0', 0, 'b'), ('\0', 'a', 9, char::MAX)];
 }
 
-/// Pools that an earlier Everbyte made of such types do not say it: they are refused, with the reason.
+/// Pools that an earlier Everbyte made of such types do not say it: they are refused, with the
+/// reason.
 #[test]
 fn a_pool_that_does_not_say_where_none_lies_is_refused() {
     pool!(Own);

@@ -1,4 +1,5 @@
-//! Maps against their twins of the standard library: random programs, committed and rolled back, and large ones.
+//! Maps against their twins of the standard library: random programs, committed and rolled back,
+//! and large ones.
 
 mod common;
 
@@ -236,7 +237,8 @@ fn ranges_are_refused_as_those_of_the_standard_library() {
     assert_eq!(map.range(3..=5).map(|(key, _)| *key).collect::<Vec<_>>(), [3, 4, 5]);
 }
 
-/// Thousands of entries of a size, which come in order, go and come at random, and go from the ends.
+/// Thousands of entries of a size, which come in order, go and come at random, and go from the
+/// ends.
 fn large<G: PoolTag, const W: usize>() {
     let store = store();
     type Map<const W: usize, P> = PRefCell<PBTreeMap<u64, [u64; W], P>, P>;

@@ -67,8 +67,8 @@ impl<P: MemPool> Ord for Fused<P> {
     }
 }
 
-/// Calls `change` with a fuse that burns through after 0, 1, 2 .. calls, until it does not; whatever was caught, the map is
-/// whole, the transaction commits, and nothing leaks.
+/// Calls `change` with a fuse that burns through after 0, 1, 2 .. calls, until it does not;
+/// whatever was caught, the map is whole, the transaction commits, and nothing leaks.
 macro_rules! burnt {
     ($root:ident, |$map:ident, $j:ident| $change:expr) => {
         for fuse in 0.. {
@@ -183,13 +183,15 @@ fn a_key_changed_through_a_cell_is_lost_to_lookups_alone() {
     assert_eq!(map.check().unwrap(), []);
     assert_eq!(map.borrow().iter().count(), 50);
     assert!((0..50).all(|key| !map.borrow().contains_key(&Loose::new(key))));
-    map.tx(|j, map| map.borrow_mut(j).reserve(100, j)).unwrap(); // places all keys by what they are now
+    // places all keys by what they are now
+    map.tx(|j, map| map.borrow_mut(j).reserve(100, j)).unwrap();
     assert!((1000..1050).all(|key| map.borrow().contains_key(&Loose::new(key))));
     map.tx(|j, map| map.borrow_mut(j).clear(j)).unwrap();
     assert_eq!(map.check().unwrap(), []);
 }
 
-/// The same with keys that lose their order: what comes and goes then comes and goes somewhere, once.
+/// The same with keys that lose their order: what comes and goes then comes and goes somewhere,
+/// once.
 #[test]
 fn an_order_that_changes_loses_nothing_but_lookups() {
     pool!(P);
@@ -212,7 +214,8 @@ fn an_order_that_changes_loses_nothing_but_lookups() {
     });
     assert_eq!(map.borrow().len(), outcome.unwrap());
     assert_eq!(map.check().unwrap(), []);
-    // A range whose ends lie the wrong way round for the keys as they are is refused, not lent out twice.
+    // A range whose ends lie the wrong way round for the keys as they are is refused, not lent out
+    // twice.
     let ends = (0..500).map(|start| {
         catch_unwind(AssertUnwindSafe(|| {
             map.tx_any(|j, map| {
@@ -231,7 +234,8 @@ fn an_order_that_changes_loses_nothing_but_lookups() {
     assert_eq!(map.check().unwrap(), []);
 }
 
-/// Types of a program as keys, in functions for any pool: what a derive needs of a pool type, it has.
+/// Types of a program as keys, in functions for any pool: what a derive needs of a pool type, it
+/// has.
 #[test]
 fn derived_keys_work_in_any_pool() {
     pool!(P);

@@ -26,8 +26,8 @@ fn numbers<P: Pool>(count: u64) -> Store {
     store
 }
 
-/// Every byte of a map and of its tags, and every pointer in its places, changed: the check reports what it can know, and
-/// never panics.
+/// Every byte of a map and of its tags, and every pointer in its places, changed: the check reports
+/// what it can know, and never panics.
 #[test]
 fn a_damaged_hash_map_is_reported_and_never_a_panic() {
     pool!(P);
@@ -42,7 +42,8 @@ fn a_damaged_hash_map_is_reported_and_never_a_panic() {
         let slot = table + 16 + place * 16;
         slot + 8..slot + 16
     });
-    // Block and groups; entries and free places; tags; boxes. Not the hash's own words: any will do.
+    // Block and groups; entries and free places; tags; boxes. Not the hash's own words: any will
+    // do.
     let telling: Vec<u64> = (map..map + 12).chain(map + 16..map + 32).chain(table..table + 16).chain(boxes).collect();
     assert_eq!(telling.len(), 12 + 16 + 16 + 10 * 8);
     for at in telling {
@@ -92,7 +93,8 @@ fn a_damaged_ordered_map_is_reported_and_never_a_panic() {
     assert_eq!(check(), []);
 }
 
-/// A table that another compiler has built: found entry by entry, and built anew by the next entry that comes.
+/// A table that another compiler has built: found entry by entry, and built anew by the next entry
+/// that comes.
 #[test]
 fn a_table_fed_otherwise_is_searched_and_built_anew() {
     pool!(P);

@@ -1,4 +1,5 @@
-//! Memory errors under a typed pool: no transaction commits or answers over a page that is lost, and other pools go on.
+//! Memory errors under a typed pool: no transaction commits or answers over a page that is lost,
+//! and other pools go on.
 
 mod common;
 

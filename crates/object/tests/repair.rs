@@ -1,4 +1,5 @@
-//! Repair: what a plan says is done, and nothing else; twice over, by the program's types and by the description alone.
+//! Repair: what a plan says is done, and nothing else; twice over, by the program's types and by
+//! the description alone.
 
 mod common;
 
@@ -132,7 +133,8 @@ fn forget_a_chain<P: MemPool>(world: &World<P>, j: &Journal<P>) {
     std::mem::forget(next);
 }
 
-/// A chain that weak pointers alone lead to, since its owner was forgotten: each of its values holds the next.
+/// A chain that weak pointers alone lead to, since its owner was forgotten: each of its values
+/// holds the next.
 #[test]
 fn a_value_that_only_weak_pointers_lead_to_is_given_up_with_what_it_holds() {
     let _alone = alone();

@@ -1,10 +1,11 @@
 //! What must not compile does not, and what should compile does.
 //!
-//! Each file in `ui/` is a crate of many small programs. A line `//@ name: codes "texts"` begins one: every error within
-//! its lines must have one of these codes (`lifetime`, `general`, `unsendable` and `private` stand for errors that have
-//! none), at least one must be there, and each text must appear in what the compiler says. Errors outside of programs, and
-//! programs without an error, fail the test. So a misspelt program cannot pass for a refused one, and one compilation a file
-//! does for all of its programs.
+//! Each file in `ui/` is a crate of many small programs. A line `//@ name: codes "texts"` begins
+//! one: every error within its lines must have one of these codes (`lifetime`, `general`,
+//! `unsendable` and `private` stand for errors that have none), at least one must be there, and
+//! each text must appear in what the compiler says. Errors outside of programs, and programs
+//! without an error, fail the test. So a misspelt program cannot pass for a refused one, and one
+//! compilation a file does for all of its programs.
 //!
 //! The compiler is given the metadata that `cargo check` makes of this crate.
 
@@ -63,7 +64,8 @@ impl Refusal {
     }
 }
 
-/// A macro that adds a field, made from `ui/adds_field.rs`; a macro is a library that the compiler loads.
+/// A macro that adds a field, made from `ui/adds_field.rs`; a macro is a library that the compiler
+/// loads.
 fn macros() -> &'static Path {
     static MADE: OnceLock<tempfile::TempDir> = OnceLock::new();
     let made = MADE.get_or_init(|| {
@@ -81,8 +83,9 @@ fn macros() -> &'static Path {
     made.path()
 }
 
-/// Compiles `source` with `crates` as (what the program calls it, package, what its metadata is called); answers its
-/// errors. The macros find the names in a manifest, as they do in a real program.
+/// Compiles `source` with `crates` as (what the program calls it, package, what its metadata is
+/// called); answers its errors. The macros find the names in a manifest, as they do in a real
+/// program.
 fn compile(source: &Path, crates: &[(&str, &str, &str)]) -> Vec<Refusal> {
     let out = tempfile::tempdir().unwrap();
     let mut manifest = String::from("[package]\nname = \"programs\"\n[dependencies]\n");
@@ -213,7 +216,8 @@ fn nothing_leaves_as_a_result() {
     refused("leave");
 }
 
-/// Statics, thread-locals, channels, leaked references and wrappers that fake `Send` carry nothing out.
+/// Statics, thread-locals, channels, leaked references and wrappers that fake `Send` carry nothing
+/// out.
 #[test]
 fn nothing_is_carried_out() {
     refused("carry");

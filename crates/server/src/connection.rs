@@ -1,8 +1,8 @@
 //! One connection: bytes in, requests, replies, bytes out.
 //!
-//! Input grows with what has arrived, never with what was announced, and is given back to a common pool whenever it is
-//! empty, so an idle client costs no buffer. Reading stops while replies above the soft limit wait: that is the
-//! back-pressure on a client that sends more than it reads.
+//! Input grows with what has arrived, never with what was announced, and is given back to a common
+//! pool whenever it is empty, so an idle client costs no buffer. Reading stops while replies above
+//! the soft limit wait: that is the back-pressure on a client that sends more than it reads.
 //!
 //! Invariants
 //!   CONN-1  Nothing is read or executed for a client whose waiting replies exceed the soft limit.
@@ -81,20 +81,23 @@ pub struct Connection {
     pub ended: bool,
     /// Whether this connection waits for a turn.
     pub queued: bool,
-    /// Whether its replies wait for a settlement: nothing more is read from it or executed for it before.
+    /// Whether its replies wait for a settlement: nothing more is read from it or executed for it
+    /// before.
     pub parked: bool,
     /// Whether unexecuted whole requests may be in the input.
     pub unread: bool,
     /// When the socket last took bytes, while some wait.
     pub progress: Instant,
-    /// Bytes beyond `end` are leftovers: kept, so that a buffer is zeroed once and not at each read.
+    /// Bytes beyond `end` are leftovers: kept, so that a buffer is zeroed once and not at each
+    /// read.
     input: Vec<u8>,
     start: usize,
     end: usize,
     parser: Parser,
     /// Bytes of the request under way that are known to be missing.
     missing: usize,
-    /// What [`Connection::input_memory`] was when it was last added to the sum over all connections.
+    /// What [`Connection::input_memory`] was when it was last added to the sum over all
+    /// connections.
     pub counted: usize,
 }
 
@@ -201,8 +204,9 @@ impl Connection {
         self.start += used;
     }
 
-    /// After a turn: closes the gap in front of an incomplete request, or gives an empty buffer back. A buffer that a large
-    /// request has left behind, more than four times what the rest and the next read need, is given back too.
+    /// After a turn: closes the gap in front of an incomplete request, or gives an empty buffer
+    /// back. A buffer that a large request has left behind, more than four times what the rest and
+    /// the next read need, is given back too.
     pub fn settle_input(&mut self, pool: &mut Pool) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -230,7 +234,8 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream as Socket};
 
-    /// A large request leaves a large buffer, and the client has begun the next one in it, so it never becomes empty.
+    /// A large request leaves a large buffer, and the client has begun the next one in it, so it
+    /// never becomes empty.
     #[test]
     fn the_buffer_of_a_large_request_is_given_back_though_the_next_one_has_begun() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,9 +1,9 @@
 //! Cursors of SCAN: numbers that stand for a place in the order of keys.
 //!
-//! A place is a key, and a key does not fit into a number, so places are kept here, bounded in count and bytes; the one
-//! used longest ago goes first. A number is a keyed hash of its place: the same place has the same number, so a client that
-//! repeats a call, or a thousand clients that scan in step, cost one entry. Numbers stay below 2^53, as some clients hold
-//! them in a double.
+//! A place is a key, and a key does not fit into a number, so places are kept here, bounded in
+//! count and bytes; the one used longest ago goes first. A number is a keyed hash of its place: the
+//! same place has the same number, so a client that repeats a call, or a thousand clients that scan
+//! in step, cost one entry. Numbers stay below 2^53, as some clients hold them in a double.
 //!
 //! Invariant CUR-1: a number is answered with the place it was given for, or not at all.
 
@@ -30,7 +30,8 @@ struct Place {
 }
 
 impl Cursors {
-    /// Room for `count_max` places of `size_max` bytes together; the newest is kept whatever its size.
+    /// Room for `count_max` places of `size_max` bytes together; the newest is kept whatever its
+    /// size.
     pub fn new(count_max: usize, size_max: usize) -> Cursors {
         Cursors {
             places: HashMap::new(),

@@ -31,7 +31,8 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The store could not settle a turn. What was acknowledged before is safe; the outcome of the turn's writes is unknown.
+    /// The store could not settle a turn. What was acknowledged before is safe; the outcome of the
+    /// turn's writes is unknown.
     #[error(
         "the store could not settle the last writes, which were answered with errors: {source}; the server stops: \
          see to the medium, then start it again, and opening the store shows what it holds"
@@ -40,7 +41,8 @@ pub enum Error {
         /// What the store said.
         source: everbyte_kv::Error,
     },
-    /// The thread that settles has panicked. What was acknowledged before is safe; the outcome of the last writes is unknown.
+    /// The thread that settles has panicked. What was acknowledged before is safe; the outcome of
+    /// the last writes is unknown.
     #[error(
         "nothing is settled any more, by a fault of Everbyte itself that was printed where the server runs; the last writes were \
          answered with errors, and the server stops: start it again, and opening the store shows what it holds"

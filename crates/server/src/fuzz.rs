@@ -3,7 +3,8 @@
 use crate::glob::{Case, literal_prefix, matches};
 use crate::resp::parse::{Malformed, Parser, Step};
 
-/// Inputs are cut to this size, so that limits on lines without an end do not depend on where the input is cut.
+/// Inputs are cut to this size, so that limits on lines without an end do not depend on where the
+/// input is cut.
 const SIZE_MAX: usize = 32 * 1024;
 
 type Requests = (Vec<Vec<Vec<u8>>>, Option<Malformed>);
@@ -37,8 +38,9 @@ fn parse(bytes: &[u8], piece: usize) -> Requests {
     (requests, None)
 }
 
-/// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as pattern and text. Returns the
-/// class of what happened, so that a fuzzer knows new from old. Panics only for a bug of ours.
+/// Parses `bytes` whole and in pieces and compares (RESP-3); tries the first two arguments as
+/// pattern and text. Returns the class of what happened, so that a fuzzer knows new from old.
+/// Panics only for a bug of ours.
 #[doc(hidden)]
 pub fn fuzz_protocol(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(SIZE_MAX)];

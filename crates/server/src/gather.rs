@@ -1,12 +1,13 @@
 //! The policy of group commit: which commits one sync covers, and when it begins.
 //!
-//! A sync costs the same for one connection as for many. While one runs, further turns commit and gather. When it ends, the next one
-//! begins at once if at least half of the connections that write are aboard: those of the sync that ended and those gathered
-//! since. Otherwise it waits for more of them, but for one turn of the event loop at most, and not at all if no connection
-//! has anything to say. Connections that only read do not count.
+//! A sync costs the same for one connection as for many. While one runs, further turns commit and
+//! gather. When it ends, the next one begins at once if at least half of the connections that write
+//! are aboard: those of the sync that ended and those gathered since. Otherwise it waits for more
+//! of them, but for one turn of the event loop at most, and not at all if no connection has
+//! anything to say. Connections that only read do not count.
 //!
-//! Invariant GATHER-1: after a commit has been added, at most one whole turn passes with an idle settler before the commit is
-//! taken.
+//! Invariant GATHER-1: after a commit has been added, at most one whole turn passes with an idle
+//! settler before the commit is taken.
 //!
 //! Threads: the event loop alone.
 
@@ -54,8 +55,9 @@ impl<C> Gather<C> {
         self.waited += u64::from(self.idle && self.waits());
     }
 
-    /// Takes the newest commit for the idle settler if it is time: enough connections are aboard, or it has waited (GATHER-1), or
-    /// `all` others are silent. With it come the turns that it has waited.
+    /// Takes the newest commit for the idle settler if it is time: enough connections are aboard,
+    /// or it has waited (GATHER-1), or `all` others are silent. With it come the turns that it has
+    /// waited.
     pub fn take(&mut self, all: bool) -> Option<(C, u64)> {
         if self.before > 0 {
             self.enough = (self.before + self.aboard).div_ceil(2);
@@ -107,7 +109,8 @@ mod tests {
         assert_eq!(gather.take(true), Some((6, 0)), "all others are silent");
     }
 
-    /// GATHER-1, in random programs: turns of any length, syncs that end anywhere, any numbers of connections.
+    /// GATHER-1, in random programs: turns of any length, syncs that end anywhere, any numbers of
+    /// connections.
     #[test]
     fn no_commit_waits_for_more_than_one_turn_of_an_idle_settler() {
         let mut state = 0x5eed_u64;
@@ -116,7 +119,8 @@ mod tests {
             (state >> 33) % limit
         };
         let (mut gather, mut idle, mut taken_after) = (Gather::default(), true, [0_u64; 2]);
-        // The oldest commit not taken: when it was added, and whether a turn began after that with an idle settler.
+        // The oldest commit not taken: when it was added, and whether a turn began after that with
+        // an idle settler.
         let (mut oldest, mut passed) = (None, 0);
         for turn in 0..100_000_u64 {
             idle |= below(3) == 0;

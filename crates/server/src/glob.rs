@@ -1,8 +1,9 @@
 //! Glob patterns as Redis reads them, in bounded time.
 //!
-//! `*` any bytes, `?` one byte, `[abc]`, `[^a-z]`, `\x` the byte x itself. Only the last `*` is ever tried again, so a match
-//! costs at most pattern times text, where trying every `*` again costs an exponent. Two corners are kept because
-//! clients see them: a class without its `]` ends with the pattern, and the empty text matches the empty pattern only.
+//! `*` any bytes, `?` one byte, `[abc]`, `[^a-z]`, `\x` the byte x itself. Only the last `*` is
+//! ever tried again, so a match costs at most pattern times text, where trying every `*` again
+//! costs an exponent. Two corners are kept because clients see them: a class without its `]` ends
+//! with the pattern, and the empty text matches the empty pattern only.
 
 /// Whether upper and lower case letters are the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
         return pattern.is_empty();
     }
     let (mut p, mut t) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None; // behind the last `*`, and the next text place to try there
+    // behind the last `*`, and the next text place to try there
+    let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
             p += 1;
@@ -87,7 +89,8 @@ fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<usize> {
     (found != negated).then_some(at)
 }
 
-/// The bytes every match of `pattern` begins with, and whether the pattern is exactly these bytes and a `*`.
+/// The bytes every match of `pattern` begins with, and whether the pattern is exactly these bytes
+/// and a `*`.
 pub fn literal_prefix(pattern: &[u8]) -> (Vec<u8>, bool) {
     let (mut prefix, mut at) = (Vec::new(), 0);
     loop {

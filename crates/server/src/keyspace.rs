@@ -1,17 +1,20 @@
 //! The keys as one turn of the event loop sees them.
 //!
-//! Until a turn changes something it reads the settled store; its first change opens the turn's batch, and everything later
-//! in the turn, of whichever client, goes through it: reads see the turn's own writes. `commit` ends the batch, and replies
-//! that tell of it leave once it is settled.
+//! Until a turn changes something it reads the settled store; its first change opens the turn's
+//! batch, and everything later in the turn, of whichever client, goes through it: reads see the
+//! turn's own writes. `commit` ends the batch, and replies that tell of it leave once it is
+//! settled.
 //!
-//! Earlier turns may still be on their way to the medium (`behind`). A command that may write then goes through the batch
-//! from the start, for it must build on what they wrote; one that only reads is given the newest settled version, the same
-//! one for the rest of the turn. That is a state that some moment had: nobody has yet been told of what is on its way, and
-//! whoever wrote it is not served before it is settled.
+//! Earlier turns may still be on their way to the medium (`behind`). A command that may write then
+//! goes through the batch from the start, for it must build on what they wrote; one that only reads
+//! is given the newest settled version, the same one for the rest of the turn. That is a state that
+//! some moment had: nobody has yet been told of what is on its way, and whoever wrote it is not
+//! served before it is settled.
 //!
-//! An error in the middle of a write dooms the batch, and with it what other commands of the turn wrote. `end_command` says
-//! so; those commands are then answered with errors, and for a while turns are *careful*: each command that writes is
-//! committed by itself, all are settled together, so a full store refuses exactly those that do not fit.
+//! An error in the middle of a write dooms the batch, and with it what other commands of the turn
+//! wrote. `end_command` says so; those commands are then answered with errors, and for a while
+//! turns are *careful*: each command that writes is committed by itself, all are settled together,
+//! so a full store refuses exactly those that do not fit.
 //!
 //! Invariants
 //!   TURN-1  No reply leaves before everything it tells of is settled.
@@ -97,7 +100,8 @@ impl<'k> Keyspace<'k> {
         self.behind.then(|| &*self.settled.get_or_insert_with(|| self.kv.snapshot()))
     }
 
-    /// Whether what the commands up to here did or saw may not be settled: their replies have to wait.
+    /// Whether what the commands up to here did or saw may not be settled: their replies have to
+    /// wait.
     pub fn unsettled(&self) -> bool {
         self.exposed
     }
@@ -138,7 +142,8 @@ impl<'k> Keyspace<'k> {
         Ok(size?.map(|size| size as usize))
     }
 
-    /// The part of a key's value that `choose` names when it is told the size; no more of it is read.
+    /// The part of a key's value that `choose` names when it is told the size; no more of it is
+    /// read.
     pub fn part(&mut self, key: &[u8], choose: impl FnMut(u64) -> std::ops::Range<u64>) -> Result<Option<Vec<u8>>> {
         if let Some(batch) = self.reader() {
             return batch.part_of(key, choose);
@@ -159,7 +164,8 @@ impl<'k> Keyspace<'k> {
         let _ = self.batch.get_or_insert_with(|| self.kv.batch()).warm(keys.iter().copied());
     }
 
-    /// Refuses a key that is longer than keys can be. A command with several keys asks for all of them before it changes anything.
+    /// Refuses a key that is longer than keys can be. A command with several keys asks for all of
+    /// them before it changes anything.
     pub fn check_key(&self, key: &[u8]) -> Result<()> {
         match key.len() {
             ..=KEY_MAX => Ok(()),
@@ -242,8 +248,8 @@ impl<'k> Keyspace<'k> {
         self.may_write = may_write;
     }
 
-    /// Called after each command: whether what it and others wrote still stands. A command that `failed` after it had
-    /// changed something takes the batch with it (TURN-3).
+    /// Called after each command: whether what it and others wrote still stands. A command that
+    /// `failed` after it had changed something takes the batch with it (TURN-3).
     pub fn end_command(&mut self, failed: bool) -> Verdict {
         if failed && self.changed_by_command || self.batch.as_ref().is_some_and(Batch::is_doomed) {
             self.batch = None;
@@ -268,8 +274,8 @@ impl<'k> Keyspace<'k> {
         Ok(())
     }
 
-    /// Commits what the turn changed; `committed` then says what is to be settled. On error nothing of the batch has
-    /// happened, though what careful commands committed before it has.
+    /// Commits what the turn changed; `committed` then says what is to be settled. On error nothing
+    /// of the batch has happened, though what careful commands committed before it has.
     pub fn commit(&mut self) -> Result<()> {
         let result = if self.written { self.commit_batch() } else { Ok(()) };
         self.batch = None; // it holds the writer's turn

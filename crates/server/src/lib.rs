@@ -1,8 +1,9 @@
 //! # everbyte-server: the Redis protocol over an Everbyte store
 //!
-//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread turns: it reads what all clients have
-//! sent, executes it under one batch, settles the store once, and only then replies. So **an acknowledged write is settled**,
-//! and so is everything a reply tells of; a hundred clients share the cost of one settlement.
+//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread turns: it
+//! reads what all clients have sent, executes it under one batch, settles the store once, and only
+//! then replies. So **an acknowledged write is settled**, and so is everything a reply tells of; a
+//! hundred clients share the cost of one settlement.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,8 +16,9 @@
 //! # }
 //! ```
 //!
-//! Where is what: bytes to requests and replies to bytes `resp`, commands as data `command`, one connection `connection`, one turn
-//! `turn`, the loop `server`. What is promised: `docs/semantics/server.md`.
+//! Where is what: bytes to requests and replies to bytes `resp`, commands as data `command`, one
+//! connection `connection`, one turn `turn`, the loop `server`. What is promised:
+//! `docs/semantics/server.md`.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
 //! What the server counts. Every figure is exact, and INFO shows it.
 //!
-//! Counters belong to the event loop and are plain integers; INFO is a command, so it reads them in the same thread.
+//! Counters belong to the event loop and are plain integers; INFO is a command, so it reads them in
+//! the same thread.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,8 @@ pub struct Metrics {
     pub connections_rejected: u64,
     /// Connections ended because their input was malformed.
     pub connections_malformed: u64,
-    /// Connections ended because their input or output was over a limit, or took nothing for too long.
+    /// Connections ended because their input or output was over a limit, or took nothing for too
+    /// long.
     pub connections_over_limit: u64,
     /// Commands executed.
     pub commands: u64,
@@ -48,7 +50,8 @@ pub struct Metrics {
     pub settle_time_max: Duration,
     /// Commands of the largest turn.
     pub turn_commands_max: u64,
-    /// The most syncs that had to end before a turn's replies could leave: the one under way and its own.
+    /// The most syncs that had to end before a turn's replies could leave: the one under way and
+    /// its own.
     pub flight_syncs_max: u64,
     /// The most whole turns that a commit waited for more writers while the settler was idle.
     pub gather_turns_max: u64,

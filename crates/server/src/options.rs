@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 pub struct Options {
     /// Address and port to listen on; port 0 takes a free one.
     pub address: String,
-    /// Whether to listen on an address that other machines can reach. There are no passwords: every client
-    /// that reaches the port may read, change and delete every key, and stop the server.
+    /// Whether to listen on an address that other machines can reach. There are no passwords: every
+    /// client that reaches the port may read, change and delete every key, and stop the server.
     pub open: bool,
     /// Connections at a time; one more is told so and closed.
     pub clients_max: usize,
@@ -19,17 +19,21 @@ pub struct Options {
     pub bulk_size_max: usize,
     /// Bytes of one request that is not complete yet; a client that sends more is disconnected.
     pub input_size_max: usize,
-    /// Bytes of memory that requests of all clients may hold; above it the client that holds most is disconnected.
+    /// Bytes of memory that requests of all clients may hold; above it the client that holds most
+    /// is disconnected.
     pub input_total_max: usize,
-    /// Bytes of replies waiting for a client above which nothing more is read from it or executed for it.
+    /// Bytes of replies waiting for a client above which nothing more is read from it or executed
+    /// for it.
     pub output_size_soft: usize,
-    /// Bytes of replies waiting for a client at most; a command whose reply would not fit is answered with an error.
+    /// Bytes of replies waiting for a client at most; a command whose reply would not fit is
+    /// answered with an error.
     pub output_size_max: usize,
     /// A client above the soft limit that takes no byte for so long is disconnected.
     pub output_stall: Duration,
     /// Commands executed under one settlement of the store.
     pub turn_commands_max: usize,
-    /// Bytes of arguments executed under one settlement of the store; one larger command is a turn of its own.
+    /// Bytes of arguments executed under one settlement of the store; one larger command is a turn
+    /// of its own.
     pub turn_size_max: usize,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
@@ -58,7 +62,8 @@ impl Options {
     /// Resolves the address. Unless `open` is set, only loopback addresses pass.
     ///
     /// # Errors
-    /// [`Error::Listen`] when the address does not resolve, [`Error::Exposed`] when other machines could reach it.
+    /// [`Error::Listen`] when the address does not resolve, [`Error::Exposed`] when other machines
+    /// could reach it.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
         let listen = |source| Error::Listen { address: self.address.clone(), source };
         let addresses: Vec<SocketAddr> = self.address.to_socket_addrs().map_err(listen)?.collect();

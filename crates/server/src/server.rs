@@ -5,8 +5,8 @@
 //!   2. accept; queue connections that became readable or writable
 //!   3. one turn (`turn.rs`): read, execute under one batch, settle, then reply
 //!
-//! Threads: one runs the loop; where settling waits for a disk another one does that (`settler.rs`); a [`Handle`] may stop
-//! the loop from any.
+//! Threads: one runs the loop; where settling waits for a disk another one does that
+//! (`settler.rs`); a [`Handle`] may stop the loop from any.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -38,8 +38,8 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Serves one table of a store to clients that speak the Redis protocol.
 ///
-/// An acknowledged write is settled: a reply leaves only after everything it tells of would survive a crash, as far as
-/// the store's durability promises.
+/// An acknowledged write is settled: a reply leaves only after everything it tells of would survive
+/// a crash, as far as the store's durability promises.
 pub struct Server {
     listener: TcpListener,
     poll: Poll,
@@ -48,7 +48,8 @@ pub struct Server {
     handle: Handle,
     /// Whether somebody may be waiting at the door.
     accept_pending: bool,
-    /// Whether accepting failed for want of something that a leaving client gives back: tried again at the next tick.
+    /// Whether accepting failed for want of something that a leaving client gives back: tried again
+    /// at the next tick.
     accept_again: bool,
 }
 
@@ -72,7 +73,9 @@ impl Server {
     /// Binds the address. Connections wait in the system's queue until [`run`](Server::run).
     ///
     /// # Errors
-    /// [`Error::Exposed`] when other machines could reach the address and [`Options::open`] is not set. [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll cannot be made.
+    /// [`Error::Exposed`] when other machines could reach the address and [`Options::open`] is not
+    /// set. [`Error::Listen`] names the address and what to do; [`Error::System`] when the poll
+    /// cannot be made.
     pub fn bind(kv: Kv, options: Options) -> Result<Server> {
         let listen = |source| Error::Listen { address: options.address.clone(), source };
         let system = |action| move |source| Error::System { action, source };
@@ -105,11 +108,12 @@ impl Server {
         self.handle.clone()
     }
 
-    /// Serves until SHUTDOWN, a signal, or [`Handle::stop`]. Everything acknowledged is settled on return, also on error;
-    /// closing the store is the caller's.
+    /// Serves until SHUTDOWN, a signal, or [`Handle::stop`]. Everything acknowledged is settled on
+    /// return, also on error; closing the store is the caller's.
     ///
     /// # Errors
-    /// [`Error::Store`] when the store could not settle: its clients have been told, nothing more was accepted.
+    /// [`Error::Store`] when the store could not settle: its clients have been told, nothing more
+    /// was accepted.
     pub fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
         loop {
@@ -165,7 +169,8 @@ impl Server {
             match self.listener.accept() {
                 Ok((stream, peer)) => self.welcome(stream, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors or memory: those who wait are tried again when somebody leaves.
+                // Out of descriptors or memory: those who wait are tried again when somebody
+                // leaves.
                 Err(_) => {
                     self.accept_again = true;
                     return;
@@ -223,7 +228,8 @@ fn signal_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from_std(receiver))
 }
 
-/// Lets the process hold a descriptor per client, as far as the system allows. Where it does not, accepting waits.
+/// Lets the process hold a descriptor per client, as far as the system allows. Where it does not,
+/// accepting waits.
 fn raise_descriptors(clients_max: usize) {
     let limit = getrlimit(Resource::Nofile);
     let want = clients_max as u64 + 64;

@@ -1,18 +1,21 @@
 //! The settler: a thread that waits for the medium, so that the event loop need not.
 //!
-//! Where a barrier waits for a disk, the loop hands it the turn's commit and goes on reading and executing for others; the
-//! replies of the turn wait (`turn.rs`). Only the newest commit counts: settling it settles all before it, so turns that end
-//! during one sync share the next.
+//! Where a barrier waits for a disk, the loop hands it the turn's commit and goes on reading and
+//! executing for others; the replies of the turn wait (`turn.rs`). Only the newest commit counts:
+//! settling it settles all before it, so turns that end during one sync share the next.
 //!
 //! Steps
 //!   1. the loop asks for a commit and remembers its ticket
-//!   2. the thread settles the newest commit asked for, and says up to which ticket everything is settled
+//!   2. the thread settles the newest commit asked for, and says up to which ticket everything is
+//!      settled
 //!   3. it wakes the loop, if that sleeps
 //!
-//! Invariant SETTLER-1: `settled` reaches a ticket only after its commit, and all before, have been settled.
+//! Invariant SETTLER-1: `settled` reaches a ticket only after its commit, and all before, have been
+//! settled.
 //!
-//! Threads: the event loop calls, one thread settles. It ends when this is dropped, or when it has failed: by an error of the
-//! medium, or by a panic. Then the loop is told, so that nobody waits for what will not come.
+//! Threads: the event loop calls, one thread settles. It ends when this is dropped, or when it has
+//! failed: by an error of the medium, or by a panic. Then the loop is told, so that nobody waits
+//! for what will not come.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -100,7 +103,8 @@ impl Settler {
         if self.shared.failed.load(SeqCst) { self.shared.task.lock().error.take() } else { None }
     }
 
-    /// Whether `ticket` is settled by now, or nothing will be. From here on a change wakes the loop.
+    /// Whether `ticket` is settled by now, or nothing will be. From here on a change wakes the
+    /// loop.
     pub fn before_sleep(&self, ticket: u64) -> bool {
         self.shared.sleeps.store(true, SeqCst); // pairs with the swap in `wake`
         self.settled() >= ticket || self.shared.failed.load(SeqCst)
@@ -118,7 +122,8 @@ impl Shared {
             let (ticket, commit) = {
                 let mut task = self.task.lock();
                 loop {
-                    // What was asked for is settled even when the loop ends: somebody may wait for it.
+                    // What was asked for is settled even when the loop ends: somebody may wait for
+                    // it.
                     if let Some(wanted) = task.wanted.take() {
                         break wanted;
                     }

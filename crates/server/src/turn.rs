@@ -1,26 +1,32 @@
 //! One turn: read what is there, execute it under one batch, settle once, then reply.
 //!
 //! Steps
-//!   1. each queued connection is read once and its whole requests are executed, within the turn's bounds; a few are read
-//!      before the first of them is executed, so that the store may fetch what their keys need all at once
+//!   1. each queued connection is read once and its whole requests are executed, within the turn's
+//!      bounds; a few are read before the first of them is executed, so that the store may fetch
+//!      what their keys need all at once
 //!   2. the batch is committed and settled
 //!   3. the replies of the turn are sent; what a socket does not take waits for it
 //!
-//! A connection that still has something to do is queued again behind the others. When the store cannot settle, the turn's
-//! replies are taken back, each of its commands is answered with an error instead, and the server stops.
+//! A connection that still has something to do is queued again behind the others. When the store
+//! cannot settle, the turn's replies are taken back, each of its commands is answered with an error
+//! instead, and the server stops.
 //!
-//! Where settling waits for a disk and others may come meanwhile, step 2 only commits: the turn becomes a *flight*, its
-//! connections are parked, and the settler (`settler.rs`) settles while the next turns read and execute for others. A flight
-//! lands when its commit is settled: its replies leave, its connections may be served again.
+//! Where settling waits for a disk and others may come meanwhile, step 2 only commits: the turn
+//! becomes a *flight*, its connections are parked, and the settler (`settler.rs`) settles while the
+//! next turns read and execute for others. A flight lands when its commit is settled: its replies
+//! leave, its connections may be served again.
 //!
-//! A sync costs the same for one as for many, so flights gather while the settler is busy, and a little beyond that (`gather.rs`).
-//! A write is answered within two syncs, the one under way and its own, and one whole turn between them.
+//! A sync costs the same for one as for many, so flights gather while the settler is busy, and a
+//! little beyond that (`gather.rs`). A write is answered within two syncs, the one under way and
+//! its own, and one whole turn between them.
 //!
 //! Invariants
-//!   FLIGHT-1  A connection is in at most one flight, and is not served while it is. So behind the replies that a flight
-//!             holds back stand no others, and whoever is served has nothing of its own on the way.
+//!   FLIGHT-1  A connection is in at most one flight, and is not served while it is. So behind the
+//!             replies that a flight holds back stand no others, and whoever is served has nothing
+//!             of its own on the way.
 //!   FLIGHT-2  Flights land in the order in which they left.
-//! And TURN-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2 (`reply.rs`), SETTLER-1 (`settler.rs`).
+//! And TURN-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2
+//! (`reply.rs`), SETTLER-1 (`settler.rs`).
 
 use everbyte_kv::raw::Raw as _;
 use std::collections::VecDeque;
@@ -236,20 +242,22 @@ impl Turns {
         result
     }
 
-    /// Commits what the turn wrote, and settles it or sends it off; an error means that the store takes no more. The clock
-    /// is read only when there is something to settle.
+    /// Commits what the turn wrote, and settles it or sends it off; an error means that the store
+    /// takes no more. The clock is read only when there is something to settle.
     fn finish(&mut self, mut keys: Keyspace<'_>) -> everbyte_kv::Result<()> {
         if !keys.unsettled() {
             return Ok(());
         }
         let start = Instant::now();
         if let Err(error) = keys.commit() {
-            // Nothing happened. What careful commands committed before it is settled below all the same.
+            // Nothing happened. What careful commands committed before it is settled below all the
+            // same.
             self.take_back(&store_text(&error));
             self.careful = CAREFUL_TURNS;
         }
         let commit = keys.committed();
-        // Nobody can come before this is settled, or settling takes no time: the loop does it by itself.
+        // Nobody can come before this is settled, or settling takes no time: the loop does it by
+        // itself.
         let alone = self.flights.is_empty() && self.served.len() == self.clients.count();
         match (commit, &mut self.settler) {
             (Some(commit), Some(settler)) if !alone => {
@@ -276,12 +284,14 @@ impl Turns {
         Ok(())
     }
 
-    /// Whether flights wait for others to gather, and for nothing else: a poll that finds nobody should send them off.
+    /// Whether flights wait for others to gather, and for nothing else: a poll that finds nobody
+    /// should send them off.
     pub fn gathers(&self) -> bool {
         self.gather.waits() && self.settler.as_ref().is_some_and(Settler::is_idle)
     }
 
-    /// Asks the settler for what has gathered, if it is idle and it is time (`gather.rs`), or `all` others are silent.
+    /// Asks the settler for what has gathered, if it is idle and it is time (`gather.rs`), or `all`
+    /// others are silent.
     pub fn send_off(&mut self, all: bool) {
         let Some(settler) = self.settler.as_mut().filter(|settler| settler.is_idle()) else { return };
         if !all && seeded("server-gather-forever") {
@@ -336,7 +346,8 @@ impl Turns {
         Err(error)
     }
 
-    /// The store takes no more: everybody hears that what the turn and those on their way did has failed.
+    /// The store takes no more: everybody hears that what the turn and those on their way did has
+    /// failed.
     fn fail(&mut self, error: &Error) {
         for mut flight in std::mem::take(&mut self.flights) {
             self.served.append(&mut flight.served);
@@ -357,8 +368,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Reads the next connections in the queue, of at most `left`; how many. What they have sent is executed together, so that
-    /// the keys of all can be asked for at once.
+    /// Reads the next connections in the queue, of at most `left`; how many. What they have sent is
+    /// executed together, so that the keys of all can be asked for at once.
     fn receive(&mut self, left: usize) -> usize {
         let (mut group, mut puts) = (0, 0);
         while group < left.min(GROUP_MAX) && puts < WARM_MAX {
@@ -394,7 +405,8 @@ impl Turns {
             self.count_input(&mut connection, 0);
             self.shared.metrics.connections_over_limit += 1;
             self.clients.restore(slot, connection);
-            // A connection served in this turn ends with its replies; a second place in the queue would break FLIGHT-1.
+            // A connection served in this turn ends with its replies; a second place in the queue
+            // would break FLIGHT-1.
             if !self.served.iter().any(|served| served.slot == slot) {
                 self.ready(slot, false);
             }
@@ -495,7 +507,8 @@ impl Turns {
         }
     }
 
-    /// Executes one request and writes its reply. When what the turn wrote before it is lost by its failure, that is returned.
+    /// Executes one request and writes its reply. When what the turn wrote before it is lost by its
+    /// failure, that is returned.
     fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Option<Vec<u8>> {
         let (args, client, out) = connection.request();
         let mark = out.mark();
@@ -545,8 +558,9 @@ impl Turns {
         reason
     }
 
-    /// A command has spoiled the turn's batch: everything executed before it in this turn is answered with an error, as it
-    /// may have written, or read what was written. Then the turn goes on, carefully from the next one on.
+    /// A command has spoiled the turn's batch: everything executed before it in this turn is
+    /// answered with an error, as it may have written, or read what was written. Then the turn goes
+    /// on, carefully from the next one on.
     fn lost(&mut self, connection: &mut Connection, served: &mut Served, reason: &[u8]) {
         self.careful = CAREFUL_TURNS;
         self.take_back(LOST);

@@ -87,8 +87,8 @@ fn is_error(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with("ERR store: "))
 }
 
-/// When the store cannot settle, nobody hears OK, the server ends with an error that says what to do, and what had been
-/// acknowledged is there.
+/// When the store cannot settle, nobody hears OK, the server ends with an error that says what to
+/// do, and what had been acknowledged is there.
 #[test]
 fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,8 +114,8 @@ fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
     assert!(kv.check().is_empty());
 }
 
-/// A panic in the thread that settles leaves nobody waiting: who was promised nothing hears an error, the server ends and says
-/// why, and what had been acknowledged is there.
+/// A panic in the thread that settles leaves nobody waiting: who was promised nothing hears an
+/// error, the server ends and says why, and what had been acknowledged is there.
 #[test]
 fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,8 +144,8 @@ fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
     assert!(kv.check().is_empty());
 }
 
-/// Six clients write at once, each in flights with some of the others, when the disk fails: each hears OK for what is there, then an
-/// error or the end of its connection, and never OK again.
+/// Six clients write at once, each in flights with some of the others, when the disk fails: each
+/// hears OK for what is there, then an error or the end of its connection, and never OK again.
 #[test]
 fn clients_in_flight_hear_the_truth_when_the_disk_fails() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,8 +187,8 @@ fn clients_in_flight_hear_the_truth_when_the_disk_fails() {
     }
 }
 
-/// A full disk refuses what does not fit, says so, changes nothing by it, and takes what fits, deletions above all. What was
-/// answered with OK is there; what was answered with an error is not.
+/// A full disk refuses what does not fit, says so, changes nothing by it, and takes what fits,
+/// deletions above all. What was answered with OK is there; what was answered with an error is not.
 #[test]
 fn a_full_disk_refuses_and_every_answer_is_true() {
     let folder = tempfile::tempdir().unwrap();

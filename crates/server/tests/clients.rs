@@ -55,7 +55,8 @@ fn garbage_and_half_frames_hurt_nobody_else() {
     assert!(figure(&mut good, "malformed_connections") > 0);
 }
 
-/// Requests of all clients together are bounded: the client that holds most is disconnected, whichever client sends, and the others go on.
+/// Requests of all clients together are bounded: the client that holds most is disconnected,
+/// whichever client sends, and the others go on.
 #[test]
 fn the_client_that_holds_most_makes_room() {
     let us = Ours::with(Options { input_total_max: 16 << 20, ..Options::default() });
@@ -76,7 +77,8 @@ fn the_client_that_holds_most_makes_room() {
     wait_until("the memory is given back", || figure(&mut small, "clients_input_memory") < 1 << 20);
 }
 
-/// A client that asks and never reads is no longer read, then disconnected; others are served all the while.
+/// A client that asks and never reads is no longer read, then disconnected; others are served all
+/// the while.
 #[test]
 fn a_client_that_never_reads_is_stopped_then_dropped() {
     let options = Options { output_size_soft: 256 << 10, output_stall: Duration::from_secs(2), ..Options::default() };
@@ -225,7 +227,8 @@ fn an_acknowledged_write_is_seen_by_everybody() {
     }
 }
 
-/// Commands that build on what others wrote see what is still on its way to the disk: no increment is lost, none twice.
+/// Commands that build on what others wrote see what is still on its way to the disk: no increment
+/// is lost, none twice.
 #[test]
 fn increments_of_many_clients_all_count() {
     let us = Ours::start();
@@ -405,7 +408,8 @@ fn a_taken_address_is_an_error_that_names_it() {
     }
 }
 
-/// There are no passwords, so none is right: a client that sends one hears that nothing is protected.
+/// There are no passwords, so none is right: a client that sends one hears that nothing is
+/// protected.
 #[test]
 fn a_password_is_never_accepted() {
     let us = Ours::start();

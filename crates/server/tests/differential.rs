@@ -1,7 +1,8 @@
 //! The same bytes to us and to a real Redis: the same bytes back.
 //!
-//! Scripts in `testdata/scripts` hold one command a line, in the quoting of inline commands; they go over as arrays and as
-//! lines, in both protocols. Then raw protocol, then random programs. What differs on purpose is in `docs/semantics/server.md`.
+//! Scripts in `testdata/scripts` hold one command a line, in the quoting of inline commands; they
+//! go over as arrays and as lines, in both protocols. Then raw protocol, then random programs. What
+//! differs on purpose is in `docs/semantics/server.md`.
 
 mod common;
 
@@ -85,7 +86,8 @@ fn scripts() -> Vec<(String, String)> {
     scripts
 }
 
-/// Every command of the scripts, in both protocols, as arrays and as lines, one at a time and all at once.
+/// Every command of the scripts, in both protocols, as arrays and as lines, one at a time and all
+/// at once.
 #[test]
 fn scripts_are_answered_byte_for_byte() {
     let (us, redis) = (Ours::start(), Redis::start());
@@ -196,7 +198,8 @@ fn odd_protocol_is_answered_byte_for_byte() {
     }
 }
 
-/// What `COMMAND INFO` says of every command that Redis has too, but for containers, of which we have fewer parts.
+/// What `COMMAND INFO` says of every command that Redis has too, but for containers, of which we
+/// have fewer parts.
 #[test]
 fn commands_are_described_byte_for_byte() {
     let (us, redis) = (Ours::start(), Redis::start());

@@ -1,5 +1,6 @@
-//! Writes on their way to the disk: what others see meanwhile, when replies leave, and how long a commit waits for company. The disk's
-//! syncs stop at a gate, so a test knows what is settled. Each check runs again with seeded bugs on, and must find them.
+//! Writes on their way to the disk: what others see meanwhile, when replies leave, and how long a
+//! commit waits for company. The disk's syncs stop at a gate, so a test knows what is settled. Each
+//! check runs again with seeded bugs on, and must find them.
 
 mod common;
 
@@ -60,7 +61,8 @@ impl Gated {
         self.changed.notify_all();
     }
 
-    /// Waits until a sync has come to the closed gate: the turn that asked for it has ended by then.
+    /// Waits until a sync has come to the closed gate: the turn that asked for it has ended by
+    /// then.
     fn wait_for_a_sync(&self) {
         let mut gate = self.gate.lock();
         while !gate.waiting {
@@ -158,8 +160,9 @@ fn ensure(what: &str, holds: bool) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what.to_string()) }
 }
 
-/// One client writes, and its sync is stopped. No reply leaves for what it did, nor for what builds on that, until the sync ends;
-/// clients that only read are answered from the settled state at once.
+/// One client writes, and its sync is stopped. No reply leaves for what it did, nor for what builds
+/// on that, until the sync ends; clients that only read are answered from the settled state at
+/// once.
 fn replies_wait_for_their_sync(bug: Option<&'static str>) -> Result<(), String> {
     let ours = Ours::start(bug);
     let [mut writer, mut other, mut reader, _idle] = std::array::from_fn(|_| ours.client());
@@ -187,8 +190,8 @@ fn replies_wait_for_their_sync(bug: Option<&'static str>) -> Result<(), String> 
     ensure("an increment is lost", other.reply() == Reply::Integer(6) && other.reply() == Reply::Integer(0))
 }
 
-/// A client that leaves while its reply waits for the disk takes nothing with it: its write happens, its place is given to the next
-/// client, which gets no reply that is not its own.
+/// A client that leaves while its reply waits for the disk takes nothing with it: its write
+/// happens, its place is given to the next client, which gets no reply that is not its own.
 fn a_client_may_leave_before_its_reply(bug: Option<&'static str>) -> Result<(), String> {
     let ours = Ours::start(bug);
     let [mut reader, _idle] = std::array::from_fn(|_| ours.client());
@@ -207,7 +210,8 @@ fn a_client_may_leave_before_its_reply(bug: Option<&'static str>) -> Result<(), 
     ensure("its write is lost", after.iter().all(|reply| *reply == Reply::Bulk(b"left".to_vec())))
 }
 
-/// Readers that keep the loop busy do not hold a writer's commit back: it waits for at most two syncs and one turn.
+/// Readers that keep the loop busy do not hold a writer's commit back: it waits for at most two
+/// syncs and one turn.
 fn a_write_beside_saturating_readers_is_sent_off(bug: Option<&'static str>) -> Result<(), String> {
     const COMMANDS: usize = 30_000;
     let ours = Ours::start(bug);
@@ -216,8 +220,8 @@ fn a_write_beside_saturating_readers_is_sent_off(bug: Option<&'static str>) -> R
     let (request, mut replies) = (command(&["EXISTS", "k"]).repeat(COMMANDS), vec![0; 4 * COMMANDS]);
     let set = command(&["SET", "w", "1"]);
     for _ in 0..2 {
-        // Requests for many turns wait in the sockets from here on. Many connections write at once, then one alone, which must not
-        // wait for the others.
+        // Requests for many turns wait in the sockets from here on. Many connections write at once,
+        // then one alone, which must not wait for the others.
         readers.iter_mut().for_each(|reader| reader.send(&request));
         burst.iter_mut().for_each(|client| client.send(&set));
         for client in &mut burst {

@@ -1,14 +1,18 @@
-//! The second generation: a program runs on what a crash left, is crashed again, and its recovery is checked.
+//! The second generation: a program runs on what a crash left, is crashed again, and its recovery
+//! is checked.
 //!
 //! Steps, in the child that tries an image of the first run and found that it passes
-//!   1. the image is recovered and read out: what it holds is what the second run starts from; undone
+//!   1. the image is recovered and read out: what it holds is what the second run starts from;
+//!      undone
 //!   2. the program runs on the image, its opening recovers once more; recorded, undone
 //!   3. the crash images of that recording are tried like those of any other, without a third run
 //!
-//! A second run follows the death of a process, too, where memory outlives it: what the dead one stored and did not flush stays
-//! undecided through that run, and only images behind its first acknowledgement are tried.
+//! A second run follows the death of a process, too, where memory outlives it: what the dead one
+//! stored and did not flush stays undecided through that run, and only images behind its first
+//! acknowledgement are tried.
 //!
-//! Starts are drawn by seed: some crash points, and of each the settled image, the one with all stores, and samples.
+//! Starts are drawn by seed: some crash points, and of each the settled image, the one with all
+//! stores, and samples.
 
 use crate::stage::{Check, Stage};
 use crate::tape::Tape;
@@ -39,7 +43,8 @@ pub(crate) struct Again<'a> {
 pub(crate) struct Starts {
     /// One crash point in so many; 0 for none.
     pub point_every: u64,
-    /// Of the samples of such a point one in so many; its settled image and the one with all stores always.
+    /// Of the samples of such a point one in so many; its settled image and the one with all stores
+    /// always.
     pub image_every: u64,
 }
 

@@ -1,13 +1,15 @@
 //! Forked children that try crash images, and the pipe they answer through.
 //!
-//! A child is a copy of this process with one thread: the one that forked. It inherits the stage by copy-on-write,
-//! works through its jobs, sends one frame for each, and leaves by `_exit`, so that nothing of the parent (buffers,
-//! temporary files, test harness) is finished twice. A child that crashes, aborts or hangs is an answer too.
+//! A child is a copy of this process with one thread: the one that forked. It inherits the stage by
+//! copy-on-write, works through its jobs, sends one frame for each, and leaves by `_exit`, so that
+//! nothing of the parent (buffers, temporary files, test harness) is finished twice. A child that
+//! crashes, aborts or hangs is an answer too.
 //!
 //! Invariants
-//!   CHILD-1  Between fork and exit a child takes no lock that another thread of the parent may have held: it prints
-//!            nothing (the panic hook sends the text through the pipe), and the allocator is made safe by the C
-//!            library's fork handlers. Should one hang all the same, the trial is repeated before it is believed.
+//!   CHILD-1  Between fork and exit a child takes no lock that another thread of the parent may
+//!            have held: it prints nothing (the panic hook sends the text through the pipe), and
+//!            the allocator is made safe by the C library's fork handlers. Should one hang all the
+//!            same, the trial is repeated before it is believed.
 //!   CHILD-2  Frames are whole: tag, length, payload. A torn last frame is the death of the child.
 //!
 //! Threads: any thread may fork; the pipe is close-on-exec and read by that thread.
@@ -40,7 +42,8 @@ pub(crate) struct Outcome {
     pub passed: Vec<Vec<u8>>,
     /// Why the job after those did not pass; `None` if all did.
     pub failure: Option<Death>,
-    /// A job left threads running in the child: later jobs of the same child may have seen their stores.
+    /// A job left threads running in the child: later jobs of the same child may have seen their
+    /// stores.
     pub threads: bool,
 }
 
@@ -71,8 +74,9 @@ impl Child {
         install_hook();
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let parent = rustix::process::getpid();
-        // SAFETY: the child runs on this thread's copied stack, touches only memory (copied, none of it shared but
-        // the pipe), takes no inherited lock (CHILD-1), and never returns from this function.
+        // SAFETY: the child runs on this thread's copied stack, touches only memory (copied, none
+        // of it shared but the pipe), takes no inherited lock (CHILD-1), and never returns from
+        // this function.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io::Error::last_os_error()),
@@ -142,8 +146,8 @@ impl Child {
 /// How long one listens before looking who has been silent.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Waits for one of `children` to finish and takes it out; `timeout` is how long each may be silent. Time in which this
-/// process itself was stopped does not count: its children were, too.
+/// Waits for one of `children` to finish and takes it out; `timeout` is how long each may be
+/// silent. Time in which this process itself was stopped does not count: its children were, too.
 pub(crate) fn wait_any<T>(children: &mut Vec<(Child, T)>, timeout: Duration) -> (Outcome, T) {
     assert!(!children.is_empty(), "nobody to wait for");
     loop {
@@ -208,7 +212,8 @@ fn run_child(pipe: File, parent: Pid, count: usize, job: &dyn Fn(usize) -> Resul
         }
         send(END, &[]);
     }
-    // SAFETY: ends this process at once; nothing of it is needed, and nothing of the parent's may be run again.
+    // SAFETY: ends this process at once; nothing of it is needed, and nothing of the parent's may
+    // be run again.
     unsafe { libc::_exit(0) }
 }
 

@@ -1,16 +1,19 @@
-//! A recorded disk: what the `file` backend did to it, what a power cut could leave of it, and failures on request.
+//! A recorded disk: what the `file` backend did to it, what a power cut could leave of it, and
+//! failures on request.
 //!
 //! The model is that of a file in a page cache over a disk with a volatile write cache:
-//! * a sector (512 bytes) is written whole or not at all; unsynced sectors reach the medium in any order, at any time,
-//!   with any of the contents they had since they were last synced;
+//! * a sector (512 bytes) is written whole or not at all; unsynced sectors reach the medium in any
+//!   order, at any time, with any of the contents they had since they were last synced;
 //! * a synced write covers its own sectors only; a sync covers everything;
 //! * the file's length is part of what a sync brings to the medium;
-//! * a failed sync leaves the cache looking clean: what was pending may be on the medium or not, reads show it, and
-//!   later syncs do not write it, unless its page is written again. Forgetting the cache shows what the medium has.
+//! * a failed sync leaves the cache looking clean: what was pending may be on the medium or not,
+//!   reads show it, and later syncs do not write it, unless its page is written again. Forgetting
+//!   the cache shows what the medium has.
 //!
-//! On request calls fail, once or for ever: a write stops half-way, an allocation keeps what it took (`allocate_by_halves`), reads
-//! and syncs fail at any position, sectors cannot be read (`make_unreadable`). The file system may lack `fallocate`, and another
-//! thread may let the file grow between any two calls (`grow_before`).
+//! On request calls fail, once or for ever: a write stops half-way, an allocation keeps what it
+//! took (`allocate_by_halves`), reads and syncs fail at any position, sectors cannot be read
+//! (`make_unreadable`). The file system may lack `fallocate`, and another thread may let the file
+//! grow between any two calls (`grow_before`).
 //!
 //! Threads: any; events are recorded in one total order.
 
@@ -75,11 +78,13 @@ pub enum DiskEvent {
 /// Which call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskCall {
-    /// The write part of [`Disk::write_at`] and [`Disk::write_sync_at`]: nothing, or some sectors, were written.
+    /// The write part of [`Disk::write_at`] and [`Disk::write_sync_at`]: nothing, or some sectors,
+    /// were written.
     Write,
     /// [`Disk::sync`], or the sync part of [`Disk::write_sync_at`].
     Sync,
-    /// [`Disk::allocate`]: nothing has changed, or half of it was done (see [`RecordedDisk::allocate_by_halves`]).
+    /// [`Disk::allocate`]: nothing has changed, or half of it was done (see
+    /// [`RecordedDisk::allocate_by_halves`]).
     Allocate,
     /// [`Disk::read_at`].
     Read,
@@ -189,8 +194,8 @@ impl Medium {
         self.durable_len < self.cache.len()
     }
 
-    /// The image with, of each undecided sector, the content chosen (0 is the settled one), and the length it was
-    /// growing to if `grown`.
+    /// The image with, of each undecided sector, the content chosen (0 is the settled one), and the
+    /// length it was growing to if `grown`.
     pub(crate) fn image(&self, undecided: &[(usize, Vec<&[u8]>)], choices: &[usize], grown: bool) -> Vec<u8> {
         let mut image = self.durable.clone();
         for ((sector, contents), &choice) in undecided.iter().zip(choices) {
@@ -292,7 +297,8 @@ impl RecordedDisk {
         self.record(DiskEvent::Note(what));
     }
 
-    /// From now on the `nth` (from 0) call of that kind fails with `errno`, and all later ones if `errno` is `ENOSPC`.
+    /// From now on the `nth` (from 0) call of that kind fails with `errno`, and all later ones if
+    /// `errno` is `ENOSPC`.
     pub fn fail(&self, call: DiskCall, nth: u64, errno: i32) {
         let mut state = self.state.lock();
         let base = state.calls[call as usize];
@@ -311,7 +317,8 @@ impl RecordedDisk {
         self.state.lock().capacity = capacity;
     }
 
-    /// From now on an allocation that fails keeps the first half of what was asked for, as `ext4` does.
+    /// From now on an allocation that fails keeps the first half of what was asked for, as `ext4`
+    /// does.
     pub fn allocate_by_halves(&self) {
         self.state.lock().halves = true;
     }
@@ -326,7 +333,8 @@ impl RecordedDisk {
         self.state.lock().unreadable.push(at..at + len);
     }
 
-    /// Before the `nth` call from now, of any kind, another thread lets the file grow to `len` bytes.
+    /// Before the `nth` call from now, of any kind, another thread lets the file grow to `len`
+    /// bytes.
     pub fn grow_before(&self, nth: u64, len: u64) {
         let mut state = self.state.lock();
         state.growth = Some((state.steps + nth, len));
@@ -401,7 +409,8 @@ impl RecordedDisk {
     }
 
     fn put(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        // The event first: another thread's sync then covers at most what the medium may already have.
+        // The event first: another thread's sync then covers at most what the medium may already
+        // have.
         let mut state = self.state.lock();
         self.file.write_all_at(bytes, at)?;
         let end = at + bytes.len() as u64;

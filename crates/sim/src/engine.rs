@@ -1,14 +1,17 @@
-//! The engine: walks the crash points of a recording, tries images in children, confirms and shrinks what fails.
+//! The engine: walks the crash points of a recording, tries images in children, confirms and
+//! shrinks what fails.
 //!
 //! Steps for one recording
 //!   1. walk its crash points; the stage shows the settled image of each
 //!   2. choose images, leave out those seen before, hand the rest to children in batches
-//!   3. in the child: make the image, run the check, undo; where recovery changed media, explore that recording too
+//!   3. in the child: make the image, run the check, undo; where recovery changed media, explore
+//!      that recording too
 //!   4. on failure: walk again to that point, try the image alone, shrink it, tell the story
 //!
-//! A batch of images shares one child, each undone before the next: a fork costs more than a recovery. An image that
-//! fails is confirmed in a child of its own; where that passes, or where a check leaves threads running, images get a
-//! child each from then on, and what was tried together is tried again.
+//! A batch of images shares one child, each undone before the next: a fork costs more than a
+//! recovery. An image that fails is confirmed in a child of its own; where that passes, or where a
+//! check leaves threads running, images get a child each from then on, and what was tried together
+//! is tried again.
 
 use crate::again::{Again, End, Starts};
 use crate::child::{Child, Death, Outcome, wait_any};
@@ -90,8 +93,8 @@ pub(crate) struct Engine<'e> {
     /// One crash point in so many is tried.
     point_every: u64,
     starts: Starts,
-    /// The settled image and everything have their recovery explored at one crash point in so many, other images one in so
-    /// many.
+    /// The settled image and everything have their recovery explored at one crash point in so many,
+    /// other images one in so many.
     recovery_every: (u64, u64),
     /// The recording is of a program's second run.
     second: bool,
@@ -189,7 +192,8 @@ impl<'e> Engine<'e> {
         let fair = (self.budget.total / points.div_ceil(self.point_every).max(1)) as usize;
         let images = self.budget.images.min(fair.max(if self.second { 4 } else { self.budget.floor }));
         let exhaustive = self.budget.exhaustive.min((fair as u64 * 4).max(images as u64));
-        // Half of the recoveries are of whole images and dead processes, three of each point, half of the others.
+        // Half of the recoveries are of whole images and dead processes, three of each point, half
+        // of the others.
         let half = (self.budget.recoveries / 2).max(1);
         let others = (points.saturating_mul(images as u64)).div_ceil(half).max(self.budget.recovery_every.max(1));
         self.recovery_every = ((points * 3).div_ceil(half).max(1), others);
@@ -232,7 +236,8 @@ impl<'e> Engine<'e> {
             }
             self.admit(&point, Trial { choice, holes: false, death: false }, &mut trials);
         }
-        // Dealt out like cards: the first images are those whose recoveries are explored, and each job gets some of them.
+        // Dealt out like cards: the first images are those whose recoveries are explored, and each
+        // job gets some of them.
         let count = trials.len().div_ceil(self.budget.batch).max(self.budget.jobs).min(trials.len());
         let mut hands: VecDeque<Vec<Trial>> = (0..count).map(|_| Vec::new()).collect();
         trials.into_iter().enumerate().for_each(|(index, trial)| hands[index % count].push(trial));
@@ -281,7 +286,8 @@ impl<'e> Engine<'e> {
             if outcome.failure.is_none() && !(outcome.threads && batch.trials.len() > 1) {
                 continue;
             }
-            // Tried together is not tried alone: state of the process may have leaked from one image to the next.
+            // Tried together is not tried alone: state of the process may have leaked from one
+            // image to the next.
             let (before, rest) = batch.trials.split_at(outcome.passed.len().min(batch.trials.len()));
             let suspects = rest.iter().take(1).filter(|_| outcome.failure.is_some());
             if let Some(trial) = suspects.into_iter().find(|trial| self.alone(&batch.point, trial, &[]).is_some()) {
@@ -296,7 +302,8 @@ impl<'e> Engine<'e> {
         None
     }
 
-    /// Tries one image in its own child, twice where it hangs: what failed and, inside recovery, where.
+    /// Tries one image in its own child, twice where it hangs: what failed and, inside recovery,
+    /// where.
     fn alone(&mut self, point: &Point, trial: &Trial, chain: &[Deviation]) -> Option<(String, Vec<Deviation>)> {
         let seen = self.stage.seen(point, self.recording);
         let mut children = Vec::new();
@@ -316,7 +323,8 @@ impl<'e> Engine<'e> {
         Some((format!("recovery or check was silent for {:?} and was killed", self.budget.timeout), Vec::new()))
     }
 
-    /// In a child: one image, and the crashes inside its recovery. Answers with the number of inner images.
+    /// In a child: one image, and the crashes inside its recovery. Answers with the number of inner
+    /// images.
     fn try_here(&self, point: &Point, trial: &Trial, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
         let (result, recovery, after_death) = self.stage.with(point, trial, || {
             let (result, recovery) = self.stage.check(self.check, &crate::Seen { died: trial.death, ..seen.clone() });
@@ -348,8 +356,9 @@ impl<'e> Engine<'e> {
         });
         let mut explored = result?;
         if let Some((end, next)) = after_death {
-            // The dead process's stores go on being undecided: one recording, in which the second run continues. Before it has
-            // promised anything, a crash may still go back to what the dead process had promised: recovery is explored below.
+            // The dead process's stores go on being undecided: one recording, in which the second
+            // run continues. Before it has promised anything, a crash may still go back to what the
+            // dead process had promised: recovery is explored below.
             let both = self.recording.followed(point.event, &next);
             let again = self.again.expect("it ran");
             if let Some(from) = both.events.iter().position(|event| matches!(event, Event::Acked(_))) {
@@ -404,8 +413,8 @@ impl<'e> Engine<'e> {
         found.map_or(Ok(inner.tried.images + inner.tried.recoveries), |found| Err(found.wire()))
     }
 
-    /// Runs the program on the image that the stage shows, and explores that run or the one image of it that `chain`
-    /// names.
+    /// Runs the program on the image that the stage shows, and explores that run or the one image
+    /// of it that `chain` names.
     fn second_run(&self, again: &Again<'_>, seen: &crate::Seen, chain: &[Deviation]) -> Result<u64, Vec<u8>> {
         let (_end, recording) = self.rerun(again, seen)?;
         self.inside_second(again, &recording, 0, self.stage.inner(), chain)
@@ -475,7 +484,8 @@ impl<'e> Engine<'e> {
         drawn.is_multiple_of(self.recovery_every.0)
     }
 
-    /// Shrinks a failing trial towards the settled image or towards everything, and tells its story.
+    /// Shrinks a failing trial towards the settled image or towards everything, and tells its
+    /// story.
     fn explain(&mut self, event: usize, trial: Trial) -> Found {
         let mut best: Option<(Trial, String, Vec<Deviation>)> = None;
         let _ = self.at(event, |engine, point| best = engine.shrink(point, trial.clone()));
@@ -488,7 +498,8 @@ impl<'e> Engine<'e> {
     fn shrink(&mut self, point: &Point, trial: Trial) -> Option<(Trial, String, Vec<Deviation>)> {
         let (message, inner) = self.alone(point, &trial, &[])?;
         if trial.death || !self.budget.shrinks {
-            return Some((trial, message, inner)); // of a death everything is there: nothing to shrink
+            // of a death everything is there: nothing to shrink
+            return Some((trial, message, inner));
         }
         let mut best = (trial, message, inner);
         let mut tries = if best.2.is_empty() { 160 } else { 12 };

@@ -1,4 +1,5 @@
-//! [`Explorer`]: records a program, tries its crash images, reports. See the crate's page for an example.
+//! [`Explorer`]: records a program, tries its crash images, reports. See the crate's page for an
+//! example.
 
 use crate::again::Again;
 use crate::engine::{Budget, Engine, Tried};
@@ -79,9 +80,10 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// An explorer with the house's budget: both settling profiles, all images up to 12 undecided words, else 200 per
-    /// crash point, recovery crashed too, processes that die on shared memory. `EVERBYTE_CRASH_SEED` and, for the explorer of the name in
-    /// `EVERBYTE_CRASH_CASE`, `EVERBYTE_CRASH_IMAGE` are honoured: that is how a failure replays.
+    /// An explorer with the house's budget: both settling profiles, all images up to 12 undecided
+    /// words, else 200 per crash point, recovery crashed too, processes that die on shared memory.
+    /// `EVERBYTE_CRASH_SEED` and, for the explorer of the name in `EVERBYTE_CRASH_CASE`,
+    /// `EVERBYTE_CRASH_IMAGE` are honoured: that is how a failure replays.
     pub fn new(name: impl Into<String>) -> Explorer {
         let name = name.into();
         let variable = |name: &str| std::env::var(name).ok();
@@ -144,8 +146,8 @@ impl Explorer {
         self
     }
 
-    /// About how many images one profile may cost; crash points share them, and each gets [`Explorer::floor`] at
-    /// least.
+    /// About how many images one profile may cost; crash points share them, and each gets
+    /// [`Explorer::floor`] at least.
     pub fn total(mut self, images: u64) -> Explorer {
         self.budget.total = images;
         self
@@ -169,41 +171,48 @@ impl Explorer {
         self
     }
 
-    /// Crashes on the way to a checked state: 1 leaves recovery uncrashed, 2 (the default) crashes it once.
+    /// Crashes on the way to a checked state: 1 leaves recovery uncrashed, 2 (the default) crashes
+    /// it once.
     pub fn depth(mut self, crashes: u32) -> Explorer {
         self.budget.depth = crashes;
         self
     }
 
-    /// Recoveries explored: one in `every` images (settled and everything always), `images` per point inside.
+    /// Recoveries explored: one in `every` images (settled and everything always), `images` per
+    /// point inside.
     pub fn recovery(mut self, every: u64, images: usize) -> Explorer {
         (self.budget.recovery_every, self.budget.recovery_images) = (every, images);
         self
     }
 
-    /// At most about so many recoveries of one recording are explored, drawn by seed; no limit unless set.
+    /// At most about so many recoveries of one recording are explored, drawn by seed; no limit
+    /// unless set.
     pub fn recoveries(mut self, recoveries: u64) -> Explorer {
         self.budget.recoveries = recoveries;
         self
     }
 
-    /// Lets only power fail. Otherwise processes die, too, at each crash point of a profile where memory outlives them
-    /// (`pmem`): recovery then sees every store of the dead process, none of which is settled, and power fails during or
-    /// after recovery. For programs that promise nothing on such media.
+    /// Lets only power fail. Otherwise processes die, too, at each crash point of a profile where
+    /// memory outlives them (`pmem`): recovery then sees every store of the dead process, none of
+    /// which is settled, and power fails during or after recovery. For programs that promise
+    /// nothing on such media.
     pub fn without_process_death(mut self) -> Explorer {
         self.budget.deaths = false;
         self
     }
 
-    /// Which thread runs each step of the program. Unless set, `EVERBYTE_CRASH_THREADS` decides: `one` or `steps`.
+    /// Which thread runs each step of the program. Unless set, `EVERBYTE_CRASH_THREADS` decides:
+    /// `one` or `steps`.
     pub fn threads(mut self, threads: Threads) -> Explorer {
         self.threads = threads;
         self
     }
 
-    /// Runs the program again on recovered images, crashes it there, and checks that recovery. The program then starts
-    /// from any state that a crash leaves: it asks [`Twin::model`](crate::Twin::model) for it. `runs` images of a recording are such starts,
-    /// about `images` of each second run are tried; `EVERBYTE_CRASH_AGAIN=whole` tries all starts and 600 images.
+    /// Runs the program again on recovered images, crashes it there, and checks that recovery. The
+    /// program then starts from any state that a crash leaves: it asks
+    /// [`Twin::model`](crate::Twin::model) for it. `runs` images of a recording are such starts,
+    /// about `images` of each second run are tried; `EVERBYTE_CRASH_AGAIN=whole` tries all starts
+    /// and 600 images.
     pub fn again(mut self, runs: u64, images: u64) -> Explorer {
         self.second = if self.second == Second::Whole { Second::Whole } else { Second::Some(runs, images) };
         self
@@ -227,14 +236,16 @@ impl Explorer {
         self
     }
 
-    /// A process of its own for every image from the start, instead of batches that undo each image.
+    /// A process of its own for every image from the start, instead of batches that undo each
+    /// image.
     pub fn isolated(mut self) -> Explorer {
         self.budget.batch = 1;
         self
     }
 
-    /// Finds stores by comparing memory at each flush, fence and barrier, for code that does not tell its stores.
-    /// Order and intermediate values between two such points are not seen; the report says so.
+    /// Finds stores by comparing memory at each flush, fence and barrier, for code that does not
+    /// tell its stores. Order and intermediate values between two such points are not seen; the
+    /// report says so.
     pub fn page_scan(mut self) -> Explorer {
         (self.scanning, self.budget.batch) = (true, 1);
         self
@@ -246,8 +257,8 @@ impl Explorer {
         self
     }
 
-    /// How a person runs this explorer again, for the failure's replay line; `cargo test ...` unless set. The image
-    /// id and the seed are put in place of `{image}` and `{seed}`.
+    /// How a person runs this explorer again, for the failure's replay line; `cargo test ...`
+    /// unless set. The image id and the seed are put in place of `{image}` and `{seed}`.
     pub fn command(mut self, command: impl Into<String>) -> Explorer {
         self.command = Some(command.into());
         self
@@ -271,10 +282,12 @@ impl Explorer {
         }
     }
 
-    /// Records `program` on media with `image` once per settling profile, then tries crash images: each is handed to
-    /// `check`, which recovers and says whether what is there keeps what was acknowledged.
+    /// Records `program` on media with `image` once per settling profile, then tries crash images:
+    /// each is handed to `check`, which recovers and says whether what is there keeps what was
+    /// acknowledged.
     ///
-    /// The program should do the same each time, or a failure may not replay. It must not leave threads behind.
+    /// The program should do the same each time, or a failure may not replay. It must not leave
+    /// threads behind.
     ///
     /// # Errors
     /// The failing image, shrunk.
@@ -333,7 +346,8 @@ impl Explorer {
         Ok(report)
     }
 
-    /// Tries the images that power cuts may leave of a recorded disk, under this explorer's name, seed and replay.
+    /// Tries the images that power cuts may leave of a recorded disk, under this explorer's name,
+    /// seed and replay.
     ///
     /// # Errors
     /// The image that fails.

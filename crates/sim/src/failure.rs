@@ -8,10 +8,11 @@ use std::fmt;
 
 /// One crash image, as the few units in which it deviates from "settled" or "everything".
 ///
-/// Written `57.e-808:0`: before event 57, everything survived except that of the unit at word 0x808 (offset 0x4040)
-/// no store did. `s` is the settled image; `h` after the letter says that holes punched later show, `d` that the
-/// process died and the machine did not. A `g` before the event says that the crash is of the second generation: the
-/// program ran again on what the first crash had left.
+/// Written `57.e-808:0`: before event 57, everything survived except that of the unit at word 0x808
+/// (offset 0x4040) no store did. `s` is the settled image; `h` after the letter says that holes
+/// punched later show, `d` that the process died and the machine did not. A `g` before the event
+/// says that the crash is of the second generation: the program ran again on what the first crash
+/// had left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deviation {
     pub event: usize,
@@ -51,7 +52,8 @@ impl Deviation {
         Ok(Trial { choice, holes: self.holes, death: self.death })
     }
 
-    /// Images joined by `+`: the crash of the program, then the one inside its recovery or of its second run.
+    /// Images joined by `+`: the crash of the program, then the one inside its recovery or of its
+    /// second run.
     pub(crate) fn parse_chain(text: &str) -> Option<Vec<Deviation>> {
         text.split('+').map(Deviation::parse).collect()
     }

@@ -1,4 +1,5 @@
-//! Fault loops: the n-th allocation fails, or barriers fail from the n-th on, for every n that a program reaches.
+//! Fault loops: the n-th allocation fails, or barriers fail from the n-th on, for every n that a
+//! program reaches.
 
 use crate::Image;
 use crate::tape::{Faults, Settling};
@@ -14,9 +15,10 @@ pub struct FaultReport {
     pub barriers: u64,
 }
 
-/// Runs `program` on `image` once for each allocation it makes, letting that one fail as on a full disk, then once
-/// for each barrier, letting it and all later ones fail as after a failed sync. The program must answer with an error
-/// or with success, never a panic; `check` then looks at what memory holds, told whether the program succeeded.
+/// Runs `program` on `image` once for each allocation it makes, letting that one fail as on a full
+/// disk, then once for each barrier, letting it and all later ones fail as after a failed sync. The
+/// program must answer with an error or with success, never a panic; `check` then looks at what
+/// memory holds, told whether the program succeeded.
 ///
 /// # Panics
 /// If a run panics or the check fails, saying which fault it was.
@@ -76,7 +78,8 @@ mod tests {
         let check = |media: Media, result: &everbyte_media::Result<()>| {
             let pages = media.len() / 4096;
             if result.is_ok() != (pages == 4 && media.load(pages * 4096 - 4096) == 3) {
-                // A failed last barrier leaves all pages there, and an error: that is the one legal mix.
+                // A failed last barrier leaves all pages there, and an error: that is the one legal
+                // mix.
                 return if pages == 4 { Ok(()) } else { Err(format!("{pages} pages")) };
             }
             Ok(())

@@ -1,10 +1,12 @@
 //! Programs in other languages before the explorer: [`Foreign`].
 //!
-//!   1. the program runs in a process of its own on a private copy of a store; the library it is linked with watches its
-//!      memory and writes a tape, a line for each [`Heard`]
-//!   2. the tape is played on the explorer's own media, which makes crash images of it as of any program's
-//!   3. each image is written to a file, and a second command runs on that: it recovers, looks, and exits with 0 if the
-//!      promises are kept. Its tape is played, too: it is the recovery that is crashed next
+//!   1. the program runs in a process of its own on a private copy of a store; the library it is
+//!      linked with watches its memory and writes a tape, a line for each [`Heard`]
+//!   2. the tape is played on the explorer's own media, which makes crash images of it as of any
+//!      program's
+//!   3. each image is written to a file, and a second command runs on that: it recovers, looks, and
+//!      exits with 0 if the promises are kept. Its tape is played, too: it is the recovery that is
+//!      crashed next
 
 use crate::{Explorer, Failure, Image, Oracle, Report, Seen, Settling};
 use everbyte_media::{Heard, Mark, Media, Options};
@@ -19,8 +21,8 @@ use std::process::{Command, Stdio};
 
 const PAGE: u64 = 4096;
 
-/// A program that stores through `libeverbyte`, and one that checks what a crash left. Both are commands of the shell and
-/// find the store by `EVERBYTE_STORE`. They have one thread.
+/// A program that stores through `libeverbyte`, and one that checks what a crash left. Both are
+/// commands of the shell and find the store by `EVERBYTE_STORE`. They have one thread.
 #[derive(Clone, Debug)]
 pub struct Foreign {
     /// The store they start from. It stays as it is.
@@ -37,12 +39,14 @@ pub struct Foreign {
 struct Stand<'f> {
     foreign: &'f Foreign,
     dir: PathBuf,
-    /// Pages that may hold something, by offset: what the store held at first, and what tapes have stored to.
+    /// Pages that may hold something, by offset: what the store held at first, and what tapes have
+    /// stored to.
     pages: RefCell<BTreeSet<u64>>,
 }
 
 impl Explorer {
-    /// [`Explorer::explore`] for a program of another language. Files are made in `dir`, best on tmpfs.
+    /// [`Explorer::explore`] for a program of another language. Files are made in `dir`, best on
+    /// tmpfs.
     ///
     /// # Errors
     /// A sentence if the store cannot be read, or the program fails without a crash.
@@ -154,7 +158,8 @@ impl Stand<'_> {
         everbyte_media::make_linear(&file, path).map_err(io::Error::other)
     }
 
-    /// Runs a command under the watch of its library: its tape, and whether it exited with 0, else what it said.
+    /// Runs a command under the watch of its library: its tape, and whether it exited with 0, else
+    /// what it said.
     fn run(
         &self,
         command: &str,
@@ -175,7 +180,8 @@ impl Stand<'_> {
         // SAFETY: one system call, which allocates nothing and takes no lock.
         unsafe { shell.pre_exec(die_too) };
         let output = shell.output().map_err(|error| format!("sh: {error}"))?;
-        let text = std::fs::read_to_string(&tape).unwrap_or_default(); // none: it did not open its store
+        // none: it did not open its store
+        let text = std::fs::read_to_string(&tape).unwrap_or_default();
         let _ = std::fs::remove_file(&tape);
         let heard: Vec<Heard> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
         self.pages.borrow_mut().extend(heard.iter().flat_map(touched));

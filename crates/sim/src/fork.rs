@@ -1,6 +1,8 @@
-//! A child of fork for tests: it runs one function when it is told to, and says whether that went well.
+//! A child of fork for tests: it runs one function when it is told to, and says whether that went
+//! well.
 //!
-//! Threads: the child has the one that forked; it must need nothing that another thread may have locked.
+//! Threads: the child has the one that forked; it must need nothing that another thread may have
+//! locked.
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -34,7 +36,8 @@ impl Forked {
         }
     }
 
-    /// Has the child run, and waits until it ends. Returns what its function returned; a panic or a signal counts as `false`.
+    /// Has the child run, and waits until it ends. Returns what its function returned; a panic or a
+    /// signal counts as `false`.
     ///
     /// # Panics
     /// If the child cannot be told or waited for.

@@ -1,7 +1,9 @@
-//! Golden persistence traces: the stores, flushes, fences and barriers of a path, as text kept in `testdata/`.
+//! Golden persistence traces: the stores, flushes, fences and barriers of a path, as text kept in
+//! `testdata/`.
 //!
-//! A fence gained or lost is then a reviewed line. Stores that continue one another are one line; a barrier stands
-//! for its own fence. `EVERBYTE_REWRITE=1` writes the files anew, keeping their leading comment.
+//! A fence gained or lost is then a reviewed line. Stores that continue one another are one line; a
+//! barrier stands for its own fence. `EVERBYTE_REWRITE=1` writes the files anew, keeping their
+//! leading comment.
 
 use crate::Image;
 use crate::tape::{Event, Recording, Settling};
@@ -67,7 +69,8 @@ impl Tracer {
     }
 
     fn flush_place(&self, at: u64, len: u64) -> String {
-        // A flush covers whole lines; it reads better with the name of the first named place in its first line.
+        // A flush covers whole lines; it reads better with the name of the first named place in its
+        // first line.
         let inside = |at: &u64| self.labels.iter().any(|(_, range)| range.contains(at));
         let first = (at..(at + len.min(LINE))).find(inside).filter(|_| !inside(&at));
         self.place(first.unwrap_or(at))
@@ -122,9 +125,11 @@ pub fn trace(len: u64, program: impl FnOnce(Media)) -> String {
     Tracer::new(&Image::zeroed(len)).run(program)
 }
 
-/// Compares `text` with the file at `path` (relative to the package), comments (`#` to the end of the line) aside.
+/// Compares `text` with the file at `path` (relative to the package), comments (`#` to the end of
+/// the line) aside.
 ///
-/// With `EVERBYTE_REWRITE=1` in the environment the file is written instead; its leading comment lines stay.
+/// With `EVERBYTE_REWRITE=1` in the environment the file is written instead; its leading comment
+/// lines stay.
 ///
 /// # Panics
 /// If they differ, with both and the way to rewrite.

@@ -1,4 +1,5 @@
-//! [`Image`]: the first content of the media a program runs on, settled before anything is recorded.
+//! [`Image`]: the first content of the media a program runs on, settled before anything is
+//! recorded.
 
 use crate::tape::{Settling, Tape};
 use everbyte_media::Media;
@@ -23,7 +24,8 @@ impl Image {
         Image { max: max.next_multiple_of(4096).max(self.max), ..self }
     }
 
-    /// What `format` leaves on zeroed media; all of it counts as settled, nothing of it is explored.
+    /// What `format` leaves on zeroed media; all of it counts as settled, nothing of it is
+    /// explored.
     pub fn build(len: u64, format: impl FnOnce(Media)) -> Image {
         Image::zeroed(len).then(format)
     }

@@ -1,7 +1,8 @@
 //! # everbyte-sim: what would a power cut have left?
 //!
-//! Records what a program does to its media and tries the images that a crash may leave, by the rule of the media
-//! contract: each is recovered in a process of its own and checked against what the program had acknowledged by then.
+//! Records what a program does to its media and tries the images that a crash may leave, by the
+//! rule of the media contract: each is recovered in a process of its own and checked against what
+//! the program had acknowledged by then.
 //!
 //! ```
 //! use everbyte_sim::{Explorer, Image};
@@ -30,10 +31,12 @@
 //! assert!(report.profiles.iter().all(|profile| profile.share() == 1.0));
 //! ```
 //!
-//! [`Explorer::twin`] compares with a plain model instead of a hand-written check; [`trace`] writes the golden
-//! persistence traces of `testdata/`; [`fault_loop`] fails the n-th allocation and the n-th barrier.
+//! [`Explorer::twin`] compares with a plain model instead of a hand-written check; [`trace`] writes
+//! the golden persistence traces of `testdata/`; [`fault_loop`] fails the n-th allocation and the
+//! n-th barrier.
 //!
-//! Manual: docs/manual/explorer.md. The rule as the explorer applies it: docs/semantics/crash-rule.md.
+//! Manual: docs/manual/explorer.md. The rule as the explorer applies it:
+//! docs/semantics/crash-rule.md.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the explorer forks and reads /proc: it runs on Linux");

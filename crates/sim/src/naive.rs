@@ -1,5 +1,6 @@
-//! The rule once more, as plainly as it can be written, to hold the generator against: every image of tiny
-//! recordings by enumeration of all versions of all words, at every event, filtered by the law.
+//! The rule once more, as plainly as it can be written, to hold the generator against: every image
+//! of tiny recordings by enumeration of all versions of all words, at every event, filtered by the
+//! law.
 
 use crate::points::{Tear, walk};
 use crate::random::Random;
@@ -22,7 +23,8 @@ fn stores(recording: &Recording, word: u64) -> Vec<(usize, u64)> {
     recording.events.iter().enumerate().filter_map(of).collect()
 }
 
-/// For each fence: its event index, and the versions (number of stores) it makes a thread's flushes demand.
+/// For each fence: its event index, and the versions (number of stores) it makes a thread's flushes
+/// demand.
 fn demands(recording: &Recording) -> Vec<(usize, [usize; 4])> {
     let mut all = Vec::new();
     for (fence, event) in recording.events.iter().enumerate() {
@@ -146,8 +148,8 @@ fn random_recording(seed: u64) -> (Recording, String) {
     (recording, text)
 }
 
-/// Every image the generator makes is permitted with exactly its promises, and every permitted image is made with
-/// promises at least as strict.
+/// Every image the generator makes is permitted with exactly its promises, and every permitted
+/// image is made with promises at least as strict.
 #[test]
 fn the_generator_makes_exactly_the_images_of_the_rule() {
     let mut images = 0;

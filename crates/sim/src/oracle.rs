@@ -15,9 +15,9 @@ pub enum Threads {
     /// The program's own thread runs all steps.
     #[default]
     One,
-    /// Each step runs on a thread of its own, one after the other. A fence orders only what its own thread flushed, so
-    /// this mode permits every image of [`Threads::One`] and further ones: those in which a step relied on a fence
-    /// that the next step issues.
+    /// Each step runs on a thread of its own, one after the other. A fence orders only what its own
+    /// thread flushed, so this mode permits every image of [`Threads::One`] and further ones: those
+    /// in which a step relied on a fence that the next step issues.
     PerStep,
 }
 
@@ -55,8 +55,8 @@ impl Oracle {
         result
     }
 
-    /// Runs `body` to its end on the thread that [`Threads`] says. For operations that overlap and therefore begin
-    /// and are acknowledged outside of a step.
+    /// Runs `body` to its end on the thread that [`Threads`] says. For operations that overlap and
+    /// therefore begin and are acknowledged outside of a step.
     pub fn on_its_thread<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         match self.threads {
             Threads::One => body(),
@@ -90,7 +90,8 @@ impl Seen {
         op.0 < self.begun || self.acked(op)
     }
 
-    /// How many operations had been acknowledged. For programs that do one thing after another: the first so many.
+    /// How many operations had been acknowledged. For programs that do one thing after another: the
+    /// first so many.
     pub fn acked_count(&self) -> usize {
         self.acked_count
     }
@@ -100,14 +101,14 @@ impl Seen {
         self.begun.max(self.acked[..self.acked_count].iter().map(|op| op + 1).max().unwrap_or(0))
     }
 
-    /// Whether the process died and memory stayed: others that share it go on without opening it again. Otherwise power has
-    /// failed, and nobody was left.
+    /// Whether the process died and memory stayed: others that share it go on without opening it
+    /// again. Otherwise power has failed, and nobody was left.
     pub fn died(&self) -> bool {
         self.died
     }
 
-    /// Recovery is over: what the check stores from here on (to see whether the thing still works) is not part of
-    /// the crash inside recovery that is explored next.
+    /// Recovery is over: what the check stores from here on (to see whether the thing still works)
+    /// is not part of the crash inside recovery that is explored next.
     pub fn recovered(&self) {
         self.tape.stop();
     }

@@ -3,8 +3,8 @@
 use everbyte_media::Media;
 use std::fmt::Write;
 
-/// Parts of media as format pages show them: each under its name, sixteen bytes a line, lines of zeros left out.
-/// A part is a name, an offset and a length.
+/// Parts of media as format pages show them: each under its name, sixteen bytes a line, lines of
+/// zeros left out. A part is a name, an offset and a length.
 ///
 /// # Panics
 /// If a part is not backed.
@@ -26,8 +26,8 @@ pub fn dump(media: &Media, parts: &[(&str, u64, u64)]) -> String {
     text
 }
 
-/// Compares `text` with the example of the page at `path`, from the crate's root: what stands between "```text" and the
-/// next "```". `EVERBYTE_REWRITE=1` writes it anew.
+/// Compares `text` with the example of the page at `path`, from the crate's root: what stands
+/// between "```text" and the next "```". `EVERBYTE_REWRITE=1` writes it anew.
 ///
 /// # Panics
 /// If they differ, or there is no such page or example.

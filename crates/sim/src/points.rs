@@ -1,22 +1,26 @@
 //! Crash points: what is undecided where, by the rule of the media contract.
 //!
-//! A walk over a recording keeps, per *unit*, the stores that a crash may still lose. A unit is what survives
-//! independently of the others: a word, a line whose stores stay in order, or all of memory. The first stores of a unit
-//! become settled when a fence of a thread takes effect for what that thread had flushed (and the law gives the same
-//! answer for a fence that only orders, see below). Just before a fence takes effect is a crash point: images of
-//! earlier points of the same epoch are images of this one too, and by now more has been promised.
+//! A walk over a recording keeps, per *unit*, the stores that a crash may still lose. A unit is
+//! what survives independently of the others: a word, a line whose stores stay in order, or all of
+//! memory. The first stores of a unit become settled when a fence of a thread takes effect for what
+//! that thread had flushed (and the law gives the same answer for a fence that only orders, see
+//! below). Just before a fence takes effect is a crash point: images of earlier points of the same
+//! epoch are images of this one too, and by now more has been promised.
 //!
-//! Both settling profiles share this walk. Where a fence only orders, a crash may fall back to any epoch since the
-//! last barrier, but to nothing else: a store of epoch m that survives drags along all that the first m fences
-//! ordered. So the images are those of the epochs, and what differs is the oracle: an epoch's images are judged by
-//! what had been acknowledged when the first barrier passed it.
+//! Both settling profiles share this walk. Where a fence only orders, a crash may fall back to any
+//! epoch since the last barrier, but to nothing else: a store of epoch m that survives drags along
+//! all that the first m fences ordered. So the images are those of the epochs, and what differs is
+//! the oracle: an epoch's images are judged by what had been acknowledged when the first barrier
+//! passed it.
 //!
 //! Invariants
-//!   POINT-1  Each unit's stores are in the order of the recording, so "the first k" is a state memory was in.
+//!   POINT-1  Each unit's stores are in the order of the recording, so "the first k" is a state
+//!            memory was in.
 //!   POINT-2  A fence settles only what its own thread flushed, as it was at the flush.
 //!
-//! Fences count as having happened before all later stores of all threads: in another interleaving they have not,
-//! and recording that one explores it. So no image is impossible, and no interleaving claims more than it shows.
+//! Fences count as having happened before all later stores of all threads: in another interleaving
+//! they have not, and recording that one explores it. So no image is impossible, and no
+//! interleaving claims more than it shows.
 
 use crate::tape::{Event, Recording, Settling};
 use std::collections::{BTreeMap, HashMap};
@@ -29,7 +33,8 @@ pub enum Tear {
     Words,
     /// The stores within one line survive as a prefix. Only for formats that say they rely on it.
     Lines,
-    /// All stores survive as a prefix, flushed or not: eADR, where caches belong to the persistence domain.
+    /// All stores survive as a prefix, flushed or not: eADR, where caches belong to the persistence
+    /// domain.
     Stores,
 }
 
@@ -53,7 +58,8 @@ pub(crate) struct Unit {
 /// A place where power may fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
-    /// Index of the event before whose effect it fails; the number of events for the end of the run.
+    /// Index of the event before whose effect it fails; the number of events for the end of the
+    /// run.
     pub event: usize,
     /// Fences before it.
     pub epoch: u64,
@@ -63,12 +69,13 @@ pub(crate) struct Point {
     /// Operations begun by then, and acknowledged before this epoch was settled.
     pub begun: usize,
     pub acked: usize,
-    /// Holes punched after the crash point but before its epoch was settled: they show all the same.
+    /// Holes punched after the crash point but before its epoch was settled: they show all the
+    /// same.
     pub later_holes: Vec<(u64, u64)>,
 }
 
-/// Walks the crash points in order. `settle(word, value)` is told each change of the settled image, `read(word)` asks
-/// for it, and `visit` sees each point and the settled image as it is there.
+/// Walks the crash points in order. `settle(word, value)` is told each change of the settled image,
+/// `read(word)` asks for it, and `visit` sees each point and the settled image as it is there.
 pub(crate) fn walk<S, B>(
     recording: &Recording,
     settling: Settling,

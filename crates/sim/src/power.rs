@@ -1,9 +1,11 @@
 //! Power cuts: at every point of a recorded disk's life, the images that could be on the medium.
 //!
-//! Per point: nothing that was pending, all of it in its newest form, each pending sector alone and each missing, then
-//! seeded samples in which each sector has any of its contents; all images where these are fewer than the budget.
+//! Per point: nothing that was pending, all of it in its newest form, each pending sector alone and
+//! each missing, then seeded samples in which each sector has any of its contents; all images where
+//! these are fewer than the budget.
 //!
-//! A failure names its point and image; the environment variable `EVERBYTE_CUT=seed:point:image` runs that one alone.
+//! A failure names its point and image; the environment variable `EVERBYTE_CUT=seed:point:image`
+//! runs that one alone.
 
 use crate::Random;
 use crate::disk::{DiskEvent, DiskTape, Medium, RecordedDisk};
@@ -76,7 +78,8 @@ impl PowerCut {
         self
     }
 
-    /// Images per point; at most 12 undecided sectors of one content each are always taken in all ways if this allows.
+    /// Images per point; at most 12 undecided sectors of one content each are always taken in all
+    /// ways if this allows.
     pub fn images_per_point(mut self, images: usize) -> PowerCut {
         self.images_per_point = images;
         self
@@ -255,7 +258,8 @@ mod tests {
         assert_eq!(report.points, report.exhausted);
     }
 
-    /// After a failed sync the cache shows what the medium may lack, and a later sync does not help.
+    /// After a failed sync the cache shows what the medium may lack, and a later sync does not
+    /// help.
     #[test]
     fn a_failed_sync_leaves_a_clean_cache_and_an_undecided_medium() {
         let disk = RecordedDisk::new(&[0; 8192]).unwrap();

@@ -1,4 +1,5 @@
-//! Small seeded randomness (SplitMix64): the same on every machine and in every version, so that seeds replay.
+//! Small seeded randomness (SplitMix64): the same on every machine and in every version, so that
+//! seeds replay.
 
 /// A stream of numbers that depends on its seed alone.
 #[derive(Clone, Debug)]

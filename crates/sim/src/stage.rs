@@ -1,12 +1,14 @@
-//! [`Stage`]: one media whose memory is the settled image of the point being explored, and the trials made on it.
+//! [`Stage`]: one media whose memory is the settled image of the point being explored, and the
+//! trials made on it.
 //!
-//! A trial turns the stage into one crash image, runs the check on it and puts everything back. Trials run in forked
-//! children only, whose memory is a copy-on-write copy of the stage.
+//! A trial turns the stage into one crash image, runs the check on it and puts everything back.
+//! Trials run in forked children only, whose memory is a copy-on-write copy of the stage.
 //!
 //! Invariants
 //!   STAGE-1  The tape is not armed except while a check runs.
-//!   STAGE-2  `hash` is the exclusive or, over all words that differ from the first image, of the hashes of word and
-//!            value, first and now; so it names the image whatever the way to it.
+//!   STAGE-2  `hash` is the exclusive or, over all words that differ from the first image, of the
+//!            hashes of word and value, first and now; so it names the image whatever the way to
+//!            it.
 
 use crate::points::{Point, Tear, Unit};
 use crate::random::mix;
@@ -27,7 +29,8 @@ pub(crate) type Check<'c> = &'c dyn Fn(Media, &Seen) -> Result<(), String>;
 pub(crate) struct Trial {
     pub choice: Choice,
     pub holes: bool,
-    /// The process dies and the machine does not: everything is there, undecided as it was, through recovery.
+    /// The process dies and the machine does not: everything is there, undecided as it was, through
+    /// recovery.
     pub death: bool,
 }
 
@@ -51,7 +54,8 @@ impl Stage {
         Stage { media: self.media.clone(), tape: self.tape.clone(), hash: 0, first: HashMap::new() }
     }
 
-    /// Lends the memory to an explorer that starts over from the first image, and brings it back to where it is.
+    /// Lends the memory to an explorer that starts over from the first image, and brings it back to
+    /// where it is.
     pub(crate) fn start_over<T>(&self, body: impl FnOnce(Stage) -> T) -> T {
         let here: Vec<(u64, u64)> = self.first.keys().map(|&word| (word, self.read(word))).collect();
         let mut other = Stage { first: self.first.clone(), ..self.inner() };
@@ -111,7 +115,8 @@ impl Stage {
         for (unit, &count) in point.units.iter().zip(&trial.choice) {
             seen.clear();
             for store in unit.stores[..count as usize].iter().rev() {
-                // Few words share a unit except in store order, where the list is long but searched from its end.
+                // Few words share a unit except in store order, where the list is long but searched
+                // from its end.
                 if !seen.contains(&store.word) {
                     seen.push(store.word);
                     if !in_hole(store.word) {
@@ -127,8 +132,8 @@ impl Stage {
         }
     }
 
-    /// Runs the check on one image, in this process, and leaves the stage as it was. Answers with what the check
-    /// said and what recovery did, whose effects are undone too.
+    /// Runs the check on one image, in this process, and leaves the stage as it was. Answers with
+    /// what the check said and what recovery did, whose effects are undone too.
     pub(crate) fn check(&self, check: Check<'_>, seen: &Seen) -> (Result<(), String>, Recording) {
         let mut said = Ok(());
         let checked = std::cell::RefCell::new(&mut said);

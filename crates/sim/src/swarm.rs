@@ -1,14 +1,15 @@
-//! Swarm tests: many random programs, each of which draws its options too (sizes, mix of operations, what fills up). What one
-//! mix hides another shows: a program that never deletes lets things grow, one with three keys reuses every slot.
+//! Swarm tests: many random programs, each of which draws its options too (sizes, mix of
+//! operations, what fills up). What one mix hides another shows: a program that never deletes lets
+//! things grow, one with three keys reuses every slot.
 //!
-//! A failure prints its seed: `EVERBYTE_SEED=0x...` runs that program alone. `EVERBYTE_SOAK=n` runs n programs instead of a
-//! few, the k-th n of them with `EVERBYTE_ROUND=k`.
+//! A failure prints its seed: `EVERBYTE_SEED=0x...` runs that program alone. `EVERBYTE_SOAK=n` runs
+//! n programs instead of a few, the k-th n of them with `EVERBYTE_ROUND=k`.
 
 use crate::Random;
 use everbyte_media::{Media, Options};
 
-/// Runs `program` with the seeds that the environment asks for, `usual` of them by itself. `program` is told whether the run
-/// is a long one, in which it may draw what takes minutes.
+/// Runs `program` with the seeds that the environment asks for, `usual` of them by itself.
+/// `program` is told whether the run is a long one, in which it may draw what takes minutes.
 pub fn programs(usual: u64, mut program: impl FnMut(&mut Random, bool)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     let (soak, round) = (number("EVERBYTE_SOAK"), number("EVERBYTE_ROUND").unwrap_or(0));
@@ -23,7 +24,8 @@ pub fn programs(usual: u64, mut program: impl FnMut(&mut Random, bool)) {
     (round * count + 1..=(round + 1) * count).for_each(|program| run(program.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
 }
 
-/// What the memory holds at this instant up to `len`, in memory of its own: as after the death of the process.
+/// What the memory holds at this instant up to `len`, in memory of its own: as after the death of
+/// the process.
 pub fn copy(media: &Media, len: u64, max: u64) -> Media {
     let copy = Media::anonymous(max, &Options::default()).expect("memory");
     let len = len.min(media.len());
@@ -41,7 +43,8 @@ pub fn copy(media: &Media, len: u64, max: u64) -> Media {
     copy
 }
 
-/// Runs `body` on a thread whose stack has 256 KiB: a walk whose recursion the data decides overflows it.
+/// Runs `body` on a thread whose stack has 256 KiB: a walk whose recursion the data decides
+/// overflows it.
 ///
 /// # Panics
 /// As `body` does.

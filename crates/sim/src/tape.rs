@@ -1,14 +1,16 @@
 //! [`Tape`]: what a program did to its media, word by word, in one total order.
 //!
 //! Invariants
-//!   TAPE-1  `shadow` holds what memory holds, whether the tape runs or not, except in scanning mode between scans.
-//!   TAPE-2  Every word that changes between `start` and `take` has its value from before in `before`, also after
-//!           `stop`: whoever tries an image can put back what the trial changed.
-//!   TAPE-3  A byte stored alone changes its word alone: ragged ends of a store are recorded byte by byte, as the
-//!           mapping stores them.
+//!   TAPE-1  `shadow` holds what memory holds, whether the tape runs or not, except in scanning
+//!           mode between scans.
+//!   TAPE-2  Every word that changes between `start` and `take` has its value from before in
+//!           `before`, also after `stop`: whoever tries an image can put back what the trial
+//!           changed.
+//!   TAPE-3  A byte stored alone changes its word alone: ragged ends of a store are recorded byte
+//!           by byte, as the mapping stores them.
 //!
-//! Threads: any number may store at once; the media's lock makes one order of it, and events carry thread numbers in
-//! the order in which threads first appear.
+//! Threads: any number may store at once; the media's lock makes one order of it, and events carry
+//! thread numbers in the order in which threads first appear.
 
 use everbyte_media::{Capabilities, Media, Recorder};
 use parking_lot::Mutex;
@@ -109,7 +111,8 @@ pub(crate) struct Tape(pub(crate) Arc<Mutex<Inner>>);
 
 impl Tape {
     pub(crate) fn new(image: &[u8], settling: Settling) -> Tape {
-        let mut shadow = vec![0; image.len().div_ceil(8)]; // zeros that are never stored take no memory
+        // zeros that are never stored take no memory
+        let mut shadow = vec![0; image.len().div_ceil(8)];
         for (word, chunk) in shadow.iter_mut().zip(image.chunks(8)).filter(|(_, chunk)| chunk.iter().any(|&b| b != 0)) {
             let mut bytes = [0; 8];
             bytes[..chunk.len()].copy_from_slice(chunk);
@@ -319,7 +322,8 @@ impl Recorder for Ear {
 }
 
 impl Recording {
-    /// This recording up to `event`, then `next` by other threads: another process goes on with the same memory.
+    /// This recording up to `event`, then `next` by other threads: another process goes on with the
+    /// same memory.
     pub(crate) fn continued(&self, event: usize, next: &Recording) -> Recording {
         let mut both = Recording { ops: self.ops.clone(), len: self.len, ..Recording::default() };
         both.words = self.words.clone();
@@ -341,12 +345,14 @@ impl Recording {
         both
     }
 
-    /// As [`Recording::continued`], where `next` is a program with operations of its own: those of this recording are left out.
+    /// As [`Recording::continued`], where `next` is a program with operations of its own: those of
+    /// this recording are left out.
     pub(crate) fn followed(&self, event: usize, next: &Recording) -> Recording {
         let mut both = Recording { ops: next.ops.clone(), ..self.continued(event, next) };
         for event in &mut both.events[..event] {
             if matches!(event, Event::Begin(_) | Event::Acked(_)) {
-                *event = Event::Flush { thread: u32::MAX, at: 0, len: 0 }; // of nothing: the others keep their numbers
+                // of nothing: the others keep their numbers
+                *event = Event::Flush { thread: u32::MAX, at: 0, len: 0 };
             }
         }
         both

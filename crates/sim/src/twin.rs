@@ -1,8 +1,9 @@
-//! Model twins: the program changes a plain model beside the real thing, and every crash image must equal the model
-//! after some of the operations.
+//! Model twins: the program changes a plain model beside the real thing, and every crash image must
+//! equal the model after some of the operations.
 //!
 //! Invariants
-//!   TWIN-1  Operation `n` of the oracle is change `n` of the list: both are numbered under one lock.
+//!   TWIN-1  Operation `n` of the oracle is change `n` of the list: both are numbered under one
+//!           lock.
 
 use crate::oracle::{Op, Oracle, Seen};
 use crate::{Explorer, Failure, Image, Report};
@@ -15,8 +16,8 @@ use std::fmt::Debug;
 pub enum Order {
     /// Nothing: the state is that after the first k operations, k at least the number acknowledged.
     InOrder,
-    /// Each unacknowledged operation is there or not, whatever the others: operations of several threads. At most
-    /// 12 may be in flight at once.
+    /// Each unacknowledged operation is there or not, whatever the others: operations of several
+    /// threads. At most 12 may be in flight at once.
     Free,
 }
 
@@ -28,15 +29,16 @@ struct Run<M> {
     changes: Vec<Change<M>>,
 }
 
-/// The recorded program's voice where a model listens: each operation comes with what it does to the model.
+/// The recorded program's voice where a model listens: each operation comes with what it does to
+/// the model.
 pub struct Twin<'t, M> {
     oracle: &'t Oracle,
     run: &'t Mutex<Run<M>>,
 }
 
 impl<M: Clone> Twin<'_, M> {
-    /// What the model holds now, after all operations that have begun. A program that may run on what a crash left
-    /// chooses its operations by it.
+    /// What the model holds now, after all operations that have begun. A program that may run on
+    /// what a crash left chooses its operations by it.
     pub fn model(&self) -> M {
         let run = self.run.lock();
         let mut model = run.initial.clone();
@@ -58,7 +60,8 @@ impl<M> Twin<'_, M> {
         self.oracle.acked(op);
     }
 
-    /// One operation from begin to acknowledgement, on the thread that [`Threads`](crate::Threads) says.
+    /// One operation from begin to acknowledgement, on the thread that [`Threads`](crate::Threads)
+    /// says.
     pub fn step<T: Send>(
         &self,
         name: impl Into<String>,
@@ -110,7 +113,8 @@ impl Explorer {
         }
     }
 
-    /// Explores a program against its model: `observe` recovers an image and reads out what it holds, as a model.
+    /// Explores a program against its model: `observe` recovers an image and reads out what it
+    /// holds, as a model.
     ///
     /// # Errors
     /// The failing image, shrunk.

@@ -1,5 +1,5 @@
-//! Canaries: one right program that must pass and one wrong that must fail, under every profile. And the classes of
-//! bug the explorer exists for, each as the smallest program that has it.
+//! Canaries: one right program that must pass and one wrong that must fail, under every profile.
+//! And the classes of bug the explorer exists for, each as the smallest program that has it.
 
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Oracle, Order, Profile, Report, Seen, Threads};
@@ -88,10 +88,12 @@ fn a_missing_fence_is_found_on_media_that_tears() {
         assert!(failure.message.contains("over data"), "{failure}");
         assert!(failure.story.contains("flushed, not fenced"), "{failure}");
     }
-    explore(Profile::EADR, |_| {}, |media| media.barrier().unwrap()).unwrap(); // stores stay in order there
+    // stores stay in order there
+    explore(Profile::EADR, |_| {}, |media| media.barrier().unwrap()).unwrap();
 }
 
-/// The value that made this room: on `pmem` the program is right, on `file` it tells its caller too early.
+/// The value that made this room: on `pmem` the program is right, on `file` it tells its caller too
+/// early.
 #[test]
 fn a_fence_taken_for_a_barrier_is_found_on_file_and_only_there() {
     explore(Profile::PMEM, |media| media.fence(), |media| media.fence()).unwrap();
@@ -189,7 +191,8 @@ fn a_torn_length_is_found_unless_lines_stay_in_order() {
     explorer(Profile::PMEM_LINES).explore(&Image::zeroed(4096), program, check).unwrap();
 }
 
-/// Right as long as stores to one line stay in order, and wrong as soon as the record crosses into the next line.
+/// Right as long as stores to one line stay in order, and wrong as soon as the record crosses into
+/// the next line.
 #[test]
 fn an_order_assumed_across_lines_is_found_where_lines_stay_in_order() {
     let outcome = |at: u64| {
@@ -244,8 +247,8 @@ fn a_replay_that_is_not_idempotent_is_found_by_crashing_recovery() {
     assert!(failure.message.contains("inside recovery") && failure.image.contains('+'), "{failure}");
 }
 
-/// A process dies between a store and its flush, and memory survives it. The next process sees the store, builds on it,
-/// and never flushes it; power fails after that.
+/// A process dies between a store and its flush, and memory survives it. The next process sees the
+/// store, builds on it, and never flushes it; power fails after that.
 #[test]
 fn a_recovery_that_trusts_what_it_never_flushed_is_found() {
     let outcome = |flushes: bool, explorer: Explorer| {
@@ -268,14 +271,16 @@ fn a_recovery_that_trusts_what_it_never_flushed_is_found() {
     };
     let dying = || Explorer::new("trusting");
     outcome(true, dying()).unwrap();
-    outcome(false, dying().without_process_death()).unwrap(); // after a power failure what recovery sees is what media holds
+    // after a power failure what recovery sees is what media holds
+    outcome(false, dying().without_process_death()).unwrap();
     let failure = found(outcome(false, dying()));
     assert!(failure.story.contains("the process died") && failure.message.contains("tail 1 over data 0"), "{failure}");
     let again = found(outcome(false, dying().replay(&failure.image)));
     assert_eq!((&again.image, &again.message), (&failure.image, &failure.message));
 }
 
-/// What the check stores after `recovered` is not part of recovery: the crash inside it is not explored.
+/// What the check stores after `recovered` is not part of recovery: the crash inside it is not
+/// explored.
 #[test]
 fn use_after_recovery_is_not_crashed() {
     let check = |over: bool| {
@@ -321,7 +326,8 @@ fn a_fence_orders_only_its_own_threads_flushes() {
     found(outcome(false));
 }
 
-/// The last flush of each step is left to the first fence of the next: right as long as one thread runs all steps.
+/// The last flush of each step is left to the first fence of the next: right as long as one thread
+/// runs all steps.
 #[test]
 fn a_step_that_relies_on_the_next_steps_fence_is_found_where_steps_change_threads() {
     let outcome = |fences_itself: bool, threads: Threads| {
@@ -331,7 +337,8 @@ fn a_step_that_relies_on_the_next_steps_fence_is_found_where_steps_change_thread
                 for round in 1..4 {
                     oracle.step(format!("round {round}"), || {
                         media.fence();
-                        persist(&media, 64, round - 1); // the data of the round before is ordered by now
+                        // the data of the round before is ordered by now
+                        persist(&media, 64, round - 1);
                         media.barrier().unwrap();
                         persist(&media, 0, round * 10);
                         if fences_itself {
@@ -355,8 +362,9 @@ fn a_step_that_relies_on_the_next_steps_fence_is_found_where_steps_change_thread
     assert!(failure.image.starts_with("steps:"), "{failure}");
 }
 
-/// Two words change together by a list of their old values, which recovery puts back. Emptying it stops at the first
-/// zero: a crash that leaves the list without its first word leaves the second for ever, and a crash of a later run meets it.
+/// Two words change together by a list of their old values, which recovery puts back. Emptying it
+/// stops at the first zero: a crash that leaves the list without its first word leaves the second
+/// for ever, and a crash of a later run meets it.
 #[test]
 fn a_leftover_that_only_a_second_run_trips_over_is_found() {
     const LIST: [u64; 2] = [64, 128];
@@ -417,8 +425,9 @@ fn a_leftover_that_only_a_second_run_trips_over_is_found() {
     assert_eq!(replayed.image, failure.image, "{replayed}");
 }
 
-/// A log whose next place is the first empty one. A process that died has filled a place and not flushed it; the next one goes
-/// on behind it. Recovery stores nothing, so crashes inside recovery show nothing.
+/// A log whose next place is the first empty one. A process that died has filled a place and not
+/// flushed it; the next one goes on behind it. Recovery stores nothing, so crashes inside recovery
+/// show nothing.
 #[test]
 fn a_second_run_that_builds_on_what_a_dead_process_never_flushed_is_found() {
     let outcome = |adopts: bool| {
@@ -449,7 +458,8 @@ fn a_second_run_that_builds_on_what_a_dead_process_never_flushed_is_found() {
     assert!(failure.image.contains("d+g") && failure.message.contains("no state of the model"), "{failure}");
 }
 
-/// Group commit: the mark of one thread, settled by another, settles the first one's stores and no later ones.
+/// Group commit: the mark of one thread, settled by another, settles the first one's stores and no
+/// later ones.
 #[test]
 fn a_mark_settles_what_was_fenced_before_it() {
     let outcome = |late: bool| {
@@ -512,7 +522,8 @@ fn a_recovery_that_dies_or_hangs_is_a_failure() {
         let image = Image::zeroed(4096);
         found(explorer.explore(&image, |media, _| media.store(0, 1), check)).message
     };
-    let explore = |check| explore_for(Duration::from_secs(600), check); // longer than any answer takes
+    // longer than any answer takes
+    let explore = |check| explore_for(Duration::from_secs(600), check);
     let panics = explore(|media, _| {
         assert_eq!(media.load(0), 0, "LOG-1");
         Ok(())
@@ -555,7 +566,8 @@ fn page_scan_finds_untold_stores() {
     found(outcome(false));
 }
 
-/// The image id a failure prints brings the same failure back, and the right program passes the same image.
+/// The image id a failure prints brings the same failure back, and the right program passes the
+/// same image.
 #[test]
 fn a_failure_replays_by_its_image_id() {
     let explore = |image: Option<&str>| {

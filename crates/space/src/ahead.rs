@@ -1,8 +1,10 @@
-//! Room that nobody had before, prepared for whoever is likely to ask for it next: an object that grows, or the next to be made.
+//! Room that nobody had before, prepared for whoever is likely to ask for it next: an object that
+//! grows, or the next to be made.
 //!
-//! Such clusters are *wanted* until [`Space::clear_next`] has nothing more urgent; then they are cleared as released ones are,
-//! and [`Space::reserve`] takes them from there. Known in memory alone: after a crash the file may be longer than the store
-//! accounts for, or hold room that no bit speaks of, as after a growth that did not come to count.
+//! Such clusters are *wanted* until [`Space::clear_next`] has nothing more urgent; then they are
+//! cleared as released ones are, and [`Space::reserve`] takes them from there. Known in memory
+//! alone: after a crash the file may be longer than the store accounts for, or hold room that no
+//! bit speaks of, as after a growth that did not come to count.
 //!
 //! Invariants
 //!   SPACE-6  A cluster is wanted only while nobody has it: who reserves it takes it out.
@@ -12,8 +14,8 @@ use crate::ranges::Ranges;
 use crate::space::{For, State};
 use std::ops::Range;
 
-/// Bytes that are prepared at once, up to a multiple of them: a large page, where the system has such. Who asks for part of them
-/// meanwhile waits so long.
+/// Bytes that are prepared at once, up to a multiple of them: a large page, where the system has
+/// such. Who asks for part of them meanwhile waits so long.
 pub const STEP: u64 = 2 << 20;
 /// Bytes that are prepared at most and not yet somebody's.
 pub const AHEAD: u64 = 8 << 20;
@@ -27,9 +29,10 @@ impl State {
 }
 
 impl Space {
-    /// Has clusters prepared, as far as they are nobody's; [`AHEAD`] bytes are held for that at most, and if there are too many,
-    /// those that nobody has come for count as released. Nobody reserves any of `range` before this returns: that is for the
-    /// caller to see to. `false`: there is nothing to prepare.
+    /// Has clusters prepared, as far as they are nobody's; [`AHEAD`] bytes are held for that at
+    /// most, and if there are too many, those that nobody has come for count as released. Nobody
+    /// reserves any of `range` before this returns: that is for the caller to see to. `false`:
+    /// there is nothing to prepare.
     pub fn want(&self, range: &Range<u64>) -> bool {
         let free = self.bitmap().runs(self.media(), range.clone(), false);
         let mark = self.media().mark();
@@ -116,7 +119,8 @@ mod tests {
         back(&space, FIRST..FIRST + AHEAD * 3 / 2);
     }
 
-    /// Threads that grow, and want more each time, beside one that prepares: nobody loses what he stored.
+    /// Threads that grow, and want more each time, beside one that prepares: nobody loses what he
+    /// stored.
     #[test]
     fn threads_grow_into_what_is_prepared() {
         const EACH: u64 = 64 * CLUSTER;

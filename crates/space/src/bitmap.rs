@@ -1,18 +1,23 @@
 //! A bitmap on media: one bit for each cluster of the store, from offset 0, in sealed words.
 //!
-//! A word carries 48 bits and their check, so that a change is one 8-byte store and a flipped bit is found before it
-//! is believed: a bit lost would be room handed out twice. A word of zeros has no bit set. The bitmap's pages are
-//! part of the sparse file: a page is backed the first time one of its bits is to be set, and one that was never
-//! backed reads as clear. It is never scanned at open.
+//! A word carries 48 bits and their check, so that a change is one 8-byte store and a flipped bit
+//! is found before it is believed: a bit lost would be room handed out twice. A word of zeros has
+//! no bit set. The bitmap's pages are part of the sparse file: a page is backed the first time one
+//! of its bits is to be set, and one that was never backed reads as clear. It is never scanned at
+//! open.
 //!
-//! A page that is a hole is not loaded: on memory the load would take room for it, and kill the process where there is none.
-//! Whether a page is one, the file system is asked until it is not: a page of a bitmap never becomes a hole again.
+//! A page that is a hole is not loaded: on memory the load would take room for it, and kill the
+//! process where there is none. Whether a page is one, the file system is asked until it is not: a
+//! page of a bitmap never becomes a hole again.
 //!
 //! Invariants
-//!   SPACE-1  A page of the bitmap is backed, and its words are found good, before a bit in it is set.
-//!   SPACE-7  A word of the bitmap is loaded only where its page is known to be backed, or the media has no holes.
+//!   SPACE-1  A page of the bitmap is backed, and its words are found good, before a bit in it is
+//!            set.
+//!   SPACE-7  A word of the bitmap is loaded only where its page is known to be backed, or the
+//!            media has no holes.
 //!
-//! Threads: changes are made under the lock of [`crate::Space`]; tests may run at any time, word by word.
+//! Threads: changes are made under the lock of [`crate::Space`]; tests may run at any time, word by
+//! word.
 
 use crate::{CLUSTER, Result, error::Error, seal, unseal};
 use everbyte_media::Media;
@@ -38,7 +43,8 @@ pub struct Bitmap {
     known: Arc<[AtomicU64]>,
 }
 
-/// Pages that are remembered as known at most: those for the first 96 TiB. Of others the file system is asked every time.
+/// Pages that are remembered as known at most: those for the first 96 TiB. Of others the file
+/// system is asked every time.
 const KNOWN: u64 = 1 << 16;
 
 /// The words of a bitmap, for one walk: a page that is a hole is asked for once.
@@ -129,7 +135,8 @@ impl Bitmap {
         self.at + index * 8
     }
 
-    /// Whether the cluster that holds `at` is set; a damaged word counts as set, so that nothing is handed out.
+    /// Whether the cluster that holds `at` is set; a damaged word counts as set, so that nothing is
+    /// handed out.
     pub fn test(&self, media: &Media, at: u64) -> bool {
         let bit = at / CLUSTER;
         self.words(media).bits(bit / BITS).is_none_or(|bits| bits >> (bit % BITS) & 1 == 1)
@@ -150,7 +157,8 @@ impl Bitmap {
         }
     }
 
-    /// Sets or clears the clusters of `range` and flushes; no fence. Damaged words are left for `check` to report.
+    /// Sets or clears the clusters of `range` and flushes; no fence. Damaged words are left for
+    /// `check` to report.
     pub(crate) fn change(&self, media: &Media, range: &Range<u64>, set: bool) {
         assert!(range.end <= self.capacity(), "SPACE-1: {range:x?} is beyond what the bitmap speaks for");
         let mut found = self.words(media);
@@ -162,12 +170,14 @@ impl Bitmap {
                 media.store(at, seal(new << 16));
                 media.flush(at, 8);
             } else if found.word(index).is_some() {
-                media.adopt(at, 8); // as it should be, but perhaps only in the caches of a process that died
+                // as it should be, but perhaps only in the caches of a process that died
+                media.adopt(at, 8);
             }
         }
     }
 
-    /// Flushes the words that speak for `range` where a dead process may have left them in the caches; the caller fences.
+    /// Flushes the words that speak for `range` where a dead process may have left them in the
+    /// caches; the caller fences.
     pub(crate) fn adopt(&self, media: &Media, range: &Range<u64>) {
         let adopt_some = |some: Range<u64>| {
             if !some.is_empty() {
@@ -189,8 +199,8 @@ impl Bitmap {
         adopt_some(adopted);
     }
 
-    /// One past the last cluster of `range` that is set, or its start; clusters of a damaged word count as set. Costs what
-    /// lies above that cluster.
+    /// One past the last cluster of `range` that is set, or its start; clusters of a damaged word
+    /// count as set. Costs what lies above that cluster.
     pub fn end(&self, media: &Media, range: Range<u64>) -> u64 {
         let chunks = (range.start / PAGE_COVERS..range.end.div_ceil(PAGE_COVERS)).rev();
         let mut ends = chunks.filter_map(|page| {
@@ -200,8 +210,8 @@ impl Bitmap {
         ends.next().unwrap_or(range.start)
     }
 
-    /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store offsets. Clusters of a
-    /// damaged word count as set.
+    /// The runs of clusters within `range` whose bit is `set`, in order, as ranges of store
+    /// offsets. Clusters of a damaged word count as set.
     pub fn runs(&self, media: &Media, range: Range<u64>, set: bool) -> Vec<Range<u64>> {
         let (mut runs, mut found): (Vec<Range<u64>>, _) = (Vec::new(), self.words(media));
         for (index, mask) in words(&range) {

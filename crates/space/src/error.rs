@@ -7,7 +7,8 @@ use std::path::PathBuf;
 /// An error of the space floor.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system has no room for more clusters, or the store may have no more. Nothing has changed.
+    /// The file system has no room for more clusters, or the store may have no more. Nothing has
+    /// changed.
     #[error("no room for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
     OutOfSpace {
         /// Where room was wanted.

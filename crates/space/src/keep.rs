@@ -1,20 +1,22 @@
-//! Released clusters that are kept: cleared in the background, so that whoever gets them next waits neither for the file
-//! system nor for zeros.
+//! Released clusters that are kept: cleared in the background, so that whoever gets them next waits
+//! neither for the file system nor for zeros.
 //!
 //! One such cluster, by [`Space::clear_next`]:
-//!   1. it is taken from those that wait, once a checkpoint has passed its release; it is *at work*, and whoever wants to
-//!      reserve it waits
+//!   1. it is taken from those that wait, once a checkpoint has passed its release; it is *at
+//!      work*, and whoever wants to reserve it waits
 //!   2. room is made sure of; zeros are stored, flushed and fenced where it was used
 //!   3. it counts as *cleared*, and [`Space::reserve`] takes it from there
 //!
-//! What exceeds [`HELD`] becomes holes in the file instead; all of it does when the file system has no room for something
-//! else, and at [`Space::trim`].
+//! What exceeds [`HELD`] becomes holes in the file instead; all of it does when the file system has
+//! no room for something else, and at [`Space::trim`].
 //!
-//! What is *wanted* (`ahead`) is taken up like that when nothing else waits. All this is volatile. On media such a cluster is one that nobody has and that was used: after a crash it is zeroed again
-//! before anybody gets it (SPACE-3).
+//! What is *wanted* (`ahead`) is taken up like that when nothing else waits. All this is volatile.
+//! On media such a cluster is one that nobody has and that was used: after a crash it is zeroed
+//! again before anybody gets it (SPACE-3).
 //!
 //! Invariants
-//!   SPACE-5  A cluster counts as cleared only while nobody has it, and only after its zeros were fenced.
+//!   SPACE-5  A cluster counts as cleared only while nobody has it, and only after its zeros were
+//!            fenced.
 //!
 //! Threads: any. Elsewhere: the thread in the background, and when it is called (`store`).
 
@@ -80,8 +82,8 @@ impl State {
 }
 
 impl Space {
-    /// Releases whole clusters as [`Space::release`] does; somebody will call [`Space::clear_next`] for them. Returns the
-    /// bytes that wait for that.
+    /// Releases whole clusters as [`Space::release`] does; somebody will call [`Space::clear_next`]
+    /// for them. Returns the bytes that wait for that.
     pub fn release_and_keep(&self, range: &Range<u64>) -> u64 {
         self.unmark(range);
         if !seeded("space-keep-unfenced") {
@@ -95,7 +97,8 @@ impl Space {
         state.kept.bytes()
     }
 
-    /// Clears the next cluster that waits for it, or makes a hole of it; then those that are wanted. `false`: there is none.
+    /// Clears the next cluster that waits for it, or makes a hole of it; then those that are
+    /// wanted. `false`: there is none.
     pub fn clear_next(&self) -> bool {
         let (range, keep, whose) = {
             let mut state = self.state.lock();
@@ -128,7 +131,8 @@ impl Space {
     fn clear(&self, range: &Range<u64>) -> Result<()> {
         let len = range.end - range.start;
         self.media().extend(range.start, len).map_err(|source| Error::of_extend(range.start, len, source))?;
-        let used = self.used().runs(self.media(), range.clone(), true); // the others read as zeros (SPACE-3)
+        // the others read as zeros (SPACE-3)
+        let used = self.used().runs(self.media(), range.clone(), true);
         if used.is_empty() {
             for at in range.clone().step_by(CLUSTER as usize) {
                 self.media().load(at); // has the system map its pages, around this one
@@ -152,11 +156,13 @@ impl Space {
             state.wanted.cut(range); // SPACE-6
         }
         let State { holes, kept, cleared, .. } = &mut *state;
-        Taken { holes: holes.cut(range), kept: kept.cut(range), cleared: cleared.cut(range) } // SPACE-4
+        // SPACE-4
+        Taken { holes: holes.cut(range), kept: kept.cut(range), cleared: cleared.cut(range) }
     }
 
-    /// Remembers again what was taken out for somebody who did not get it. `tried` may have got room for him, or part of it: what
-    /// of that nobody has is given back, at once where nothing was ever stored (SPACE-8).
+    /// Remembers again what was taken out for somebody who did not get it. `tried` may have got
+    /// room for him, or part of it: what of that nobody has is given back, at once where nothing
+    /// was ever stored (SPACE-8).
     pub(crate) fn put_back(&self, taken: Taken, tried: &[Range<u64>]) {
         let free = |part: &Range<u64>| self.bitmap().runs(self.media(), part.clone(), false);
         let given: Vec<Range<u64>> =
@@ -179,7 +185,8 @@ impl Space {
         }
     }
 
-    /// Makes holes of all that is kept or prepared, as far as a checkpoint has passed it. Returns the bytes given back.
+    /// Makes holes of all that is kept or prepared, as far as a checkpoint has passed it. Returns
+    /// the bytes given back.
     pub fn give_back(&self) -> u64 {
         let mut state = self.state.lock();
         while state.at_work.bytes() > 0 {
@@ -191,8 +198,8 @@ impl Space {
         self.punch_all(ready)
     }
 
-    /// Asks the file system for room. What is kept is given back before it is said that there is none, and then what was released
-    /// and no checkpoint has passed yet.
+    /// Asks the file system for room. What is kept is given back before it is said that there is
+    /// none, and then what was released and no checkpoint has passed yet.
     pub(crate) fn extend(&self, range: &Range<u64>) -> Result<()> {
         let (at, len) = (range.start, range.end - range.start);
         if len == 0 {

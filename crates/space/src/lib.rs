@@ -1,11 +1,13 @@
 //! # everbyte-space: where things lie in a store file, and what backs them
 //!
-//! A store file is sparse and linear. Addresses are cheap, bytes are not: an owner reserves a [`Span`] (a power of
-//! two, self-aligned) and backs it by whole [`CLUSTER`]s as it grows. [`Space`] keeps which clusters are backed in a
-//! persistent [`Bitmap`], asks the file system for room *before* a bit says that there is some, and gives room back
-//! only after the checkpoint that settled the release.
+//! A store file is sparse and linear. Addresses are cheap, bytes are not: an owner reserves a
+//! [`Span`] (a power of two, self-aligned) and backs it by whole [`CLUSTER`]s as it grows.
+//! [`Space`] keeps which clusters are backed in a persistent [`Bitmap`], asks the file system for
+//! room *before* a bit says that there is some, and gives room back only after the checkpoint that
+//! settled the release.
 //!
-//! What is elsewhere: who owns a span and when a change of it counts (`store`), blocks inside a span (`heap`).
+//! What is elsewhere: who owns a span and when a change of it counts (`store`), blocks inside a
+//! span (`heap`).
 
 #![forbid(unsafe_code)]
 

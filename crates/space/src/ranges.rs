@@ -44,7 +44,8 @@ impl<T: Copy> Ranges<T> {
         found
     }
 
-    /// Takes out what lies in `range`, and what is known of it; what sticks out of it stays. In order.
+    /// Takes out what lies in `range`, and what is known of it; what sticks out of it stays. In
+    /// order.
     pub(crate) fn cut(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, T)> {
         let inside = self.parts(range);
         let found: Vec<_> = self.overlapping(range).collect();

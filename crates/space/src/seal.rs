@@ -1,7 +1,8 @@
 //! Sealed words: eight bytes that change by one store and still prove themselves.
 //!
-//! The upper 48 bits are the value (a multiple of 64 KiB, or a count shifted up by 16), the lower 16 a check of them.
-//! A torn store cannot happen (a word is whole), a flipped bit is found, and zeros are not a sealed word.
+//! The upper 48 bits are the value (a multiple of 64 KiB, or a count shifted up by 16), the lower
+//! 16 a check of them. A torn store cannot happen (a word is whole), a flipped bit is found, and
+//! zeros are not a sealed word.
 
 use everbyte_media::sums_agree;
 
@@ -15,7 +16,8 @@ fn check_bits(value: u64) -> u64 {
 
 /// The check bits of zero.
 const ZERO: u16 = folded([0; 8]);
-/// A checksum of a fixed length is linear: what each byte adds to that of zero, by its place; the two lowest are zeros.
+/// A checksum of a fixed length is linear: what each byte adds to that of zero, by its place; the
+/// two lowest are zeros.
 const FOLDED: [[u16; 256]; 6] = {
     let mut folds = [[0; 256]; 6];
     let mut index = 0;

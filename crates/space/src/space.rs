@@ -1,23 +1,26 @@
 //! [`Space`]: backing clusters, and giving them back.
 //!
 //! To back a range, with the owner's fences between the lines:
-//!   1. `reserve`: the file system gives room for the range and for the bitmaps' own pages; may fail, changes nothing
+//!   1. `reserve`: the file system gives room for the range and for the bitmaps' own pages; may
+//!      fail, changes nothing
 //!   2. `prepare`: what was used before is zeroed by stores, the range is noted as used
 //!   3. `mark`: the bits say that it is backed
 //!
-//! To release one: `release` clears the bits and fences; `punch` makes holes of what a checkpoint has passed. Or it is kept,
-//! see `keep.rs`.
+//! To release one: `release` clears the bits and fences; `punch` makes holes of what a checkpoint
+//! has passed. Or it is kept, see `keep.rs`.
 //!
 //! Invariants
-//!   SPACE-2  The file system has given room before a bit says so: a full disk is an error at `reserve` and never a
-//!            signal at a store.
-//!   SPACE-3  A cluster whose `used` bit is clear and which is outside the suspect range reads as zeros; all others
-//!            are zeroed by flushed stores before they are handed out again.
-//!   SPACE-8  A refused reservation gives back what the file system had given before it refused: of clusters that nobody has, and
-//!            never of one that is backed.
-//!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never once it was reserved again.
+//!   SPACE-2  The file system has given room before a bit says so: a full disk is an error at
+//!            `reserve` and never a signal at a store.
+//!   SPACE-3  A cluster whose `used` bit is clear and which is outside the suspect range reads as
+//!            zeros; all others are zeroed by flushed stores before they are handed out again.
+//!   SPACE-8  A refused reservation gives back what the file system had given before it refused: of
+//!            clusters that nobody has, and never of one that is backed.
+//!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never once it
+//!            was reserved again.
 //!
-//! Threads: any; bitmap words are changed under one lock. Elsewhere: which order of owner words makes it atomic.
+//! Threads: any; bitmap words are changed under one lock. Elsewhere: which order of owner words
+//! makes it atomic.
 
 use crate::keep::Cleared;
 use crate::ranges::Ranges;
@@ -129,7 +132,8 @@ impl Space {
         match backed {
             Ok(()) => Ok(cleared),
             Err(error) => {
-                self.put_back(taken, &rest[..tried]); // the last of them may have got a part of its room
+                // the last of them may have got a part of its room
+                self.put_back(taken, &rest[..tried]);
                 Err(error)
             }
         }
@@ -169,7 +173,8 @@ impl Space {
         Ok(())
     }
 
-    /// The rest of a cluster of which only the first part was reserved and prepared: room, and zeros. The caller fences.
+    /// The rest of a cluster of which only the first part was reserved and prepared: room, and
+    /// zeros. The caller fences.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`]: nothing has changed.
@@ -182,7 +187,8 @@ impl Space {
         Ok(())
     }
 
-    /// [`Space::prepare`] for one cluster of which only the first `part` bytes are to be used for now.
+    /// [`Space::prepare`] for one cluster of which only the first `part` bytes are to be used for
+    /// now.
     pub fn prepare_part(&self, range: &Range<u64>, part: u64) {
         let _section = self.media.section();
         self.media.zero(range.start, part);
@@ -208,7 +214,8 @@ impl Space {
         self.used.change(&self.media, range, true);
     }
 
-    /// Notes a reserved range as used, which nobody will read before he has stored to all of it: stored and flushed.
+    /// Notes a reserved range as used, which nobody will read before he has stored to all of it:
+    /// stored and flushed.
     pub fn note_used(&self, range: &Range<u64>) {
         let _section = self.media.section();
         let _state = self.state.lock();
@@ -233,7 +240,8 @@ impl Space {
         self.backed.change(&self.media, range, true);
     }
 
-    /// Takes [`Space::mark`] back, for a change that did not come to count: stored and flushed, not fenced.
+    /// Takes [`Space::mark`] back, for a change that did not come to count: stored and flushed, not
+    /// fenced.
     pub fn unmark(&self, range: &Range<u64>) {
         let _section = self.media.section();
         let _state = self.state.lock();
@@ -248,17 +256,20 @@ impl Space {
         self.backed.require_good(&self.media, range)
     }
 
-    /// Releases whole clusters: their bits are cleared and fenced on return; room is given back later by
-    /// [`Space::punch`]. A damaged word of the bitmap stays as it is, for `check` to report.
+    /// Releases whole clusters: their bits are cleared and fenced on return; room is given back
+    /// later by [`Space::punch`]. A damaged word of the bitmap stays as it is, for `check` to
+    /// report.
     pub fn release(&self, range: &Range<u64>) {
         self.unmark(range);
         self.media.fence();
         self.forget(range.clone());
     }
 
-    /// Makes holes of what was released and has been passed by a checkpoint (SPACE-4). Returns the bytes given back.
+    /// Makes holes of what was released and has been passed by a checkpoint (SPACE-4). Returns the
+    /// bytes given back.
     pub fn punch(&self) -> u64 {
-        // The lock is held over the punching: a range that is reserved meanwhile waits here, or is not punched.
+        // The lock is held over the punching: a range that is reserved meanwhile waits here, or is
+        // not punched.
         let mut state = self.state.lock();
         let ready = state.holes.take(|mark| self.media.checkpointed(mark) || seeded("space-punch-early"));
         self.punch_all(ready)
@@ -272,7 +283,8 @@ impl Space {
         })
     }
 
-    /// Settles and checkpoints all releases, and makes holes of them, and of what is kept. Returns the bytes given back.
+    /// Settles and checkpoints all releases, and makes holes of them, and of what is kept. Returns
+    /// the bytes given back.
     ///
     /// # Errors
     /// As `Media::barrier`.
@@ -285,8 +297,8 @@ impl Space {
         Ok(self.punch() + self.give_back())
     }
 
-    /// Has the media free places in its file of which no cluster of `within` needs any, for others. The caller lets no thread back
-    /// clusters meanwhile. Returns the bytes freed.
+    /// Has the media free places in its file of which no cluster of `within` needs any, for others.
+    /// The caller lets no thread back clusters meanwhile. Returns the bytes freed.
     ///
     /// # Errors
     /// As `Media::free_chunks`.
@@ -307,13 +319,14 @@ impl Space {
         Ok(self.media.free_chunks(&is_free)?)
     }
 
-    /// Makes durable what the bitmap says about `range`: after a process that died it may say so in the caches only.
-    /// The caller fences.
+    /// Makes durable what the bitmap says about `range`: after a process that died it may say so in
+    /// the caches only. The caller fences.
     pub fn adopt(&self, range: &Range<u64>) {
         self.backed.adopt(&self.media, range);
     }
 
-    /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody remembers them.
+    /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody
+    /// remembers them.
     pub fn forget(&self, range: Range<u64>) {
         drop(self.take_out(&range));
         let mark = self.media.mark();
@@ -325,22 +338,25 @@ impl Space {
         self.put_back(self.take_out(range), std::slice::from_ref(range));
     }
 
-    /// Makes holes of the clusters of `range` that hold data though neither bit of theirs is set: room that was given to a growth
-    /// which a crash cut off, or that was prepared. The caller lets nobody reserve any of them. Returns the bytes given back.
+    /// Makes holes of the clusters of `range` that hold data though neither bit of theirs is set:
+    /// room that was given to a growth which a crash cut off, or that was prepared. The caller lets
+    /// nobody reserve any of them. Returns the bytes given back.
     pub fn sweep(&self, range: &Range<u64>) -> u64 {
         let mut given_back = 0;
         for part in self.stray(range) {
             drop(self.take_out(&part));
             let Some(data) = self.media.data(part.start, part.end - part.start) else { continue };
             given_back += data.into_iter().map(|data| data.end - data.start).sum::<u64>();
-            self.media.punch(part.start, part.end - part.start); // what has room and no data goes, too
+            // what has room and no data goes, too
+            self.media.punch(part.start, part.end - part.start);
         }
         given_back
     }
 
-    /// The data that lie where no cluster was ever handed out, as far as the file system can tell; without what is prepared for
-    /// somebody in this session. Pages that the system made large hold more than was asked for, beside clusters in use: so a
-    /// large page counts only if no cluster of it is backed.
+    /// The data that lie where no cluster was ever handed out, as far as the file system can tell;
+    /// without what is prepared for somebody in this session. Pages that the system made large hold
+    /// more than was asked for, beside clusters in use: so a large page counts only if no cluster
+    /// of it is backed.
     pub fn stray_data(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut found: Vec<Range<u64>> = Vec::new();
         for part in self.stray(range) {
@@ -380,7 +396,8 @@ impl Space {
         (state.holes, state.kept, state.wanted, state.cleared) = Default::default();
     }
 
-    /// Bytes that nobody has and that the file system has not back: released, or prepared for somebody.
+    /// Bytes that nobody has and that the file system has not back: released, or prepared for
+    /// somebody.
     pub fn waiting(&self) -> u64 {
         let state = self.state.lock();
         state.holes.bytes() + state.kept.bytes() + state.cleared.bytes()

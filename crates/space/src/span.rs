@@ -1,11 +1,12 @@
-//! Spans: the addresses an owner may ever use. A span is a power of two and self-aligned, so that "whose is this
-//! address" is one mask, and reserving one costs nothing until it is backed.
+//! Spans: the addresses an owner may ever use. A span is a power of two and self-aligned, so that
+//! "whose is this address" is one mask, and reserving one costs nothing until it is backed.
 
 use crate::CLUSTER;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A reserved range of addresses: `len` is a power of two of at least one cluster, `at` a multiple of it.
+/// A reserved range of addresses: `len` is a power of two of at least one cluster, `at` a multiple
+/// of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     at: u64,
@@ -51,8 +52,8 @@ impl Span {
     }
 }
 
-/// Spans that are taken, in order of address, and where to look for free ones: choosing the lowest costs nothing
-/// proportional to their number.
+/// Spans that are taken, in order of address, and where to look for free ones: choosing the lowest
+/// costs nothing proportional to their number.
 #[derive(Clone, Debug)]
 pub struct Spans {
     /// Start and size of each.
@@ -94,7 +95,8 @@ impl Spans {
         Some(Span { at, len }).filter(|other| other.overlaps(span))
     }
 
-    /// The lowest free span of `len` bytes within `within`. `None`: there is none. `within.start` is always the same.
+    /// The lowest free span of `len` bytes within `within`. `None`: there is none. `within.start`
+    /// is always the same.
     ///
     /// # Panics
     /// If `len` is not a power of two of at least one cluster.
@@ -146,8 +148,8 @@ mod tests {
     }
 
     proptest! {
-        /// Chosen spans are free, the lowest, and within; a refusal means that really no place is left. Spans given back
-        /// are chosen again.
+        /// Chosen spans are free, the lowest, and within; a refusal means that really no place is
+        /// left. Spans given back are chosen again.
         #[test]
         fn choices_are_free_and_the_lowest(
             start in 0u64..100,

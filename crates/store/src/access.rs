@@ -1,10 +1,11 @@
 //! Who may do what with an object: owner, group, and what these and others may.
 //!
-//! The check at attach is [`Access::allows`], and nothing else decides. Within one file it stops accidents: whoever holds a
-//! writable descriptor of the store can reach all of it (docs/semantics/store.md).
+//! The check at attach is [`Access::allows`], and nothing else decides. Within one file it stops
+//! accidents: whoever holds a writable descriptor of the store can reach all of it
+//! (docs/semantics/store.md).
 //!
-//! A record has two copies of its access words and a word that says which of them counts. A change writes the other copy,
-//! fences, and then stores that word.
+//! A record has two copies of its access words and a word that says which of them counts. A change
+//! writes the other copy, fences, and then stores that word.
 //!
 //! Invariants
 //!   STORE-12  Of the two copies of an object's access words the one that counts is never written.
@@ -67,8 +68,8 @@ impl Access {
         digit & needed == needed
     }
 
-    /// Why `caller` may not make `self` into `new`, if it may not: modes are the owner's to change, owners the system's, and
-    /// groups the owner's who is in them.
+    /// Why `caller` may not make `self` into `new`, if it may not: modes are the owner's to change,
+    /// owners the system's, and groups the owner's who is in them.
     pub fn refuses(&self, caller: &Caller, new: &Access) -> Option<&'static str> {
         match caller.user {
             0 => None,
@@ -88,7 +89,8 @@ impl Caller {
         Caller { user: rustix::process::geteuid().as_raw(), groups }
     }
 
-    /// This process, without its groups where `access` is decided by its user: they take three questions to the system.
+    /// This process, without its groups where `access` is decided by its user: they take three
+    /// questions to the system.
     fn before(access: &Access) -> Caller {
         let user = rustix::process::geteuid().as_raw();
         if user == 0 || user == access.owner { Caller { user, groups: vec![] } } else { Caller::current() }
@@ -145,17 +147,18 @@ fn change(media: &Media, at: u64, access: Access) -> Result<()> {
 }
 
 impl Store {
-    /// Changes what owner, group and others may do with an object, from the next attach on. Settled on return; a crash leaves
-    /// the old rights or the new ones.
+    /// Changes what owner, group and others may do with an object, from the next attach on. Settled
+    /// on return; a crash leaves the old rights or the new ones.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::BadOption`] for what is no mode, [`Error::Damaged`],
-    /// [`Error::Media`].
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::BadOption`] for what is no mode,
+    /// [`Error::Damaged`], [`Error::Media`].
     pub fn chmod(&self, name: &str, mode: u16) -> Result<()> {
         self.change_access(&Caller::current(), name, |access| Access { mode, ..access })
     }
 
-    /// Gives an object another owner, another group, or both. Settled on return; a crash leaves the old ones or the new ones.
+    /// Gives an object another owner, another group, or both. Settled on return; a crash leaves the
+    /// old ones or the new ones.
     ///
     /// # Errors
     /// As [`Store::chmod`].

@@ -1,12 +1,15 @@
-//! The thread that clears released clusters which are kept, and prepares new ones, so that who asks for some next finds them
-//! ready.
+//! The thread that clears released clusters which are kept, and prepares new ones, so that who asks
+//! for some next finds them ready.
 //!
-//! It begins when a MiB waits for it, or somebody has asked for a MiB in small pieces ([`AFTER`]), so a store that does little has
-//! none. Nothing depends on it: what it has not reached is done by whoever reserves it. Only stores that one process has alone keep clusters, where processes see each other's
-//! stores: on `file` zeros would go through the log, and a shared store's clusters may be others' by the next turn.
+//! It begins when a MiB waits for it, or somebody has asked for a MiB in small pieces ([`AFTER`]),
+//! so a store that does little has none. Nothing depends on it: what it has not reached is done by
+//! whoever reserves it. Only stores that one process has alone keep clusters, where processes see
+//! each other's stores: on `file` zeros would go through the log, and a shared store's clusters may
+//! be others' by the next turn.
 //!
-//! Threads: called from any. It ends when the store is closed or dropped, and what was kept goes back to the file system. A child of
-//! fork has no such thread, and leaves its parent's clusters alone.
+//! Threads: called from any. It ends when the store is closed or dropped, and what was kept goes
+//! back to the file system. A child of fork has no such thread, and leaves its parent's clusters
+//! alone.
 
 use everbyte_space::{AHEAD, STEP, Space};
 use parking_lot::{Condvar, Mutex};
@@ -17,9 +20,11 @@ use std::thread::JoinHandle;
 
 /// Bytes for which the thread is called.
 const CALL: u64 = 1 << 20;
-/// Bytes that an object has grown by before, or new objects have begun with, in this session, until more are prepared for the next.
+/// Bytes that an object has grown by before, or new objects have begun with, in this session, until
+/// more are prepared for the next.
 pub(crate) const AFTER: u64 = 1 << 20;
-/// What is prepared for an object that grows: as much as it asked for last, at least and at most this.
+/// What is prepared for an object that grows: as much as it asked for last, at least and at most
+/// this.
 const ONE: (u64, u64) = (1 << 20, AHEAD / 4);
 
 pub(crate) struct Background {
@@ -95,8 +100,8 @@ impl Background {
         }
     }
 
-    /// Has more prepared for an object that grew and has addresses up to `end`, before the last is used up. The caller lets
-    /// nobody else grow it.
+    /// Has more prepared for an object that grew and has addresses up to `end`, before the last is
+    /// used up. The caller lets nobody else grow it.
     pub(crate) fn prepare_more(&self, growth: &mut Growth, grown: &Range<u64>, end: u64) {
         let (before, len) = (growth.bytes, grown.end - grown.start);
         growth.bytes += len;
@@ -137,7 +142,8 @@ impl Background {
                 self.calls.changed.wait(&mut state);
             }
         }
-        while self.space.clear_next() {} // without a thread all of it, else what came at its last moment
+        // without a thread all of it, else what came at its last moment
+        while self.space.clear_next() {}
     }
 
     fn is_ours(&self) -> bool {

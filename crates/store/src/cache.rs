@@ -1,11 +1,12 @@
 //! Names that this process has looked up, each with its record: a hit costs one line of memory.
 //!
-//! A short name stands in its line itself, with the place of its record and, once somebody has asked, the id of its object.
-//! The table beside the lines has a byte for each, which stays near. Longer names, which are few, lie elsewhere.
+//! A short name stands in its line itself, with the place of its record and, once somebody has
+//! asked, the id of its object. The table beside the lines has a byte for each, which stays near.
+//! Longer names, which are few, lie elsewhere.
 //!
 //! Invariants
-//!   CACHE-1  An id is remembered only while the record is live: who takes a record out of that state forgets the name first,
-//!            or enters it anew.
+//!   CACHE-1  An id is remembered only while the record is live: who takes a record out of that
+//!            state forgets the name first, or enters it anew.
 //!
 //! Threads: under the lock of the object table.
 

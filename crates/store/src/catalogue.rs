@@ -1,15 +1,17 @@
-//! The object table: one record for each object. The first 256 lie in every store; the others, once there are more, in the
-//! name space (`names`).
+//! The object table: one record for each object. The first 256 lie in every store; the others, once
+//! there are more, in the name space (`names`).
 //!
-//! A record's body is written and fenced while its state word says that nobody reads it; then one 8-byte store of
-//! the state word says what it is. States change like this:
+//! A record's body is written and fenced while its state word says that nobody reads it; then one
+//! 8-byte store of the state word says what it is. States change like this:
 //!   free -> creating (`claim`) -> live (`publish`) -> removing (`retire`) -> free (`free`)
 //!   creating -> free (`free`): the creation failed, or recovery found it interrupted
 //!   creating -> replacing -> live: the object has another name (`rename`)
 //!
 //! Invariants
-//!   STORE-3  A record's body is fenced before its state word makes it count, and is not touched while it does.
-//!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones differ in name.
+//!   STORE-3  A record's body is fenced before its state word makes it count, and is not touched
+//!            while it does.
+//!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones
+//!            differ in name.
 
 use crate::access::{self, Access};
 use crate::layout::{
@@ -38,7 +40,8 @@ pub(crate) struct Entry {
     pub origin: Option<Origin>,
     pub small: bool,
     pub access: Access,
-    /// Where the record lies that this one was made to replace; 0: none. Means nothing once it is live.
+    /// Where the record lies that this one was made to replace; 0: none. Means nothing once it is
+    /// live.
     pub replaces: u64,
 }
 
@@ -80,7 +83,8 @@ pub(crate) fn read(media: &Media, superblock: &Superblock, at: u64) -> Slot {
     parse(at, &media.get(at), superblock).unwrap_or_else(Slot::Damaged)
 }
 
-/// Reads the records at `places`, and checks each and all against each other (STORE-4). Free ones are left out.
+/// Reads the records at `places`, and checks each and all against each other (STORE-4). Free ones
+/// are left out.
 pub(crate) fn read_all(media: &Media, superblock: &Superblock, places: impl Iterator<Item = u64>) -> Vec<(u64, Slot)> {
     let mut found: Vec<(u64, Slot)> = Vec::new();
     let (mut spans, mut names) = (Spans::default(), HashMap::new());
@@ -211,7 +215,8 @@ fn record_of(entry: &Entry) -> Record {
     record.sealed()
 }
 
-/// Writes the body of a free record; flushed. It counts once the caller has fenced and set the state (STORE-3).
+/// Writes the body of a free record; flushed. It counts once the caller has fenced and set the
+/// state (STORE-3).
 pub(crate) fn write(media: &Media, at: u64, entry: &Entry) {
     let _section = media.section();
     media.put(at, &record_of(entry));

@@ -1,5 +1,6 @@
-//! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit. Changes nothing. Of a store
-//! opened for reading alone it also says what opening had to put right, for that is still to be done.
+//! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit.
+//! Changes nothing. Of a store opened for reading alone it also says what opening had to put right,
+//! for that is still to be done.
 
 use crate::catalogue::{Entry, Slot};
 use crate::layout::SUPERBLOCKS;
@@ -62,8 +63,9 @@ impl std::fmt::Display for Finding {
 }
 
 impl Store {
-    /// Checks everything this room keeps. An empty list: all is well. What engines keep they check themselves.
-    /// Nobody may change objects meanwhile. Cost: one bit for each 64 KiB up to the file's end.
+    /// Checks everything this room keeps. An empty list: all is well. What engines keep they check
+    /// themselves. Nobody may change objects meanwhile. Cost: one bit for each 64 KiB up to the
+    /// file's end.
     pub fn check(&self) -> Vec<Finding> {
         let mut findings = Findings::default();
         self.check_opening(&mut findings);
@@ -219,7 +221,8 @@ impl Store {
         owned
     }
 
-    /// Every set bit must belong to an object, and every bit of a bitmap that is set must have been used.
+    /// Every set bit must belong to an object, and every bit of a bitmap that is set must have been
+    /// used.
     fn check_bitmap(&self, owned: &[(Entry, Option<Range<u64>>)], findings: &mut Findings) {
         let media = self.media();
         let bitmap = self.space().bitmap();
@@ -253,7 +256,8 @@ impl Store {
         }
     }
 
-    /// Beyond the file's end nothing can be backed; looking there would only make the bitmap less sparse.
+    /// Beyond the file's end nothing can be backed; looking there would only make the bitmap less
+    /// sparse.
     fn bitmap_end(&self) -> u64 {
         self.media().len().next_multiple_of(CLUSTER).min(self.space().bitmap().capacity())
     }
@@ -281,12 +285,13 @@ impl Store {
         all
     }
 
-    /// Gives clusters back that are marked and that no object has, and settles that. Returns what was done. Opening has
-    /// already repaired what the other copy tells: see [`Store::recovery`]. Nobody may change objects meanwhile.
+    /// Gives clusters back that are marked and that no object has, and settles that. Returns what
+    /// was done. Opening has already repaired what the other copy tells: see [`Store::recovery`].
+    /// Nobody may change objects meanwhile.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if a record of the object table is: the clusters could be its object's; or if the
-    /// bitmap there is. [`crate::Error::Media`].
+    /// [`crate::Error::Damaged`] if a record of the object table is: the clusters could be its
+    /// object's; or if the bitmap there is. [`crate::Error::Media`].
     pub fn repair(&self) -> Result<Vec<Finding>> {
         self.media().require_opener()?;
         let slots = {

@@ -1,28 +1,30 @@
 //! Cloning: a copy of a store with an identity of its own, which opens beside the original.
 //!
 //! Steps:
-//!   1. the source is opened for reading alone, recovered in private memory, and checked: damage is not passed on
+//!   1. the source is opened for reading alone, recovered in private memory, and checked: damage is
+//!      not passed on
 //!   2. its file is copied beside the target's name
 //!   3. the copy is opened, which recovers it, and gets its identity, and room for all it has
 //!   4. it is closed, and then its file gets the target's name
 //!
 //! Invariants
-//!   STORE-10  A clone has its name only with everything it holds and its own identity: a crash leaves it whole, or
-//!             nothing of that name.
+//!   STORE-10  A clone has its name only with everything it holds and its own identity: a crash
+//!             leaves it whole, or nothing of that name.
 
 use crate::{Error, Finding, Recovery, Result, Store, identity};
 use everbyte_media::{Media, Options, publish, seeded};
 use std::path::{Path, PathBuf};
 
 impl Store {
-    /// Copies the store `source`, which nobody may have open for writing, to the new file `target`: the same objects, with
-    /// a new identity. A source that was never closed is recovered in the copy and stays as it is. Holes stay holes, and
-    /// blocks are shared where backend and file system allow that. `progress` hears how many bytes of how many have been copied.
-    /// Settled on return; a crash leaves the clone whole or not there, and perhaps a file `target.part`.
+    /// Copies the store `source`, which nobody may have open for writing, to the new file `target`:
+    /// the same objects, with a new identity. A source that was never closed is recovered in the
+    /// copy and stays as it is. Holes stay holes, and blocks are shared where backend and file
+    /// system allow that. `progress` hears how many bytes of how many have been copied. Settled on
+    /// return; a crash leaves the clone whole or not there, and perhaps a file `target.part`.
     ///
     /// # Errors
-    /// [`Error::Occupied`] if `target` or `target.part` exists; [`Error::Damaged`] if the source is; [`Error::Media`]: the
-    /// source is in use, or the disk is full. Nothing is left behind.
+    /// [`Error::Occupied`] if `target` or `target.part` exists; [`Error::Damaged`] if the source
+    /// is; [`Error::Media`]: the source is in use, or the disk is full. Nothing is left behind.
     pub fn clone_file(
         source: &Path,
         target: &Path,
@@ -46,7 +48,8 @@ impl Store {
         })
     }
 
-    /// Refuses a store whose metadata is damaged, as far as opening it would not repair it. For whoever is about to copy it.
+    /// Refuses a store whose metadata is damaged, as far as opening it would not repair it. For
+    /// whoever is about to copy it.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -63,7 +66,8 @@ impl Store {
         }
     }
 
-    /// Steps 3 and 4, for a copy of a store's bytes that lies on `media`; `publish` gives it its name.
+    /// Steps 3 and 4, for a copy of a store's bytes that lies on `media`; `publish` gives it its
+    /// name.
     ///
     /// # Errors
     /// As [`Store::clone_file`], and whatever `publish` returns.

@@ -1,11 +1,13 @@
-//! Copies of objects, in this store or another: a new object that holds at its own addresses what one that is there
-//! holds at its.
+//! Copies of objects, in this store or another: a new object that holds at its own addresses what
+//! one that is there holds at its.
 //!
-//! The store copies bytes: each lies as far behind the prime page as in the original. What in them is an address of the
-//! store the engine alone knows; it translates them in `init`, before the copy has its name.
+//! The store copies bytes: each lies as far behind the prime page as in the original. What in them
+//! is an address of the store the engine alone knows; it translates them in `init`, before the copy
+//! has its name.
 //!
 //! Invariants
-//!   STORE-11  A copy's record says what it was copied from, so that a merge that was interrupted knows its own work.
+//!   STORE-11  A copy's record says what it was copied from, so that a merge that was interrupted
+//!             knows its own work.
 
 use crate::create::Wish;
 use crate::{Error, HEADER_LEN, Object, Result, Store};
@@ -28,9 +30,9 @@ impl Origin {
 }
 
 impl Store {
-    /// Makes an object like `of`: with its engine and fingerprint, and with its span or, where no such span is free, with the
-    /// largest of at least `least` bytes that is. `init` fills it: see [`Object::take_over`]. Otherwise as
-    /// [`Store::create_object`].
+    /// Makes an object like `of`: with its engine and fingerprint, and with its span or, where no
+    /// such span is free, with the largest of at least `least` bytes that is. `init` fills it: see
+    /// [`Object::take_over`]. Otherwise as [`Store::create_object`].
     ///
     /// # Errors
     /// As [`Store::create_object`].
@@ -50,9 +52,10 @@ impl Store {
 }
 
 impl Object {
-    /// Takes over every byte that `from` has behind its header, and its holes. For `init` of [`Store::create_copy`]: what
-    /// this object held is lost, and a crash before its name is published leaves nothing. `progress` hears of every so many
-    /// bytes. Nobody may change `from` meanwhile.
+    /// Takes over every byte that `from` has behind its header, and its holes. For `init` of
+    /// [`Store::create_copy`]: what this object held is lost, and a crash before its name is
+    /// published leaves nothing. `progress` hears of every so many bytes. Nobody may change `from`
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::SpanFull`], [`Error::OutOfSpace`], [`Error::Damaged`].

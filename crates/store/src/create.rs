@@ -1,4 +1,5 @@
-//! Making and removing objects, so that a crash leaves an object whole or absent and no cluster lost.
+//! Making and removing objects, so that a crash leaves an object whole or absent and no cluster
+//! lost.
 //!
 //! Creation, a fence between the lines:
 //!   1. record body; 2. record state `creating`
@@ -6,11 +7,13 @@
 //!   4. `init` runs: the engine formats its part of the prime page, grows, and so on
 //!   5. record state `live`, then a barrier: the name is there, with everything behind it
 //!
-//! Removal: record state `removing` and a barrier (the name is gone); bits cleared; record state `free`.
-//! Recovery finishes what it finds in `creating` or `removing` by the second half of a removal.
+//! Removal: record state `removing` and a barrier (the name is gone); bits cleared; record state
+//! `free`. Recovery finishes what it finds in `creating` or `removing` by the second half of a
+//! removal.
 //!
 //! Invariants
-//!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of its clusters is.
+//!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of
+//!            its clusters is.
 
 use crate::cache::Known;
 use crate::catalogue::{self, Entry};
@@ -32,8 +35,8 @@ pub struct ObjectOptions {
     pub engine: Engine,
     /// What its engine calls the type of its content; checked by [`Object::require_fingerprint`].
     pub fingerprint: u64,
-    /// Addresses to reserve: a power of two of at least 64 KiB. They cost nothing until used. `None`: the largest
-    /// free span, half of the store's addresses for its first object.
+    /// Addresses to reserve: a power of two of at least 64 KiB. They cost nothing until used.
+    /// `None`: the largest free span, half of the store's addresses for its first object.
     pub span: Option<u64>,
 }
 
@@ -61,13 +64,14 @@ impl Wish {
 }
 
 impl Store {
-    /// Makes an object. `init` formats it before its name is published: a crash, an error or a panic leaves the
-    /// object whole or absent. Settled on return.
+    /// Makes an object. `init` formats it before its name is published: a crash, an error or a
+    /// panic leaves the object whole or absent. Settled on return.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`], [`Error::NoSpan`], [`Error::BadOption`] for a span that
-    /// is none, [`Error::OutOfSpace`], [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged; whatever
-    /// `init` returns. The store is as before then.
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::Full`], [`Error::NoSpan`],
+    /// [`Error::BadOption`] for a span that is none, [`Error::OutOfSpace`],
+    /// [`Error::UserQuotaExceeded`], [`Error::Damaged`] while a record is damaged; whatever `init`
+    /// returns. The store is as before then.
     pub fn create_object<E: From<Error>>(
         &self,
         name: &str,
@@ -77,8 +81,9 @@ impl Store {
         self.make(name, Wish::of(options), init)
     }
 
-    /// [`Store::create_object`] for one of many: of its first cluster only the prime page, 4 KiB, gets room on the disk,
-    /// and may be used. [`Object::grow`] gives it the rest, and what else it asks for.
+    /// [`Store::create_object`] for one of many: of its first cluster only the prime page, 4 KiB,
+    /// gets room on the disk, and may be used. [`Object::grow`] gives it the rest, and what else it
+    /// asks for.
     ///
     /// # Errors
     /// As [`Store::create_object`].
@@ -111,7 +116,8 @@ impl Store {
         init(&object)?;
         media.fence(); // STORE-7
         catalogue::set_state(media, entry.at, STATE_LIVE);
-        undo.entry = None; // after a failed barrier the outcome is unknown: only opening again tells
+        // after a failed barrier the outcome is unknown: only opening again tells
+        undo.entry = None;
         if seeded("store-fence-for-barrier") {
             media.fence();
         } else {
@@ -158,8 +164,8 @@ impl Store {
     /// Removes an object and releases its clusters. Settled on return.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open, [`Error::Attached`] while another has;
-    /// [`Error::Damaged`].
+    /// [`Error::NotFound`]; [`Error::Open`] while this process has the object open,
+    /// [`Error::Attached`] while another has; [`Error::Damaged`].
     pub fn remove_object(&self, name: &str) -> Result<()> {
         let inner = &*self.inner;
         let _turn = self.renaming()?;
@@ -168,7 +174,8 @@ impl Store {
         if let Some(trie) = &mut table.trie {
             trie.burst_due(inner)?;
         }
-        // A header that cannot be read does not say which clusters to release: refuse rather than lose them.
+        // A header that cannot be read does not say which clusters to release: refuse rather than
+        // lose them.
         let backing = inner.backing_of(&entry, &inner.extent(&entry)?);
         self.attach_object(entry.id, name, true)?;
         self.detach_object(entry.id); // nobody attaches it in this turn
@@ -212,17 +219,20 @@ impl Inner {
         span.ok_or(Error::NoSpan { size: least, max })
     }
 
-    /// Has the first cluster prepared that the next object after one with this span is likely to get.
+    /// Has the first cluster prepared that the next object after one with this span is likely to
+    /// get.
     fn prepare_next(&self, table: &mut Table, span: Span) {
         let (spans_at, end) = (self.superblock().spans_at, self.superblock().end());
         let next = self.index(table).ok().and_then(|index| index.spans.choose(spans_at..end, span.len()));
         if let Some(next) = next {
-            self.background.prepare(&(next.at()..next.at() + CLUSTER)); // the table is locked (SPACE-6)
+            // the table is locked (SPACE-6)
+            self.background.prepare(&(next.at()..next.at() + CLUSTER));
         }
     }
 
-    /// The second half of a removal, for a record in `creating` or `removing`: takes its name away, clears the bits of its
-    /// span and frees the record. Idempotent; fenced on return. Recovery and failed creations use it too.
+    /// The second half of a removal, for a record in `creating` or `removing`: takes its name away,
+    /// clears the bits of its span and frees the record. Idempotent; fenced on return. Recovery and
+    /// failed creations use it too.
     ///
     /// # Errors
     /// [`Error::Damaged`] if its name cannot be taken away; the record stays.
@@ -238,7 +248,8 @@ impl Inner {
                     self.space.release(&(entry.span.end() - extent.tail_reach..entry.span.end()));
                 }
             }
-            // A header is fenced before the first bit is set (STORE-5), so this one was damaged later: look everywhere.
+            // A header is fenced before the first bit is set (STORE-5), so this one was damaged
+            // later: look everywhere.
             Err(_) if self.space.is_backed(entry.span.at()) => self.space.release(&entry.span.range()),
             Err(_) => {}
         }

@@ -246,7 +246,8 @@ pub enum Error {
         /// Clusters asked for.
         asked: u64,
     },
-    /// Other processes cannot share an object that is larger than its memory, and none can guard its pages.
+    /// Other processes cannot share an object that is larger than its memory, and none can guard
+    /// its pages.
     #[error(
         "object `{object}` has a limit of clusters in memory: one process has it at a time; lift the limit to share it"
     )]

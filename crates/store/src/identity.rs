@@ -1,17 +1,21 @@
-//! The identity of a store: 16 random bytes that no other store has, so that tools and copies can tell stores apart.
+//! The identity of a store: 16 random bytes that no other store has, so that tools and copies can
+//! tell stores apart.
 //!
-//! A copy made by hand (`cp`) bears its original's identity, and may have holes where the original had room. A process
-//! opens such a pair one at a time; [`Store::open_rebased`] gives the copy an identity of its own, and room.
+//! A copy made by hand (`cp`) bears its original's identity, and may have holes where the original
+//! had room. A process opens such a pair one at a time; [`Store::open_rebased`] gives the copy an
+//! identity of its own, and room.
 //!
 //! Rebasing, a barrier between the lines:
-//!   1. room from the file system for every cluster that is backed (SPACE-2); may fail: nothing has changed
+//!   1. room from the file system for every cluster that is backed (SPACE-2); may fail: nothing has
+//!      changed
 //!   2. the superblock's copy A with the new identity; then copy B
 //!
 //! Invariants
-//!   STORE-9  A process has each identity open for writing at most once; a copy beside its original is refused before a
-//!            byte of it changes.
+//!   STORE-9  A process has each identity open for writing at most once; a copy beside its original
+//!            is refused before a byte of it changes.
 //!
-//! Threads: any. What is open is known to this process alone: between processes nothing rests on identities.
+//! Threads: any. What is open is known to this process alone: between processes nothing rests on
+//! identities.
 
 use crate::layout::{SUPERBLOCKS, Superblock};
 use crate::superblock;
@@ -51,8 +55,8 @@ impl Drop for Held {
     }
 }
 
-/// Refuses a copy of a store that is open, by the bytes of the file (STORE-9). What is no store others will refuse, and
-/// the store itself, opened again, is refused by its lock.
+/// Refuses a copy of a store that is open, by the bytes of the file (STORE-9). What is no store
+/// others will refuse, and the store itself, opened again, is refused by its lock.
 pub(crate) fn refuse_copy(path: &Path) -> Result<()> {
     let open = OPEN.lock();
     if open.is_empty() {
@@ -108,7 +112,8 @@ pub(crate) fn random_address(max: u64) -> Result<u64> {
 }
 
 impl Store {
-    /// Opens a store and gives it a new identity: for a copy made by hand, which then opens beside its original.
+    /// Opens a store and gives it a new identity: for a copy made by hand, which then opens beside
+    /// its original.
     ///
     /// # Errors
     /// As [`Store::open`] and [`Store::rebase`].
@@ -118,15 +123,17 @@ impl Store {
         store.hold()
     }
 
-    /// Gives the store this identity, which must be no other store's, and asks the file system again for room for all it
-    /// has: a copy made by hand may lack it. Settled on return; a crash leaves the old identity or the new one.
+    /// Gives the store this identity, which must be no other store's, and asks the file system
+    /// again for room for all it has: a copy made by hand may lack it. Settled on return; a crash
+    /// leaves the old identity or the new one.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`], [`Error::SameIdentity`]: nothing has changed. [`Error::Media`].
     pub fn rebase(&self, identity: [u8; 16]) -> Result<()> {
         let inner = &*self.inner;
         inner.media.require_opener()?;
-        inner.media.limit_room(u64::MAX); // what is asked for is there already, or was until it was copied
+        // what is asked for is there already, or was until it was copied
+        inner.media.limit_room(u64::MAX);
         let backed = self.back_again(); // 1
         inner.limit_media(&inner.superblock());
         backed?;
@@ -142,7 +149,8 @@ impl Store {
         Ok(())
     }
 
-    /// Room for every backed cluster and for the pages of the bitmaps that speak for them. Small objects stay small.
+    /// Room for every backed cluster and for the pages of the bitmaps that speak for them. Small
+    /// objects stay small.
     fn back_again(&self) -> Result<()> {
         let inner = &*self.inner;
         let superblock = inner.superblock();
@@ -165,7 +173,8 @@ impl Store {
         Ok(())
     }
 
-    /// The prime pages of the objects that have no more room than that; none where names are damaged, and all get whole clusters.
+    /// The prime pages of the objects that have no more room than that; none where names are
+    /// damaged, and all get whole clusters.
     fn small_objects(&self) -> BTreeSet<u64> {
         let inner = &*self.inner;
         let all = inner.list(&mut inner.table.lock(), "").unwrap_or_default();
@@ -177,7 +186,8 @@ impl Store {
         small.map(|entry| entry.span.at()).collect()
     }
 
-    /// Notes that this process has the store's identity open (STORE-9). Refuses what only the log of a copy could tell.
+    /// Notes that this process has the store's identity open (STORE-9). Refuses what only the log
+    /// of a copy could tell.
     pub(crate) fn hold(self) -> Result<Store> {
         let held = Held::new(self.identity(), self.media().path())?;
         *self.inner.held.lock() = Some(held);

@@ -1,7 +1,8 @@
 //! The bytes of a store: superblock, object records, object headers. Format: docs/formats/store.md.
 //!
-//! Everything is little-endian. A record is checked by a checksum, or is a single word that proves itself
-//! (`everbyte_space::seal`, or one of the `STATE_` words), so that no change needs more than the rule gives.
+//! Everything is little-endian. A record is checked by a checksum, or is a single word that proves
+//! itself (`everbyte_space::seal`, or one of the `STATE_` words), so that no change needs more than
+//! the rule gives.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -55,7 +56,8 @@ pub struct Superblock {
     pub used_at: u64,
     /// Bytes of each bitmap.
     pub bitmap_len: u64,
-    /// Where the log of the `file` backend starts; the media head says it too and is what recovery trusts.
+    /// Where the log of the `file` backend starts; the media head says it too and is what recovery
+    /// trusts.
     pub log_at: u64,
     /// Its size.
     pub log_len: u64,
@@ -73,9 +75,11 @@ pub struct Superblock {
     pub swap_root: u64,
     /// Features that a reader must know to touch the store: `FEATURE_` bits.
     pub features: u64,
-    /// Bytes of clusters that the objects of one user, other than root, may have together; 0: no limit.
+    /// Bytes of clusters that the objects of one user, other than root, may have together; 0: no
+    /// limit.
     pub user_quota: u64,
-    /// One past the last address that a span may have; 0: the maximum. With [`FEATURE_ADDRESSES`], and not otherwise.
+    /// One past the last address that a span may have; 0: the maximum. With [`FEATURE_ADDRESSES`],
+    /// and not otherwise.
     pub addresses: u64,
     /// Zeros.
     pub reserved: [u8; 328],
@@ -99,15 +103,15 @@ pub mod words {
     pub const SUSPECT_START: u64 = 16;
     /// Their end.
     pub const SUSPECT_END: u64 = 24;
-    /// Bytes of the file that were accounted for when it was opened or closed last; a file longer than this and than all its
-    /// objects has grown from outside.
+    /// Bytes of the file that were accounted for when it was opened or closed last; a file longer
+    /// than this and than all its objects has grown from outside.
     pub const ACCOUNTED: u64 = 32;
     /// Bytes of all words.
     pub const LEN: u64 = 40;
 }
 
-/// The volatile words of a shared store, behind the words of the first superblock; never flushed, and nothing once the
-/// store has been opened again by somebody alone.
+/// The volatile words of a shared store, behind the words of the first superblock; never flushed,
+/// and nothing once the store has been opened again by somebody alone.
 pub mod shared {
     /// The store's turnstile: a lock, the opening it is of, a count of changes.
     pub const AT: u64 = 2048;
@@ -127,7 +131,8 @@ pub mod shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Record {
-    /// One of the `STATE_` words; changes alone, by one 8-byte store, and is not under the checksum.
+    /// One of the `STATE_` words; changes alone, by one 8-byte store, and is not under the
+    /// checksum.
     pub state: u64,
     /// CRC-32C of the 256 bytes with this field and `state` zero.
     pub checksum: u32,
@@ -151,8 +156,8 @@ pub struct Record {
     pub origin_object: u64,
     /// Two copies of who may do what; not under the checksum, each has its own.
     pub access: [AccessWords; 2],
-    /// Which of them counts: 1 or 2, shifted up by 16, sealed. 0 with zeros there: made before there were rights. Not under the
-    /// checksum.
+    /// Which of them counts: 1 or 2, shifted up by 16, sealed. 0 with zeros there: made before
+    /// there were rights. Not under the checksum.
     pub choice: u64,
     /// Where the record lies that this one was made to replace; 0: none.
     pub replaces: u64,
@@ -184,7 +189,8 @@ pub const STATE_FREE: u64 = 0;
 pub const STATE_CREATING: u64 = u64::from_le_bytes(*b"creating");
 /// An object.
 pub const STATE_LIVE: u64 = u64::from_le_bytes(*b"live obj");
-/// An object whose record takes the place of another, which has its former name. Recovery frees that one.
+/// An object whose record takes the place of another, which has its former name. Recovery frees
+/// that one.
 pub const STATE_REPLACING: u64 = u64::from_le_bytes(*b"replaces");
 /// An object whose name is gone and whose clusters are being released. Recovery finishes that.
 pub const STATE_REMOVING: u64 = u64::from_le_bytes(*b"removing");
@@ -231,7 +237,8 @@ pub struct Header {
     pub tail: u64,
     /// A cold table in the making takes so much; equal to `tail` otherwise.
     pub tail_reach: u64,
-    /// The turnstile of a shared object, in a line of its own; volatile, as the store's ([`shared`]).
+    /// The turnstile of a shared object, in a line of its own; volatile, as the store's
+    /// ([`shared`]).
     pub shared: [u8; 64],
     /// Zeros.
     pub reserved_end: [u8; 192],

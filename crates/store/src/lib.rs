@@ -1,7 +1,7 @@
 //! # everbyte-store: one file, many named persistent objects
 //!
-//! A [`Store`] is a sparse file that survives crashes. It holds named [`Object`]s; each owns a span of addresses,
-//! grows in it by clusters of 64 KiB, and belongs to one [`Engine`].
+//! A [`Store`] is a sparse file that survives crashes. It holds named [`Object`]s; each owns a span
+//! of addresses, grows in it by clusters of 64 KiB, and belongs to one [`Engine`].
 //!
 //! ```
 //! use everbyte_media::{Media, Options};

@@ -1,17 +1,19 @@
 //! [`Object`]: a named span of the store that grows, and the header on its prime page.
 //!
 //! One growth, a fence between the lines:
-//!   1. room is asked of the file system for the clusters and the bitmaps' pages (may fail: nothing has changed)
+//!   1. room is asked of the file system for the clusters and the bitmaps' pages (may fail: nothing
+//!      has changed)
 //!   2. `reach` says how far bits may be set
 //!   3. bits set, what was used before zeroed
 //!   4. `backed` says that the clusters are there
 //!
-//! A crash before 4 leaves `reach` above `backed`; recovery clears the bits in between and lowers `reach`.
+//! A crash before 4 leaves `reach` above `backed`; recovery clears the bits in between and lowers
+//! `reach`.
 //!
 //! Invariants
 //!   STORE-5  No bit of an object's span is set at or above its `reach`.
-//!   STORE-6  A cluster below `backed` is backed by the file system, or was released since; it read as zeros when
-//!            it was handed out, unless its owner did not mind.
+//!   STORE-6  A cluster below `backed` is backed by the file system, or was released since; it read
+//!            as zeros when it was handed out, unless its owner did not mind.
 //!
 //! Threads: any. Growth, release and backing of one object take turns.
 
@@ -67,7 +69,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.store.detach_object(self.entry.id); // SHARE-3: the lock goes with the last handle, and not before
+        // SHARE-3: the lock goes with the last handle, and not before
+        self.store.detach_object(self.entry.id);
     }
 }
 
@@ -98,7 +101,8 @@ impl Object {
         }
     }
 
-    /// Takes the object for an engine that may be opened once at a time; free again when the claim is dropped.
+    /// Takes the object for an engine that may be opened once at a time; free again when the claim
+    /// is dropped.
     ///
     /// # Errors
     /// [`Error::Claimed`] while another claim lives in this process.
@@ -157,12 +161,14 @@ impl Object {
         self.inner.entry.span.range()
     }
 
-    /// Where its prime page lies: the first 4 KiB of its span, of which the first [`HEADER_LEN`] belong to this room.
+    /// Where its prime page lies: the first 4 KiB of its span, of which the first [`HEADER_LEN`]
+    /// belong to this room.
     pub fn prime(&self) -> u64 {
         self.inner.entry.span.at()
     }
 
-    /// One past its last cluster. Clusters from the start of the span up to here are backed, except released ones.
+    /// One past its last cluster. Clusters from the start of the span up to here are backed, except
+    /// released ones.
     pub fn backed(&self) -> u64 {
         self.inner.backed.load(Ordering::Acquire)
     }
@@ -196,8 +202,9 @@ impl Object {
         Err(Error::WrongFingerprint { object: self.name().into(), found, wanted })
     }
 
-    /// Refuses an object of which this process has met a page that cannot be read: zeros may have been read in its place. An engine
-    /// asks before it makes a change count; readers ask for what they have read.
+    /// Refuses an object of which this process has met a page that cannot be read: zeros may have
+    /// been read in its place. An engine asks before it makes a change count; readers ask for what
+    /// they have read.
     ///
     /// # Errors
     /// [`Error::Media`] with the name of the object and the offset.
@@ -207,7 +214,8 @@ impl Object {
         Ok(self.media().require_readable(start, end - start)?)
     }
 
-    /// The engine's root word; 0 in a new object. What it means, and whether it is sound, is the engine's business.
+    /// The engine's root word; 0 in a new object. What it means, and whether it is sound, is the
+    /// engine's business.
     pub fn root(&self) -> u64 {
         self.media().load(self.root_at())
     }
@@ -224,20 +232,21 @@ impl Object {
         self.media().flush(self.root_at(), 8);
     }
 
-    /// Whether the cluster that holds `at` is backed: inside the span, below [`Object::backed`] and not released.
+    /// Whether the cluster that holds `at` is backed: inside the span, below [`Object::backed`] and
+    /// not released.
     pub fn is_backed(&self, at: u64) -> bool {
         (self.prime()..self.backed()).contains(&at) && self.store().space().is_backed(at)
     }
 
-    /// Makes holes in the file of what was released, as far as a checkpoint has passed it; [`Object::release`] and
-    /// [`Object::grow`] do so, too. Returns the bytes given back.
+    /// Makes holes in the file of what was released, as far as a checkpoint has passed it;
+    /// [`Object::release`] and [`Object::grow`] do so, too. Returns the bytes given back.
     pub fn punch(&self) -> u64 {
         let Ok(_turn) = self.store().changing() else { return 0 };
         self.store().space().punch()
     }
 
-    /// Notes that the released clusters of `range` should be holes in the file: after a crash nobody remembers which
-    /// are. They become holes as if they had been released now.
+    /// Notes that the released clusters of `range` should be holes in the file: after a crash
+    /// nobody remembers which are. They become holes as if they had been released now.
     pub fn forget(&self, range: Range<u64>) {
         let Ok(_turn) = self.store().changing() else { return };
         let _growth = self.inner.growth.lock();
@@ -256,14 +265,14 @@ impl Object {
         self.inner.entry.small && self.backed() == self.prime() + CLUSTER
     }
 
-    /// Backs at least `bytes` more at the end, in whole clusters of 64 KiB, and returns their range. A small object gets
-    /// the rest of its first cluster, too. They read as
-    /// zeros. The growth is fenced on return: a crash leaves it whole or absent, and nothing stored later survives
-    /// without it.
+    /// Backs at least `bytes` more at the end, in whole clusters of 64 KiB, and returns their
+    /// range. A small object gets the rest of its first cluster, too. They read as zeros. The
+    /// growth is fenced on return: a crash leaves it whole or absent, and nothing stored later
+    /// survives without it.
     ///
     /// # Errors
-    /// [`Error::SpanFull`], [`Error::OutOfSpace`] (a full disk), [`Error::QuotaExceeded`], [`Error::UserQuotaExceeded`]: nothing has
-    /// changed.
+    /// [`Error::SpanFull`], [`Error::OutOfSpace`] (a full disk), [`Error::QuotaExceeded`],
+    /// [`Error::UserQuotaExceeded`]: nothing has changed.
     pub fn grow(&self, bytes: u64) -> Result<Range<u64>> {
         let inner = &*self.inner;
         let _turn = self.store().changing()?;
@@ -275,16 +284,18 @@ impl Object {
             let end = end_of_room(self.media(), &inner.entry);
             self.store().inner.background.prepare_more(&mut growth, &range, end); // SPACE-6
         }
-        self.store().space().punch(); // of earlier releases, if a checkpoint has passed them meanwhile
+        // of earlier releases, if a checkpoint has passed them meanwhile
+        self.store().space().punch();
         Ok(range)
     }
 
-    /// Gives whole clusters back that nobody needs any more, in any crash: the caller has settled that. They may be
-    /// backed again with [`Object::back`]. The file system gets them after the next checkpoint.
+    /// Gives whole clusters back that nobody needs any more, in any crash: the caller has settled
+    /// that. They may be backed again with [`Object::back`]. The file system gets them after the
+    /// next checkpoint.
     ///
     /// # Errors
-    /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of clusters;
-    /// [`Error::Damaged`] if the bitmap there is.
+    /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of
+    /// clusters; [`Error::Damaged`] if the bitmap there is.
     pub fn release(&self, range: Range<u64>) -> Result<()> {
         let _turn = self.store().changing()?;
         let _growth = self.inner.growth.lock();
@@ -298,8 +309,9 @@ impl Object {
         Ok(())
     }
 
-    /// Backs again what was released of `range`; those clusters read as zeros, the others stay as they are. Fenced on
-    /// return. A crash meanwhile may leave some of them backed: [`Object::holes`] tells.
+    /// Backs again what was released of `range`; those clusters read as zeros, the others stay as
+    /// they are. Fenced on return. A crash meanwhile may leave some of them backed:
+    /// [`Object::holes`] tells.
     ///
     /// # Errors
     /// [`Error::BadRange`], otherwise as [`Object::grow`]: nothing has changed.
@@ -307,8 +319,8 @@ impl Object {
         self.back_with(range, true)
     }
 
-    /// [`Object::back`] for owners who do not mind what the clusters hold: each page of them what it held, or zeros. It
-    /// costs no zeroing.
+    /// [`Object::back`] for owners who do not mind what the clusters hold: each page of them what
+    /// it held, or zeros. It costs no zeroing.
     ///
     /// # Errors
     /// As [`Object::back`].
@@ -331,7 +343,8 @@ impl Object {
         let mut cleared = Vec::new();
         for (reserved, hole) in holes.iter().enumerate() {
             cleared.push(space.reserve(hole).inspect_err(|_| {
-                holes[..reserved].iter().for_each(|hole| space.give_up(hole)); // their room stays unused
+                // their room stays unused
+                holes[..reserved].iter().for_each(|hole| space.give_up(hole));
                 space.punch();
             })?);
         }
@@ -397,7 +410,8 @@ pub(crate) fn grow_by(
         None => space.reserve(&range)?, // 1
         Some(pager) => {
             pager.reserve(&range)?;
-            space.reserve_part(&range, &(range.end - PRIME_LEN..range.end))?; // how far the file reaches
+            // how far the file reaches
+            space.reserve_part(&range, &(range.end - PRIME_LEN..range.end))?;
             Cleared::default()
         }
     };
@@ -430,7 +444,8 @@ pub(crate) fn grow_by(
     Ok(range)
 }
 
-/// Backs what was released of an object whose clusters may be cold: it comes back cold, and as zeros.
+/// Backs what was released of an object whose clusters may be cold: it comes back cold, and as
+/// zeros.
 fn back_cold(space: &Space, pager: &Pager, hole: &Range<u64>) -> Result<()> {
     pager.reserve(hole)?;
     space.reserve_part(hole, &(hole.start..hole.start))?;
@@ -449,8 +464,8 @@ pub(crate) fn set_word(media: &Media, at: u64, value: u64) {
     media.flush(at, 8);
 }
 
-/// Backs the first cluster of a new object and writes its header; fenced on return. Nothing of it counts before the
-/// record does.
+/// Backs the first cluster of a new object and writes its header; fenced on return. Nothing of it
+/// counts before the record does.
 ///
 /// # Errors
 /// [`Error::OutOfSpace`], [`Error::UserQuotaExceeded`].
@@ -570,7 +585,8 @@ pub(crate) fn read_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, 
     Ok(Extent { backed, reach, quota, resident, tail, tail_reach })
 }
 
-/// [`read_header`] of an object that may never have got its first cluster: a hole is not loaded, for that could take room.
+/// [`read_header`] of an object that may never have got its first cluster: a hole is not loaded,
+/// for that could take room.
 ///
 /// # Errors
 /// As [`read_header`].

@@ -1,4 +1,5 @@
-//! Where everything of a new store goes: all positions follow from its declared maximum and its log.
+//! Where everything of a new store goes: all positions follow from its declared maximum and its
+//! log.
 
 use crate::layout::{FEATURE_ADDRESSES, Record, Superblock};
 use crate::{Error, Result};
@@ -36,11 +37,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans a store whose addresses are more than its maximum, so that several objects may each have a span for all of it: spans
-    /// are powers of two that lie at multiples of themselves. The log gets a sixteenth of the maximum, or less.
+    /// Plans a store whose addresses are more than its maximum, so that several objects may each
+    /// have a span for all of it: spans are powers of two that lie at multiples of themselves. The
+    /// log gets a sixteenth of the maximum, or less.
     ///
     /// # Errors
-    /// [`Error::BadOption`] if `max` is too small for what every store needs and some clusters, or too large.
+    /// [`Error::BadOption`] if `max` is too small for what every store needs and some clusters, or
+    /// too large.
     pub fn spacious(max: u64, log_len: u64) -> Result<Plan> {
         if max < MAX_MIN {
             let detail = format!("a maximum of {max} bytes (`--max`) is too small; ask for at least {MAX_MIN}");
@@ -51,11 +54,12 @@ impl Plan {
         Plan::with(max, addresses, log_len)
     }
 
-    /// Plans a store of at most `max` bytes with a log of `log_len` bytes (0: none; the media will never be `file`). It has as many
-    /// addresses, and no more.
+    /// Plans a store of at most `max` bytes with a log of `log_len` bytes (0: none; the media will
+    /// never be `file`). It has as many addresses, and no more.
     ///
     /// # Errors
-    /// [`Error::BadOption`] if `max` is too small for what every store needs and one cluster, or too large.
+    /// [`Error::BadOption`] if `max` is too small for what every store needs and one cluster, or
+    /// too large.
     pub fn new(max: u64, log_len: u64) -> Result<Plan> {
         Plan::with(max, max / CLUSTER * CLUSTER, log_len)
     }
@@ -85,7 +89,8 @@ impl Plan {
         Ok(Plan { max, addresses, table_at, space, log_at, log_len, spans_at })
     }
 
-    /// What `Media::create` needs: superblocks, heads and the object table are there from the beginning.
+    /// What `Media::create` needs: superblocks, heads and the object table are there from the
+    /// beginning.
     pub fn geometry(&self) -> Geometry {
         Geometry { max: self.addresses, len: self.space.bitmap_at, log_at: self.log_at, log_len: self.log_len }
     }

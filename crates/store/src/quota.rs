@@ -1,7 +1,9 @@
-//! Quotas, in clusters: what one object may have, and what the objects of one user may have together. Asked whenever an object is
-//! to get clusters, its first one included, and nowhere else: who has more keeps them.
+//! Quotas, in clusters: what one object may have, and what the objects of one user may have
+//! together. Asked whenever an object is to get clusters, its first one included, and nowhere else:
+//! who has more keeps them.
 //!
-//! Threads: any; while those of a user are counted, and until who asked has got them, nobody else gets any.
+//! Threads: any; while those of a user are counted, and until who asked has got them, nobody else
+//! gets any.
 
 use crate::catalogue::{Entry, Slot};
 use crate::layout::{SUPERBLOCKS, Superblock, header};
@@ -11,8 +13,8 @@ use everbyte_space::{CLUSTER, unseal};
 use parking_lot::MutexGuard;
 
 impl Store {
-    /// Says how many clusters an object may have; `None`: as many as its span holds. An object that has more keeps them, and
-    /// gets no others. Settled on return.
+    /// Says how many clusters an object may have; `None`: as many as its span holds. An object that
+    /// has more keeps them, and gets no others. Settled on return.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
@@ -24,8 +26,9 @@ impl Store {
         self.inner.set_limit(&entry, header::QUOTA, clusters.map(|clusters| clusters.max(1)))
     }
 
-    /// Says how many clusters the objects of one user, other than root, may have together in this store; `None`: as many as
-    /// there are. Each growth then costs a look at every object. Settled on return; a crash leaves the old quota or the new one.
+    /// Says how many clusters the objects of one user, other than root, may have together in this
+    /// store; `None`: as many as there are. Each growth then costs a look at every object. Settled
+    /// on return; a crash leaves the old quota or the new one.
     ///
     /// # Errors
     /// [`Error::Media`].
@@ -46,7 +49,8 @@ impl Store {
 }
 
 impl Inner {
-    /// Refuses clusters beyond a quota to an object that ends at `backed` now. What is returned is kept until it has them.
+    /// Refuses clusters beyond a quota to an object that ends at `backed` now. What is returned is
+    /// kept until it has them.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`], [`Error::UserQuotaExceeded`].
@@ -62,7 +66,8 @@ impl Inner {
         self.require_user_quota(entry, backed, bytes)
     }
 
-    /// The part of [`Inner::require_quota`] that concerns the user's other objects, those that are being made included.
+    /// The part of [`Inner::require_quota`] that concerns the user's other objects, those that are
+    /// being made included.
     pub(crate) fn require_user_quota(
         &self,
         entry: &Entry,

@@ -1,19 +1,22 @@
-//! Attaching a store: validate, then repair what a crash left. Every step can be crashed and taken again.
+//! Attaching a store: validate, then repair what a crash left. Every step can be crashed and taken
+//! again.
 //!
-//!   1. choose a whole superblock, read words and table; nothing is changed before all of this was good (STORE-2)
-//!      and after a process that died, what was read is flushed and fenced before anything is built on it (STORE-8)
+//!   1. choose a whole superblock, read words and table; nothing is changed before all of this was
+//!      good (STORE-2) and after a process that died, what was read is flushed and fenced before
+//!      anything is built on it (STORE-8)
 //!   2. write a torn or stale superblock copy again
 //!   3. count the opening: the generation of volatile areas and of object ids
 //!   4. settle the change of the trie that was in flight (`names`)
-//!   5. release what is `creating` or `removing`, and finish or take back what `replaces`, in the table and among records in
-//!      flight
+//!   5. release what is `creating` or `removing`, and finish or take back what `replaces`, in the
+//!      table and among records in flight
 //!   6. take growths back that were in flight
 //!
 //! Invariants
-//!   STORE-8  Nothing recovery stores survives without what it read: a dead process may have left that unflushed.
+//!   STORE-8  Nothing recovery stores survives without what it read: a dead process may have left
+//!            that unflushed.
 //!
-//! Cost: two superblocks, the table of 256 records and a page for each of them, and what was in flight: whatever the number
-//! of objects and their data.
+//! Cost: two superblocks, the table of 256 records and a page for each of them, and what was in
+//! flight: whatever the number of objects and their data.
 
 use crate::background::Background;
 use crate::catalogue::{self, Entry, Slot};
@@ -53,8 +56,8 @@ impl Store {
     /// The store on media that is already open, recovered.
     ///
     /// # Errors
-    /// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`]:
-    /// nothing has been changed then. [`Error::Media`].
+    /// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`],
+    /// [`Error::Truncated`]: nothing has been changed then. [`Error::Media`].
     pub fn attach(media: Media) -> Result<Store> {
         let (superblock, stale) = superblock::choose(&media)?;
         let mut words = Words::read(&media)?;
@@ -75,7 +78,8 @@ impl Store {
         let used = used.end(&media, superblock.spans_at..len.max(superblock.spans_at));
         let known = used.max(words.accounted);
         if known < len {
-            // Bytes that nobody accounts for: an extension that did not come to count, or somebody's doing.
+            // Bytes that nobody accounts for: an extension that did not come to count, or
+            // somebody's doing.
             recovery.unknown = len - known;
             let start = if words.suspect.is_empty() { known } else { words.suspect.start.min(known) };
             words.suspect = start & !(CLUSTER - 1)..words.suspect.end.max(len);
@@ -99,7 +103,8 @@ impl Store {
     }
 }
 
-/// The store on media that other processes have recovered and use: changes nothing. Its first turn shows it the names.
+/// The store on media that other processes have recovered and use: changes nothing. Its first turn
+/// shows it the names.
 pub(crate) fn join(media: Media) -> Result<Store> {
     let (superblock, _) = superblock::choose(&media)?;
     let words = Words::read(&media)?;
@@ -177,7 +182,8 @@ impl Inner {
         }
     }
 
-    /// Steps 4 to 6 for a process that died in its turn, while others go on. The caller has the turn after it.
+    /// Steps 4 to 6 for a process that died in its turn, while others go on. The caller has the
+    /// turn after it.
     pub(crate) fn inherit(&self) -> Result<()> {
         let slots = self.refresh_table(true)?;
         adopt(&self.media, &self.superblock(), &slots); // STORE-8
@@ -185,8 +191,8 @@ impl Inner {
         Ok(self.media.barrier()?)
     }
 
-    /// Forgets what this process remembers of names and records, which others have changed, and reads again what opening
-    /// reads. Returns the records of the table.
+    /// Forgets what this process remembers of names and records, which others have changed, and
+    /// reads again what opening reads. Returns the records of the table.
     pub(crate) fn refresh_table(&self, adopting: bool) -> Result<Vec<(u64, Slot)>> {
         let (superblock, _) = superblock::choose(&self.media)?;
         *self.current.write() = superblock;

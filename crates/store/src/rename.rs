@@ -1,7 +1,7 @@
 //! Renaming an object: a second record takes the place of the first, by one store of its state.
 //!
-//!   1. the new record, `creating`: everything as in the old one but the name, and where the old one lies; then its entry in
-//!      the trie
+//!   1. the new record, `creating`: everything as in the old one but the name, and where the old
+//!      one lies; then its entry in the trie
 //!   2. its state becomes `replaces`, and a barrier: from here on the object has the new name
 //!   3. the old name leaves the trie, the old record becomes free
 //!   4. the new record's state becomes `live`
@@ -20,12 +20,14 @@ impl Store {
     /// Gives an object another name. Settled on return; a crash leaves exactly one of the two.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::BadName`] and [`Error::Exists`] for the new name; [`Error::Open`] while this process has
-    /// the object open, [`Error::Attached`] while another has; [`Error::Denied`]; otherwise as [`Store::create_object`].
+    /// [`Error::NotFound`]; [`Error::BadName`] and [`Error::Exists`] for the new name;
+    /// [`Error::Open`] while this process has the object open, [`Error::Attached`] while another
+    /// has; [`Error::Denied`]; otherwise as [`Store::create_object`].
     pub fn rename_object(&self, from: &str, to: &str) -> Result<()> {
         let inner = &*self.inner;
         let _turn = self.renaming()?;
-        inner.require_feature(crate::layout::FEATURE_ACCESS)?; // which also says that there may be `replaces`
+        // which also says that there may be `replaces`
+        inner.require_feature(crate::layout::FEATURE_ACCESS)?;
         let mut table = inner.table.lock();
         rules::validate(to)?;
         let old = inner.removable(&mut table, from)?;
@@ -78,7 +80,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes back a record that was to replace another: the object keeps its name. Idempotent; fenced on return.
+    /// Takes back a record that was to replace another: the object keeps its name. Idempotent;
+    /// fenced on return.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the new name cannot be taken away; the record stays.
@@ -93,7 +96,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Does what is to be done about a record that replaces another, or was to; `false`: it is none.
+    /// Does what is to be done about a record that replaces another, or was to; `false`: it is
+    /// none.
     pub(crate) fn settle_rename(&self, table: &mut Table, slot: &Slot) -> bool {
         let _ = match slot {
             Slot::Replacing(new) => self.finish_rename(table, new),

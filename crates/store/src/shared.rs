@@ -1,14 +1,16 @@
 //! A store that several processes use at once.
 //!
-//! Who opens it first recovers it; who comes later joins, and finds it as its users have it. Whatever is the store's own
-//! (names, records, bitmaps, the file's length) changes in turns of one turnstile; whatever is an object's, in turns of the
-//! object's own ([`Object::turn`]). Whose turn follows that of a dead process first finishes or undoes what that one left,
-//! by the steps of opening.
+//! Who opens it first recovers it; who comes later joins, and finds it as its users have it.
+//! Whatever is the store's own (names, records, bitmaps, the file's length) changes in turns of one
+//! turnstile; whatever is an object's, in turns of the object's own ([`Object::turn`]). Whose turn
+//! follows that of a dead process first finishes or undoes what that one left, by the steps of
+//! opening.
 //!
 //! Order of turns: an object's, then the store's.
 //!
 //! Invariants
-//!   SHARE-1  What a process remembers of the store is used only in a turn of its own, after it has caught up.
+//!   SHARE-1  What a process remembers of the store is used only in a turn of its own, after it has
+//!            caught up.
 //!   SHARE-2  A store counts as cleanly closed only if everybody who came has left.
 //!   SHARE-3  Of an object that is not shared there is one user.
 
@@ -34,15 +36,15 @@ pub(crate) struct Shared {
     turnstile: Arc<Turnstile>,
     /// The count of changes of names that the table shows.
     names: AtomicU64,
-    /// By id, how many handles and creations need the object attached. Locked while it is attached or detached: the last of one
-    /// opening may go while the first of the next comes (SHARE-3).
+    /// By id, how many handles and creations need the object attached. Locked while it is attached
+    /// or detached: the last of one opening may go while the first of the next comes (SHARE-3).
     attached: Mutex<HashMap<u64, usize>>,
 }
 
 impl Store {
-    /// Opens a store that other processes may open in the same way, where the backend lets processes see each other's
-    /// stores; elsewhere this is [`Store::open`]. Objects are this process's alone unless they are opened with
-    /// [`Store::object_shared`].
+    /// Opens a store that other processes may open in the same way, where the backend lets
+    /// processes see each other's stores; elsewhere this is [`Store::open`]. Objects are this
+    /// process's alone unless they are opened with [`Store::object_shared`].
     ///
     /// # Errors
     /// As [`Store::open`]; in use are stores that a process has alone, or looks at.
@@ -52,7 +54,8 @@ impl Store {
         Store::found(Media::open_shared(path, options)?)
     }
 
-    /// [`Store::open_shared`] over descriptors that somebody has passed; see [`Media::open_shared_files`].
+    /// [`Store::open_shared`] over descriptors that somebody has passed; see
+    /// [`Media::open_shared_files`].
     ///
     /// # Errors
     /// As [`Store::open_shared`].
@@ -68,7 +71,8 @@ impl Store {
         .hold()
     }
 
-    /// [`Store::attach`] for one of several users of media without a file: how sharing is tested within a process.
+    /// [`Store::attach`] for one of several users of media without a file: how sharing is tested
+    /// within a process.
     ///
     /// # Errors
     /// As [`Store::attach`].
@@ -109,7 +113,8 @@ impl Store {
         self.inner.shared.get().is_some()
     }
 
-    /// Refuses a child of fork that has nothing of the store; see [`everbyte_media::Media::require_here`].
+    /// Refuses a child of fork that has nothing of the store; see
+    /// [`everbyte_media::Media::require_here`].
     ///
     /// # Errors
     /// [`Error::Media`].
@@ -146,8 +151,9 @@ impl Store {
         Ok(turn)
     }
 
-    /// Refuses a store of whose own pages one could not be read: a bitmap that reads as zeros would give clusters away that objects
-    /// have, and a table of zeros has no objects. Asked before a change, and before an object is said to be absent.
+    /// Refuses a store of whose own pages one could not be read: a bitmap that reads as zeros would
+    /// give clusters away that objects have, and a table of zeros has no objects. Asked before a
+    /// change, and before an object is said to be absent.
     pub(crate) fn require_readable(&self) -> Result<()> {
         match Media::unreadable_count() {
             0 => Ok(()),
@@ -166,8 +172,8 @@ impl Store {
         Ok(turn)
     }
 
-    /// Runs `change` in one turn of the store: what it does to names and objects, other processes see all at once. It must
-    /// not wait for an object that is shared already.
+    /// Runs `change` in one turn of the store: what it does to names and objects, other processes
+    /// see all at once. It must not wait for an object that is shared already.
     ///
     /// # Errors
     /// As [`Store::object`]; `change` has not run then.
@@ -176,18 +182,19 @@ impl Store {
         Ok(change())
     }
 
-    /// Opens an object of this engine and fingerprint that other processes may have open, too. The engine has to use
-    /// [`Object::turn`].
+    /// Opens an object of this engine and fingerprint that other processes may have open, too. The
+    /// engine has to use [`Object::turn`].
     ///
     /// # Errors
-    /// As [`Store::object`], [`Object::require_engine`] and [`Object::require_fingerprint`]; [`Error::Attached`] if another
-    /// process has it alone.
+    /// As [`Store::object`], [`Object::require_engine`] and [`Object::require_fingerprint`];
+    /// [`Error::Attached`] if another process has it alone.
     pub fn object_shared(&self, name: &str, engine: Engine, fingerprint: u64) -> Result<Object> {
         self.object_wanted(name, Want::Write, engine, fingerprint)
     }
 
-    /// [`Store::object_shared`] for what is wanted, which the object's rights have to allow. Who wants to read is given the
-    /// object as it is: that nothing of the program's is stored to it is for the caller to see to ([`Media::protect`]).
+    /// [`Store::object_shared`] for what is wanted, which the object's rights have to allow. Who
+    /// wants to read is given the object as it is: that nothing of the program's is stored to it is
+    /// for the caller to see to ([`Media::protect`]).
     ///
     /// # Errors
     /// As [`Store::object_shared`].
@@ -239,7 +246,8 @@ impl Store {
 }
 
 impl Inner {
-    /// A number for an object: openings above; below, creations in this opening, by any process. The caller has the turn.
+    /// A number for an object: openings above; below, creations in this opening, by any process.
+    /// The caller has the turn.
     ///
     /// # Errors
     /// [`Error::NoIds`].
@@ -263,8 +271,8 @@ impl Inner {
 }
 
 impl Object {
-    /// Lets other processes have this object open, too: those that open it with [`Store::object_shared`]. Nothing in a store
-    /// that is not shared.
+    /// Lets other processes have this object open, too: those that open it with
+    /// [`Store::object_shared`]. Nothing in a store that is not shared.
     ///
     /// # Errors
     /// [`Error::Media`].
@@ -282,7 +290,8 @@ impl Object {
         Ok(())
     }
 
-    /// Notes in this thread's turn that the object is about to change; nothing for an object that is not shared.
+    /// Notes in this thread's turn that the object is about to change; nothing for an object that
+    /// is not shared.
     ///
     /// # Errors
     /// [`Error::OutOfTurn`].
@@ -294,11 +303,13 @@ impl Object {
         }
     }
 
-    /// The turn on a shared object: until it is dropped nobody else has it, in this process or another. `None`: the object is
-    /// this process's alone. What the engine remembers of the object it brings up to date by [`Turn::news`].
+    /// The turn on a shared object: until it is dropped nobody else has it, in this process or
+    /// another. `None`: the object is this process's alone. What the engine remembers of the object
+    /// it brings up to date by [`Turn::news`].
     ///
     /// # Errors
-    /// [`Error::Media`]; [`Error::Damaged`] if what a dead process left does not let itself be put right.
+    /// [`Error::Media`]; [`Error::Damaged`] if what a dead process left does not let itself be put
+    /// right.
     #[inline]
     pub fn turn(&self) -> Result<Option<Turn>> {
         let Some(turnstile) = self.inner.turnstile.get() else {

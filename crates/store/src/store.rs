@@ -24,12 +24,13 @@ use std::sync::{Arc, OnceLock, Weak};
 pub struct CreateOptions {
     /// How the store is opened once it is made; the log's size is fixed here.
     pub media: Options,
-    /// Declared maximum in bytes, 1 TiB by default: the store's file takes no more room on the disk, and one object may have
-    /// nearly all of it. A store takes as much as it needs. Of it a sixteenth at most is set aside for the log.
+    /// Declared maximum in bytes, 1 TiB by default: the store's file takes no more room on the
+    /// disk, and one object may have nearly all of it. A store takes as much as it needs. Of it a
+    /// sixteenth at most is set aside for the log.
     pub max: u64,
-    /// Binds the store to one address for life, for programs that keep plain pointers in it. Bound stores share a process
-    /// if they do not overlap: a smaller maximum makes that likelier. Such a store has no more addresses than its maximum, so its
-    /// largest object has half of that.
+    /// Binds the store to one address for life, for programs that keep plain pointers in it. Bound
+    /// stores share a process if they do not overlap: a smaller maximum makes that likelier. Such a
+    /// store has no more addresses than its maximum, so its largest object has half of that.
     pub bound: bool,
 }
 
@@ -42,7 +43,8 @@ impl Default for CreateOptions {
 /// Options of [`Store::format`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FormatOptions {
-    /// Bytes set aside for the log of the `file` backend; 0 on media that will never be opened as a file.
+    /// Bytes set aside for the log of the `file` backend; 0 on media that will never be opened as a
+    /// file.
     pub log_len: u64,
     /// The identity; `None`: random. Tests that compare bytes give one.
     pub identity: Option<[u8; 16]>,
@@ -54,18 +56,20 @@ pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
-// A caught panic leaves a store as a crash would: whole. So transactions of typed objects may capture one.
+// A caught panic leaves a store as a crash would: whole. So transactions of typed objects may
+// capture one.
 impl std::panic::UnwindSafe for Store {}
 impl std::panic::RefUnwindSafe for Store {}
 
 pub(crate) struct Inner {
     /// Ends before anything is let go.
     pub background: Background,
-    /// Let go before the media is. `None` on media that were attached: whoever opened these tells them apart.
+    /// Let go before the media is. `None` on media that were attached: whoever opened these tells
+    /// them apart.
     pub held: Mutex<Option<Held>>,
     pub media: Media,
-    /// The path of the store's file, absolute and without links, whatever the process does to its directory later; `None` if
-    /// the media is no file of a name.
+    /// The path of the store's file, absolute and without links, whatever the process does to its
+    /// directory later; `None` if the media is no file of a name.
     pub home: Option<PathBuf>,
     /// Changes only in [`Store::grow`].
     pub current: RwLock<Superblock>,
@@ -108,7 +112,8 @@ pub struct Info {
     pub log_room: u64,
     /// Bytes of clusters that objects have.
     pub backed: u64,
-    /// Bytes that nobody has and that the file system has not back: released, or prepared for who asks next.
+    /// Bytes that nobody has and that the file system has not back: released, or prepared for who
+    /// asks next.
     pub waiting: u64,
     /// Objects.
     pub objects: u64,
@@ -145,15 +150,16 @@ pub struct ObjectInfo {
     pub residency: Option<Residency>,
 }
 
-/// How many more addresses are tried for a new bound store when something in this process lies at the first.
+/// How many more addresses are tried for a new bound store when something in this process lies at
+/// the first.
 const TRIES: usize = 32;
 
 impl Store {
     /// Creates the store file, formats and opens it. Settled on return, directory entry included.
     ///
     /// # Errors
-    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made, or a bound store finds no free address.
-    /// No file is left behind.
+    /// [`Error::BadOption`], [`Error::Media`] if the file exists or cannot be made, or a bound
+    /// store finds no free address. No file is left behind.
     pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
         let plan = match options.bound {
             true => Plan::new(options.max, options.media.log_bytes)?,
@@ -163,7 +169,8 @@ impl Store {
         let media = loop {
             let address = if options.bound { Some(identity::random_address(plan.addresses)?) } else { None };
             match Media::create_bound(path, plan.geometry(), address, &options.media) {
-                Err(everbyte_media::Error::AddressTaken { .. }) if others.next().is_some() => {} // another one is as good
+                // another one is as good
+                Err(everbyte_media::Error::AddressTaken { .. }) if others.next().is_some() => {}
                 made => break made?,
             }
         };
@@ -172,12 +179,12 @@ impl Store {
         })
     }
 
-    /// Opens a store: takes its lock, brings its log in, recovers its metadata. Costs nothing proportional to the
-    /// data. Objects recover when they are opened.
+    /// Opens a store: takes its lock, brings its log in, recovers its metadata. Costs nothing
+    /// proportional to the data. Objects recover when they are opened.
     ///
     /// # Errors
-    /// [`Error::Media`]: in use, not there, not a store, poisoned. [`Error::SameIdentity`] for a copy beside its open
-    /// original. Otherwise as [`Store::attach`].
+    /// [`Error::Media`]: in use, not there, not a store, poisoned. [`Error::SameIdentity`] for a
+    /// copy beside its open original. Otherwise as [`Store::attach`].
     pub fn open(path: &Path, options: &Options) -> Result<Store> {
         identity::refuse_copy(path)?;
         let store = Store::attach(Media::open(path, options)?)?;
@@ -185,8 +192,8 @@ impl Store {
         store.hold()
     }
 
-    /// Opens a store to look at it: the file is not changed, whatever recovery does stays in this process. What an
-    /// ordinary opening would put right is among the findings of [`Store::check`].
+    /// Opens a store to look at it: the file is not changed, whatever recovery does stays in this
+    /// process. What an ordinary opening would put right is among the findings of [`Store::check`].
     ///
     /// # Errors
     /// As [`Store::open`]; several may read at once.
@@ -194,7 +201,8 @@ impl Store {
         Store::attach(Media::open_read_only(path, options)?)
     }
 
-    /// [`Store::open_read_only`] over a descriptor that somebody has passed; `name` is for messages.
+    /// [`Store::open_read_only`] over a descriptor that somebody has passed; `name` is for
+    /// messages.
     ///
     /// # Errors
     /// As [`Store::open_read_only`].
@@ -254,7 +262,8 @@ impl Store {
         self.inner.superblock().identity
     }
 
-    /// How often the store was opened: volatile areas stamped with another number are of an earlier life.
+    /// How often the store was opened: volatile areas stamped with another number are of an earlier
+    /// life.
     pub fn generation(&self) -> u64 {
         self.inner.generation
     }
@@ -295,13 +304,14 @@ impl Store {
     /// Opens an object; opening it twice gives the same one.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Damaged`], [`Error::Truncated`]; [`Error::Attached`] while another process has it open.
+    /// [`Error::NotFound`], [`Error::Damaged`], [`Error::Truncated`]; [`Error::Attached`] while
+    /// another process has it open.
     pub fn object(&self, name: &str) -> Result<Object> {
         self.open_object(name, true, Want::Write)
     }
 
-    /// Opens an object, `alone` or with other processes that share it. Of a store that is only looked at nobody gets more than
-    /// reading.
+    /// Opens an object, `alone` or with other processes that share it. Of a store that is only
+    /// looked at nobody gets more than reading.
     pub(crate) fn open_object(&self, name: &str, alone: bool, want: Want) -> Result<Object> {
         let inner = &*self.inner;
         let _turn = self.turn()?;
@@ -314,7 +324,8 @@ impl Store {
                 return Err(Error::Unshared { object: name.into() });
             }
             if self.is_shared() && open.alone.load(Ordering::Relaxed) != alone {
-                return Err(Error::Open { object: name.into() }); // as another process would be refused
+                // as another process would be refused
+                return Err(Error::Open { object: name.into() });
             }
             return Ok(Object { inner: open });
         }
@@ -355,7 +366,8 @@ impl Store {
         Ok(live.into_iter().map(|entry| inner.describe(entry)).collect())
     }
 
-    /// The id of the object of this name, if there is one: a name that was looked up before is found without the trie.
+    /// The id of the object of this name, if there is one: a name that was looked up before is
+    /// found without the trie.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -368,7 +380,8 @@ impl Store {
         Ok(found)
     }
 
-    /// [`Store::find`] by the trie alone, as if nothing was remembered: for measurements. In a store without one it is that.
+    /// [`Store::find`] by the trie alone, as if nothing was remembered: for measurements. In a
+    /// store without one it is that.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -402,10 +415,12 @@ impl Store {
         Ok(live.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// Begins the trie of names now, rather than when the table of 256 records is full. Settled on return.
+    /// Begins the trie of names now, rather than when the table of 256 records is full. Settled on
+    /// return.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]: the table goes on as before.
+    /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]: the table goes
+    /// on as before.
     pub fn index_names(&self) -> Result<()> {
         let _turn = self.renaming()?;
         let mut table = self.inner.table.lock();
@@ -415,12 +430,13 @@ impl Store {
         }
     }
 
-    /// Raises the declared maximum, within what the media was mapped for and the bitmaps speak for. Objects keep their spans,
-    /// which were chosen for the old one; new objects may have larger ones. Settled on return; a crash leaves the old maximum or the new one.
+    /// Raises the declared maximum, within what the media was mapped for and the bitmaps speak for.
+    /// Objects keep their spans, which were chosen for the old one; new objects may have larger
+    /// ones. Settled on return; a crash leaves the old maximum or the new one.
     ///
     /// # Errors
-    /// [`Error::BadOption`] if `max` is smaller than now, or more than [`Info::max_max`] or the media's maximum (use
-    /// [`Store::open_grown`]); [`Error::Media`].
+    /// [`Error::BadOption`] if `max` is smaller than now, or more than [`Info::max_max`] or the
+    /// media's maximum (use [`Store::open_grown`]); [`Error::Media`].
     pub fn grow(&self, max: u64) -> Result<()> {
         let inner = &*self.inner;
         inner.media.require_opener()?;
@@ -446,7 +462,8 @@ impl Store {
         Err(Error::BadOption { detail })
     }
 
-    /// Raises the maximum of a store that is closed, and opens it. A crash leaves the old maximum or the new one.
+    /// Raises the maximum of a store that is closed, and opens it. A crash leaves the old maximum
+    /// or the new one.
     ///
     /// # Errors
     /// As [`Store::open`] and [`Store::grow`].
@@ -467,8 +484,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Gives all released clusters back to the file system, those included that a crash made nobody's. Settles and
-    /// checkpoints. Returns the bytes given back.
+    /// Gives all released clusters back to the file system, those included that a crash made
+    /// nobody's. Settles and checkpoints. Returns the bytes given back.
     ///
     /// # Errors
     /// [`Error::Media`].
@@ -493,23 +510,24 @@ impl Store {
         Ok(given_back + swept)
     }
 
-    /// Clears now what was released and is kept for whoever asks next, and prepares what is, rather than in the background. Nobody needs to call it;
-    /// what waits until it is done is measurements.
+    /// Clears now what was released and is kept for whoever asks next, and prepares what is, rather
+    /// than in the background. Nobody needs to call it; what waits until it is done is
+    /// measurements.
     pub fn clear_released(&self) {
         self.inner.background.finish();
     }
 
-    /// For tests: keeps released clusters, and prepares others, on recorded media, too, where [`Store::clear_released`] alone
-    /// does it, and from the first object and the first growth on.
+    /// For tests: keeps released clusters, and prepares others, on recorded media, too, where
+    /// [`Store::clear_released`] alone does it, and from the first object and the first growth on.
     #[doc(hidden)]
     pub fn keep_released(&self) {
         self.inner.background.keep(true);
         self.inner.background.by_hand();
     }
 
-    /// Gives released clusters back, notes that the store was closed, and brings everything flushed to its place.
-    /// Nothing that was never flushed is rescued. Other clones must not be used afterwards. A shared store is left, and closed
-    /// by the last who leaves.
+    /// Gives released clusters back, notes that the store was closed, and brings everything flushed
+    /// to its place. Nothing that was never flushed is rescued. Other clones must not be used
+    /// afterwards. A shared store is left, and closed by the last who leaves.
     ///
     /// # Errors
     /// [`Error::Media`].
@@ -530,7 +548,8 @@ impl Store {
         {
             let mut words = inner.words.lock();
             words.closed = words.opened;
-            words.accounted = words.accounted.max(inner.media.len().next_multiple_of(CLUSTER)); // with what was prepared
+            // with what was prepared
+            words.accounted = words.accounted.max(inner.media.len().next_multiple_of(CLUSTER));
             words.write(&inner.media);
         }
         inner.media.barrier()?;

@@ -1,11 +1,12 @@
 //! The superblock: two copies and the words beside them.
 //!
-//! A change is written to copy A, settled by a barrier, and only then written to copy B. So whatever a crash leaves,
-//! one copy is whole, and the two tell which of them a change had reached.
+//! A change is written to copy A, settled by a barrier, and only then written to copy B. So
+//! whatever a crash leaves, one copy is whole, and the two tell which of them a change had reached.
 //!
 //! Invariants
 //!   STORE-1  The two copies are never in flight together.
-//!   STORE-2  Nothing is changed before a whole copy was found and its positions were checked against the media.
+//!   STORE-2  Nothing is changed before a whole copy was found and its positions were checked
+//!            against the media.
 
 use crate::layout::{
     FEATURE_ADDRESSES, FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words,
@@ -51,7 +52,8 @@ pub(crate) fn copies(media: &Media) -> [Copy; 2] {
 /// The superblock that counts (STORE-2), and the copies that are to be written again from it.
 ///
 /// # Errors
-/// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Truncated`].
+/// [`Error::NotAStore`], [`Error::Unfinished`], [`Error::NewerFormat`], [`Error::Damaged`],
+/// [`Error::Truncated`].
 pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
     let path = || media.path().to_path_buf();
     if !media.holds(0, everbyte_media::HEAD_END) {
@@ -65,8 +67,9 @@ pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
     // Of equals the first: B is only ever behind A.
     let Some(best) = whole.reduce(|best, next| if next.sequence > best.sequence { next } else { best }) else {
         return Err(match found {
-            // Formatting was cut before its first copy was settled: nobody was ever told that this is a store. The
-            // words beside the copies are settled before; they tell a torn copy from somebody else's bytes.
+            // Formatting was cut before its first copy was settled: nobody was ever told that this
+            // is a store. The words beside the copies are settled before; they tell a torn copy
+            // from somebody else's bytes.
             [Copy::Blank, Copy::Blank] => Error::Unfinished { path: path() },
             [_, Copy::Blank] if Words::read(media).is_ok() => Error::Unfinished { path: path() },
             [Copy::Foreign | Copy::Blank, Copy::Foreign | Copy::Blank] => {

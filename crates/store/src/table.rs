@@ -1,7 +1,8 @@
-//! What this process knows of the object table: names it has looked up, objects it has open, and, for changes, which spans
-//! and records are free.
+//! What this process knows of the object table: names it has looked up, objects it has open, and,
+//! for changes, which spans and records are free.
 //!
-//! All of it can be had from media again. Without a trie the cache knows every name; with one, those looked up.
+//! All of it can be had from media again. Without a trie the cache knows every name; with one,
+//! those looked up.
 
 use crate::cache::{Cache, Known};
 use crate::catalogue::{self, Entry, Slot};
@@ -122,8 +123,8 @@ impl Table {
         }
     }
 
-    /// Notes on media that a record is in flight, unless it is one of those that opening looks at anyway, or is noted already.
-    /// Flushed. Returns whether it is noted now.
+    /// Notes on media that a record is in flight, unless it is one of those that opening looks at
+    /// anyway, or is noted already. Flushed. Returns whether it is noted now.
     ///
     /// # Errors
     /// [`Error::Busy`].
@@ -169,7 +170,8 @@ impl Inner {
         Ok(id)
     }
 
-    /// The record of this name by the trie; `None` also where there is none, and the cache knows all.
+    /// The record of this name by the trie; `None` also where there is none, and the cache knows
+    /// all.
     pub(crate) fn find_on_media(&self, table: &mut Table, name: &str) -> Result<Option<u64>> {
         table.trie.as_mut().map_or(Ok(None), |trie| trie.find(name.as_bytes()))
     }
@@ -257,7 +259,8 @@ impl Inner {
         table.trie.as_mut().ok_or(Error::Full { slots })?.take_record(self)
     }
 
-    /// Puts a new object's record on media, as `creating`, and its name in its place. Fenced on return.
+    /// Puts a new object's record on media, as `creating`, and its name in its place. Fenced on
+    /// return.
     pub(crate) fn claim_record(&self, table: &mut Table, entry: &Entry) -> Result<()> {
         let superblock = self.superblock();
         table.depart(&superblock, entry.at)?;

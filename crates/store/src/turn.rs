@@ -1,14 +1,18 @@
-//! Turns: one user of a shared store at a time, and one thread of it, goes through a turnstile; inside, it knows whether
-//! anybody else has changed something since it was there last, and whether the one before died inside.
+//! Turns: one user of a shared store at a time, and one thread of it, goes through a turnstile;
+//! inside, it knows whether anybody else has changed something since it was there last, and whether
+//! the one before died inside.
 //!
-//! The first turn of an opening hears that everything may be half done; that is when an object is recovered.
+//! The first turn of an opening hears that everything may be half done; that is when an object is
+//! recovered.
 //!
-//! A turnstile is one line of volatile words, never flushed: a robust lock, the opening that the words are of, and a count
-//! of changes. Words of an earlier opening are nothing; they are made new by who opens or attaches first.
+//! A turnstile is one line of volatile words, never flushed: a robust lock, the opening that the
+//! words are of, and a count of changes. Words of an earlier opening are nothing; they are made new
+//! by who opens or attaches first.
 //!
 //! Invariants
 //!   TURN-1  Who changes what others remember raises the count before the turn ends.
-//!   TURN-2  A turn whose news were half done and were not caught up with ends as it began: the next hears the same.
+//!   TURN-2  A turn whose news were half done and were not caught up with ends as it began: the
+//!           next hears the same.
 //!
 //! Threads: any; a thread that has the turn takes it again at once.
 
@@ -60,7 +64,8 @@ pub struct Turn {
 }
 
 impl Turnstile {
-    /// The turnstile whose words lie at `at`. Nobody else makes or uses them meanwhile, unless they are of this opening.
+    /// The turnstile whose words lie at `at`. Nobody else makes or uses them meanwhile, unless they
+    /// are of this opening.
     pub(crate) fn new(media: Media, at: u64, opening: u64, user: Arc<User>) -> Arc<Turnstile> {
         if media.load(at + OPENING) != opening {
             media.store(at + LOCK, 0);
@@ -88,7 +93,8 @@ impl Turnstile {
         if held.depth.get() == 0 {
             let news = match self.lock.acquire()? {
                 Left::HalfDone => News::HalfDone,
-                // Nobody has had a turn in this opening: the last user of an earlier one may have died.
+                // Nobody has had a turn in this opening: the last user of an earlier one may have
+                // died.
                 Left::InOrder if self.media.load(self.at + CHANGES) == 0 => News::HalfDone,
                 Left::InOrder if self.media.load(self.at + CHANGES) == held.seen.get() => News::Nothing,
                 Left::InOrder => News::Changed,

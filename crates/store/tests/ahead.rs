@@ -29,7 +29,8 @@ fn grow(object: &Object, clusters: u64) {
     }
 }
 
-/// What is prepared is ready when the store rests, is had by whoever grows, and goes back with the store.
+/// What is prepared is ready when the store rests, is had by whoever grows, and goes back with the
+/// store.
 #[test]
 fn an_object_that_goes_on_growing_finds_room_prepared() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Released clusters that are kept for their next owner: by a thread that ends with the store, and until it ends.
+//! Released clusters that are kept for their next owner: by a thread that ends with the store, and
+//! until it ends.
 //!
 //! One test, since it counts the threads of its process.
 
@@ -28,7 +29,8 @@ fn threads() -> usize {
     names.filter(|name| name.trim() == "everbyte-clear").count()
 }
 
-/// Returns when the threads that were waited for are struck off the kernel's list, which is a moment later.
+/// Returns when the threads that were waited for are struck off the kernel's list, which is a
+/// moment later.
 fn ended() {
     while threads() > 0 {
         std::thread::yield_now();

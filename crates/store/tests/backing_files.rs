@@ -1,4 +1,5 @@
-//! A path names a backing file and proves nothing: whatever it leads to is left alone unless its header is this object's.
+//! A path names a backing file and proves nothing: whatever it leads to is left alone unless its
+//! header is this object's.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::layout::{COLD_MAGIC, ColdHeader};
@@ -108,14 +109,16 @@ fn the_backing_file_of_another_store_is_not_taken() {
     require_whole(&home.open("one"));
 }
 
-/// The backup was made while everything was in memory, and the original has got its limit again since.
+/// The backup was made while everything was in memory, and the original has got its limit again
+/// since.
 #[test]
 fn a_read_of_a_backup_leaves_the_backing_file_of_its_original_alone() {
     let home = Home::new();
     let (store, swap) = (home.store("store"), home.path("swap"));
     store.set_resident("large", Some(LIMIT), Some(&swap)).unwrap();
     let object = store.object("large").unwrap();
-    object.release(object.prime() + CLUSTER..object.backed()).unwrap(); // nothing is left that could be cold
+    // nothing is left that could be cold
+    object.release(object.prime() + CLUSTER..object.backed()).unwrap();
     object.back(object.prime() + CLUSTER..object.backed()).unwrap();
     drop(object);
     store.set_resident("large", None, None).unwrap();
@@ -228,7 +231,8 @@ fn plant(store: &Path, path: &Path) {
     file.write_all_at(header.as_bytes(), at as u64).unwrap();
 }
 
-/// A daemon opens its store by a relative path, and changes its directory. In a process of its own: tests share theirs.
+/// A daemon opens its store by a relative path, and changes its directory. In a process of its own:
+/// tests share theirs.
 #[test]
 fn a_store_that_was_opened_by_a_relative_path_finds_its_backing_files() {
     let home = Home::new();

@@ -25,7 +25,8 @@ fn span(clusters: u64) -> ObjectOptions {
     ObjectOptions { span: Some(clusters * CLUSTER), ..ObjectOptions::default() }
 }
 
-/// Every allocation fails once, and every barrier: an error each time, and what is on media stays sound.
+/// Every allocation fails once, and every barrier: an error each time, and what is on media stays
+/// sound.
 #[test]
 fn a_full_disk_and_a_failed_sync_are_errors_that_lose_nothing() {
     let image = Image::zeroed(128 << 10).with_max(1 << 20).then(|media| {
@@ -66,7 +67,8 @@ fn a_full_disk_and_a_failed_sync_are_errors_that_lose_nothing() {
     assert!(report.allocations >= 3 && report.barriers >= 4, "{report:?}");
 }
 
-/// Two holes are to be backed and the disk has room for one: an error, and that room goes back to the disk.
+/// Two holes are to be backed and the disk has room for one: an error, and that room goes back to
+/// the disk.
 #[test]
 fn room_that_was_asked_for_in_vain_is_given_back() {
     let dir = tempfile::tempdir().unwrap();

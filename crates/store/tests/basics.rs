@@ -113,7 +113,8 @@ fn a_full_span_says_so_and_changes_nothing() {
     assert_eq!(small.grow(0).unwrap(), small.backed()..small.backed());
 }
 
-/// A store too small for a trie holds what its table has room for, but for the record that a trie would take.
+/// A store too small for a trie holds what its table has room for, but for the record that a trie
+/// would take.
 #[test]
 fn a_full_table_without_room_for_a_trie_says_so_and_changes_nothing() {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();

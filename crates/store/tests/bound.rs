@@ -10,7 +10,8 @@ fn options(backend: BackendChoice) -> Options {
     Options { backend, log_bytes: 256 << 10, ..Options::default() }
 }
 
-/// Small, so that no two that are closed and opened again while others are open ever lie at one place.
+/// Small, so that no two that are closed and opened again while others are open ever lie at one
+/// place.
 fn create(path: &Path, backend: BackendChoice) -> Result<Store, Error> {
     Store::create(path, &CreateOptions { media: options(backend), max: 16 << 20, bound: true })
 }

@@ -1,11 +1,13 @@
-//! Large bound stores beside each other. In a process of its own: where these lie nothing else can be opened again.
+//! Large bound stores beside each other. In a process of its own: where these lie nothing else can
+//! be opened again.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CreateOptions, Store};
 
 const MAX: u64 = 1 << 40;
 
-/// A new store takes another address if something lies at the first: of six by chance two would meet more often than not.
+/// A new store takes another address if something lies at the first: of six by chance two would
+/// meet more often than not.
 #[test]
 fn large_stores_find_room_beside_each_other() {
     let dir = tempfile::tempdir().unwrap();

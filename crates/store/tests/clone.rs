@@ -33,7 +33,8 @@ fn get(store: &Store) -> u64 {
     store.media().load(store.object("kept").unwrap().prime() + 4096)
 }
 
-/// A store that holds `value`, with a hole in the middle and an object that was removed; its process died.
+/// A store that holds `value`, with a hole in the middle and an object that was removed; its
+/// process died.
 fn killed(path: &Path, backend: BackendChoice, value: u64) -> [u8; 16] {
     let create = CreateOptions { media: options(backend), max: 64 << 20, ..CreateOptions::default() };
     let store = Store::create(path, &create).unwrap();
@@ -140,7 +141,8 @@ fn a_copy_made_by_hand_is_refused_beside_its_original_until_it_is_rebased() {
     }
 }
 
-/// `cp` makes holes of room that was never written. On shared memory a full disk would then be a signal.
+/// `cp` makes holes of room that was never written. On shared memory a full disk would then be a
+/// signal.
 #[test]
 fn rebasing_gives_a_sparse_copy_its_room_again() {
     for backend in BACKENDS {
@@ -188,14 +190,16 @@ fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
         refused(&source, &dir.path().join("nowhere/b.store"), &["nowhere/b.store"]);
         refused(&source, Path::new("/proc/b.store"), &["/proc/b.store"]);
 
-        // One torn copy of the superblock is repaired in the clone; two, or a torn record, are damage.
+        // One torn copy of the superblock is repaired in the clone; two, or a torn record, are
+        // damage.
         let file = File::options().read(true).write(true).open(&source).unwrap();
         file.write_all_at(&[0x55], 4096 + 40).unwrap();
         clone(&source, &target, backend).unwrap();
         assert_eq!(Store::open(&target, &options(backend)).unwrap().check(), []);
         fs::remove_file(&target).unwrap();
         drop(Store::open(&source, &options(backend)).unwrap());
-        // So is a torn copy of the media head, whichever it is: `check` names it, and opening writes it again.
+        // So is a torn copy of the media head, whichever it is: `check` names it, and opening
+        // writes it again.
         for copy in [8 << 10, 12 << 10] {
             file.write_all_at(&[0x55; 4], copy + 300).unwrap();
             let look = || Store::open_read_only(&source, &options(backend)).unwrap().check();
@@ -218,8 +222,8 @@ fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
     }
 }
 
-/// Run by `a_killed_clone_leaves_the_name_free_or_a_whole_store` in a process of its own: in the middle of copying it waits
-/// until it may go on.
+/// Run by `a_killed_clone_leaves_the_name_free_or_a_whole_store` in a process of its own: in the
+/// middle of copying it waits until it may go on.
 #[test]
 fn clones_what_the_environment_names() {
     let Some(path) = std::env::var_os("EVERBYTE_TEST_CLONE") else { return };

@@ -1,4 +1,5 @@
-//! Objects larger than their memory, on memory that is written in place: touches are heard of by faults.
+//! Objects larger than their memory, on memory that is written in place: touches are heard of by
+//! faults.
 
 use everbyte_media::{BackendChoice, BackendKind, Options};
 use everbyte_store::{Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOptions, Store};
@@ -25,7 +26,8 @@ impl Home {
         self.directory.path().join(name)
     }
 
-    /// A store with an object `large` of [`CLUSTERS`] clusters behind its first one, of which [`LIMIT`] may be in memory.
+    /// A store with an object `large` of [`CLUSTERS`] clusters behind its first one, of which
+    /// [`LIMIT`] may be in memory.
     fn store(&self) -> Store {
         let create = CreateOptions { max: 1 << 30, media: self.options.clone(), ..CreateOptions::default() };
         let store = Store::create(&self.path("store"), &create).unwrap();
@@ -162,7 +164,8 @@ fn a_backing_file_that_is_not_the_right_one_is_refused_and_nothing_is_lost() {
     let home = Home::new();
     let (store, object) = home.grown();
     fill(&object, 1);
-    object.cool(object.prime() + CLUSTER..object.backed()).unwrap(); // so that nothing has to, and the file stays as it is
+    // so that nothing has to, and the file stays as it is
+    object.cool(object.prime() + CLUSTER..object.backed()).unwrap();
     drop(object);
     let backing = home.backing();
     let whole = std::fs::read(&backing).unwrap();

@@ -29,7 +29,8 @@ fn change_id(media: &Media, slot: u64, id: u64) {
     media.put(record.span_at, &Header { id, ..header }.sealed());
 }
 
-/// Ids are places of locks on the file: one that is too large was a panic of everybody who opened the object.
+/// Ids are places of locks on the file: one that is too large was a panic of everybody who opened
+/// the object.
 #[test]
 fn an_id_that_is_none_is_damage_and_no_panic() {
     for id in [0, IDS, u64::MAX] {
@@ -56,8 +57,8 @@ fn check_sees_two_objects_with_one_id() {
     assert!(findings.len() == 1 && findings[0].contains("is that of `a`, too"), "{findings:?}");
 }
 
-/// Another program appended bytes to the file. The process that opens it next dies while it notes that: of the words beside the
-/// superblock any may survive, as far as no fence orders them.
+/// Another program appended bytes to the file. The process that opens it next dies while it notes
+/// that: of the words beside the superblock any may survive, as far as no fence orders them.
 fn dirty_objects() -> usize {
     let blank = vec![0; 1 << 20];
     let base = record(MAX, &blank, |media| format(media).close().unwrap());

@@ -1,4 +1,5 @@
-//! Power cuts in the middle of every change of a store's metadata, and in the middle of recovering from them.
+//! Power cuts in the middle of every change of a store's metadata, and in the middle of recovering
+//! from them.
 
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Image, Order, Seen, Twin};
@@ -48,7 +49,8 @@ fn made() -> Seeing {
     Seeing { root: 3, clusters: vec![Some(1), Some(2)] }
 }
 
-/// Recovers and reads out; whatever a crash left, nothing may leak and the store must go on working.
+/// Recovers and reads out; whatever a crash left, nothing may leak and the store must go on
+/// working.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let store = Store::attach(media).map_err(|error| error.to_string())?;
     seen.recovered();
@@ -283,7 +285,8 @@ mod museum {
     }
 }
 
-/// Clusters that nobody has are given back, all or some of them whatever crashes; what objects have stays.
+/// Clusters that nobody has are given back, all or some of them whatever crashes; what objects have
+/// stays.
 #[test]
 fn a_repair_may_be_cut_anywhere_and_begun_again() {
     use everbyte_space::{Space, SpaceLayout};

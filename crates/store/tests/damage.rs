@@ -1,4 +1,5 @@
-//! Bytes of the metadata that changed by themselves: nothing panics, and whatever could matter is noticed.
+//! Bytes of the metadata that changed by themselves: nothing panics, and whatever could matter is
+//! noticed.
 
 use everbyte_media::{Media, Options};
 use everbyte_store::layout::{Header, Record, Superblock, header};
@@ -183,7 +184,8 @@ fn what_is_not_our_store_is_refused_and_left_alone() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// Garbage in any of the structures, also under a good checksum, ends in an error or a usable store.
+    /// Garbage in any of the structures, also under a good checksum, ends in an error or a usable
+    /// store.
     #[test]
     fn garbage_never_panics(
         which in 0usize..5,
@@ -239,7 +241,8 @@ proptest! {
     }
 }
 
-/// Clusters that are marked and that no object has: reported, given back by `repair`, and nothing else changes.
+/// Clusters that are marked and that no object has: reported, given back by `repair`, and nothing
+/// else changes.
 #[test]
 fn clusters_without_an_owner_are_found_and_given_back() {
     use everbyte_space::{Space, SpaceLayout};

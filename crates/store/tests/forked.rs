@@ -1,4 +1,5 @@
-//! A child of fork keeps the mapping of a store that its parent has alone, and what its parent knew when it forked.
+//! A child of fork keeps the mapping of a store that its parent has alone, and what its parent knew
+//! when it forked.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_sim::Forked;
@@ -11,8 +12,8 @@ fn is_forked<T>(result: Result<T, Error>) -> bool {
     matches!(result, Err(Error::Media(everbyte_media::Error::Forked { .. })))
 }
 
-/// The parent takes what it had released before it forked, and settles words there; the child then does `what`, by which it would
-/// give that back to the file system.
+/// The parent takes what it had released before it forked, and settles words there; the child then
+/// does `what`, by which it would give that back to the file system.
 fn after_a_child(what: impl FnOnce(&Store, &Object, Range<u64>) -> bool) {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let media = Options { backend: BackendChoice::Shm, ..Options::default() };

@@ -1,5 +1,6 @@
-//! A store of the default size on file systems that become full at every step of every operation: an error, nothing changed, the
-//! room given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes every step (`cargo xtask soak`).
+//! A store of the default size on file systems that become full at every step of every operation:
+//! an error, nothing changed, the room given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes
+//! every step (`cargo xtask soak`).
 
 use everbyte_media::{BackendChoice, Geometry, Media, Options, museum};
 use everbyte_space::{Space, SpaceLayout};
@@ -73,7 +74,8 @@ impl Mount {
                 * rustix::fs::statvfs(self.dir.path()).unwrap().f_bsize
                 / PAGE
         };
-        // The file's own metadata takes room, too: in steps, until no more pages are free than asked for.
+        // The file's own metadata takes room, too: in steps, until no more pages are free than
+        // asked for.
         let mut len = 0;
         for _ in 0..8 {
             let more = free(()).saturating_sub(pages) * PAGE;
@@ -101,7 +103,8 @@ fn span(bytes: u64) -> ObjectOptions {
     ObjectOptions { span: Some(bytes), ..ObjectOptions::default() }
 }
 
-/// A store of 4 TiB with some objects far from each other: each has a page of each bitmap of its own.
+/// A store of 4 TiB with some objects far from each other: each has a page of each bitmap of its
+/// own.
 fn filled(mount: &Mount) -> Store {
     let store = mount.create().unwrap();
     for name in ["one", "two"] {
@@ -243,7 +246,8 @@ fn a_disk_that_becomes_full_at_any_step_of_an_operation_is_an_error_that_changes
     }
 }
 
-/// Reading a page of a bitmap that was never used, or the first page of an object that never came to be, takes no room.
+/// Reading a page of a bitmap that was never used, or the first page of an object that never came
+/// to be, takes no room.
 #[test]
 fn a_full_memory_file_system_is_opened_checked_and_closed_without_a_signal() {
     let Some(mount) = Mount::tmpfs() else { return };
@@ -265,7 +269,8 @@ fn a_full_memory_file_system_is_opened_checked_and_closed_without_a_signal() {
     assert!(mount.room() <= room, "looking took {} bytes", mount.room() - room);
 }
 
-/// A process is killed between the record of a new object and the room for it: the record leads to a hole.
+/// A process is killed between the record of a new object and the room for it: the record leads to
+/// a hole.
 #[test]
 fn a_creation_that_was_cut_off_is_taken_back_on_a_full_disk() {
     use everbyte_store::layout::{Record, STATE_CREATING, SUPERBLOCKS, Superblock};
@@ -312,7 +317,8 @@ fn a_refused_growth_leaves_the_disk_to_others() {
     }
 }
 
-/// Room that was given for clusters which come to nothing goes back to the file system at once, if nothing was ever stored there.
+/// Room that was given for clusters which come to nothing goes back to the file system at once, if
+/// nothing was ever stored there.
 #[test]
 fn room_for_clusters_that_come_to_nothing_goes_back_at_once() {
     let home = tempfile::tempdir_in(if Path::new("/dev/shm").exists() { "/dev/shm" } else { "." }).unwrap();

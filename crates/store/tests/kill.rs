@@ -1,5 +1,5 @@
-//! Kill -9 on a real process that changes a store: on `file` each death is a crash, on `shm` memory stays as it was
-//! in the middle of things.
+//! Kill -9 on a real process that changes a store: on `file` each death is a crash, on `shm` memory
+//! stays as it was in the middle of things.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_sim::Random;
@@ -120,7 +120,8 @@ fn a_killed_process_loses_nothing_it_was_told() {
             let lines = BufReader::new(child.stdout.take().unwrap()).lines();
             let mut told = lines.map_while(Result::ok).filter(|line| line.contains("acknowledged"));
             let mut acknowledged = told.by_ref().take(1 + seed as usize % 9).count();
-            std::thread::sleep(Duration::from_micros(seed * 131 % 1500)); // somewhere inside a change
+            // somewhere inside a change
+            std::thread::sleep(Duration::from_micros(seed * 131 % 1500));
             child.kill().unwrap();
             child.wait().unwrap();
             acknowledged += told.count(); // what it had still said
@@ -133,7 +134,8 @@ fn a_killed_process_loses_nothing_it_was_told() {
                 random.below(40); // the child's dice
             }
             let store = Store::open(&path, &media).unwrap();
-            // A kill between a growth of the file and its bit leaves room that `trim` gives back: a note.
+            // A kill between a growth of the file and its bit leaves room that `trim` gives back: a
+            // note.
             let wrong = store.check().into_iter().find(|finding| finding.kind != FindingKind::Note);
             assert_eq!(wrong, None, "seed {seed}: {:?}", store.recovery());
             let found = read(&store);
@@ -154,7 +156,8 @@ fn a_killed_process_loses_nothing_it_was_told() {
     }
 }
 
-/// Several threads make, grow and remove objects of their own, and one gives room back all the time.
+/// Several threads make, grow and remove objects of their own, and one gives room back all the
+/// time.
 #[test]
 fn threads_with_objects_of_their_own_do_not_disturb_each_other() {
     let dir = tempfile::tempdir().unwrap();

@@ -74,7 +74,8 @@ fn a_store_of_two_thousand_objects_is_short_too() {
     (0..2000).for_each(|number| assert_eq!(store.object(&format!("object-{number}")).unwrap().root(), number));
 }
 
-/// Objects that come elsewhere, round by round: smaller spans lie between larger ones, so that no address is used twice.
+/// Objects that come elsewhere, round by round: smaller spans lie between larger ones, so that no
+/// address is used twice.
 #[test]
 fn a_store_is_short_whatever_was_removed_from_it() {
     for (backend, count) in

@@ -158,7 +158,8 @@ impl Pair {
                 if close {
                     store.close().unwrap();
                 } else {
-                    store.media().barrier().unwrap(); // on `file` an abandoned store keeps what was settled
+                    // on `file` an abandoned store keeps what was settled
+                    store.media().barrier().unwrap();
                     store.media().clone().abandon();
                 }
                 drop(store);

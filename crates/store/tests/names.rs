@@ -1,4 +1,5 @@
-//! The name space: a hundred thousand names, names that share almost everything, and stores of before it.
+//! The name space: a hundred thousand names, names that share almost everything, and stores of
+//! before it.
 
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_sim::{Image, Random, Tracer};
@@ -26,7 +27,8 @@ fn make(store: &Store, name: &str) {
     made.unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-/// Names of every kind: short and long, prefix-shared, some of them prefixes of others, in several scripts.
+/// Names of every kind: short and long, prefix-shared, some of them prefixes of others, in several
+/// scripts.
 fn names(count: u64) -> BTreeSet<String> {
     let name = |index: u64| match index % 5 {
         0 => format!("user/{index:06}"),
@@ -92,7 +94,8 @@ fn what_is_removed_gives_its_blocks_back() {
     }
 }
 
-/// HP10: one page for an object that may never need more; a cluster's zeros behind it once it grows.
+/// HP10: one page for an object that may never need more; a cluster's zeros behind it once it
+/// grows.
 #[test]
 fn a_small_object_takes_a_page_until_it_grows() {
     let dir = dir();
@@ -129,7 +132,8 @@ fn a_small_object_takes_a_page_until_it_grows() {
     assert_eq!(room(), before);
 }
 
-/// However many names there are, opening stores the same, and reads nothing of the trie but its head.
+/// However many names there are, opening stores the same, and reads nothing of the trie but its
+/// head.
 #[test]
 fn opening_looks_at_no_name() {
     let opened = |count: u64| {
@@ -145,8 +149,8 @@ fn opening_looks_at_no_name() {
     assert_eq!(opened(260), opened(600));
 }
 
-/// Two users of a shared store, of which the one begins the trie, makes, moves and removes names, and the other has looked
-/// them up before.
+/// Two users of a shared store, of which the one begins the trie, makes, moves and removes names,
+/// and the other has looked them up before.
 #[test]
 fn names_of_a_trie_that_others_change_are_seen_in_the_next_turn() {
     let media = Media::anonymous(256 << 20, &Options::default()).unwrap();
@@ -173,8 +177,8 @@ fn names_of_a_trie_that_others_change_are_seen_in_the_next_turn() {
     assert_eq!((one.check(), other.check()), (vec![], vec![]));
 }
 
-/// Names that are prefixes of each other make the trie as deep as a name is long, and no deeper: it is listed, checked, emptied and
-/// recovered on a stack of 256 KiB.
+/// Names that are prefixes of each other make the trie as deep as a name is long, and no deeper: it
+/// is listed, checked, emptied and recovered on a stack of 256 KiB.
 #[test]
 fn the_deepest_trie_is_walked_on_a_small_stack() {
     let media = Media::anonymous(256 << 20, &everbyte_media::Options::default()).unwrap();

@@ -1,4 +1,5 @@
-//! The name space across two crashes: a second program runs on the image that recovery left of the first, and dies too.
+//! The name space across two crashes: a second program runs on the image that recovery left of the
+//! first, and dies too.
 
 mod common;
 
@@ -38,8 +39,9 @@ fn left_in_list(image: &[u8]) -> usize {
     prime[head::DOUBT as usize..head::FLIGHT as usize].chunks(8).filter(|word| **word != [0; 8]).count()
 }
 
-/// The list says what a change of the trie's form makes and gives back. A process dies at each store of a burst, the next one
-/// recovers, changes the form elsewhere, and dies at some of its stores.
+/// The list says what a change of the trie's form makes and gives back. A process dies at each
+/// store of a burst, the next one recovers, changes the form elsewhere, and dies at some of its
+/// stores.
 #[test]
 fn a_second_crash_does_not_take_the_list_of_the_first_for_its_own() {
     let half_emptied = two_crashes().unwrap();
@@ -68,7 +70,8 @@ fn two_crashes() -> Result<usize, String> {
         if let Some(found) = found.first() {
             return Err(format!("first crash behind store {cut}: {found}"));
         }
-        // Where the list holds something is where the second crash matters; elsewhere one in 32 is looked at.
+        // Where the list holds something is where the second crash matters; elsewhere one in 32 is
+        // looked at.
         let listed = left_in_list(&image) > 0;
         half_emptied += usize::from(listed);
         let step = if listed { 8 } else { 32 };

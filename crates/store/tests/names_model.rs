@@ -1,4 +1,5 @@
-//! Random names against a plain set: prefixes of every length in common, removals, renames, restarts.
+//! Random names against a plain set: prefixes of every length in common, removals, renames,
+//! restarts.
 
 use everbyte_media::{Media, Options};
 use everbyte_store::{CLUSTER, Error, FormatOptions, NAME_MAX, ObjectOptions, Store};

@@ -21,8 +21,8 @@ impl Recorder for Bottomless {
     }
 }
 
-/// A store on `media` with one object of so many clusters, and its best opening: of as many as it takes to be `good` enough,
-/// within reason. However busy the machine is, some are undisturbed.
+/// A store on `media` with one object of so many clusters, and its best opening: of as many as it
+/// takes to be `good` enough, within reason. However busy the machine is, some are undisturbed.
 fn opening(media: &Media, clusters: u64, good: Duration) -> Duration {
     let store = Store::format(media.clone(), &FormatOptions::default()).unwrap();
     let options = ObjectOptions { span: Some(clusters.next_power_of_two() * CLUSTER), ..ObjectOptions::default() };

@@ -17,7 +17,8 @@ fn make(store: &Store, name: &str) -> Object {
     store.create_object(name, options, |_| Ok::<(), Error>(())).unwrap()
 }
 
-/// The last handle goes while another thread opens the object: the object stays attached by the new one.
+/// The last handle goes while another thread opens the object: the object stays attached by the new
+/// one.
 #[test]
 fn an_object_that_is_opened_again_while_its_last_handle_goes_stays_ours() {
     let media = media();
@@ -61,7 +62,8 @@ fn an_object_is_either_alone_or_shared_within_a_process_too() {
     assert!(matches!(store.object("x"), Err(Error::Open { .. })));
 }
 
-/// Rights are checked at every opening, also while another thread of the process has the object open.
+/// Rights are checked at every opening, also while another thread of the process has the object
+/// open.
 #[test]
 fn who_may_only_read_does_not_get_more_because_it_is_open_already() {
     if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,5 @@
-//! One store, several users. Two of them in this process stand for two processes; how real ones die is shown in `capi`.
+//! One store, several users. Two of them in this process stand for two processes; how real ones die
+//! is shown in `capi`.
 
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, News, ObjectOptions, Store};

@@ -1,4 +1,5 @@
-//! Real input: the package index that every Debian machine has, tens of thousands of records, tens of megabytes.
+//! Real input: the package index that every Debian machine has, tens of thousands of records, tens
+//! of megabytes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

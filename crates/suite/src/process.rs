@@ -58,7 +58,8 @@ impl Process {
         Process { child, address }
     }
 
-    /// Starts it and kills it so soon that it is mostly still opening the store: a crash inside recovery.
+    /// Starts it and kills it so soon that it is mostly still opening the store: a crash inside
+    /// recovery.
     pub fn stillborn(program: &Path, store: &Path, life: Duration) {
         let mut child = serve(program, store);
         std::thread::sleep(life);

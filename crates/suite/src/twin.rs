@@ -1,7 +1,8 @@
 //! What may be found after a kill.
 //!
-//! Each client has its own keys and a list of writes. Writes that were acknowledged have happened. Those sent after them may
-//! have happened, but only in the order sent: what is found is the state after some number of them, each whole.
+//! Each client has its own keys and a list of writes. Writes that were acknowledged have happened.
+//! Those sent after them may have happened, but only in the order sent: what is found is the state
+//! after some number of them, each whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,8 +66,8 @@ impl Twin {
         }
     }
 
-    /// Compares with what was found under this client's keys, and goes on from there. Returns how many writes were found that
-    /// nobody had been told of.
+    /// Compares with what was found under this client's keys, and goes on from there. Returns how
+    /// many writes were found that nobody had been told of.
     pub fn compare(&mut self, found: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<usize, String> {
         let doubtful: BTreeSet<Vec<u8>> =
             self.writes[self.done..self.sent].iter().map(|write| write.key().to_vec()).collect();
@@ -117,7 +118,8 @@ mod tests {
         pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
     }
 
-    /// The twin passes what may be, and what may not be it finds: a comparison that never fails proves nothing.
+    /// The twin passes what may be, and what may not be it finds: a comparison that never fails
+    /// proves nothing.
     #[test]
     fn prefixes_are_accepted_and_nothing_else() {
         assert_eq!(twin().compare(&found(&[("a", "1")])), Ok(0));

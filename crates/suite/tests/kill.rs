@@ -1,4 +1,5 @@
-//! A writer is killed at random moments, again and again; after each the store holds exactly a prefix of its batches.
+//! A writer is killed at random moments, again and again; after each the store holds exactly a
+//! prefix of its batches.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-/// Starts the writer, kills it after `acks` more acknowledgements and a little more, and returns the last one seen.
+/// Starts the writer, kills it after `acks` more acknowledgements and a little more, and returns
+/// the last one seen.
 fn killed(setup: &Setup, name: &str, acks: u64, then: Duration) -> u64 {
     let mut writer = Command::new(env!("CARGO_BIN_EXE_suite-writer"));
     writer.arg("write").arg(&setup.path).args(["--backend", name, "--seed", &setup.seed.to_string()]);
@@ -29,8 +31,8 @@ fn killed(setup: &Setup, name: &str, acks: u64, then: Duration) -> u64 {
     last
 }
 
-/// One test at a time: while one thread starts a writer, the child holds this process's descriptors until it executes, and
-/// with them the lock of a store that another thread has just closed.
+/// One test at a time: while one thread starts a writer, the child holds this process's descriptors
+/// until it executes, and with them the lock of a store that another thread has just closed.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn kill_again_and_again(name: &str) {

@@ -1,5 +1,6 @@
-//! Memory errors under a table: of each page in turn, sampled, the bytes are gone. Every answer is right or an error that names the
-//! table and the offset; other tables go on; nothing that was acknowledged later is lost.
+//! Memory errors under a table: of each page in turn, sampled, the bytes are gone. Every answer is
+//! right or an error that names the table and the offset; other tables go on; nothing that was
+//! acknowledged later is lost.
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, ErrorInfo, Media, Options, file_offset, museum};
@@ -24,7 +25,8 @@ fn store(path: &Path) -> Told {
     let table = Kv::create(&store, "t").unwrap();
     for number in 0..600_u32 {
         let key = match number % 50 {
-            7 => [b"long".repeat(100), number.to_be_bytes().to_vec()].concat(), // in a block of its own
+            // in a block of its own
+            7 => [b"long".repeat(100), number.to_be_bytes().to_vec()].concat(),
             _ => format!("key{:05}", number * 7919 % 600).into_bytes(),
         };
         let value = vec![number as u8 | 1; if number % 40 == 0 { 9000 } else { 90 }];

@@ -1,5 +1,5 @@
-//! Real input under real kills: the Debian package index, loaded by several clients through a server process that is killed
-//! again and again.
+//! Real input under real kills: the Debian package index, loaded by several clients through a
+//! server process that is killed again and again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,8 +17,8 @@ use everbyte_suite::{Random, debian};
 const CLIENTS: usize = 4;
 const KILLS_MIN: usize = 30;
 
-/// Every package under its name. Some are drafted first, some leave something to be deleted: overwriting and deleting are
-/// killed too.
+/// Every package under its name. Some are drafted first, some leave something to be deleted:
+/// overwriting and deleting are killed too.
 fn writes(packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<Twin> {
     let mut writes = vec![Vec::new(); CLIENTS];
     for (index, (name, stanza)) in packages.iter().enumerate() {
@@ -99,7 +99,8 @@ fn every_acknowledged_write_survives_kill_9() {
     let mut process = Process::start(&program, &path);
     while twins.iter().any(|twin| twin.done < twin.writes.len()) {
         let done: usize = twins.iter().map(|twin| twin.done).sum();
-        // So many acknowledgements from now the server dies; what is left is shared by the kills that are left.
+        // So many acknowledgements from now the server dies; what is left is shared by the kills
+        // that are left.
         let share = (total - done) / (KILLS_MIN + 2 - kills.min(KILLS_MIN + 1));
         let limit = if kills <= KILLS_MIN { 1 + random.below(2 * share.max(1) as u64) as usize } else { usize::MAX };
         let delay = Duration::from_micros(random.below(3000));

@@ -1,4 +1,5 @@
-//! Memory and disk of a long run of overwrites on `file`. One test in its file: it measures its own process.
+//! Memory and disk of a long run of overwrites on `file`. One test in its file: it measures its own
+//! process.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +48,8 @@ fn memory_and_disk_stay_bounded_under_overwrites_and_come_back_after_deletes() {
         put(&kv, first..first + BATCH, 0);
     }
     let room = || std::fs::metadata(&path).unwrap().blocks() * 512;
-    // The live set with everything that finds it, and no garbage to speak of: nothing was overwritten yet.
+    // The live set with everything that finds it, and no garbage to speak of: nothing was
+    // overwritten yet.
     let (live, loaded) = (store.info().backed, room());
     let mut random = Random::new(7);
     let (mut most, mut most_room) = (0, 0);

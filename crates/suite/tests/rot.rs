@@ -1,8 +1,10 @@
-//! Rot of a whole store on a disk: sectors of a store that was killed under load, and of one that was closed in order, are
-//! flipped, zeroed, replaced by an older version of themselves, or cannot be read. Every key that was acknowledged is read as
-//! it was written, or opening, reading or `check` tells of damage.
+//! Rot of a whole store on a disk: sectors of a store that was killed under load, and of one that
+//! was closed in order, are flipped, zeroed, replaced by an older version of themselves, or cannot
+//! be read. Every key that was acknowledged is read as it was written, or opening, reading or
+//! `check` tells of damage.
 //!
-//! The usual run takes a sample and prints its seed; `EVERBYTE_SOAK=1` takes every sector (`cargo xtask soak`).
+//! The usual run takes a sample and prints its seed; `EVERBYTE_SOAK=1` takes every sector
+//! (`cargo xtask soak`).
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Disk, ErrorInfo, Media, Options, museum};
@@ -43,12 +45,14 @@ struct Rotten {
     history: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Sectors of heads and log.
     log: std::ops::Range<usize>,
-    /// The newest record, of which nothing proves that it was ever whole, and the key that it settled.
+    /// The newest record, of which nothing proves that it was ever whole, and the key that it
+    /// settled.
     newest: (std::ops::Range<usize>, Vec<u8>),
 }
 
 impl Rotten {
-    /// Some lives, of which the first ends in order, and the others do if `closed`. Else the log holds all but the first.
+    /// Some lives, of which the first ends in order, and the others do if `closed`. Else the log
+    /// holds all but the first.
     fn new(name: &'static str, closed: bool, lives: u32) -> Rotten {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
@@ -143,8 +147,8 @@ impl Rotten {
         verdict
     }
 
-    /// What lies behind heads and log is older than it should be, which no format tells everywhere: still no key reads what it
-    /// never had, and nothing panics.
+    /// What lies behind heads and log is older than it should be, which no format tells everywhere:
+    /// still no key reads what it never had, and nothing panics.
     fn judge_stale(&self, what: &str, at: usize, image: &[u8]) -> Result<(), String> {
         let disk = RecordedDisk::new(image).unwrap();
         let Ok(store) = attach(&disk) else { return Ok(()) };
@@ -190,7 +194,8 @@ impl Rotten {
         bytes[byte] ^= 1 << random.below(8);
         changed("a flipped bit", &bytes)?;
         changed("zeros", &[0; SECTOR])?;
-        // A page of data has no checksum above it: only where heads and log lie is an older version told from the newest.
+        // A page of data has no checksum above it: only where heads and log lie is an older version
+        // told from the newest.
         if self.log.contains(&at)
             && let Some(older) = self.older.get(&at).and_then(|versions| versions.last())
         {
@@ -205,7 +210,8 @@ impl Rotten {
             count += 1;
         }
         let page = at / PAGE * PAGE;
-        // Where the newest record is gone with the page, nothing tells of those before it in the page either.
+        // Where the newest record is gone with the page, nothing tells of those before it in the
+        // page either.
         let has_newest = page < self.newest.0.end && self.newest.0.start < page + PAGE;
         if let Some(image) = self.older_page(page).filter(|_| !has_newest) {
             match self.log.contains(&page) && self.log.contains(&(page + PAGE - 1)) {
@@ -245,8 +251,8 @@ fn no_rotten_sector_loses_a_key_without_an_error() {
     }
 }
 
-/// Each page of the table in turn cannot be read, sampled: its keys are an error and all others are there, and no writer goes on. If it
-/// was so once, the next opening has everything.
+/// Each page of the table in turn cannot be read, sampled: its keys are an error and all others are
+/// there, and no writer goes on. If it was so once, the next opening has everything.
 #[test]
 fn a_page_that_cannot_be_read_loses_no_key_without_an_error() {
     let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
@@ -286,8 +292,8 @@ fn a_page_that_cannot_be_read_loses_no_key_without_an_error() {
     }
 }
 
-/// The sweep of heads and log finds a store that writes one copy of its head only, and one that takes a broken life for the
-/// end of the log.
+/// The sweep of heads and log finds a store that writes one copy of its head only, and one that
+/// takes a broken life for the end of the log.
 #[test]
 fn the_sweep_finds_what_it_looks_for() {
     for (bug, lives) in [("media-one-head-copy", 2), ("media-witness-of-one-life", 3)] {
@@ -301,7 +307,8 @@ fn the_sweep_finds_what_it_looks_for() {
     }
 }
 
-/// Each read of an opening fails once: the opening tells, or nothing is missing; and the next one has everything.
+/// Each read of an opening fails once: the opening tells, or nothing is missing; and the next one
+/// has everything.
 #[test]
 fn a_read_that_fails_once_loses_no_key() {
     for (name, closed) in [("killed under load", false), ("closed in order", true)] {

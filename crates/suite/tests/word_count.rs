@@ -1,5 +1,5 @@
-//! The example that counts words, killed again and again over real text: in the end each word was counted as often as it
-//! stands there.
+//! The example that counts words, killed again and again over real text: in the end each word was
+//! counted as often as it stands there.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What transactions cost here: `cargo run --release -p everbyte-tx --example cost`. On memory that stands in for
-//! persistent memory; pin it to a core (`taskset -c 1`) and let nothing else run.
+//! What transactions cost here: `cargo run --release -p everbyte-tx --example cost`. On memory that
+//! stands in for persistent memory; pin it to a core (`taskset -c 1`) and let nothing else run.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CreateOptions, Engine, ObjectOptions, Store};

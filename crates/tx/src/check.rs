@@ -8,9 +8,9 @@ use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
 impl Undo {
-    /// Verifies the lanes and the heap; with `reachable`, the starts of all blocks that data points to, also that
-    /// nothing is leaked and nothing freed is in use. Waits for running transactions; nobody may begin one or allocate
-    /// meanwhile. An empty list: all is well.
+    /// Verifies the lanes and the heap; with `reachable`, the starts of all blocks that data points
+    /// to, also that nothing is leaked and nothing freed is in use. Waits for running transactions;
+    /// nobody may begin one or allocate meanwhile. An empty list: all is well.
     pub fn check(&self, reachable: Option<&BTreeSet<u64>>) -> Vec<Finding> {
         let heap = self.heap();
         let (prime, media) = (heap.object().prime(), self.media());

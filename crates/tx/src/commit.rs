@@ -1,6 +1,7 @@
 //! How a transaction ends.
 //!
-//! Commit of a transaction that only changed bytes, a fence between the lines (the first was paid by the notes):
+//! Commit of a transaction that only changed bytes, a fence between the lines (the first was paid
+//! by the notes):
 //!   1. changed ranges flushed
 //!   2. lane retired: its notes are nothing from now on
 //!   3. locks released; after the barrier the caller hears
@@ -12,14 +13,17 @@
 //!   4. lane retired
 //!   5. locks released; freed blocks become allocatable; after the barrier the caller hears
 //!
-//! Rollback: old bytes put back and flushed; lane retired; locks released, reservations ended; the newest mark seen at a lock
-//! settled, then the caller hears.
+//! Rollback: old bytes put back and flushed; lane retired; locks released, reservations ended; the
+//! newest mark seen at a lock settled, then the caller hears.
 //!
 //! Invariants
-//!   TX-6  Locks fall after the fence that follows the retirement where there are operations: a block can then only be
-//!         freed after the lane that allocated it is retired, so the order in which recovery applies lanes is no matter.
-//!   TX-9  No transaction commits, and none that only reads answers, over an object with a page that could not be read.
-//!   TX-7  Blocks freed become allocatable, and segments of the log are given back, only after that fence.
+//!   TX-6  Locks fall after the fence that follows the retirement where there are operations: a
+//!         block can then only be freed after the lane that allocated it is retired, so the order
+//!         in which recovery applies lanes is no matter.
+//!   TX-9  No transaction commits, and none that only reads answers, over an object with a page
+//!         that could not be read.
+//!   TX-7  Blocks freed become allocatable, and segments of the log are given back, only after that
+//!         fence.
 
 use crate::context::{Context, State, Work};
 use crate::engine::Inner;
@@ -36,12 +40,13 @@ pub(crate) struct Committed {
     pub hooks: Vec<Box<dyn FnOnce()>>,
 }
 
-/// A segment brought to a lane that had no room: at least this much, so that long transactions spill seldom.
+/// A segment brought to a lane that had no room: at least this much, so that long transactions
+/// spill seldom.
 const SPILL: u64 = 16 << 10;
 
 impl Inner {
-    /// Commits; ordered on return, and the caller settles the mark. If that fails, `failed` is called before anything is
-    /// put back.
+    /// Commits; ordered on return, and the caller settles the mark. If that fails, `failed` is
+    /// called before anything is put back.
     #[inline]
     pub(crate) fn commit(&self, context: &Context, failed: impl FnOnce()) -> Result<Committed> {
         let mut state = context.state.borrow_mut();
@@ -68,7 +73,8 @@ impl Inner {
         }
     }
 
-    /// Refuses a commit over a page that could not be read: the body may have read zeros in its place (TX-9).
+    /// Refuses a commit over a page that could not be read: the body may have read zeros in its
+    /// place (TX-9).
     #[inline]
     pub(crate) fn require_readable(&self) -> Result<()> {
         if seeded("tx-commits-over-lost-page") { Ok(()) } else { Ok(self.heap.object().require_readable()?) }
@@ -111,7 +117,8 @@ impl Inner {
         let mut flusher = Flusher::new(&self.media);
         ranges.each(|at, end| flusher.touch(at, end - at));
         if !seeded("tx-new-not-flushed") {
-            allocated.iter().for_each(|block| flusher.touch(block.at, block.size)); // neighbours, if the heap could
+            // neighbours, if the heap could
+            allocated.iter().for_each(|block| flusher.touch(block.at, block.size));
         }
         drop(flusher);
         lane.journal.fence();
@@ -144,7 +151,8 @@ impl Inner {
         let Some(lane) = &mut state.lane else { return Ok(()) };
         let undone = if lane.journal.is_empty() { Ok(()) } else { lane.journal.rollback() };
         if let Err(error) = undone {
-            // The lane stays as it is for recovery, with its locks and its blocks: nobody may build on this state.
+            // The lane stays as it is for recovery, with its locks and its blocks: nobody may build
+            // on this state.
             self.poisoned.store(true, Ordering::Release);
             std::mem::forget(std::mem::take(&mut state.locks));
             std::mem::forget(state.lane.take());
@@ -161,8 +169,8 @@ impl Inner {
         Ok(())
     }
 
-    /// After a rollback, with no section open: settles the newest mark that the transaction saw at a lock. Its error, result or
-    /// panic may tell what it read there (TX-5).
+    /// After a rollback, with no section open: settles the newest mark that the transaction saw at
+    /// a lock. Its error, result or panic may tell what it read there (TX-5).
     #[cold]
     pub(crate) fn settle_owed(&self, context: &Context) -> Result<()> {
         let owed = context.state.borrow_mut().owed.take();
@@ -172,7 +180,8 @@ impl Inner {
         }
     }
 
-    /// The lane is retired and fenced, or was never used: locks fall, the lane is free (TX-6, TX-7).
+    /// The lane is retired and fenced, or was never used: locks fall, the lane is free (TX-6,
+    /// TX-7).
     #[inline]
     fn end(&self, state: &mut State, mark: Option<Mark>) {
         let work = &mut state.work;

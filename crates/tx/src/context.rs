@@ -1,7 +1,8 @@
-//! What a thread has under way in an engine: one context for each engine, kept by the thread. Transactions that are started
-//! by hand bring their own.
+//! What a thread has under way in an engine: one context for each engine, kept by the thread.
+//! Transactions that are started by hand bring their own.
 //!
-//! A context outlives its transactions so that its vectors need not be allocated again; it holds no lane between them.
+//! A context outlives its transactions so that its vectors need not be allocated again; it holds no
+//! lane between them.
 
 use crate::engine::Lane;
 use crate::lock::Guard;
@@ -23,7 +24,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Whether the outermost body has ended well and has left nothing to do: whatever is done takes a lane first.
+    /// Whether the outermost body has ended well and has left nothing to do: whatever is done takes
+    /// a lane first.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.borrow();

@@ -1,11 +1,12 @@
 //! [`Undo`]: lanes, and how transactions begin, nest and end.
 //!
-//! A lane is taken when a transaction first locks, logs or allocates, always before its first lock, so that nobody
-//! waits for a lane while holding a lock; it is given back at the end. Empty transactions take none.
+//! A lane is taken when a transaction first locks, logs or allocates, always before its first lock,
+//! so that nobody waits for a lane while holding a lock; it is given back at the end. Empty
+//! transactions take none.
 //!
 //! Invariants
-//!   TX-1  Nested transactions are part of the outermost. If one fails, by error or panic, the outermost rolls back,
-//!         whoever caught it.
+//!   TX-1  Nested transactions are part of the outermost. If one fails, by error or panic, the
+//!         outermost rolls back, whoever caught it.
 //!   TX-2  A lane has one owner at a time, and between transactions it is retired and fenced.
 //!
 //! Threads: any number; more than there are lanes wait for one.
@@ -24,7 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The undo engine of an object. Cheap to clone; all clones are one engine. Open it once per process.
+/// The undo engine of an object. Cheap to clone; all clones are one engine. Open it once per
+/// process.
 #[derive(Clone)]
 pub struct Undo {
     pub(crate) inner: Arc<Inner>,
@@ -60,8 +62,8 @@ thread_local! {
 }
 
 impl Undo {
-    /// Makes a heap and lanes in an object that is being created, with engine `Undo`: to be given to
-    /// `Store::create_object`.
+    /// Makes a heap and lanes in an object that is being created, with engine `Undo`: to be given
+    /// to `Store::create_object`.
     ///
     /// # Errors
     /// [`Error::Heap`] if the span or the disk is too small.
@@ -71,8 +73,9 @@ impl Undo {
         Undo::format_with(object, lanes, lane_len)
     }
 
-    /// [`Undo::format`] with so many lanes (1 to 1024) of `lane_len` bytes (multiples of 64, 256 at least). A lane that
-    /// is too short for a transaction is extended by blocks of the heap while it runs.
+    /// [`Undo::format`] with so many lanes (1 to 1024) of `lane_len` bytes (multiples of 64, 256 at
+    /// least). A lane that is too short for a transaction is extended by blocks of the heap while
+    /// it runs.
     ///
     /// # Errors
     /// As [`Undo::format`].
@@ -83,11 +86,12 @@ impl Undo {
         table::format(object, (MAGIC, FORMAT), (lanes, lane_len), Journal::format)
     }
 
-    /// Opens the engine: opens the heap, rolls back what was under way, finishes what had committed. Costs what the
-    /// lanes in use hold.
+    /// Opens the engine: opens the heap, rolls back what was under way, finishes what had
+    /// committed. Costs what the lanes in use hold.
     ///
     /// # Errors
-    /// [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Heap`], [`Error::Log`].
+    /// [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Heap`],
+    /// [`Error::Log`].
     pub fn open(object: Object) -> Result<Undo> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let turn = object.turn()?;
@@ -116,9 +120,9 @@ impl Undo {
         Ok(Undo { inner: Arc::new(inner) })
     }
 
-    /// Fills `copy` with what this engine's object holds; blocks and lanes lie as far behind the prime page. The root word,
-    /// and what else holds store offsets, is the caller's. To be called inside `Store::create_copy`'s `init`; nobody may run
-    /// a transaction meanwhile.
+    /// Fills `copy` with what this engine's object holds; blocks and lanes lie as far behind the
+    /// prime page. The root word, and what else holds store offsets, is the caller's. To be called
+    /// inside `Store::create_copy`'s `init`; nobody may run a transaction meanwhile.
     ///
     /// # Errors
     /// [`Error::Heap`] if the span or the disk is too small.
@@ -131,13 +135,14 @@ impl Undo {
         Ok(())
     }
 
-    /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions follow its own
-    /// rules.
+    /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions
+    /// follow its own rules.
     pub fn heap(&self) -> &Heap {
         &self.inner.heap
     }
 
-    /// Waits until no transaction has changed anything; while the answer lives, each that would change something waits.
+    /// Waits until no transaction has changed anything; while the answer lives, each that would
+    /// change something waits.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -150,7 +155,8 @@ impl Undo {
         self.media().load(self.heap().object().prime() + LANES_AT)
     }
 
-    /// Bytes that transactions have stored to the lanes since the engine was opened. Waits for those under way.
+    /// Bytes that transactions have stored to the lanes since the engine was opened. Waits for
+    /// those under way.
     pub fn logged(&self) -> u64 {
         self.inner.lanes.iter().map(|lane| lane.lock().journal.written()).sum()
     }
@@ -166,15 +172,17 @@ impl Undo {
         &self.inner.recovered
     }
 
-    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on return.
+    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on
+    /// return.
     ///
-    /// Inside another transaction of this thread and engine it is part of that one and settles with it. An error or a
-    /// panic rolls everything back, the outer transaction's changes included, even if the outer body catches it. What the
-    /// body read under a lock is settled before the caller gets the error or the panic.
+    /// Inside another transaction of this thread and engine it is part of that one and settles with
+    /// it. An error or a panic rolls everything back, the outer transaction's changes included,
+    /// even if the outer body catches it. What the body read under a lock is settled before the
+    /// caller gets the error or the panic.
     ///
     /// # Errors
-    /// [`TxError::Aborted`], [`TxError::Doomed`]: rolled back. [`TxError::Engine`] with [`Error::Media`]: unknown until
-    /// the store is opened again.
+    /// [`TxError::Aborted`], [`TxError::Doomed`]: rolled back. [`TxError::Engine`] with
+    /// [`Error::Media`]: unknown until the store is opened again.
     #[inline]
     pub fn run<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<T, TxError<E>> {
         let Ordered { value, mark, hooks } = self.run_ordered(body)?;
@@ -185,8 +193,9 @@ impl Undo {
         Ok(value)
     }
 
-    /// [`Undo::run`] that returns once the commit is ordered: what the caller releases now, others may see; nobody is
-    /// told of it before the mark is settled. An error returns settled, as that of [`Undo::run`].
+    /// [`Undo::run`] that returns once the commit is ordered: what the caller releases now, others
+    /// may see; nobody is told of it before the mark is settled. An error returns settled, as that
+    /// of [`Undo::run`].
     ///
     /// # Errors
     /// As [`Undo::run`].
@@ -195,7 +204,8 @@ impl Undo {
         let inner = &*self.inner;
         let context = context::mine(inner.number);
         let depth = context.depth.get();
-        // Open until the changes are flushed, so that no page is given back that holds them only in memory.
+        // Open until the changes are flushed, so that no page is given back that holds them only in
+        // memory.
         let section = (depth == 0).then(|| inner.media.section());
         context.depth.set(depth + 1);
         let mut frame = Frame { inner, context: &context, section };
@@ -246,7 +256,8 @@ impl Undo {
 pub struct Ordered<T> {
     /// What the body returned.
     pub value: T,
-    /// To be settled; `None` if nothing was changed or seen that is not settled, or inside another transaction.
+    /// To be settled; `None` if nothing was changed or seen that is not settled, or inside another
+    /// transaction.
     pub mark: Option<Mark>,
     /// To be called then.
     pub hooks: Vec<Box<dyn FnOnce()>>,
@@ -269,7 +280,8 @@ impl Drop for Frame<'_> {
             return;
         }
         self.context.doomed.set(false);
-        // The panic is what the caller hears of; if rolling back or settling fails, the engine or the media is poisoned.
+        // The panic is what the caller hears of; if rolling back or settling fails, the engine or
+        // the media is poisoned.
         let _ = self.inner.rollback(self.context);
         self.section = None;
         let _ = self.inner.settle_owed(self.context); // TX-5: the panic may tell what the body read

@@ -71,7 +71,8 @@ pub enum Error {
         /// The object.
         object: String,
     },
-    /// Another transaction is in the way of one of the redo engine's: it is begun again, by `Redo::atomically` or by hand.
+    /// Another transaction is in the way of one of the redo engine's: it is begun again, by
+    /// `Redo::atomically` or by hand.
     #[error("another transaction is in the way of this one; abort it and begin it again")]
     Conflict,
     /// A transaction stores to more than the redo engine keeps in memory for one.
@@ -110,11 +111,12 @@ pub enum TxError<E> {
     /// The body returned this error, and all its changes were rolled back.
     #[error("rolled back: {0}")]
     Aborted(E),
-    /// A transaction inside this one failed, and whoever caught that went on: everything was rolled back.
+    /// A transaction inside this one failed, and whoever caught that went on: everything was rolled
+    /// back.
     #[error("rolled back: a nested transaction failed, and its failure was not passed on")]
     Doomed,
-    /// The engine could not commit. [`Error::Media`]: the outcome is unknown until the store is opened again;
-    /// otherwise all changes were rolled back.
+    /// The engine could not commit. [`Error::Media`]: the outcome is unknown until the store is
+    /// opened again; otherwise all changes were rolled back.
     #[error(transparent)]
     Engine(Error),
 }

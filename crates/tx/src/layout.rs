@@ -29,8 +29,8 @@ pub struct Table {
     pub lane_len: u64,
     /// Zeros.
     pub reserved: [u8; 32],
-    /// Where the lanes lie, one after the other, in a block of the heap. On a line of its own: the heap stores it
-    /// together with the block's bits.
+    /// Where the lanes lie, one after the other, in a block of the heap. On a line of its own: the
+    /// heap stores it together with the block's bits.
     pub lanes_at: u64,
     /// Zeros.
     pub reserved_at: [u8; 56],

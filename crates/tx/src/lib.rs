@@ -1,8 +1,8 @@
 //! # everbyte-tx: a section of code happens whole or not at all
 //!
-//! An [`Undo`] engine runs transactions over the bytes of one object: what is stored is stored in place, after the old
-//! bytes were noted in a lane; a crash, an error or a panic puts them back. Blocks are allocated and freed with the
-//! transaction, by the same commit word.
+//! An [`Undo`] engine runs transactions over the bytes of one object: what is stored is stored in
+//! place, after the old bytes were noted in a lane; a crash, an error or a panic puts them back.
+//! Blocks are allocated and freed with the transaction, by the same commit word.
 //!
 //! ```
 //! use everbyte_media::{Media, Options};
@@ -28,7 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Redo`] is the other engine: its transactions are isolated from each other, and what they store waits until they commit.
+//! [`Redo`] is the other engine: its transactions are isolated from each other, and what they store
+//! waits until they commit.
 //!
 //! Promises: docs/semantics/transactions.md. Format: docs/formats/lane.md.
 

@@ -1,7 +1,8 @@
 //! [`TxLock`]: a lock that a transaction keeps until its commit is ordered.
 //!
-//! Locks fall before the barrier, so that others need not wait for the disk. What they then see is ordered but not yet
-//! settled; therefore a lock remembers its last writer's mark, and whoever takes it settles that mark before returning.
+//! Locks fall before the barrier, so that others need not wait for the disk. What they then see is
+//! ordered but not yet settled; therefore a lock remembers its last writer's mark, and whoever
+//! takes it settles that mark before returning.
 //!
 //! Invariants
 //!   TX-5  Nobody returns from a transaction before the newest mark it saw at a lock is settled.
@@ -10,7 +11,8 @@ use everbyte_media::Mark;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::sync::Arc;
 
-/// A volatile lock for data of a persistent object; see [`crate::Tx::lock`]. Clones are the same lock.
+/// A volatile lock for data of a persistent object; see [`crate::Tx::lock`]. Clones are the same
+/// lock.
 #[derive(Clone, Default)]
 pub struct TxLock {
     pub(crate) last: Arc<Mutex<Option<Mark>>>,

@@ -1,7 +1,8 @@
-//! The blocks that a transaction has allocated and not freed again: its own memory, stored to unnoted.
+//! The blocks that a transaction has allocated and not freed again: its own memory, stored to
+//! unnoted.
 //!
-//! A handful is searched from the newest; more are kept in order too, so that a transaction that builds a large
-//! structure does not look at all of it for each change.
+//! A handful is searched from the newest; more are kept in order too, so that a transaction that
+//! builds a large structure does not look at all of it for each change.
 
 use everbyte_heap::Block;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! The ranges that a transaction has noted: to note each once, and to flush them at the commit.
 //!
-//! A handful is searched from the newest; more are kept in order too. A range that overlaps noted ones without lying
-//! inside one is noted whole: undoing runs from the newest to the oldest, so the oldest note decides.
+//! A handful is searched from the newest; more are kept in order too. A range that overlaps noted
+//! ones without lying inside one is noted whole: undoing runs from the newest to the oldest, so the
+//! oldest note decides.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +76,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is said to be covered is covered, and beyond a handful nothing covered is noted again.
+        /// What is said to be covered is covered, and beyond a handful nothing covered is noted
+        /// again.
         #[test]
         fn covers_what_was_pushed(pushes in prop::collection::vec((0u64..300, 1u64..30), 1..60)) {
             let mut ranges = Ranges::default();

@@ -1,4 +1,5 @@
-//! After a crash: lanes under way are rolled back, committed ones finished. Each step may be repeated.
+//! After a crash: lanes under way are rolled back, committed ones finished. Each step may be
+//! repeated.
 //!
 //! Steps:
 //!   1. every lane is read; nothing is changed before all of them have been understood

@@ -1,4 +1,5 @@
-//! [`Started`]: an outermost transaction that its caller ends by hand: for rooms with bodies and nesting of their own.
+//! [`Started`]: an outermost transaction that its caller ends by hand: for rooms with bodies and
+//! nesting of their own.
 
 use crate::context::Context;
 use crate::engine::Inner;
@@ -7,7 +8,8 @@ use everbyte_media::Section;
 use std::cell::Cell;
 
 thread_local! {
-    /// The context of this thread's last transaction that was started by hand: its vectors need not be allocated again.
+    /// The context of this thread's last transaction that was started by hand: its vectors need not
+    /// be allocated again.
     static SPARE: Cell<Option<Box<Context>>> = const { Cell::new(None) };
 }
 
@@ -17,13 +19,14 @@ pub struct Started<'u> {
     inner: &'u Inner,
     /// Taken at the end.
     context: Option<Box<Context>>,
-    /// Open until the changes are flushed, so that no page is given back that holds them only in memory.
+    /// Open until the changes are flushed, so that no page is given back that holds them only in
+    /// memory.
     section: Option<Section<'u>>,
 }
 
 impl Undo {
-    /// Starts a transaction, which is no part of any other and has no others inside: nesting is the caller's. The rest is
-    /// [`Undo::run_ordered`]'s.
+    /// Starts a transaction, which is no part of any other and has no others inside: nesting is the
+    /// caller's. The rest is [`Undo::run_ordered`]'s.
     #[inline]
     pub fn start(&self) -> Started<'_> {
         let inner = &*self.inner;
@@ -39,8 +42,9 @@ impl Started<'_> {
         Tx { inner: self.inner, context: self.context.as_ref().expect("taken at the end alone") }
     }
 
-    /// Commits; ordered on return, the outcome is not reported before the mark is settled. If it cannot be committed, `failed` is
-    /// called before anything is put back: no other transaction has got a block of this one by then.
+    /// Commits; ordered on return, the outcome is not reported before the mark is settled. If it
+    /// cannot be committed, `failed` is called before anything is put back: no other transaction
+    /// has got a block of this one by then.
     ///
     /// # Errors
     /// As [`Undo::run`]'s [`crate::TxError::Engine`].
@@ -55,11 +59,12 @@ impl Started<'_> {
         Ok(Ordered { value: (), mark: committed.mark, hooks: committed.hooks })
     }
 
-    /// Puts everything back; on return it is ordered, and the newest mark that the transaction saw at a lock is settled.
+    /// Puts everything back; on return it is ordered, and the newest mark that the transaction saw
+    /// at a lock is settled.
     ///
     /// # Errors
-    /// [`crate::Error::Log`] if the notes cannot be read: the engine is poisoned. [`crate::Error::Media`] if the mark cannot be
-    /// settled.
+    /// [`crate::Error::Log`] if the notes cannot be read: the engine is poisoned.
+    /// [`crate::Error::Media`] if the mark cannot be settled.
     pub fn rollback(mut self) -> Result<()> {
         self.end(put_back)
     }
@@ -70,12 +75,14 @@ impl Started<'_> {
         let context = self.context.take().expect("it ends once");
         let ended = how(self.inner, &context, &mut self.section);
         self.section = None;
-        let _ = SPARE.try_with(|spare| spare.set(Some(context))); // none is kept while the thread ends
+        // none is kept while the thread ends
+        let _ = SPARE.try_with(|spare| spare.set(Some(context)));
         ended
     }
 }
 
-/// Rolls back, closes the section and settles the newest mark seen at a lock: the caller may tell what it read there (TX-5).
+/// Rolls back, closes the section and settles the newest mark seen at a lock: the caller may tell
+/// what it read there (TX-5).
 fn put_back(inner: &Inner, context: &Context, section: &mut Option<Section<'_>>) -> Result<()> {
     let ended = inner.rollback(context);
     *section = None;
@@ -86,7 +93,8 @@ impl Drop for Started<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.context.is_some() {
-            // Who drops it has something to say already; if this fails, too, the engine is poisoned.
+            // Who drops it has something to say already; if this fails, too, the engine is
+            // poisoned.
             let _ = self.end(put_back);
         }
     }

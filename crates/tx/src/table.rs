@@ -1,4 +1,5 @@
-//! The table on the prime page that says where an engine's logs lie: one block of the heap, cut into equal parts.
+//! The table on the prime page that says where an engine's logs lie: one block of the heap, cut
+//! into equal parts.
 //!
 //! Both engines have one, each under its own magic and format. Format: docs/formats/lane.md.
 
@@ -30,8 +31,8 @@ impl Parts {
     }
 }
 
-/// Makes a heap in an object that is being created, and in it `count` parts of `len` bytes, each formatted by `part`
-/// with a salt of its own.
+/// Makes a heap in an object that is being created, and in it `count` parts of `len` bytes, each
+/// formatted by `part` with a salt of its own.
 pub(crate) fn format(
     object: &Object,
     (magic, format): Kind,
@@ -91,8 +92,8 @@ pub(crate) fn read(heap: &Heap, (magic, known): Kind) -> Result<Parts> {
     Ok(Parts { bytes: table.lanes_at..table.lanes_at + size, count, len: table.lane_len })
 }
 
-/// Whether `at..at+len`, which may be any numbers, is data: where blocks can lie and lanes do not, or the root word, or the
-/// prime page from `engine_end` on.
+/// Whether `at..at+len`, which may be any numbers, is data: where blocks can lie and lanes do not,
+/// or the root word, or the prime page from `engine_end` on.
 #[inline]
 pub(crate) fn holds_data(heap: &Heap, lanes: &Range<u64>, engine_end: u64, at: u64, len: u64) -> bool {
     let prime = heap.object().prime();

@@ -1,7 +1,8 @@
 //! Sharing an engine's object with other processes: turns.
 //!
-//! Whoever reads or changes a shared object does so in a turn, from [`Undo::enter`] until what it returns is dropped: the
-//! engine then knows what others have done, and what a dead process left half done is finished or undone.
+//! Whoever reads or changes a shared object does so in a turn, from [`Undo::enter`] until what it
+//! returns is dropped: the engine then knows what others have done, and what a dead process left
+//! half done is finished or undone.
 //!
 //! Invariants
 //!   TX-8  Between turns all lanes are at rest.
@@ -14,12 +15,12 @@ use everbyte_store::{News, Turn};
 use std::sync::atomic::Ordering;
 
 impl Undo {
-    /// The turn on a shared object, and an engine that is up to date; `None` if the object is this process's alone. A thread
-    /// that has the turn may enter again.
+    /// The turn on a shared object, and an engine that is up to date; `None` if the object is this
+    /// process's alone. A thread that has the turn may enter again.
     ///
     /// # Errors
-    /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if what a dead process left cannot be put right:
-    /// the next who enters tries again.
+    /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if what a dead
+    /// process left cannot be put right: the next who enters tries again.
     #[inline]
     pub fn enter(&self) -> Result<Option<Turn>> {
         let turn = self.inner.heap.object().turn()?;

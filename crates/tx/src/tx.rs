@@ -1,8 +1,10 @@
 //! [`Tx`]: what a transaction's body can do.
 //!
 //! Invariants
-//!   TX-3  A byte that was there before the transaction is noted, and the note fenced, before it is stored to.
-//!   TX-4  A block of the transaction's own is stored to unnoted: until the commit word it is free on media.
+//!   TX-3  A byte that was there before the transaction is noted, and the note fenced, before it is
+//!         stored to.
+//!   TX-4  A block of the transaction's own is stored to unnoted: until the commit word it is free
+//!         on media.
 //!
 //! Threads: a `Tx` belongs to the thread that runs the body.
 
@@ -32,11 +34,13 @@ impl Tx<'_> {
         &self.inner.heap
     }
 
-    /// Notes what `at..at+len` holds, unless it is noted already or lies in a block of this transaction's own. The
-    /// range may then be stored to directly; it is flushed at the commit. One fence.
+    /// Notes what `at..at+len` holds, unless it is noted already or lies in a block of this
+    /// transaction's own. The range may then be stored to directly; it is flushed at the commit.
+    /// One fence.
     ///
     /// # Errors
-    /// [`Error::BadRange`]; [`Error::Heap`] if the lane needs more room and the object has none. Nothing has changed.
+    /// [`Error::BadRange`]; [`Error::Heap`] if the lane needs more room and the object has none.
+    /// Nothing has changed.
     #[inline]
     pub fn log_range(&self, at: u64, len: u64) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
@@ -46,15 +50,16 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// [`Tx::log_range`] for several ranges, `(at, len)`, that share one fence: for what a transaction knows that it
-    /// will change.
+    /// [`Tx::log_range`] for several ranges, `(at, len)`, that share one fence: for what a
+    /// transaction knows that it will change.
     ///
     /// # Errors
     /// As [`Tx::log_range`]; none of the ranges may be stored to then.
     pub fn name_ranges(&self, ranges: &[(u64, u64)]) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
         let noted = self.note_all(&mut state, ranges);
-        // What was noted before a bad range counts as noted from now on, so it is fenced all the same.
+        // What was noted before a bad range counts as noted from now on, so it is fenced all the
+        // same.
         if let Some(lane) = state.lane.as_mut().filter(|lane| lane.journal.is_unfenced())
             && !seeded("tx-note-unfenced")
         {
@@ -88,8 +93,9 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Allocates a block of at least `size` bytes. It is the transaction's own: stores to it need no note and are
-    /// flushed at the commit; an abort or a crash gives it back. What it holds is unspecified.
+    /// Allocates a block of at least `size` bytes. It is the transaction's own: stores to it need
+    /// no note and are flushed at the commit; an abort or a crash gives it back. What it holds is
+    /// unspecified.
     ///
     /// # Errors
     /// [`Error::Heap`].
@@ -101,11 +107,12 @@ impl Tx<'_> {
         Ok(block)
     }
 
-    /// Frees the block at `at` at the commit; an abort keeps it. A block of this transaction's own is given back at its
-    /// end. It may be stored to until then.
+    /// Frees the block at `at` at the commit; an abort keeps it. A block of this transaction's own
+    /// is given back at its end. It may be stored to until then.
     ///
     /// # Errors
-    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has changed.
+    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
+    /// changed.
     pub fn free(&self, at: u64) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
         self.lane(&mut state)?;
@@ -119,7 +126,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Usable bytes of the block at `at`, be it allocated or this transaction's own. Looks at each of its own blocks.
+    /// Usable bytes of the block at `at`, be it allocated or this transaction's own. Looks at each
+    /// of its own blocks.
     ///
     /// # Errors
     /// [`Error::Heap`] if no block starts there.
@@ -135,8 +143,9 @@ impl Tx<'_> {
         self.context.state.borrow().work.owns(at, at + len)
     }
 
-    /// Promises that what `at..at+len` held before this transaction is of no use to anybody: it may be stored to
-    /// unnoted, and is flushed at the commit. An abort or a crash leaves anything there.
+    /// Promises that what `at..at+len` held before this transaction is of no use to anybody: it may
+    /// be stored to unnoted, and is flushed at the commit. An abort or a crash leaves anything
+    /// there.
     ///
     /// # Errors
     /// [`Error::BadRange`].
@@ -150,8 +159,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Tells a recorder what the ranges noted so far and the blocks of this transaction's own hold: for rooms that
-    /// store through [`Media::address`]. Nothing on other media.
+    /// Tells a recorder what the ranges noted so far and the blocks of this transaction's own hold:
+    /// for rooms that store through [`Media::address`]. Nothing on other media.
     pub fn tell(&self) {
         if self.inner.media.is_recorded() {
             let state = self.context.state.borrow();
@@ -161,7 +170,8 @@ impl Tx<'_> {
         }
     }
 
-    /// Takes a lane, if there is none yet: for rooms with locks of their own, before the first of them.
+    /// Takes a lane, if there is none yet: for rooms with locks of their own, before the first of
+    /// them.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -169,8 +179,9 @@ impl Tx<'_> {
         self.lane(&mut self.context.state.borrow_mut()).map(|_| ())
     }
 
-    /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit word, or its
-    /// rollback. A lock it has already is not taken again. Who locks in which order is the caller's care.
+    /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit
+    /// word, or its rollback. A lock it has already is not taken again. Who locks in which order is
+    /// the caller's care.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -186,7 +197,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Runs `hook` after the outermost transaction has committed and settled; never after a rollback.
+    /// Runs `hook` after the outermost transaction has committed and settled; never after a
+    /// rollback.
     pub fn on_commit(&self, hook: impl FnOnce() + 'static) {
         self.context.state.borrow_mut().hooks.push(Box::new(hook));
     }

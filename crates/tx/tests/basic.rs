@@ -39,7 +39,8 @@ fn an_error_puts_everything_back() {
     assert_eq!(blocks(&undo), before - 1);
 }
 
-/// Nested transactions are flattened; a failure inside dooms the outermost, even when it is caught (TX-1).
+/// Nested transactions are flattened; a failure inside dooms the outermost, even when it is caught
+/// (TX-1).
 #[test]
 fn a_caught_failure_dooms_the_outermost() {
     let (_store, undo) = create(8 << 20, 4 << 20);
@@ -177,8 +178,8 @@ fn ranges_that_are_not_the_transactions_are_refused() {
     undo.run(|tx| tx.free(at)).unwrap();
 }
 
-/// Far more than a lane holds: segments come from the heap and go back to it. 64 entries and one (daos#11593: entries
-/// 41 to 64 were lost where a log's initial capacity was wrong).
+/// Far more than a lane holds: segments come from the heap and go back to it. 64 entries and one
+/// (daos#11593: entries 41 to 64 were lost where a log's initial capacity was wrong).
 #[test]
 fn long_transactions_spill_and_give_the_room_back() {
     let (_store, undo) = create(32 << 20, 16 << 20);
@@ -203,7 +204,8 @@ fn long_transactions_spill_and_give_the_room_back() {
     assert_eq!(undo.heap().check(None), []);
 }
 
-/// pmdk#5613: freeing a block of the same transaction must not take its neighbours out of what is flushed.
+/// pmdk#5613: freeing a block of the same transaction must not take its neighbours out of what is
+/// flushed.
 #[test]
 fn freeing_in_the_same_transaction_flushes_the_rest() {
     let (_store, undo) = create(8 << 20, 4 << 20);
@@ -231,7 +233,8 @@ fn lanes(undo: &Undo) -> u64 {
     undo.media().load(undo.heap().object().prime() + everbyte_tx::layout::LANES_AT)
 }
 
-/// More threads than lanes, locks held across, allocation inside: sums stay right and nobody starves.
+/// More threads than lanes, locks held across, allocation inside: sums stay right and nobody
+/// starves.
 #[test]
 fn threads_beyond_the_lanes_wait_for_one() {
     let (store, undo) = create(32 << 20, 8 << 20);

@@ -1,5 +1,6 @@
-//! Long logs: a transaction of very many changes, in a lane that goes through block after block of the heap, and very many
-//! transactions in a word log. They are undone, replayed and truncated on a stack of 256 KiB.
+//! Long logs: a transaction of very many changes, in a lane that goes through block after block of
+//! the heap, and very many transactions in a word log. They are undone, replayed and truncated on a
+//! stack of 256 KiB.
 //!
 //! With `EVERBYTE_SOAK` set, to anything, there are a million of them.
 

@@ -1,4 +1,5 @@
-//! Power cuts and dying processes in the middle of transactions, and in the middle of recovering from them.
+//! Power cuts and dying processes in the middle of transactions, and in the middle of recovering
+//! from them.
 
 mod common;
 
@@ -152,7 +153,8 @@ fn blocks_come_and_go_with_their_transaction() {
     passes("tx-blocks", 4096, blocks);
 }
 
-/// A lane of five entries, and transactions that need more: pmdk#5465 (a log extension left linked after a crash).
+/// A lane of five entries, and transactions that need more: pmdk#5465 (a log extension left linked
+/// after a crash).
 fn spill(undo: &Undo, twin: &Twin<'_, Model>) {
     for (round, count) in [(1u64, 12u64), (2, 3), (3, 14)] {
         let change = move |model: &mut Model| (0..count).for_each(|word| model.words[word as usize] = round);

@@ -1,4 +1,5 @@
-//! The worked examples of docs/formats/heap.md, lane.md and redo.md are what this program writes, byte for byte.
+//! The worked examples of docs/formats/heap.md, lane.md and redo.md are what this program writes,
+//! byte for byte.
 
 use everbyte_sim::{Image, assert_page, dump};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};

@@ -1,4 +1,5 @@
-//! Random transactions against a plain model: updates, blocks, nesting, errors, panics, and opening again in between.
+//! Random transactions against a plain model: updates, blocks, nesting, errors, panics, and opening
+//! again in between.
 
 mod common;
 
@@ -122,7 +123,8 @@ fn finish(end: End) -> Result<(), Error> {
     match end {
         End::Commit => Ok(()),
         End::Fail => Err(stop()),
-        End::Panic => std::panic::resume_unwind(Box::new("on purpose")), // without a message on the terminal
+        // without a message on the terminal
+        End::Panic => std::panic::resume_unwind(Box::new("on purpose")),
     }
 }
 

@@ -148,7 +148,8 @@ fn a_block_of_the_transactions_own_shares_a_line_with_another() {
     assert_eq!([before.at, own.unwrap().at].map(|at| redo.media().load(at)), [1, 4]);
 }
 
-/// One fence where a thread truncates; where the transaction does, its log is empty and each line is flushed once.
+/// One fence where a thread truncates; where the transaction does, its log is empty and each line
+/// is flushed once.
 #[test]
 fn fences_and_lines_are_counted() {
     let (_store, redo) = create(1 << 20);
@@ -187,8 +188,8 @@ fn a_full_log_stalls_and_goes_on() {
     assert_eq!(newest, Some(499));
 }
 
-/// A transaction that touches a gigabyte is refused, before it has taken that much memory; nothing of it has happened, and the
-/// next one does.
+/// A transaction that touches a gigabyte is refused, before it has taken that much memory; nothing
+/// of it has happened, and the next one does.
 #[test]
 fn a_transaction_that_touches_a_gigabyte_is_refused() {
     const LEN: u64 = 1 << 30;
@@ -203,8 +204,8 @@ fn a_transaction_that_touches_a_gigabyte_is_refused() {
     assert_eq!(redo.check(Some(&BTreeSet::from([at]))), []);
 }
 
-/// A transaction that does not fit its log goes through blocks of the heap, which come back; one that does not fit the
-/// object is an error and leaves nothing.
+/// A transaction that does not fit its log goes through blocks of the heap, which come back; one
+/// that does not fit the object is an error and leaves nothing.
 #[test]
 fn transactions_longer_than_their_log() {
     let (store, redo) = create_with(2 << 20, 2, 512);
@@ -241,7 +242,8 @@ fn timestamps_go_on_above_the_newest() {
     }
 }
 
-/// Timestamps have 48 bits, beside the form of a record: the transaction behind the last one is refused, not misread.
+/// Timestamps have 48 bits, beside the form of a record: the transaction behind the last one is
+/// refused, not misread.
 #[test]
 fn a_transaction_beyond_the_last_timestamp_is_refused() {
     let (store, redo) = create(1 << 20);
@@ -290,7 +292,8 @@ fn a_checkpoint_takes_back_what_came_after_it() {
     assert_eq!([0, 8, 16].map(|word| redo.media().load(at + word)), [1, 0, kept.at]);
 }
 
-/// Places that are not data are refused: the heap's own pages, the logs, other objects, numbers that are no places.
+/// Places that are not data are refused: the heap's own pages, the logs, other objects, numbers
+/// that are no places.
 #[test]
 fn places_that_are_not_data_are_refused() {
     let (_store, redo) = create(1 << 20);
@@ -300,7 +303,8 @@ fn places_that_are_not_data_are_refused() {
         assert!(matches!(outcome, Err(TxError::Aborted(Error::BadRange { .. }))), "{at:#x}: {outcome:?}");
     }
     redo.atomically(|tx| tx.store(prime + 4088, 1)).unwrap();
-    // A word of the header beside the root word, of which the transaction has stored to the root word.
+    // A word of the header beside the root word, of which the transaction has stored to the root
+    // word.
     let root = redo.heap().object().root_at();
     let header = redo.media().read_vec(root, 32);
     for bytes in [16, 24] {
@@ -358,7 +362,8 @@ fn a_freed_block_waits_for_those_who_may_look_at_it() {
     assert!(again.at <= block.at + 8192, "{again:?} after {block:?}");
 }
 
-/// What a commit took out of reach is its thread's alone when the commit returns: who began before has ended by then.
+/// What a commit took out of reach is its thread's alone when the commit returns: who began before
+/// has ended by then.
 #[test]
 fn a_commit_returns_when_those_who_began_before_have_ended() {
     for truncation in [Truncation::Synchronous, Truncation::Asynchronous] {
@@ -382,7 +387,8 @@ fn a_commit_returns_when_those_who_began_before_have_ended() {
     }
 }
 
-/// A transaction that has met many conflicts runs alone: who comes meanwhile waits until it has committed.
+/// A transaction that has met many conflicts runs alone: who comes meanwhile waits until it has
+/// committed.
 #[test]
 fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {
     const PATIENCE: u32 = 24;
@@ -414,8 +420,8 @@ fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {
     assert_eq!(unlucky.attempts(), 0);
 }
 
-/// A commit whose barrier fails has stored nothing in place and given no lock back: nobody sees what the medium may not have, not
-/// even those who began before, and nobody begins.
+/// A commit whose barrier fails has stored nothing in place and given no lock back: nobody sees
+/// what the medium may not have, not even those who began before, and nobody begins.
 #[test]
 fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
@@ -458,7 +464,8 @@ fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
     assert!(refused.into_inner(), "the barrier of the commit was one of them");
 }
 
-/// Records that are replayed free blocks. These serve the process that replays, and not only the next one.
+/// Records that are replayed free blocks. These serve the process that replays, and not only the
+/// next one.
 #[test]
 fn blocks_that_replayed_records_free_are_allocated_by_the_same_process() {
     let (_store, redo) = create(1 << 20);

@@ -32,7 +32,8 @@ impl Stage {
         Stage { _dir: dir, store, undo, root, lock: TxLock::new() }
     }
 
-    /// A commit that is ordered and not settled: its lock has been released, its caller has not yet waited for the disk.
+    /// A commit that is ordered and not settled: its lock has been released, its caller has not yet
+    /// waited for the disk.
     fn unsettled(&self, value: u64) -> Ordered<()> {
         self.undo.run_ordered(|tx| tx.lock(&self.lock).and_then(|()| tx.store(self.root, value))).unwrap()
     }
@@ -46,7 +47,8 @@ impl Stage {
         self.store.media().counts().syncs
     }
 
-    /// One transaction that reads what is not settled, and fails; whether the failure was told after a sync.
+    /// One transaction that reads what is not settled, and fails; whether the failure was told
+    /// after a sync.
     fn settles(&self, failure: impl FnOnce(&Stage) -> u64) -> bool {
         let value = self.undo.media().load(self.root) + 1;
         let ordered = self.unsettled(value);
@@ -110,7 +112,8 @@ const WAYS: [Way; 6] = [
     }),
 ];
 
-/// The first transaction is ordered and waits for the disk; a second one reads its value under the lock and fails with it.
+/// The first transaction is ordered and waits for the disk; a second one reads its value under the
+/// lock and fails with it.
 #[test]
 fn a_failure_is_told_after_what_it_saw_is_settled() {
     let stage = Stage::new();

@@ -1,4 +1,5 @@
-//! Processes that share an object and are killed, on persistent memory where there is some, else on shared memory.
+//! Processes that share an object and are killed, on persistent memory where there is some, else on
+//! shared memory.
 
 use everbyte_media::{BackendChoice, BackendKind, Options, probe};
 use everbyte_store::{CreateOptions, Engine, Error as StoreError, FindingKind, ObjectOptions, Store};

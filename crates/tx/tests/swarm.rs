@@ -1,6 +1,7 @@
-//! Random programs whose options are drawn too, for both engines, against a plain model: ranges and blocks at the thresholds
-//! of the formats, logs and lanes so short that they are extended, transactions in transactions, savepoints, aborts among
-//! commits, objects that fill, openings in the middle, two threads. Seeds and long runs: `everbyte_sim::swarm`.
+//! Random programs whose options are drawn too, for both engines, against a plain model: ranges and
+//! blocks at the thresholds of the formats, logs and lanes so short that they are extended,
+//! transactions in transactions, savepoints, aborts among commits, objects that fill, openings in
+//! the middle, two threads. Seeds and long runs: `everbyte_sim::swarm`.
 
 use everbyte_heap::Block;
 use everbyte_media::{Media, Options};
@@ -12,10 +13,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Bytes that transactions change, and words that name blocks behind them: half of each is the second thread's.
+/// Bytes that transactions change, and words that name blocks behind them: half of each is the
+/// second thread's.
 const BYTES: u64 = 64 << 10;
 const SLOTS: u64 = 64;
-/// Lengths at the thresholds of words, entries of a lane (32 and 48), lines, chunks of a long entry (768), pages, lanes.
+/// Lengths at the thresholds of words, entries of a lane (32 and 48), lines, chunks of a long entry
+/// (768), pages, lanes.
 const LENGTHS: &[u64] =
     &[1, 7, 8, 9, 31, 32, 33, 47, 48, 49, 64, 65, 96, 97, 512, 767, 768, 769, 800, 4095, 4096, 9000];
 /// Blocks at the thresholds of classes, pages and clusters.
@@ -108,7 +111,8 @@ trait Change {
     fn name(&mut self, words: &[(u64, u64)]) -> Result<(), Error>;
     fn allocate(&mut self, size: u64) -> Result<Block, Error>;
     fn free(&mut self, at: u64) -> Result<(), Error>;
-    /// Runs `body` so that its failure takes back what it did. `Ok(false)`: it failed, and the rest may go on.
+    /// Runs `body` so that its failure takes back what it did. `Ok(false)`: it failed, and the rest
+    /// may go on.
     fn inner(&mut self, body: &mut dyn FnMut(&mut dyn Change) -> Result<(), Error>) -> Result<bool, Error>;
 
     fn load(&mut self, at: u64) -> Result<u64, Error> {

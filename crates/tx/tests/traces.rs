@@ -6,7 +6,8 @@ use common::{image, open};
 use everbyte_sim::{Tracer, assert_golden};
 use everbyte_tx::{Error, Undo};
 
-/// Addresses as the image has them: the prime page, zone 0's table, the lanes, the table of words, blocks.
+/// Addresses as the image has them: the prime page, zone 0's table, the lanes, the table of words,
+/// blocks.
 fn trace(body: impl FnOnce(&Undo, u64)) -> String {
     let image = image(4096);
     let tracer = Tracer::new(&image)

@@ -1,8 +1,8 @@
 //! What the examples share: finding the store that the command line names.
 //!
-//! Each program in `bin/` keeps its data in a store and goes on where it stopped. Run each twice. The modules `volatile`
-//! and `persistent` are the same structures without and with persistence: the manual, whose programs are compiled here, counts the
-//! lines between them.
+//! Each program in `bin/` keeps its data in a store and goes on where it stopped. Run each twice.
+//! The modules `volatile` and `persistent` are the same structures without and with persistence:
+//! the manual, whose programs are compiled here, counts the lines between them.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,8 @@ pub fn store(path: impl AsRef<Path>) -> Result<Store, Box<dyn Error>> {
 pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Store, Box<dyn Error>> {
     let path = path.as_ref();
     if !path.exists() {
-        // Made beside its place and put there whole: a program that is killed meanwhile makes it the next time.
+        // Made beside its place and put there whole: a program that is killed meanwhile makes it
+        // the next time.
         let new = path.with_extension("new");
         if new.exists() {
             fs::remove_file(&new)?;

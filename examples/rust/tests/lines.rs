@@ -1,7 +1,9 @@
-//! What persistence costs in lines: the list, the tree and the hash map of `volatile/` against those of `persistent/`.
+//! What persistence costs in lines: the list, the tree and the hash map of `volatile/` against
+//! those of `persistent/`.
 //!
-//! A line counts as added if it is not in the longest common subsequence of both files, so a changed line counts, too.
-//! Empty lines and comments do not count. The bars are those of Corundum's paper.
+//! A line counts as added if it is not in the longest common subsequence of both files, so a
+//! changed line counts, too. Empty lines and comments do not count. The bars are those of
+//! Corundum's paper.
 
 use everbyte::{CreateOptions, PRefCell, Pool, Store, pool};
 use everbyte_examples::{persistent, volatile};

@@ -1,4 +1,5 @@
-//! Every example runs at least twice, in processes of its own; each run goes on where the last one stopped.
+//! Every example runs at least twice, in processes of its own; each run goes on where the last one
+//! stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +62,8 @@ fn the_queue_goes_on() {
     assert_eq!(run(queue, directory.path(), &["work", "1"]), end);
 }
 
-/// The first version's pool is refused by the second one, rehearsed, migrated, and refused by the first one.
+/// The first version's pool is refused by the second one, rehearsed, migrated, and refused by the
+/// first one.
 #[test]
 fn the_inventory_is_migrated() {
     let (directory, [old, new]) =

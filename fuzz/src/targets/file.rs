@@ -1,4 +1,5 @@
-//! A store file as a crash left it, with records in its log, patched and opened on the `file` backend.
+//! A store file as a crash left it, with records in its log, patched and opened on the `file`
+//! backend.
 
 use crate::class;
 use crate::patch::Image;

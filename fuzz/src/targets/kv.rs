@@ -1,4 +1,5 @@
-//! A store with a key-value store in it, its heap and tree patched: opened, read, checked, and written to.
+//! A store with a key-value store in it, its heap and tree patched: opened, read, checked, and
+//! written to.
 
 use crate::class;
 use crate::patch::{Image, store};

@@ -1,5 +1,5 @@
-//! A typed pool, its blocks patched and its description replaced: the deep check of it, without its program and, where the
-//! description is that of the program, with it, too. Both find the same.
+//! A typed pool, its blocks patched and its description replaced: the deep check of it, without its
+//! program and, where the description is that of the program, with it, too. Both find the same.
 //!
 //! An input: how many patches, the patches, and the description; none is the good one.
 

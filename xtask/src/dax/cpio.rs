@@ -53,7 +53,8 @@ impl<W: Write> Archive<W> {
         self.entries += 1;
         let size = u32::try_from(body.len()).map_err(|_| io::Error::other("a file over 4 GiB"))?;
         let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
-        // inode, mode, uid, gid, links, time, size, device (2), special device (2), name length, check
+        // inode, mode, uid, gid, links, time, size, device (2), special device (2), name length,
+        // check
         let name_len = u32::try_from(name.len() + 1).map_err(|_| io::Error::other("a long name"))?;
         let fields = [self.entries, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_len, 0];
         self.out.write_all(b"070701")?;

@@ -1,4 +1,5 @@
-//! What the guest boots: Debian's cloud kernel and an archive of tools, libraries, test programs and one script.
+//! What the guest boots: Debian's cloud kernel and an archive of tools, libraries, test programs
+//! and one script.
 //!
 //! Nothing is installed: the kernel package is downloaded and unpacked under target/dax, once.
 
@@ -41,7 +42,8 @@ impl Kernel {
         println!("dax: downloading {package}");
         let download = || shell::output(Command::new("apt-get").args(["download", "-qq", &package]).current_dir(cache));
         if download().is_err() {
-            shell::run(as_root("apt-get").args(["update", "-qq"]))?; // the list named a version that is gone
+            // the list named a version that is gone
+            shell::run(as_root("apt-get").args(["update", "-qq"]))?;
             download()?;
         }
         let archive = only(cache, |name| name.ends_with(".deb"))?;

@@ -1,7 +1,8 @@
 //! The NVDIMM's image on the host: making it, and taking a file out of the file system in it.
 //!
-//! Steps of taking: find the file system behind the namespace's info block; copy it out, holes kept; replay its journal with
-//! e2fsck; dump the file with debugfs. Nothing is mounted, so it works in a container.
+//! Steps of taking: find the file system behind the namespace's info block; copy it out, holes
+//! kept; replay its journal with e2fsck; dump the file with debugfs. Nothing is mounted, so it
+//! works in a container.
 
 use crate::shell::{self, Result};
 use std::fs::{self, File};
@@ -28,7 +29,8 @@ pub fn blank(path: &Path, len: u64) -> Result {
 pub fn take(image: &Path, name: &str) -> Result<Option<PathBuf>> {
     let partition = image.with_extension("ext4");
     copy_file_system(image, &partition)?;
-    // 0: clean; 1: the journal was replayed, or something small was put right, as any mount after a crash would do.
+    // 0: clean; 1: the journal was replayed, or something small was put right, as any mount after a
+    // crash would do.
     let mut fsck = Command::new(shell::which("e2fsck")?);
     fsck.arg("-fy").arg(&partition).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let checked = fsck.output().map_err(|error| format!("e2fsck: {error}"))?;

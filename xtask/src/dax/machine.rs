@@ -1,7 +1,9 @@
-//! One run of the emulated machine: QEMU with an NVDIMM over an image file, its console read line by line.
+//! One run of the emulated machine: QEMU with an NVDIMM over an image file, its console read line
+//! by line.
 //!
-//! Killing it is a machine's death without power loss: the image keeps every store that the guest's CPU made, flushed or
-//! not. So it tests the death of process and kernel on real `MAP_SYNC` mappings; missing flushes are the explorer's.
+//! Killing it is a machine's death without power loss: the image keeps every store that the guest's
+//! CPU made, flushed or not. So it tests the death of process and kernel on real `MAP_SYNC`
+//! mappings; missing flushes are the explorer's.
 //!
 //! Threads: one reads the console and sends its lines; everything else happens on the caller's.
 
@@ -23,8 +25,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Starts the machine on an NVDIMM image. `task` reaches the guest's script on the kernel's command line. It may be silent
-    /// for as long as `patience`.
+    /// Starts the machine on an NVDIMM image. `task` reaches the guest's script on the kernel's
+    /// command line. It may be silent for as long as `patience`.
     pub fn boot(kernel: &Kernel, archive: &Path, image: &Path, task: &str, patience: Duration) -> Result<Machine> {
         let size = std::fs::metadata(image).map_err(|error| format!("{}: {error}", image.display()))?.len();
         let nvdimm = format!("memory-backend-file,id=mem1,share=on,mem-path={},size={size},align=2M", image.display());
@@ -69,7 +71,8 @@ impl Machine {
     /// Reads until a line starts with `start`, and returns the rest of it.
     ///
     /// # Errors
-    /// The machine turned itself off, said `FAILED`, or took too long; the report holds the console.
+    /// The machine turned itself off, said `FAILED`, or took too long; the report holds the
+    /// console.
     pub fn expect(&mut self, start: &str) -> Result<String> {
         while let Some(line) = self.line()? {
             if let Some(rest) = line.strip_prefix(start) {
@@ -82,7 +85,8 @@ impl Machine {
         Err(self.report(&format!("the machine went off before it said `{start}`")))
     }
 
-    /// Kills the machine as a power switch would, and returns the lines that had reached the console by then.
+    /// Kills the machine as a power switch would, and returns the lines that had reached the
+    /// console by then.
     pub fn kill(&mut self) -> Vec<String> {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -103,7 +107,8 @@ fn plain(line: &[u8]) -> String {
     while let Some(c) = chars.next() {
         match c {
             '\u{1b}' => {
-                // A reset has no parameters; like clearing the screen it makes what stood before it history.
+                // A reset has no parameters; like clearing the screen it makes what stood before it
+                // history.
                 let end = chars.by_ref().find(char::is_ascii_alphabetic);
                 if matches!(end, Some('c' | 'J')) {
                     plain.clear();

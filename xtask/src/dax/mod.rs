@@ -2,9 +2,12 @@
 //!
 //! Steps
 //!   1. Debian's cloud kernel, and an archive with the tools and our test programs
-//!   2. first boot: fsdax namespace, ext4, `mount -o dax`; the rooms' tests run with their files there, on `pmem`
-//!   3. more boots: a writer acknowledges batches on the console until the host kills the machine at a random moment
-//!   4. after each kill the host takes the store out of the image and compares it with what was acknowledged
+//!   2. first boot: fsdax namespace, ext4, `mount -o dax`; the rooms' tests run with their files
+//!      there, on `pmem`
+//!   3. more boots: a writer acknowledges batches on the console until the host kills the machine
+//!      at a random moment
+//!   4. after each kill the host takes the store out of the image and compares it with what was
+//!      acknowledged
 //!
 //! A machine that is silent for too long has failed; a failure prints the console.
 
@@ -20,14 +23,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Crates whose tests run in the guest, those of them that open store files. Explorations of recorded media stay at home.
+/// Crates whose tests run in the guest, those of them that open store files. Explorations of
+/// recorded media stay at home.
 const TESTED: &[&str] = &["media", "store", "heap", "tx", "cdds", "kv"];
 const IMAGE_LEN: u64 = 512 << 20;
 /// The stream of batches that the writer follows.
 const SEED: &str = "20260517";
 /// Each kill: after this many more batches, and so many milliseconds.
 const KILLS: &[(u64, u64)] = &[(25, 0), (60, 7), (120, 31), (5, 3), (200, 1)];
-/// How long the guest may say nothing. It is emulated, and each of its tests says something: generous, for a loaded machine.
+/// How long the guest may say nothing. It is emulated, and each of its tests says something:
+/// generous, for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs the story, or one half of it.
@@ -93,8 +98,8 @@ fn kills(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
         }
         std::thread::sleep(Duration::from_millis(*then_ms));
         for line in machine.kill() {
-            // The last line may be cut anywhere, so only a line with another after it counts; here all that parse do,
-            // for a cut number is a smaller number.
+            // The last line may be cut anywhere, so only a line with another after it counts; here
+            // all that parse do, for a cut number is a smaller number.
             acked = line.strip_prefix("ACK ").and_then(|n| n.trim().parse().ok()).unwrap_or(acked).max(acked);
         }
         let Some(store) = image::take(nvdimm, "acked.store")? else {

@@ -1,4 +1,5 @@
-//! Dependencies: each outside crate stands in the workspace manifest with its reason; members take it from there.
+//! Dependencies: each outside crate stands in the workspace manifest with its reason; members take
+//! it from there.
 
 use super::Tree;
 

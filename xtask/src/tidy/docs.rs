@@ -1,4 +1,5 @@
-//! Documentation that is still true: links and pages that exist, and rows called done whose test exists.
+//! Documentation that is still true: links and pages that exist, and rows called done whose test
+//! exists.
 
 use super::{Text, Tree};
 use std::collections::BTreeSet;

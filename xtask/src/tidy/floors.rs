@@ -1,7 +1,9 @@
-//! The map: ARCHITECTURE.md's floor table against cargo's metadata, and the list of crates that may hold unsafe code.
+//! The map: ARCHITECTURE.md's floor table against cargo's metadata, and the list of crates that may
+//! hold unsafe code.
 //!
-//! A crate depends only on lower floors; nothing depends on floor `-`; development dependencies may reach the test
-//! instruments that ARCHITECTURE.md names. Outside the list every crate root carries `forbid(unsafe_code)`.
+//! A crate depends only on lower floors; nothing depends on floor `-`; development dependencies may
+//! reach the test instruments that ARCHITECTURE.md names. Outside the list every crate root carries
+//! `forbid(unsafe_code)`.
 
 use super::Tree;
 use std::collections::BTreeMap;
@@ -72,8 +74,9 @@ fn table(page: &str) -> BTreeMap<String, u32> {
 
 /// The names in backticks on the line that starts with `start`.
 fn names_after(page: &str, start: &str) -> Option<Vec<String>> {
-    let line = page.lines().find_map(|line| line.strip_prefix(start))?;
-    Some(quoted(line).map(str::to_string).collect())
+    let from = if page.starts_with(start) { 0 } else { page.find(&format!("\n{start}"))? + 1 };
+    let paragraph = page[from..].split("\n\n").next()?;
+    Some(quoted(paragraph).map(str::to_string).collect())
 }
 
 /// Everything in backticks.
@@ -81,7 +84,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Each root file of the package (library, binaries, tests, benches, examples) must forbid unsafe code.
+/// Each root file of the package (library, binaries, tests, benches, examples) must forbid unsafe
+/// code.
 fn forbids(package: &serde_json::Value) -> Vec<String> {
     let roots = package["targets"].as_array().into_iter().flatten().filter_map(|target| target["src_path"].as_str());
     let lacks = |path: &&str| std::fs::read_to_string(path).is_ok_and(|body| !body.contains("#![forbid(unsafe_code)]"));

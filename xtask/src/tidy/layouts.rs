@@ -1,7 +1,9 @@
-//! Bytes on media change only on purpose: a hash of each description of them, against ci/layout-hashes.txt.
+//! Bytes on media change only on purpose: a hash of each description of them, against
+//! ci/layout-hashes.txt.
 //!
-//! What is hashed: the `repr(C)` items and the constants of a file, without comments and spacing, so that explaining a
-//! layout better is free. A file is looked at if it is called `layout.rs` or derives `IntoBytes` beside a `repr(C)`.
+//! What is hashed: the `repr(C)` items and the constants of a file, without comments and spacing,
+//! so that explaining a layout better is free. A file is looked at if it is called `layout.rs` or
+//! derives `IntoBytes` beside a `repr(C)`.
 
 use super::{Text, Tree};
 use crate::shell::Result;

@@ -1,4 +1,5 @@
-//! `cargo xtask tidy`: the rules of the house, each a small file here. All findings are printed before it fails.
+//! `cargo xtask tidy`: the rules of the house, each a small file here. All findings are printed
+//! before it fails.
 
 mod deps;
 mod docs;

@@ -1,7 +1,8 @@
-//! Source files: a header, a bearable length, no loose ends, instructions only in `media`, and invariant ids that exist.
+//! Source files: a header, a bearable length, no loose ends, instructions only in `media`, and
+//! invariant ids that exist.
 //!
-//! An invariant is defined in a file's header, as a line `//!   LOG-1  what holds`. Wherever a word of that shape with a
-//! defined prefix appears, that very id must be defined.
+//! An invariant is defined in a file's header, as a line `//! LOG-1 what holds`. Wherever a word of
+//! that shape with a defined prefix appears, that very id must be defined.
 
 use super::{Text, Tree};
 use std::collections::BTreeSet;
@@ -52,7 +53,8 @@ fn one(text: &Text) -> Vec<String> {
     findings
 }
 
-/// Whether a line holds a clamp written out: the larger of a value and C, but at most D, where the value is larger.
+/// Whether a line holds a clamp written out: the larger of a value and C, but at most D, where the
+/// value is larger.
 fn is_open_clamp(line: &str) -> bool {
     let parts = || {
         let (condition, rest) = line.split_once("if ")?.1.split_once(" {")?;

@@ -1,11 +1,13 @@
-//! `heap`: objects of a store against files that are mapped, on tmpfs and on a disk: made and touched, opened and touched, a cluster
-//! more, a cluster less. The files are not synced; objects are whole or absent after a crash, on shared memory.
+//! `heap`: objects of a store against files that are mapped, on tmpfs and on a disk: made and
+//! touched, opened and touched, a cluster more, a cluster less. The files are not synced; objects
+//! are whole or absent after a crash, on shared memory.
 //!
-//! The same where nobody had the room before: in stores made just now, of objects after the first MiB; what is prepared ahead is
-//! ready, as it is where a program does something else in between.
+//! The same where nobody had the room before: in stores made just now, of objects after the first
+//! MiB; what is prepared ahead is ready, as it is where a program does something else in between.
 //!
-//! What these cost the CPUs is measured with everything that belongs to it: what is made goes again, all threads count. Opened
-//! *cold*: by a store that was opened just now, which has seen none of its objects; of files the system has nothing in memory.
+//! What these cost the CPUs is measured with everything that belongs to it: what is made goes
+//! again, all threads count. Opened *cold*: by a store that was opened just now, which has seen
+//! none of its objects; of files the system has nothing in memory.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -18,8 +20,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Clusters that an object grows by, one after the other, before it is made anew; and objects made before they are removed. What
-/// is released by that is cleared before the next are timed, as it is where a program does something else in between.
+/// Clusters that an object grows by, one after the other, before it is made anew; and objects made
+/// before they are removed. What is released by that is cleared before the next are timed, as it is
+/// where a program does something else in between.
 const GROWTH: u64 = 128;
 
 /// Where a word is that is touched: behind the header, in the first page.
@@ -59,7 +62,8 @@ const CPU: [(Metric, &str); 4] = [
     (Metric::ExpandNew, "cpu_expand_new"),
 ];
 
-/// Clusters that objects of a new store get before they are timed: after sixteen more are prepared, by a thread that starts then.
+/// Clusters that objects of a new store get before they are timed: after sixteen more are prepared,
+/// by a thread that starts then.
 const BEFORE: u64 = 20;
 
 /// What the CPUs spend on some work, all threads of this process together.
@@ -253,8 +257,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     cold(bench, &memory.path().join("store"), &on_disk)
 }
 
-/// Opened after a cold start, once each: objects on memory, and those of a store on the disk, which it has to be asked for as
-/// for the files.
+/// Opened after a cold start, once each: objects on memory, and those of a store on the disk, which
+/// it has to be asked for as for the files.
 fn cold(bench: &mut Bench<'_>, on_memory: &Path, files: &Files) -> Result {
     let on_disk = files.0.join("store");
     let objects = Objects(Store::create(&on_disk, &options())?);
@@ -290,7 +294,8 @@ fn cold(bench: &mut Bench<'_>, on_memory: &Path, files: &Files) -> Result {
     Ok(())
 }
 
-/// Has the system drop what it keeps of a disk's files in memory: pages, inodes, names. What memory holds alone stays.
+/// Has the system drop what it keeps of a disk's files in memory: pages, inodes, names. What memory
+/// holds alone stays.
 fn forget_files(folder: &File) -> Result {
     rustix::fs::syncfs(folder)?;
     Ok(std::fs::write("/proc/sys/vm/drop_caches", "3")?)

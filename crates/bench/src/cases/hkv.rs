@@ -1,7 +1,9 @@
-//! `hkv`: HEAPO's key-value stores against Berkeley DB 5.3 on tmpfs: keys of 16 bytes and values of 512 are inserted, looked
-//! up, updated and deleted, each change durable when it returns. Then the bytes that an operation logged.
+//! `hkv`: HEAPO's key-value stores against Berkeley DB 5.3 on tmpfs: keys of 16 bytes and values of
+//! 512 are inserted, looked up, updated and deleted, each change durable when it returns. Then the
+//! bytes that an operation logged.
 //!
-//! Phases follow each other in the same stores; in each, ours and the rival do a share of the keys in turn.
+//! Phases follow each other in the same stores; in each, ours and the rival do a share of the keys
+//! in turn.
 
 use super::Result;
 use crate::harness::{Bench, Unit};

@@ -1,5 +1,6 @@
-//! `kv`: single writes, reads and scans of an ordered store, on memory and on a disk. Every write is acknowledged, hence
-//! durable: a transaction of its own for those that have them, a synced write for RocksDB.
+//! `kv`: single writes, reads and scans of an ordered store, on memory and on a disk. Every write
+//! is acknowledged, hence durable: a transaction of its own for those that have them, a synced
+//! write for RocksDB.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -92,7 +93,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
         }
     };
     bench.metric("get", Unit::Microseconds, 0, field.runners(get));
-    // Passing over the pairs, as far as each store lets one without touching the values; then with every value copied out.
+    // Passing over the pairs, as far as each store lets one without touching the values; then with
+    // every value copied out.
     let scan = move |kv: &dyn KvRival, random: &mut Random, count: u64| {
         for _ in 0..count {
             let (pairs, bytes) = kv.scan(&key(random.below(keys)), 100, None).expect("a scan that must succeed");

@@ -1,5 +1,5 @@
-//! `log`: what the two logs cost over the bare instructions, and where the base form of the word log overtakes torn bits; that
-//! also under the profile `pcm`, for the sizes of Mnemosyne's table.
+//! `log`: what the two logs cost over the bare instructions, and where the base form of the word
+//! log overtakes torn bits; that also under the profile `pcm`, for the sizes of Mnemosyne's table.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

@@ -82,7 +82,8 @@ pub const ALL: &[Case] = &[
     Case { name: "space", about: "bytes on the file system, loaded and after replacing every value", run: space::run },
 ];
 
-/// Runs what a hidden word asks for, in a process that a case started; `None` if the word is none of them.
+/// Runs what a hidden word asks for, in a process that a case started; `None` if the word is none
+/// of them.
 pub fn hidden(words: &[String]) -> Option<Result> {
     match words.split_first()? {
         (word, rest) if word == reopen::VICTIM => Some(reopen::victim(rest)),

@@ -1,8 +1,9 @@
 //! Looking names up: ours against the file system's own, on memory and on a disk.
 //!
-//! Ours are objects, the rivals' empty files of the same names in one folder, looked up by a descriptor of that. All names have
-//! been looked up before, by all. Who asks has the name at hand: it lies in the caller's memory in the order in which names
-//! are asked for, the same for all, so that what is measured is the search.
+//! Ours are objects, the rivals' empty files of the same names in one folder, looked up by a
+//! descriptor of that. All names have been looked up before, by all. Who asks has the name at hand:
+//! it lies in the caller's memory in the order in which names are asked for, the same for all, so
+//! that what is measured is the search.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -14,7 +15,8 @@ use std::fs::File;
 use std::hint::black_box;
 use std::path::Path;
 
-/// Names are looked up in steps of so many, which is prime: each once before any again, and never two neighbours.
+/// Names are looked up in steps of so many, which is prime: each once before any again, and never
+/// two neighbours.
 const STRIDE: usize = 7919;
 /// Declared maximum of the store: addresses for the objects.
 const MAX: u64 = 64 << 30;
@@ -50,7 +52,8 @@ fn lookups(bench: &mut Bench<'_>, metric: &str, count: usize, trie: bool) -> Res
         let mut runners = vec![each("everbyte", &asked, |name: &String| find(&store, name))];
         for (place, folder) in &rivals {
             let stat = move |name: &CString| statat(folder, name, AtFlags::empty()).is_ok();
-            let open = move |name: &CString| openat(folder, name, OFlags::RDONLY, Mode::empty()).is_ok(); // and closed again
+            // and closed again
+            let open = move |name: &CString| openat(folder, name, OFlags::RDONLY, Mode::empty()).is_ok();
             runners.push(each(&format!("stat {place}"), &files, stat));
             runners.push(each(&format!("open+close {place}"), &files, open));
         }

@@ -1,9 +1,9 @@
-//! `objects`: single operations of typed objects, the rows of Corundum's table, against libpmemobj where it has the
-//! operation and against the volatile Rust equivalent.
+//! `objects`: single operations of typed objects, the rows of Corundum's table, against libpmemobj
+//! where it has the operation and against the volatile Rust equivalent.
 //!
-//! Three ways to time, said with each row: *whole*, a transaction for each operation; *batch*, a hundred operations in a
-//! transaction, its commit included; *inside*, a hundred operations in a transaction, the clock around them alone. Counters
-//! are given where everything is timed.
+//! Three ways to time, said with each row: *whole*, a transaction for each operation; *batch*, a
+//! hundred operations in a transaction, its commit included; *inside*, a hundred operations in a
+//! transaction, the clock around them alone. Counters are given where everything is timed.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -59,7 +59,8 @@ fn batches(count: u64, mut batch: impl FnMut(u64) -> Duration) -> Duration {
     (0..count.div_ceil(BATCH)).map(|index| batch(BATCH.min(count - index * BATCH))).sum()
 }
 
-/// Reads all of them. A store for each would meet loads that lie as far into their pages in some runs, and not in others.
+/// Reads all of them. A store for each would meet loads that lie as far into their pages in some
+/// runs, and not in others.
 #[inline(always)]
 fn read_all<B: Deref<Target = u64>>(boxes: &[B]) {
     black_box(boxes.iter().fold(0u64, |sum, value| sum.wrapping_add(**value)));
@@ -98,7 +99,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result {
 }
 
 impl Field<'_, '_> {
-    /// One row: ours, the volatile equivalent, and libpmemobj's row on objects of a size, if it has it.
+    /// One row: ours, the volatile equivalent, and libpmemobj's row on objects of a size, if it has
+    /// it.
     fn row(&mut self, metric: &str, ours: Runner<'_>, volatile: Runner<'_>, theirs: Option<(Row, u64)>) {
         let mut runners = vec![ours, volatile];
         if let (Some(rival), Some((row, size))) = (&self.rival, theirs) {
@@ -195,7 +197,8 @@ impl Field<'_, '_> {
 
         let shared = Arc::new(1);
         let ours = Runner::new(NAME, |count| {
-            each(&|_| top.tx(|j, top| std::mem::forget(top.parc.pclone(j))), count); // one pointer more for good
+            // one pointer more for good
+            each(&|_| top.tx(|j, top| std::mem::forget(top.parc.pclone(j))), count);
         });
         let volatile = Runner::new(VOLATILE, |count| (0..count).for_each(|_| drop(black_box(Arc::clone(&shared)))));
         self.row("parc_pclone_committed", ours.counting(media), volatile, None);

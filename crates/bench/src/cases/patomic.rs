@@ -1,5 +1,5 @@
-//! `patomic`: transactions of the redo engine, as `patomic` blocks run them, against libpmemobj on tmpfs. Both settle on return;
-//! only ours are isolated.
+//! `patomic`: transactions of the redo engine, as `patomic` blocks run them, against libpmemobj on
+//! tmpfs. Both settle on return; only ours are isolated.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

@@ -1,5 +1,6 @@
-//! The third part of `patomic`: what a C program sees, compiled as its users compile it, with the library that lies beside this
-//! program, shared or not. It is asked through a pipe, and keeps the time itself.
+//! The third part of `patomic`: what a C program sees, compiled as its users compile it, with the
+//! library that lies beside this program, shared or not. It is asked through a pipe, and keeps the
+//! time itself.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -34,7 +35,8 @@ struct Program {
 }
 
 impl Program {
-    /// Installs the library in a folder, compiles the program there, and starts it with its store on `memory`.
+    /// Installs the library in a folder, compiles the program there, and starts it with its store
+    /// on `memory`.
     fn start(folder: &Path, memory: &Path, library: Library) -> Result<Program> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let built = std::env::current_exe()?.parent().ok_or("a program lies in a folder")?.to_path_buf();

@@ -1,8 +1,9 @@
-//! The second part of `patomic`: values of 8 bytes to 4 KiB replaced in a hash table, under a transaction each: ours on the device profile
-//! `pcm`, against Berkeley DB's hash, whose log lies on tmpfs, and the same table on libpmemobj; both at the speed of memory.
+//! The second part of `patomic`: values of 8 bytes to 4 KiB replaced in a hash table, under a
+//! transaction each: ours on the device profile `pcm`, against Berkeley DB's hash, whose log lies
+//! on tmpfs, and the same table on libpmemobj; both at the speed of memory.
 //!
-//! Then one transaction after the other with idle time between them, truncated by themselves or by a thread, and the same
-//! on slower and slower devices.
+//! Then one transaction after the other with idle time between them, truncated by themselves or by
+//! a thread, and the same on slower and slower devices.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -144,7 +145,8 @@ fn puts(threads: u64, keys: u64, size: usize, count: u64, put: &(dyn Fn(u64, &[u
     });
 }
 
-/// Bursts of puts, `idle` percent of all time spent between them doing nothing; how long the puts took.
+/// Bursts of puts, `idle` percent of all time spent between them doing nothing; how long the puts
+/// took.
 fn with_idle_time(table: &Table, idle: u32, count: u64) -> Duration {
     const BURST: u64 = 64;
     let mut took = Duration::ZERO;

@@ -1,7 +1,9 @@
-//! `rbtree`: inserting a node of 128 bytes into a persistent red-black tree, under the profile `pcm`, against writing the whole
-//! tree to a file with Boost.Serialization, on tmpfs and on a disk, where nothing is slowed down.
+//! `rbtree`: inserting a node of 128 bytes into a persistent red-black tree, under the profile
+//! `pcm`, against writing the whole tree to a file with Boost.Serialization, on tmpfs and on a
+//! disk, where nothing is slowed down.
 //!
-//! What they come to: how many inserts one may do between two such writes before writing is the cheaper way.
+//! What they come to: how many inserts one may do between two such writes before writing is the
+//! cheaper way.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -21,7 +23,8 @@ fn payload(number: u64) -> Payload {
     std::array::from_fn(|word| number + word as u64)
 }
 
-/// A tree that is emptied when it has become an eighth larger than `nodes`, and then filled until it is an eighth smaller.
+/// A tree that is emptied when it has become an eighth larger than `nodes`, and then filled until
+/// it is an eighth smaller.
 struct Growing {
     nodes: u64,
     tree: RbTree,

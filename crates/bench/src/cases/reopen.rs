@@ -1,5 +1,5 @@
-//! `reopen`: from opening a store to the first value read, after a clean close and after `kill -9` under load; ours also
-//! with ten times as many keys, which should make no difference.
+//! `reopen`: from opening a store to the first value read, after a clean close and after `kill -9`
+//! under load; ours also with ten times as many keys, which should make no difference.
 
 use super::Result;
 use super::kv::load;
@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The hidden word that makes this program a victim: loads what is not loaded, says so, and puts until it is killed.
+/// The hidden word that makes this program a victim: loads what is not loaded, says so, and puts
+/// until it is killed.
 pub const VICTIM: &str = "__victim";
 
 /// The victim's life: `NAME FOLDER KEYS`.

@@ -1,6 +1,7 @@
-//! `restart`: what a program waits for when it starts again after it was killed, step by step: its store mapped and its regions
-//! found where they were, the transactions that its logs still hold stored again, the first block from its heap, the
-//! records of its own log handed to it. And all of them together. Ours alone.
+//! `restart`: what a program waits for when it starts again after it was killed, step by step: its
+//! store mapped and its regions found where they were, the transactions that its logs still hold
+//! stored again, the first block from its heap, the records of its own log handed to it. And all of
+//! them together. Ours alone.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

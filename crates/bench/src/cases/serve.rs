@@ -1,8 +1,10 @@
-//! `serve`: our server against Redis, with redis-benchmark: 50 clients, 100-byte values, one request at a time (p1) and
-//! sixteen pipelined (p16), random keys out of a million. Server and clients are pinned to different CPUs.
+//! `serve`: our server against Redis, with redis-benchmark: 50 clients, 100-byte values, one
+//! request at a time (p1) and sixteen pipelined (p16), random keys out of a million. Server and
+//! clients are pinned to different CPUs.
 //!
-//! Redis runs twice: with its append-only file synced at each write, which is what our acknowledgement means, and without
-//! any file, which is what it can do at best (`_nofile`). On memory and, for writes, on a disk.
+//! Redis runs twice: with its append-only file synced at each write, which is what our
+//! acknowledgement means, and without any file, which is what it can do at best (`_nofile`). On
+//! memory and, for writes, on a disk.
 
 use super::Result;
 use crate::harness::{Bench, Unit};
@@ -16,7 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The hidden word that makes this program our server: `FOLDER`. It prints its port and runs until it is killed.
+/// The hidden word that makes this program our server: `FOLDER`. It prints its port and runs until
+/// it is killed.
 pub const SERVER: &str = "__server";
 
 /// The server's life.

@@ -1,5 +1,6 @@
-//! `space`: bytes that a store takes on its file system, loaded and after every value was replaced once; ours also after
-//! ten times as many random overwrites, on memory and on a disk, and the memory that takes there.
+//! `space`: bytes that a store takes on its file system, loaded and after every value was replaced
+//! once; ours also after ten times as many random overwrites, on memory and on a disk, and the
+//! memory that takes there.
 
 use super::Result;
 use super::kv::load;
@@ -66,10 +67,12 @@ fn both(name: &str, against: f64, ours: f64) -> Vec<(String, Vec<f64>)> {
     vec![(ours::NAME.into(), vec![ours]), (name.into(), vec![against])]
 }
 
-/// The hidden word that makes this program load a store and overwrite it: only what that store needs is resident then.
+/// The hidden word that makes this program load a store and overwrite it: only what that store
+/// needs is resident then.
 pub const RESIDENT: &str = "__resident";
 
-/// Loads and overwrites: `FOLDER KEYS`. Prints the bytes allocated before and after, and the most that was resident.
+/// Loads and overwrites: `FOLDER KEYS`. Prints the bytes allocated before and after, and the most
+/// that was resident.
 ///
 /// # Errors
 /// Bad words, or what the store says.

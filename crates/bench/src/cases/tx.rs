@@ -1,6 +1,8 @@
-//! `tx`: undo transactions against libpmemobj on tmpfs. Both note the old bytes before a store, both settle on return.
+//! `tx`: undo transactions against libpmemobj on tmpfs. Both note the old bytes before a store,
+//! both settle on return.
 //!
-//! Named ranges are noted in advance under one fence; libpmemobj has no such call, so it runs the same eight ranges.
+//! Named ranges are noted in advance under one fence; libpmemobj has no such call, so it runs the
+//! same eight ranges.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

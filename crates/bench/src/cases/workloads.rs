@@ -1,8 +1,10 @@
-//! `workloads`: structures of typed objects against the same algorithms in C on libpmemobj (crates/bench-rivals/c).
+//! `workloads`: structures of typed objects against the same algorithms in C on libpmemobj
+//! (crates/bench-rivals/c).
 //!
-//! Both sides run the same operations on the same keys and must find the same; every put and removal is a transaction,
-//! settled on return, and gets run outside of transactions. The text of the word count is made from a vocabulary whose
-//! words come as often as Zipf has it; threads take chunks of it in turn.
+//! Both sides run the same operations on the same keys and must find the same; every put and
+//! removal is a transaction, settled on return, and gets run outside of transactions. The text of
+//! the word count is made from a vocabulary whose words come as often as Zipf has it; threads take
+//! chunks of it in turn.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

@@ -1,6 +1,6 @@
-//! Plots of results: `--plot DIR RESULTS..` reads the lines of `--json` and draws the figures of Mnemosyne's evaluation, each an
-//! SVG that says which machine, commit and day its numbers are from. A figure whose metrics are not all there is left out,
-//! and said to be.
+//! Plots of results: `--plot DIR RESULTS..` reads the lines of `--json` and draws the figures of
+//! Mnemosyne's evaluation, each an SVG that says which machine, commit and day its numbers are
+//! from. A figure whose metrics are not all there is left out, and said to be.
 
 mod svg;
 

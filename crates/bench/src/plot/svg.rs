@@ -1,4 +1,5 @@
-//! A chart with lines over named points, as SVG text. The upward axis is logarithmic where values differ by much.
+//! A chart with lines over named points, as SVG text. The upward axis is logarithmic where values
+//! differ by much.
 
 use std::fmt::Write;
 

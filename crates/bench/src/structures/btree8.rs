@@ -1,5 +1,5 @@
-//! A B+tree: values in leaves, full nodes split on the way down, leaves may become empty. Key `i` of an inner node is the
-//! least that may lie in child `i + 1`.
+//! A B+tree: values in leaves, full nodes split on the way down, leaves may become empty. Key `i`
+//! of an inner node is the least that may lie in child `i + 1`.
 
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox};
 

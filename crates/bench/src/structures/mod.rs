@@ -1,5 +1,6 @@
-//! The persistent structures of the `workloads` case, written as a program would write them: the same algorithms as in
-//! crates/bench-rivals/c/workloads.c, a transaction for each operation; and the tree of `rbtree`.
+//! The persistent structures of the `workloads` case, written as a program would write them: the
+//! same algorithms as in crates/bench-rivals/c/workloads.c, a transaction for each operation; and
+//! the tree of `rbtree`.
 
 pub mod bst;
 pub mod btree8;

@@ -1,8 +1,9 @@
-//! A red-black tree over the words of an object, a transaction for each insert. A node has 128 bytes: a key, two children, a
-//! parent, a colour, and a payload.
+//! A red-black tree over the words of an object, a transaction for each insert. A node has 128
+//! bytes: a key, two children, a parent, a colour, and a payload.
 //!
 //! Invariants
-//!   RB-1  Keys below a node's left child are smaller than its own, those below its right child larger.
+//!   RB-1  Keys below a node's left child are smaller than its own, those below its right child
+//!         larger.
 //!   RB-2  The root is black, and a red node has no red child.
 //!   RB-3  Every way from the root to a leaf passes as many black nodes.
 
@@ -37,7 +38,8 @@ impl RbTree {
         RbTree { worker: redo.worker(), root: redo.heap().object().root_at() }
     }
 
-    /// Inserts a key with its payload, settled on return; `false`, and nothing happens, if it is there.
+    /// Inserts a key with its payload, settled on return; `false`, and nothing happens, if it is
+    /// there.
     ///
     /// # Errors
     /// The engine's: no room.

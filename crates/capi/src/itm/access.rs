@@ -7,14 +7,16 @@ use crate::mnemosyne;
 use everbyte_tx::redo::Stop;
 
 impl Tx {
-    /// The word at `address`, a multiple of 8, if it is persistent and nobody has changed it: nearly always. `None`: nothing is done.
+    /// The word at `address`, a multiple of 8, if it is persistent and nobody has changed it:
+    /// nearly always. `None`: nothing is done.
     #[inline(always)]
     fn quick_word(&mut self, address: usize) -> Option<u64> {
         let key = self.ground.key(address)?;
         self.inside(|tx| tx.worker.look(key, &|_| Some(place::load(address))))
     }
 
-    /// Stores those bytes of a persistent word beside the last one that was stored. `false`: nothing is done.
+    /// Stores those bytes of a persistent word beside the last one that was stored. `false`:
+    /// nothing is done.
     #[inline(always)]
     fn quick_store(&mut self, address: usize, mask: u8, value: u64) -> bool {
         let key = self.ground.key(address);
@@ -31,8 +33,9 @@ impl Tx {
         }
     }
 
-    /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has. Variables that another engine keeps, of a
-    /// library or of another kind, are not changed in place as memory is: no log would keep them whole.
+    /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has. Variables
+    /// that another engine keeps, of a library or of another kind, are not changed in place as
+    /// memory is: no log would keep them whole.
     #[inline(always)]
     pub fn set_word(&mut self, address: usize, mask: u8, value: u64) -> Result<(), Stop> {
         if let Some(key) = self.ground.key(address) {
@@ -75,7 +78,8 @@ impl Tx {
             let (first, count) = (mask.trailing_zeros() as usize, mask.count_ones() as usize);
             let mut value = [0; 8];
             match bytes[done..].first_chunk() {
-                Some(whole) if mask == 0xff => value = *whole, // most are: no copy of any length is called
+                // most are: no copy of any length is called
+                Some(whole) if mask == 0xff => value = *whole,
                 _ => value[first..first + count].copy_from_slice(&bytes[done..done + count]),
             }
             outcome = outcome.and_then(|()| self.set_word(word, mask, u64::from_le_bytes(value)));

@@ -1,7 +1,7 @@
 //! Where a transaction begins, and how control comes back there.
 //!
-//! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps for its caller are saved, and a
-//! jump restores them, the stack pointer and the return address.
+//! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps
+//! for its caller are saved, and a jump restores them, the stack pointer and the return address.
 
 use super::{place, rest, tx};
 use std::arch::naked_asm;
@@ -61,7 +61,8 @@ unsafe extern "C" fn begin(properties: u32, jump: *const Jump) -> u32 {
 /// Returns once more from the `_ITM_beginTransaction` that saved `jump`, with `action`.
 ///
 /// # Safety
-/// The function that called it has not returned. Frames between it and this one have nothing to drop (ITM-2).
+/// The function that called it has not returned. Frames between it and this one have nothing to
+/// drop (ITM-2).
 #[unsafe(naked)]
 pub unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
     naked_asm!(
@@ -82,16 +83,18 @@ extern "C" fn commit(stack: usize) {
     tx::commit(Some(stack));
 }
 
-/// Whether the function that began there, by [`everbyte_atomically`], is still running its body: the call of the body has put its
-/// own return address below the stack pointer of the begin, and frames that came in its place have put others.
+/// Whether the function that began there, by [`everbyte_atomically`], is still running its body:
+/// the call of the body has put its own return address below the stack pointer of the begin, and
+/// frames that came in its place have put others.
 pub fn body_runs(stack: usize) -> bool {
     const CODE: usize = 128; // bytes of the function, at most
     let start = (everbyte_atomically as *const ()).addr();
     place::load(stack - size_of::<usize>()).wrapping_sub(start as u64) < CODE as u64
 }
 
-/// `atomically.h`: a transaction whose body is a function, for compilers that know of none. The body answers whether it is to
-/// commit. Control comes back to a begin in assembly alone, which keeps in registers what the body is called with.
+/// `atomically.h`: a transaction whose body is a function, for compilers that know of none. The
+/// body answers whether it is to commit. Control comes back to a begin in assembly alone, which
+/// keeps in registers what the body is called with.
 ///
 /// # Safety
 /// `body` may be called with `with`, as often as the transaction is run.

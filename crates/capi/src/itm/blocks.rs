@@ -1,5 +1,5 @@
-//! `malloc`, `new` and their kin inside a transaction: what is allocated goes back if it aborts, what is freed goes when it
-//! has committed and nobody can look at it.
+//! `malloc`, `new` and their kin inside a transaction: what is allocated goes back if it aborts,
+//! what is freed goes when it has committed and nobody can look at it.
 
 use super::tx::{Action, current, step};
 use super::weak;

@@ -1,6 +1,7 @@
 //! `memcpy`, `memmove`, `memset`, and logging of any number of bytes.
 //!
-//! The names say of each side whether it is transactional: `Rn` and `Wn` are memory of the thread's own.
+//! The names say of each side whether it is transactional: `Rn` and `Wn` are memory of the thread's
+//! own.
 
 use super::access;
 use super::place;

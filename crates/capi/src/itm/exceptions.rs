@@ -1,5 +1,5 @@
-//! C++ exceptions inside a transaction. One that leaves the block commits and goes on; one that is under way when the
-//! transaction aborts is forgotten, with what catches it.
+//! C++ exceptions inside a transaction. One that leaves the block commits and goes on; one that is
+//! under way when the transaction aborts is forgotten, with what catches it.
 //!
 //! What unwinds does not pass through frames of Rust: throwing and the end of a handler are jumps.
 
@@ -17,7 +17,8 @@ const UNWIND_HEADER: usize = 32;
 pub struct Handlers {
     /// Handlers entered and not left, in this transaction.
     pub caught: u32,
-    /// Where the C++ runtime counts exceptions of this thread that are under way; 0: it is not there.
+    /// Where the C++ runtime counts exceptions of this thread that are under way; 0: it is not
+    /// there.
     uncaught_at: usize,
     uncaught: u32,
 }
@@ -153,11 +154,12 @@ extern "C" fn _ITM_cxa_throw() {
     naked_asm!("endbr64", ".weak __cxa_throw", "jmp [rip + __cxa_throw@GOTPCREL]")
 }
 
-/// Where the unwinder's header says that a thread is ending: the place of the function that stops it, which a throw leaves empty.
+/// Where the unwinder's header says that a thread is ending: the place of the function that stops
+/// it, which a throw leaves empty.
 const FORCED: usize = 16;
 
-/// An exception leaves the block: what was done is committed, and the exception is the program's. A thread that ends inside the
-/// block leaves it in the same way: what was done is taken back.
+/// An exception leaves the block: what was done is committed, and the exception is the program's. A
+/// thread that ends inside the block leaves it in the same way: what was done is taken back.
 #[unsafe(no_mangle)]
 extern "C" fn _ITM_commitTransactionEH(header: *mut c_void) {
     if !header.is_null() && place::load(header.expose_provenance() + FORCED) != 0 {

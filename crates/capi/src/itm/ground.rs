@@ -1,8 +1,9 @@
 //! Which addresses are persistent, and the engine of this process' transactions.
 //!
-//! Two ranges: the addresses of the bound store, and the section of persistent variables. A key is an offset in the store.
-//! A program without persistent variables has transactions too; its engine lies in memory and has no words that it could
-//! change, so that a store to the bound store's addresses is refused.
+//! Two ranges: the addresses of the bound store, and the section of persistent variables. A key is
+//! an offset in the store. A program without persistent variables has transactions too; its engine
+//! lies in memory and has no words that it could change, so that a store to the bound store's
+//! addresses is refused.
 
 use super::die;
 use crate::mnemosyne::{self, Transactional};
@@ -21,7 +22,8 @@ pub struct Ground {
     store: Stretch,
     /// The persistent variables.
     section: Stretch,
-    /// What is stored to a persistent variable's place in the store is to be stored at its address, too.
+    /// What is stored to a persistent variable's place in the store is to be stored at its address,
+    /// too.
     copied: bool,
 }
 
@@ -55,7 +57,8 @@ impl Ground {
         GROUND.get_or_init(Ground::find)
     }
 
-    /// Whether this process may run transactions: a child of fork has nothing of its parent's store.
+    /// Whether this process may run transactions: a child of fork has nothing of its parent's
+    /// store.
     pub fn require_here(&self) -> crate::fault::Result<()> {
         Ok(self.redo.media().require_here()?)
     }
@@ -79,7 +82,8 @@ impl Ground {
             }
         };
         ground.redo.set_truncation(match std::env::var("EVERBYTE_TRUNCATION").as_deref() {
-            Ok("async") if recorded::is_recording() => Truncation::Synchronous, // which takes no second thread
+            // which takes no second thread
+            Ok("async") if recorded::is_recording() => Truncation::Synchronous,
             Err(_) | Ok("sync") => Truncation::Synchronous,
             Ok("async") => Truncation::Asynchronous,
             Ok(other) => die(format_args!("EVERBYTE_TRUNCATION is `{other}`: it can be `sync` or `async`")),
@@ -93,7 +97,8 @@ impl Ground {
         self.store.key(address).or_else(|| self.section.key(address))
     }
 
-    /// The key of the first of `len` addresses, if all of them are persistent and lie in the store as they do here.
+    /// The key of the first of `len` addresses, if all of them are persistent and lie in the store
+    /// as they do here.
     #[inline]
     pub fn key_of(&self, address: usize, len: usize) -> Option<u64> {
         let (key, last) = (self.key(address)?, len.checked_sub(1)?);

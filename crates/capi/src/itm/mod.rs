@@ -1,21 +1,25 @@
-//! `patomic.h`: what GCC calls for the code in a `__transaction_atomic` block, the 173 names of its libitm, over the redo
-//! engine. x86-64.
+//! `patomic.h`: what GCC calls for the code in a `__transaction_atomic` block, the 173 names of its
+//! libitm, over the redo engine. x86-64.
 //!
-//! Persistent words wait in the engine until the commit. Other memory is changed in place, under the engine's locks, and put
-//! back by an abort: compiled code looks at its own allocations and locals directly. What lies on the stack below the frame
-//! that began is the transaction's own.
+//! Persistent words wait in the engine until the commit. Other memory is changed in place, under
+//! the engine's locks, and put back by an abort: compiled code looks at its own allocations and
+//! locals directly. What lies on the stack below the frame that began is the transaction's own.
 //!
 //! * `begin`: registers saved at a begin, and the jump back to it.
-//! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry; `slot`: where a thread finds it.
+//! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry; `slot`: where a thread
+//!   finds it.
 //! * `ground`: which addresses are persistent.
-//! * `access`: loads and stores of any length; `place`: of memory, the one place with raw pointers; `undo`: what an abort
-//!   puts back.
+//! * `access`: loads and stores of any length; `place`: of memory, the one place with raw pointers;
+//!   `undo`: what an abort puts back.
 //! * `scalars`, `vectors`, `bulk`: the names for loads, stores and logging, by type.
-//! * `blocks`, `persistent`, `exceptions`, `clones`, `rest`: the other names; `weak`: what they call in the C++ runtime.
+//! * `blocks`, `persistent`, `exceptions`, `clones`, `rest`: the other names; `weak`: what they
+//!   call in the C++ runtime.
 //!
 //! Invariants
-//!   ITM-1  A retry runs the instrumented code again, with the registers, locals and memory of the first time.
-//!   ITM-2  Nothing is skipped that has to run when control jumps back: no frame of ours has anything to drop by then.
+//!   ITM-1  A retry runs the instrumented code again, with the registers, locals and memory of the
+//!          first time.
+//!   ITM-2  Nothing is skipped that has to run when control jumps back: no frame of ours has
+//!          anything to drop by then.
 //!   ITM-3  Memory is put back before the locks that it was changed under are given back.
 //!
 //! Threads: each has its own transaction. What it is made for is in docs/design/patomic.md.

@@ -1,5 +1,5 @@
-//! `pmalloc` and its kin inside a transaction, under the names that compiled code calls there; and what else `patomic.h`
-//! declares.
+//! `pmalloc` and its kin inside a transaction, under the names that compiled code calls there; and
+//! what else `patomic.h` declares.
 
 use super::ground::Ground;
 use super::tx::{Tx, step};
@@ -11,7 +11,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 impl Tx {
-    /// Refuses what is no place of a persistent pointer: a block that only other memory leads to would be lost.
+    /// Refuses what is no place of a persistent pointer: a block that only other memory leads to
+    /// would be lost.
     fn require_pointer(&self, address: usize) -> Result<(), Fault> {
         if !address.is_multiple_of(8) {
             return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
@@ -47,7 +48,8 @@ impl Tx {
         if address == 0 {
             return Ok(Ok(()));
         }
-        self.store_bytes(pointer, &[0; 8])?; // first: two threads that free one block are in each other's way
+        // first: two threads that free one block are in each other's way
+        self.store_bytes(pointer, &[0; 8])?;
         let freed = self.worker.free(self.ground.offset(address));
         if freed.is_err() {
             self.store_bytes(pointer, &address.to_le_bytes())?;

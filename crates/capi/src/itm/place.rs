@@ -1,7 +1,8 @@
 //! Memory of the program, by address: the one place of this module with raw pointers to it.
 //!
-//! The program says that its addresses are good, by running code that loads and stores there. Words are looked at whole
-//! and atomically: other threads may be changing them, under locks that are looked at afterwards.
+//! The program says that its addresses are good, by running code that loads and stores there. Words
+//! are looked at whole and atomically: other threads may be changing them, under locks that are
+//! looked at afterwards.
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
@@ -13,12 +14,13 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 #[inline(always)]
 pub fn load(address: usize) -> u64 {
     let word = with_exposed_provenance::<AtomicU64>(address);
-    // SAFETY: the program loads or stores some byte of this aligned word, so its page is there; any bits are a `u64`.
+    // SAFETY: the program loads or stores some byte of this aligned word, so its page is there; any
+    // bits are a `u64`.
     unsafe { &*word }.load(Ordering::Acquire)
 }
 
-/// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has, and no others: their neighbours may be
-/// changed by other threads at this moment.
+/// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has, and no others:
+/// their neighbours may be changed by other threads at this moment.
 #[inline(always)]
 pub fn store(address: usize, mask: u8, value: u64) {
     match mask {
@@ -51,7 +53,8 @@ pub fn store(address: usize, mask: u8, value: u64) {
 #[inline]
 pub fn copy_from(address: usize, into: &mut [u8]) {
     let from = with_exposed_provenance::<u8>(address);
-    // SAFETY: the program says that this many bytes may be loaded there, and that they are its own; `into` is ours.
+    // SAFETY: the program says that this many bytes may be loaded there, and that they are its own;
+    // `into` is ours.
     unsafe { from.copy_to(into.as_mut_ptr(), into.len()) };
 }
 
@@ -59,7 +62,8 @@ pub fn copy_from(address: usize, into: &mut [u8]) {
 #[inline]
 pub fn copy_to(address: usize, bytes: &[u8]) {
     let to = with_exposed_provenance_mut::<u8>(address);
-    // SAFETY: the program says that this many bytes may be stored there, and that they are its own; `bytes` is ours.
+    // SAFETY: the program says that this many bytes may be stored there, and that they are its own;
+    // `bytes` is ours.
     unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
 }
 

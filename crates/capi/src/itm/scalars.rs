@@ -1,7 +1,7 @@
 //! Loads, stores and logging of integers and floating-point numbers up to eight bytes.
 //!
-//! The forms that say what has been loaded or stored before (RaR, RaW, RfW, WaR, WaW) do what the plain ones do: the engine
-//! finds out.
+//! The forms that say what has been loaded or stored before (RaR, RaW, RfW, WaR, WaW) do what the
+//! plain ones do: the engine finds out.
 
 use super::access;
 

@@ -1,8 +1,9 @@
 //! One word of each thread's own, in which it keeps the transaction it has.
 //!
-//! Every load and store of a block begins here. In a shared library a thread-local of Rust is found by a call, which takes as long as
-//! the load that it is for; this one by two loads (the initial-exec model of thread-local storage). The loader gives it a place when it
-//! loads the library; libraries that are opened later have room for a few such words, too.
+//! Every load and store of a block begins here. In a shared library a thread-local of Rust is found
+//! by a call, which takes as long as the load that it is for; this one by two loads (the
+//! initial-exec model of thread-local storage). The loader gives it a place when it loads the
+//! library; libraries that are opened later have room for a few such words, too.
 
 use std::arch::{asm, global_asm};
 

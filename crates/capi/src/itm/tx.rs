@@ -12,11 +12,11 @@
 //! | fork inside | the child has no transaction: its next step ends the body, or the process |
 //!
 //! Invariants
-//!   ITM-4  While the thread is in a step of a transaction, `is_inside` is set: a begin then comes from a signal handler, or
-//!          after one has jumped away, and finds things half done.
-//!   ITM-5  The frames that began are there until their transactions end. One that control has left by a jump is found at the
-//!          next begin, which is not below it on the stack or whose caller has taken its place, or at the next commit, which is
-//!          another's.
+//!   ITM-4  While the thread is in a step of a transaction, `is_inside` is set: a begin then comes
+//!          from a signal handler, or after one has jumped away, and finds things half done.
+//!   ITM-5  The frames that began are there until their transactions end. One that control has left
+//!          by a jump is found at the next begin, which is not below it on the stack or whose
+//!          caller has taken its place, or at the next commit, which is another's.
 
 use super::begin::{Jump, body_runs, return_again};
 use super::exceptions::Handlers;
@@ -42,7 +42,8 @@ pub struct Action {
 
 impl Action {
     pub fn call(self) {
-        // SAFETY: whoever gave the action said that it may be called once, at the end that it was given for.
+        // SAFETY: whoever gave the action said that it may be called once, at the end that it was
+        // given for.
         unsafe { (self.run)(self.with) }
     }
 }
@@ -109,7 +110,8 @@ thread_local! {
 struct Owned(Box<Tx>);
 
 impl Drop for Owned {
-    /// The thread ends, perhaps inside a transaction: by `pthread_exit`, because it is cancelled, or with the process.
+    /// The thread ends, perhaps inside a transaction: by `pthread_exit`, because it is cancelled,
+    /// or with the process.
     fn drop(&mut self) {
         slot::set::<Tx>(null_mut());
         let tx = &mut *self.0;
@@ -132,7 +134,8 @@ thread_local! {
     static LEFT_BEHIND: Cell<*mut Tx> = const { Cell::new(null_mut()) };
 }
 
-/// Runs in a child of fork. Nothing of the parent's transaction is the child's to end; its memory stays.
+/// Runs in a child of fork. Nothing of the parent's transaction is the child's to end; its memory
+/// stays.
 extern "C" fn forked() {
     if Ground::known().is_none_or(|ground| ground.require_here().is_ok()) {
         return; // an engine in memory, which the child has a copy of
@@ -145,8 +148,8 @@ extern "C" fn forked() {
 /// What a child of fork hears.
 const FORKED: &str = "this process is a child of fork and has nothing of its parent's store: it runs no transactions, nor the rest of one";
 
-/// There is no transaction where a step of one is to be done. In a child of a fork inside the body of a function, that function
-/// returns as if cancelled, with an error.
+/// There is no transaction where a step of one is to be done. In a child of a fork inside the body
+/// of a function, that function returns as if cancelled, with an error.
 #[cold]
 fn outside(what: &str) -> ! {
     // SAFETY: null, or what `OWNED` kept for this thread in the parent, and nothing frees it.
@@ -161,7 +164,8 @@ fn outside(what: &str) -> ! {
 
 /// Of a begin: the instrumented code is there.
 pub const HAS_INSTRUMENTED: u32 = 1;
-/// Of a begin, by `everbyte_atomically`: what it runs is a function, and it looks whether it was cancelled.
+/// Of a begin, by `everbyte_atomically`: what it runs is a function, and it looks whether it was
+/// cancelled.
 pub const IS_FUNCTION: u32 = 1 << 31;
 /// Of a begin: it is not cancelled alone.
 const HAS_NO_CANCEL: u32 = 8;
@@ -177,12 +181,13 @@ const OUTERMOST: u32 = 16;
 /// This thread's transaction, if it has one, or has had one.
 #[inline(always)]
 pub fn current() -> Option<&'static mut Tx> {
-    // SAFETY: it is null or what `OWNED` keeps for this thread alone; each function of the ABI takes this reference once and
-    // gives it up before it calls into the program.
+    // SAFETY: it is null or what `OWNED` keeps for this thread alone; each function of the ABI
+    // takes this reference once and gives it up before it calls into the program.
     unsafe { slot::get::<Tx>().as_mut() }
 }
 
-/// Does one step of the transaction that runs; if it cannot be done, control goes back to the begin.
+/// Does one step of the transaction that runs; if it cannot be done, control goes back to the
+/// begin.
 #[inline(always)]
 pub fn step<T>(step: impl FnOnce(&mut Tx) -> Result<T, Stop>) -> T {
     let Some(tx) = current() else { outside("a transaction's code runs outside of a transaction") };
@@ -194,7 +199,8 @@ pub fn step<T>(step: impl FnOnce(&mut Tx) -> Result<T, Stop>) -> T {
 
 /// Whether a signal handler asks this, which found the thread in a function of this module (ITM-4).
 fn interrupts() -> bool {
-    // SAFETY: it is null or leads to this thread's transaction, of which no more is looked at than an atomic.
+    // SAFETY: it is null or leads to this thread's transaction, of which no more is looked at than
+    // an atomic.
     unsafe { slot::get::<Tx>().as_ref() }.is_some_and(|tx| tx.is_inside.load(Ordering::Relaxed))
 }
 
@@ -265,7 +271,8 @@ impl Tx {
     fn begin_inner(&mut self, properties: u32, jump: Jump, is_function: bool) -> u32 {
         let tx = self;
         let innermost = tx.innermost();
-        // Blocks inside each other in one function begin at the same place of the stack, each by another call (ITM-5).
+        // Blocks inside each other in one function begin at the same place of the stack, each by
+        // another call (ITM-5).
         let same = jump.stack == innermost.stack && (innermost.is_function || jump.address == innermost.address);
         if jump.stack > innermost.stack || same || innermost.is_function && !body_runs(innermost.stack) {
             die(LEFT);
@@ -307,8 +314,8 @@ impl Tx {
 /// ITM-5.
 const LEFT: &str = "the function that began a transaction has been left without ending it, by longjmp; or a signal handler on a stack of its own runs a block: nothing of the transaction has happened";
 
-/// `function`: the stack pointer of the `everbyte_atomically` that commits. Compiled code may have left its frame by then, to
-/// return from here to its caller.
+/// `function`: the stack pointer of the `everbyte_atomically` that commits. Compiled code may have
+/// left its frame by then, to return from here to its caller.
 pub fn commit(function: Option<usize>) {
     let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("a commit without a transaction") };
     let innermost = tx.innermost();
@@ -339,7 +346,8 @@ pub fn commit(function: Option<usize>) {
     freed.into_iter().chain(committed).for_each(Action::call);
 }
 
-/// A thread that ends leaves a block, by unwinding its stack. What the outermost did is put back; its frame is still there.
+/// A thread that ends leaves a block, by unwinding its stack. What the outermost did is put back;
+/// its frame is still there.
 pub fn leave() {
     let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("the end of a thread without a transaction") };
     tx.inside(|tx| match tx.nesting {
@@ -378,8 +386,8 @@ pub fn cancel(reason: u32) -> ! {
 }
 
 fn go_back(action: u32, jump: &Jump) -> ! {
-    // SAFETY: the function that began has not returned, for its block has not ended; the frames up to it are the program's
-    // and this module's, whose have nothing to drop (ITM-2).
+    // SAFETY: the function that began has not returned, for its block has not ended; the frames up
+    // to it are the program's and this module's, whose have nothing to drop (ITM-2).
     unsafe { return_again(action, jump) }
 }
 
@@ -392,14 +400,16 @@ impl Tx {
         self.number
     }
 
-    /// Whether an address lies in a frame made since the transaction began: dead after a retry, and nobody else's.
+    /// Whether an address lies in a frame made since the transaction began: dead after a retry, and
+    /// nobody else's.
     #[inline(always)]
     pub fn is_own_stack(&self, address: usize) -> bool {
         let stack = place::stack_pointer();
         address.wrapping_sub(stack) < self.jump.stack.wrapping_sub(stack)
     }
 
-    /// Whether what an address of its own stack holds is to be put back when an inner transaction is cancelled.
+    /// Whether what an address of its own stack holds is to be put back when an inner transaction
+    /// is cancelled.
     #[inline]
     pub fn outlives_a_point(&self, address: usize) -> bool {
         self.points.last().is_some_and(|point| address >= point.jump.stack)

@@ -28,8 +28,9 @@ impl Undo {
         each_word(address, len, |word, mask| self.note(word, mask));
     }
 
-    /// Puts back what was noted since there were `from` notes, the newest first; not on the stack between here and `frame`,
-    /// where the frames are by now that do it. `frame`, a stack pointer at a call, is a multiple of 16.
+    /// Puts back what was noted since there were `from` notes, the newest first; not on the stack
+    /// between here and `frame`, where the frames are by now that do it. `frame`, a stack pointer
+    /// at a call, is a multiple of 16.
     pub fn put_back(&mut self, from: usize, frame: usize) {
         self.put_back_but(from, place::stack_pointer()..frame);
     }

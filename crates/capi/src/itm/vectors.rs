@@ -1,4 +1,5 @@
-//! Loads, stores and logging of what travels in vector registers or on the x87 stack: a stub brings it to memory, or from it.
+//! Loads, stores and logging of what travels in vector registers or on the x87 stack: a stub brings
+//! it to memory, or from it.
 
 use super::access;
 use super::place;
@@ -20,7 +21,8 @@ extern "C" fn store(to: usize, from: usize, size: usize) {
     step(|tx| tx.store_bytes(to, &bytes[..size]));
 }
 
-/// A value of `$size` bytes is loaded to this frame, and from there to where such values are returned.
+/// A value of `$size` bytes is loaded to this frame, and from there to where such values are
+/// returned.
 macro_rules! loads {
     ($size:literal, $take:literal: $($name:ident)*) => {
         $(#[unsafe(naked)]
@@ -37,7 +39,8 @@ macro_rules! loads {
     };
 }
 
-/// A value of `$size` bytes goes from where such values are passed to this frame, and is stored from there.
+/// A value of `$size` bytes goes from where such values are passed to this frame, and is stored
+/// from there.
 macro_rules! stores {
     ($size:literal, $put:literal: $($name:ident)*) => {
         $(#[unsafe(naked)]

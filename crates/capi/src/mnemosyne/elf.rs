@@ -1,14 +1,16 @@
-//! What an executable or a shared library says of its build, and of the variables in one of its sections.
+//! What an executable or a shared library says of its build, and of the variables in one of its
+//! sections.
 //!
-//! The file is one that the system has just loaded, but nothing of it is believed: what does not parse is not there.
+//! The file is one that the system has just loaded, but nothing of it is believed: what does not
+//! parse is not there.
 
 /// What the symbols of a section tell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Contents {
     /// What names, places and sizes of its variables hash to; `None` without symbols.
     pub layout: Option<u64>,
-    /// A variable (or its place, without symbols) that begins as an address of the program, where the program may lie
-    /// anywhere.
+    /// A variable (or its place, without symbols) that begins as an address of the program, where
+    /// the program may lie anywhere.
     pub address_in: Option<String>,
 }
 
@@ -64,8 +66,8 @@ fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
     (0..count).map(section).collect()
 }
 
-/// What the linker calls the build: the note of that name, if there is one. Program headers and notes lie near the
-/// beginning of a file, so its first bytes will do.
+/// What the linker calls the build: the note of that name, if there is one. Program headers and
+/// notes lie near the beginning of a file, so its first bytes will do.
 pub fn build(file: &[u8]) -> Option<&[u8]> {
     let (at, count) = (word(file, 32)? as usize, half(file, 56)? & 0xffff);
     let segments = (0..count as usize).filter_map(|index| file.get(at.checked_add(index * 56)?..)?.get(..56));
@@ -128,7 +130,8 @@ fn find<'f>(file: &'f [u8], name: &str) -> Option<(Vec<Section<'f>>, usize)> {
     Some((sections, index))
 }
 
-/// Place in the section, size and name of each variable that a table of symbols has, in order. `None`: there are none.
+/// Place in the section, size and name of each variable that a table of symbols has, in order.
+/// `None`: there are none.
 fn variables<'f>(sections: &[Section<'f>], index: usize, table: u32) -> Option<Vec<(u64, u64, &'f str)>> {
     let symbols = sections.iter().find(|section| section.kind == table)?;
     let names = sections.get(symbols.link as usize)?;

@@ -1,4 +1,5 @@
-//! `pmalloc`, `pmalloc_set`, `pfree`: a block and the word that holds its address, together or not at all.
+//! `pmalloc`, `pmalloc_set`, `pfree`: a block and the word that holds its address, together or not
+//! at all.
 //!
 //! The heap is that of the object in which the word lies.
 
@@ -35,7 +36,8 @@ impl Word {
     /// Runs `change` on the word where the store has it, and shows the program what it holds then.
     fn change<T>(&self, change: impl FnOnce(&Heap, u64) -> everbyte_heap::Result<T>) -> Result<T> {
         if let Some(owner) = &self.home.owner {
-            owner.program.redo().truncate(); // what a transaction stored there is not to be stored again
+            // what a transaction stored there is not to be stored again
+            owner.program.redo().truncate();
         }
         self.home.push(self.address, 8);
         let changed = change(&self.heap, self.home.at)?;
@@ -55,7 +57,8 @@ fn allocate(size: usize, destination: usize, fill: Option<u8>) -> Result<*mut c_
 }
 
 /// # Safety
-/// None for the caller: `destination` is compared with where persistent memory lies before it is used.
+/// None for the caller: `destination` is compared with where persistent memory lies before it is
+/// used.
 #[unsafe(no_mangle)]
 pub extern "C" fn pmalloc(size: usize, destination: *mut c_void) -> *mut c_void {
     answer(allocate(size, destination.addr(), None), null_mut(), |block| block)

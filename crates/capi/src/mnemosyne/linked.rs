@@ -1,7 +1,10 @@
 //! Opening the persistent variables that an executable or a library was linked with, before `main`:
-//!   1. the file it was loaded from says which build this is; what a library exports has to be what others use by that name
-//!   2. the object that keeps the variables is opened, or made with the values they were linked with
-//!   3. its pages are mapped over the section; where the store's mapping is the process's own, they are copied there
+//!   1. the file it was loaded from says which build this is; what a library exports has to be what
+//!      others use by that name
+//!   2. the object that keeps the variables is opened, or made with the values they were linked
+//!      with
+//!   3. its pages are mapped over the section; where the store's mapping is the process's own, they
+//!      are copied there
 //!
 //! Threads: the one that starts the program or loads the library.
 
@@ -19,21 +22,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// What the heap of a program's variables can ever hold, in a store that has room for several: addresses, which cost nothing.
+/// What the heap of a program's variables can ever hold, in a store that has room for several:
+/// addresses, which cost nothing.
 const SPAN: u64 = 8 << 30;
 
 /// Which variables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A program's, as Mnemosyne has them: by its name, kept by a later build that has the same ones.
+    /// A program's, as Mnemosyne has them: by its name, kept by a later build that has the same
+    /// ones.
     Pstatic,
     /// An executable file's, as HEAPO has them: gone with the file.
     Pdata,
 }
 
 /// # Safety
-/// `start..end` is a section of the caller's executable or library, readable and writable, to which no thread stores
-/// meanwhile.
+/// `start..end` is a section of the caller's executable or library, readable and writable, to which
+/// no thread stores meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn everbyte_open_pstatic(start: *mut c_void, end: *mut c_void) {
     // SAFETY: the caller's promise.
@@ -82,7 +87,8 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
         Kind::Pdata => (pdata::name(&file.metadata().map_err(io)?, build), "PDATA"),
     };
     require_own(&path, section, &addresses)?;
-    // SAFETY: the caller's promise: readable, and unchanged while this lives, which is until the mapping below.
+    // SAFETY: the caller's promise: readable, and unchanged while this lives, which is until the
+    // mapping below.
     let initial = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), addresses.len()) };
     let variables = Variables { initial, build, layout: &|| layout(&path, section) };
     let process = Process::get()?;
@@ -109,8 +115,9 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a library whose variables are not those that the program uses by their names: an executable that was not compiled
-/// for it gets copies, made when it is loaded, which the library itself then uses.
+/// Refuses a library whose variables are not those that the program uses by their names: an
+/// executable that was not compiled for it gets copies, made when it is loaded, which the library
+/// itself then uses.
 fn require_own(path: &Path, section: &str, addresses: &Range<usize>) -> Result<()> {
     if std::fs::read_link("/proc/self/exe").is_ok_and(|executable| executable == path) {
         return Ok(()); // nothing comes before it
@@ -142,7 +149,8 @@ fn layout(path: &Path, section: &str) -> std::result::Result<Option<u64>, String
     }
 }
 
-/// The file that what lies at `address` was loaded from, as the kernel tells. Names of files are bytes.
+/// The file that what lies at `address` was loaded from, as the kernel tells. Names of files are
+/// bytes.
 fn loaded_from(address: usize) -> Result<PathBuf> {
     let table = std::fs::read("/proc/self/maps").unwrap_or_default();
     let path = table.split(|&byte| byte == b'\n').find_map(|line| {

@@ -1,6 +1,7 @@
 //! `log_create` and its kin. The header says what they promise.
 //!
-//! Safety, for all of them: a log is one that `log_create` returned and that was not closed, or null.
+//! Safety, for all of them: a log is one that `log_create` returned and that was not closed, or
+//! null.
 
 use crate::fault::{Fault, Result, answer, done};
 use crate::heapo::name;
@@ -26,7 +27,8 @@ unsafe fn handle<'l>(log: *mut Log) -> Result<&'l Log> {
 }
 
 /// # Safety
-/// `object` is a name as in `heapo.h`; `each`, unless null, may be called with records and `context`.
+/// `object` is a name as in `heapo.h`; `each`, unless null, may be called with records and
+/// `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn log_create(
     object: *const c_char,

@@ -1,8 +1,8 @@
-//! `mnemosyne.h`, `pstatic.h` and `pdata.h`: persistent variables of programs, and what stands on them (Volos, Tack, Swift:
-//! "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011).
+//! `mnemosyne.h`, `pstatic.h` and `pdata.h`: persistent variables of programs, and what stands on
+//! them (Volos, Tack, Swift: "Mnemosyne: Lightweight Persistent Memory", ASPLOS 2011).
 //!
-//! * `sections`: where variables lie in the store; `linked` opens them, mapped over or copied to where the program was linked
-//!   to have them; `pdata` gives up those of files that are gone.
+//! * `sections`: where variables lie in the store; `linked` opens them, mapped over or copied to
+//!   where the program was linked to have them; `pdata` gives up those of files that are gone.
 //! * `elf`: what an executable says of its build and of its variables.
 //! * `heap`: `pmalloc` and its kin.
 //! * `log`: logs of words.

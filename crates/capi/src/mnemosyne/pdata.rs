@@ -1,7 +1,9 @@
-//! The variables of executable files, as HEAPO has them: each file has its own, and they go when it goes.
+//! The variables of executable files, as HEAPO has them: each file has its own, and they go when it
+//! goes.
 //!
-//! A file is known by device, inode and build, which name its object; the object notes where the file was when it last ran. A
-//! file that is neither there any more nor elsewhere in that directory is gone.
+//! A file is known by device, inode and build, which name its object; the object notes where the
+//! file was when it last ran. A file that is neither there any more nor elsewhere in that directory
+//! is gone.
 
 use super::elf::Hash;
 use crate::fault::Result;

@@ -1,4 +1,5 @@
-//! The primitives: stores past the cache, flush, and the fence, which completes as the paper's does: a barrier.
+//! The primitives: stores past the cache, flush, and the fence, which completes as the paper's
+//! does: a barrier.
 
 use super::sections::home;
 use crate::fault::{Result, done};
@@ -36,7 +37,8 @@ pub unsafe extern "C" fn mnemosyne_wtcopy(target: *mut c_void, source: *const c_
             return;
         }
         if home.copied {
-            // SAFETY: the target is memory of a section, checked just now; the source is the caller's promise.
+            // SAFETY: the target is memory of a section, checked just now; the source is the
+            // caller's promise.
             unsafe { std::ptr::copy(source.cast::<u8>(), target.cast::<u8>(), size) };
         }
         // SAFETY: the caller's promise.

@@ -1,4 +1,5 @@
-//! What a program does when it starts again, before its first transaction: functions that it registers, run once, in order.
+//! What a program does when it starts again, before its first transaction: functions that it
+//! registers, run once, in order.
 //!
 //! Threads: any; one runs the functions, and others wait for it.
 
@@ -15,10 +16,12 @@ struct Hook {
     context: *mut c_void,
 }
 
-// SAFETY: the program said that the function may be called with this pointer; no more is done with it.
+// SAFETY: the program said that the function may be called with this pointer; no more is done with
+// it.
 unsafe impl Send for Hook {}
 
-/// Those that have not run. Locked while one runs, so that no other thread begins before all are done.
+/// Those that have not run. Locked while one runs, so that no other thread begins before all are
+/// done.
 static HOOKS: ReentrantMutex<Hooks> =
     ReentrantMutex::new(Hooks { waiting: RefCell::new(VecDeque::new()), running: Cell::new(false) });
 /// Whether there may be some.
@@ -45,7 +48,8 @@ pub unsafe extern "C" fn mnemosyne_at_restart(
     })
 }
 
-/// Runs what has not run, in the order of registration. Called before transactions; costs a look where there is nothing.
+/// Runs what has not run, in the order of registration. Called before transactions; costs a look
+/// where there is nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnemosyne_restart() {
     if !WAITING.load(Ordering::Acquire) {

@@ -1,11 +1,13 @@
 //! The sections of this process that hold persistent variables, and where each lies in the store.
 //!
 //! Invariants
-//!   SECT-1  What is flushed in a copied section is stored to the object first: its lines there are those flushed last.
+//!   SECT-1  What is flushed in a copied section is stored to the object first: its lines there are
+//!           those flushed last.
 //!   SECT-2  A section stays open until the process ends.
 //!   SECT-3  A section is in the chain of places before its variables can be used.
 //!
-//! Threads: any; the chain of places is read without a lock. Elsewhere: how a section is opened (`linked`).
+//! Threads: any; the chain of places is read without a lock. Elsewhere: how a section is opened
+//! (`linked`).
 
 use crate::fault::Result;
 use crate::process::Process;
@@ -61,7 +63,8 @@ pub struct Transactional {
     pub copied: bool,
 }
 
-/// The pstatic ones of the executable, which is loaded last, or of the last library that has some; or else others.
+/// The pstatic ones of the executable, which is loaded last, or of the last library that has some;
+/// or else others.
 pub fn transactional() -> Option<Transactional> {
     let sections = SECTIONS.read();
     let is_pstatic = |section: &&Section| section.owner.program.heap().object().name().starts_with("pstatic/");
@@ -81,7 +84,8 @@ pub struct Home {
     pub owner: Option<Arc<Owner>>,
 }
 
-/// Where `address..address+len`, which may be anything, lies in the store: in a section, or in the store's mapping.
+/// Where `address..address+len`, which may be anything, lies in the store: in a section, or in the
+/// store's mapping.
 pub fn home(address: usize, len: usize) -> Result<Home> {
     let end = address.checked_add(len);
     let sections = SECTIONS.read();
@@ -108,8 +112,8 @@ pub fn owners() -> Vec<Arc<Owner>> {
 }
 
 impl Home {
-    /// Brings whole lines around `address..address+len` of a copied section to the store's mapping; they are to be flushed
-    /// then. Nothing elsewhere.
+    /// Brings whole lines around `address..address+len` of a copied section to the store's mapping;
+    /// they are to be flushed then. Nothing elsewhere.
     pub fn push(&self, address: usize, len: usize) {
         if !self.copied || len == 0 {
             return;
@@ -123,12 +127,13 @@ impl Home {
         }
     }
 
-    /// Shows the program what the store's mapping has at the word `address` of a copied section. Nothing elsewhere.
+    /// Shows the program what the store's mapping has at the word `address` of a copied section.
+    /// Nothing elsewhere.
     pub fn pull(&self, address: usize) {
         if self.copied {
             let word = std::ptr::with_exposed_provenance_mut::<u64>(address);
-            // SAFETY: an aligned word of a section, which is this process's for good (SECT-2); whoever asks changes the
-            // pointer that it holds.
+            // SAFETY: an aligned word of a section, which is this process's for good (SECT-2);
+            // whoever asks changes the pointer that it holds.
             unsafe { word.write_volatile(self.media.load(self.at)) };
         }
     }
@@ -139,14 +144,16 @@ fn read_line(address: usize) -> [u8; LINE as usize] {
     let mut line = [0; LINE as usize];
     for (index, bytes) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let word = std::ptr::with_exposed_provenance::<u64>(address + index * 8);
-        // SAFETY: a line of a section, which is whole pages of this process for good (SECT-2); threads of the program may be
-        // storing there, and whatever a word holds then is a value stored.
+        // SAFETY: a line of a section, which is whole pages of this process for good (SECT-2);
+        // threads of the program may be storing there, and whatever a word holds then is a value
+        // stored.
         *bytes = unsafe { word.read_volatile() }.to_le_bytes();
     }
     line
 }
 
-/// Flushes and settles what the program stored to copied sections: at its end, as a mapping that is shared keeps it.
+/// Flushes and settles what the program stored to copied sections: at its end, as a mapping that is
+/// shared keeps it.
 pub fn write_back() {
     for section in SECTIONS.read().iter().filter(|section| section.copied) {
         let (media, start) = (section.owner.program.media(), section.owner.program.variables().start);

@@ -1,11 +1,13 @@
-//! A program before the crash explorer: `crash.h`, and the recorder that writes a tape of what the program does.
+//! A program before the crash explorer: `crash.h`, and the recorder that writes a tape of what the
+//! program does.
 //!
 //! The explorer starts the program with these variables set:
 //!   EVERBYTE_RECORD           the file that the tape is written to, a line for each [`Heard`]
 //!   EVERBYTE_RECORD_MODE      `scan` or `precise`, see [`watch`]
 //!   EVERBYTE_RECORD_SETTLING  `fence` or `barrier`: what settles
 //!   EVERBYTE_CRASH_BEGUN, EVERBYTE_CRASH_ACKED
-//!                             for a program that looks at what a crash left: how many operations had been begun and
+//!                             for a program that looks at what a crash left: how many operations
+//!                             had been begun and
 //!                             acknowledged by then
 //! The store is then a private copy: its file stays as it is.
 //!

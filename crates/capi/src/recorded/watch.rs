@@ -1,14 +1,19 @@
 //! Finds out what a program stores to a store's memory, without being told.
 //!
-//! All of it, and what of it is mapped a second time ([`also`]), is made read-only. The first store to a page faults; then
-//!   pages   what the page holds is put aside and the page made writable. When [`stored`] is called the two are compared:
-//!           values of one word between two calls, and the order of words, are not seen
-//!   stores  the one instruction runs with the processor's trap flag set; in the trap behind it the page is compared and made
-//!           read-only again. Every store is seen, in order, at some microseconds each
+//! All of it, and what of it is mapped a second time ([`also`]), is made read-only. The first store
+//! to a page faults; then
+//!   pages   what the page holds is put aside and the page made writable. When [`stored`] is called
+//!           the two are compared: values of one word between two calls, and the order of words,
+//!           are not seen
+//!   stores  the one instruction runs with the processor's trap flag set; in the trap behind it the
+//!           page is compared and made read-only again. Every store is seen, in order, at some
+//!           microseconds each
 //!
 //! Invariants
-//!   WATCH-1  A page of the watched range is writable only while what it held before lies in `aside`.
-//!   WATCH-2  The handlers use memory that is mapped beforehand and system calls alone: they may interrupt anything.
+//!   WATCH-1  A page of the watched range is writable only while what it held before lies in
+//!            `aside`.
+//!   WATCH-2  The handlers use memory that is mapped beforehand and system calls alone: they may
+//!            interrupt anything.
 //!
 //! Threads: one, which the handlers check; `WATCH` is set once and lives as long as the process.
 
@@ -53,7 +58,8 @@ struct Watch {
     found: UnsafeCell<Found>,
 }
 
-/// What was found since the last call of [`stored`], and where to look. Room for all of it is mapped beforehand (WATCH-2).
+/// What was found since the last call of [`stored`], and where to look. Room for all of it is
+/// mapped beforehand (WATCH-2).
 struct Found {
     aside: Vec<Aside>,
     /// Address and value, in order.
@@ -70,7 +76,8 @@ impl Found {
     }
 }
 
-// SAFETY: `found` is used by one thread alone: handlers refuse others, and `stored` runs under the tape's lock in it.
+// SAFETY: `found` is used by one thread alone: handlers refuse others, and `stored` runs under the
+// tape's lock in it.
 unsafe impl Sync for Watch {}
 // SAFETY: as above; nothing in it belongs to a thread.
 unsafe impl Send for Watch {}
@@ -105,7 +112,8 @@ pub fn start(media: &Media, precision: Precision) -> Result<()> {
     protect(base, reserve, libc::PROT_READ).map_err(unwatchable)
 }
 
-/// Watches memory at `place`, too, which is that of the store from `at` on. Nothing if none is watched.
+/// Watches memory at `place`, too, which is that of the store from `at` on. Nothing if none is
+/// watched.
 pub fn also(place: Range<usize>, at: u64) -> Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     // SAFETY: as in `stored`.
@@ -124,7 +132,8 @@ fn unwatchable(error: Error) -> Fault {
 /// Hands over what was stored since the last call: offsets and bytes.
 pub fn stored(each: &mut dyn FnMut(u64, &[u8])) {
     let Some(watch) = WATCH.get() else { return };
-    // SAFETY: this thread's alone (see `Sync` above); no store to watched memory, so no handler, comes before the end.
+    // SAFETY: this thread's alone (see `Sync` above); no store to watched memory, so no handler,
+    // comes before the end.
     let found = unsafe { &mut *watch.found.get() };
     let mut each = |address, value: u64| each(found.offset(address).expect("watched"), &value.to_le_bytes());
     for &(address, value) in &found.words {
@@ -152,15 +161,15 @@ fn changed(aside: &Aside, mut each: impl FnMut(usize, u64)) {
 /// Reads a word of the watched range.
 fn word(address: usize) -> u64 {
     let pointer = std::ptr::with_exposed_provenance::<u64>(address);
-    // SAFETY: aligned, and inside the range that `start` was given, which is mapped readable until the process ends; any
-    // bits are a u64. No other thread stores there.
+    // SAFETY: aligned, and inside the range that `start` was given, which is mapped readable until
+    // the process ends; any bits are a u64. No other thread stores there.
     unsafe { pointer.read_volatile() }
 }
 
 fn protect(address: usize, len: usize, access: c_int) -> std::io::Result<()> {
     let pointer = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; nobody relies on stores there
-    // being refused or not, but us.
+    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; nobody
+    // relies on stores there being refused or not, but us.
     match unsafe { libc::mprotect(pointer, len, access) } {
         0 => Ok(()),
         _ => Err(Error::last_os_error()),
@@ -178,7 +187,8 @@ fn replace(signal: c_int, handler: Option<usize>) -> libc::sigaction {
         new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         place = &raw const new;
     }
-    // SAFETY: both live until it returns; the handlers are functions of this file with the signature of SA_SIGINFO.
+    // SAFETY: both live until it returns; the handlers are functions of this file with the
+    // signature of SA_SIGINFO.
     unsafe { libc::sigaction(signal, place, &raw mut old) };
     old
 }
@@ -204,7 +214,8 @@ unsafe fn pass_on(watch: &Watch, signal: c_int, info: *mut libc::siginfo_t, cont
     let before = &watch.before[usize::from(signal == libc::SIGTRAP)];
     let handler = before.sa_sigaction;
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // SAFETY: it was in force before us; the instruction faults again and has its default effect.
+        // SAFETY: it was in force before us; the instruction faults again and has its default
+        // effect.
         unsafe { libc::sigaction(signal, before, null_mut()) };
     } else if before.sa_flags & libc::SA_SIGINFO != 0 {
         // SAFETY: whoever installed it promised a function of this signature.
@@ -233,13 +244,15 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     if thread() != watch.thread {
         give_up("everbyte: a second thread stores to the store; the explorer watches programs of one thread\n");
     }
-    // SAFETY: this thread's alone, and it was interrupted by its own store to watched memory, which `stored` makes none of.
+    // SAFETY: this thread's alone, and it was interrupted by its own store to watched memory, which
+    // `stored` makes none of.
     let found = unsafe { &mut *watch.found.get() };
     if found.aside.len() == found.aside.capacity() {
         give_up("everbyte: more is stored between two flushes than the explorer watches (32 MiB)\n");
     }
     let page = address & !(PAGE - 1);
-    found.aside.push(Aside { page, words: std::array::from_fn(|index| word(page + index * 8)) }); // WATCH-1
+    // WATCH-1
+    found.aside.push(Aside { page, words: std::array::from_fn(|index| word(page + index * 8)) });
     if protect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE).is_err() {
         give_up("everbyte: too many pages are stored to for the system to watch them\n");
     }

@@ -1,5 +1,6 @@
-/* Transactions whose bodies are functions: threads move money between accounts, others add up; bodies that take back what
- * they did, alone or inside others; memory that comes and goes. Says how many runs there were. Words: rounds, threads. */
+/* Transactions whose bodies are functions: threads move money between accounts, others add up;
+ * bodies that take back what they did, alone or inside others; memory that comes and goes. Says how
+ * many runs there were. Words: rounds, threads. */
 #include "everbyte/atomically.h"
 #include "require.h"
 #include <pthread.h>

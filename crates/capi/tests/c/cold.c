@@ -1,4 +1,5 @@
-/* An object larger than the memory it may have, through plain pointers. Usage: cold calls | limits | fill | look */
+/* An object larger than the memory it may have, through plain pointers. Usage: cold calls | limits |
+ * fill | look */
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <setjmp.h>
@@ -82,7 +83,8 @@ static int faults(volatile char *byte) {
     return 0;
 }
 
-/* What the header says of system calls that are given what is cold, and of a handler of the program's own. */
+/* What the header says of system calls that are given what is cold, and of a handler of the
+ * program's own. */
 static void limits(void) {
     static struct chunk *chunks[300];
     int pipes[2], refused = 0;

@@ -1,4 +1,5 @@
-/* Programs for the explorer: `right` and `pair` keep what they promise, the others do not. the parts that look check. */
+/* Programs for the explorer: `right` and `pair` keep what they promise, the others do not. the
+ * parts that look check. */
 #include "require.h"
 #include <everbyte/crash.h>
 #include <everbyte/heapo.h>
@@ -53,7 +54,8 @@ static long look_pairs(void) {
     return count;
 }
 
-/* The newest node is counted up in place by way of a value that no crash may leave: only single steps see it. */
+/* The newest node is counted up in place by way of a value that no crash may leave: only single
+ * steps see it. */
 static void detour(uint64_t value) {
     struct node *node = heapo_get_prime_node("list");
     if (!node) {

@@ -1,5 +1,5 @@
-/* Programs with persistent variables for the explorer, in C and in C++: `blocks` and `flushes` keep what they promise, the
- * others do not. The parts that look check. */
+/* Programs with persistent variables for the explorer, in C and in C++: `blocks` and `flushes` keep
+ * what they promise, the others do not. The parts that look check. */
 #include "require.h"
 #include <everbyte/crash.h>
 #include <everbyte/patomic.h>
@@ -37,7 +37,8 @@ static void flush(uint64_t value) {
     MUST(mnemosyne_flush(&pair.ready, 8) && mnemosyne_fence());
 }
 
-/* Flushed in the right order, but stored in the wrong one: a cache may write back early what is not flushed yet. */
+/* Flushed in the right order, but stored in the wrong one: a cache may write back early what is not
+ * flushed yet. */
 static void early(uint64_t value) {
     pair.ready = value;
     pair.value = value * 7;

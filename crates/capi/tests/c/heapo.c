@@ -1,4 +1,5 @@
-/* What heapo.h says, tried call by call. Usage: heapo PART; exits with 0 if all went as the header says. */
+/* What heapo.h says, tried call by call. Usage: heapo PART; exits with 0 if all went as the header
+ * says. */
 #include "require.h"
 #include <stdint.h>
 
@@ -96,7 +97,8 @@ static void chunks(void) {
     char *last = NULL, *next;
     while ((next = heapo_malloc("full", 1 << 20))) *(char **)next = last, last = next;
     MUST(errno == ENOSPC && last);
-    /* Another one has room for what does not fit there; none has room for more than there are addresses. */
+    /* Another one has room for what does not fit there; none has room for more than there are
+     * addresses. */
     FAILS(heapo_malloc("full", 64 << 20), ENOSPC);
     char *most;
     MUST(heapo_create_sized("large", 256 << 20) && (most = heapo_malloc("large", 200 << 20)));
@@ -134,7 +136,8 @@ static void transactions(void) {
     MUST(node->value == 0 && node->next == NULL && heapo_get_prime_node("t") == node);
     FAILS(heapo_free("t", lost), EINVAL);
 
-    /* Two objects have transactions of their own; a thread's second on one object is part of its first. */
+    /* Two objects have transactions of their own; a thread's second on one object is part of its
+     * first. */
     MUST(heapo_tx_begin("t") && heapo_tx_begin("u") && heapo_tx_begin("t"));
     MUST(heapo_tx_append("t", &node->value, 8));
     node->value = 2;

@@ -1,4 +1,5 @@
-/* Processes that die with a lock, each with another one. One that has the store open all along takes it next. */
+/* Processes that die with a lock, each with another one. One that has the store open all along
+ * takes it next. */
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <everbyte/heapo_kv.h>

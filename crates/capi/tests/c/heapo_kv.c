@@ -1,4 +1,5 @@
-/* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART hash|tree; exits with 0 if all went as the header says. */
+/* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART hash|tree; exits with 0 if all
+ * went as the header says. */
 #include "require.h"
 #include <everbyte/heapo_kv.h>
 #include <stdint.h>

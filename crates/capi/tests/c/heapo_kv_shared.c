@@ -1,4 +1,5 @@
-/* Several processes on one key-value store: every worker has keys of its own, and all change the same tables. */
+/* Several processes on one key-value store: every worker has keys of its own, and all change the
+ * same tables. */
 #include "require.h"
 #include <everbyte/heapo_kv.h>
 
@@ -28,7 +29,8 @@ static size_t value_of(char *value, number worker, number count, char version) {
     return len;
 }
 
-/* What comes after an insertion: the one before is stored again, and the oldest goes. May be done twice. */
+/* What comes after an insertion: the one before is stored again, and the oldest goes. May be done
+ * twice. */
 static void follow(heapo_kv *kv, number worker, number count) {
     char key[64], value[2048];
     if (count > 1) {
@@ -78,8 +80,8 @@ static void hammer(number worker, int kind) {
     }
 }
 
-/* Looks at everything at once, and prints the newest key of each worker: the KEPT newest are there, and perhaps the one that
- * is about to go. */
+/* Looks at everything at once, and prints the newest key of each worker: the KEPT newest are there,
+ * and perhaps the one that is about to go. */
 static void look(int kind) {
     heapo_kv *kv = open_store(kind);
     struct seen seen = {0};

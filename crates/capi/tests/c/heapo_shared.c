@@ -1,4 +1,5 @@
-/* Several processes on one object: a list in which every worker has entries of its own, and all change the same pointers. */
+/* Several processes on one object: a list in which every worker has entries of its own, and all
+ * change the same pointers. */
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <stdint.h>
@@ -18,8 +19,8 @@ struct entry {
 
 static unsigned char byte_of(const struct entry *entry) { return (unsigned char)(entry->worker * 31 + entry->number); }
 
-/* Whether a worker whose newest entry is `last` has entry `number`: each third takes the one before away, and each KEPTth all
- * that are KEPT older. */
+/* Whether a worker whose newest entry is `last` has entry `number`: each third takes the one before
+ * away, and each KEPTth all that are KEPT older. */
 static int is_kept(uint64_t number, uint64_t last) {
     uint64_t oldest = last < 2 * KEPT ? 1 : last / KEPT * KEPT - KEPT + 1;
     return number >= oldest && number <= last && !(number % 3 == 2 && number < last);
@@ -108,7 +109,8 @@ static void await(int from) {
 
 static void tell(int to) { MUST(write(to, "x", 1) == 1); }
 
-/* What the other process of `calls` does: a program of its own, with a pipe as input and one as output. */
+/* What the other process of `calls` does: a program of its own, with a pipe as input and one as
+ * output. */
 static void other(void) {
     await(0);
     MUST(heapo_map("a") && heapo_create("b"));

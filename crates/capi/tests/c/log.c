@@ -65,7 +65,8 @@ static void *truncate_all(void *log) {
     return NULL;
 }
 
-/* One thread appends while another truncates; the log holds a hundredth of what passes through it. */
+/* One thread appends while another truncates; the log holds a hundredth of what passes through
+ * it. */
 static void threads(void) {
     mnemosyne_log *log = log_create("threads", 16384, MNEMOSYNE_LOG_WAIT, NULL, NULL);
     pthread_t thread;

@@ -1,4 +1,5 @@
-/* Bit fields in blocks: lines marked "refused" do not compile under the checker, and without it the compiled code does something else. */
+/* Bit fields in blocks: lines marked "refused" do not compile under the checker, and without it the
+ * compiled code does something else. */
 #include "everbyte/patomic.h"
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Structs with bit fields that blocks leave whole, and bit fields outside of blocks. Words: DIVIDED adds a copy that GCC divides when
- * it optimises, VARIADIC a function that it crashes on. */
+/* Structs with bit fields that blocks leave whole, and bit fields outside of blocks. Words: DIVIDED
+ * adds a copy that GCC divides when it optimises, VARIADIC a function that it crashes on. */
 #include "everbyte/patomic.h"
 #include "require.h"
 

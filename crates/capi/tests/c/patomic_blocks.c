@@ -1,4 +1,5 @@
-/* Blocks inside blocks, cancelled ones, memory that comes and goes with them, and one that changes much. */
+/* Blocks inside blocks, cancelled ones, memory that comes and goes with them, and one that changes
+ * much. */
 #include "everbyte/patomic.h"
 #include "require.h"
 #include <sys/mman.h>
@@ -45,7 +46,8 @@ static void cancelled_inside(void) {
     MUST(one == 1 && two == 10 && plain == 1 && local == 2 && text[0] == 0);
 }
 
-/* Variables of a function that a block calls: newer than the block, older than one inside that is cancelled. */
+/* Variables of a function that a block calls: newer than the block, older than one inside that is
+ * cancelled. */
 EVERBYTE_SAFE __attribute__((noinline)) void change_and_cancel(long *at, long with) {
     patomic {
         at[0] = with;

@@ -1,4 +1,5 @@
-/* Bodies that do not end as bodies do. Words: what happens, and for "look" nothing else; each says what it is to say. */
+/* Bodies that do not end as bodies do. Words: what happens, and for "look" nothing else; each says
+ * what it is to say. */
 #define _GNU_SOURCE
 #include "everbyte/patomic.h"
 #include "everbyte/atomically.h"
@@ -124,7 +125,8 @@ static void undo(void *unused) {
     undone++;
 }
 
-/* The stack of the thread that ends, on which nothing is put back: what ends the thread runs there. */
+/* The stack of the thread that ends, on which nothing is put back: what ends the thread runs
+ * there. */
 #define MANY 256
 static long *of_thread;
 

@@ -1,5 +1,6 @@
-/* What a program finds when it starts again, and in which order: its variables and regions, what its blocks had settled, the
- * functions that it registered, its first block. Usage: patomic_restart leave | find */
+/* What a program finds when it starts again, and in which order: its variables and regions, what
+ * its blocks had settled, the functions that it registered, its first block. Usage: patomic_restart
+ * leave | find */
 #include "require.h"
 #include <everbyte/patomic.h>
 #include <signal.h>
@@ -10,7 +11,8 @@ enum { WORDS = 64, LAST = 100 };
 pstatic uint64_t words[WORDS], *region, *block;
 static int ran;
 
-/* A function of its own: the compiler does not know that a block may begin with what changes `ran`. */
+/* A function of its own: the compiler does not know that a block may begin with what changes
+ * `ran`. */
 static EVERBYTE_SAFE __attribute__((noinline)) int told(void) { return ran; }
 
 /* Many blocks, of which the logs still hold some when the program is killed. */

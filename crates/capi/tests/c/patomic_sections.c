@@ -1,6 +1,6 @@
-/* Blocks over variables that are not the program's: of a library, and PDATA beside pstatic. The same source is the library
- * (LIBRARY), the program, and a program without variables of its own (BARE). Words: "library", "pdata", "inside" end the
- * process; "look" says what there is. */
+/* Blocks over variables that are not the program's: of a library, and PDATA beside pstatic. The
+ * same source is the library (LIBRARY), the program, and a program without variables of its own
+ * (BARE). Words: "library", "pdata", "inside" end the process; "look" says what there is. */
 #include "everbyte/patomic.h"
 #include "everbyte/pdata.h"
 #include <signal.h>

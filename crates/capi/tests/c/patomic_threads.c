@@ -1,5 +1,6 @@
-/* Threads that are in each other's way, in persistent memory and in the heap: what a block sees fits together, what it
- * returns with is as if it had run once, and nothing is lost. Words: rounds, threads. */
+/* Threads that are in each other's way, in persistent memory and in the heap: what a block sees
+ * fits together, what it returns with is as if it had run once, and nothing is lost. Words: rounds,
+ * threads. */
 #include "everbyte/patomic.h"
 #include "require.h"
 #include <pthread.h>
@@ -99,7 +100,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* One conflict that cannot fail to come: a block has looked at a word, and waits until another has changed it. */
+/* One conflict that cannot fail to come: a block has looked at a word, and waits until another has
+ * changed it. */
 static atomic_int stage, runs;
 pstatic long shared;
 

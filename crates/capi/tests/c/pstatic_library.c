@@ -1,4 +1,5 @@
-/* A library that shows a persistent variable, and a program that uses both; which of them says LIBRARY. */
+/* A library that shows a persistent variable, and a program that uses both; which of them says
+ * LIBRARY. */
 #include <everbyte/pstatic.h>
 #include <stdio.h>
 

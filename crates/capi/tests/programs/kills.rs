@@ -22,7 +22,8 @@ pub fn killed_again_and_again(compile: impl Fn(&Path) -> PathBuf, words: &[&str]
             filler.kill().unwrap();
             filler.wait().unwrap();
             for line in lines.map_while(Result::ok) {
-                told = line.parse().unwrap_or(told); // what it was told before it died, and the rest of a line
+                // what it was told before it died, and the rest of a line
+                told = line.parse().unwrap_or(told);
             }
             let found: u64 = succeed(&program, &store, backend, &["look"]).trim().parse().unwrap();
             assert!(found == told || found == told + 1, "round {round} on {backend}: told {told}, found {found}");

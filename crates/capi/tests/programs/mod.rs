@@ -10,7 +10,8 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").into()
 }
 
-/// Where the library is installed, as `make install` does it: from where cargo has put it with this test.
+/// Where the library is installed, as `make install` does it: from where cargo has put it with this
+/// test.
 pub fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -52,8 +53,9 @@ pub fn link(source: &str, into: &Path, libraries: &[String]) -> PathBuf {
     program
 }
 
-/// Copies a program, over what is at `to`. Another process does it: what this one has open for writing, the children that
-/// other tests start meanwhile have, too, until they execute, and such a file cannot be executed.
+/// Copies a program, over what is at `to`. Another process does it: what this one has open for
+/// writing, the children that other tests start meanwhile have, too, until they execute, and such a
+/// file cannot be executed.
 pub fn copy(program: &Path, to: &Path) {
     assert!(Command::new("cp").args([program, to]).status().expect("cp").success());
 }

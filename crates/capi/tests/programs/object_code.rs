@@ -1,9 +1,10 @@
 //! Looks into compiled code for stores that a transaction's runtime never hears of.
 //!
-//! Instrumented are GCC's clones `_ZGTt...` of functions that blocks call, and what a function does from
-//! `_ITM_beginTransaction` to the commit, but for the way that it goes where the runtime says to run the block as it stands
-//! (bit 1 of the answer) or that it was cancelled (bit 4). There every store to memory that others can see is a call of the
-//! runtime's; what is left goes to the stack.
+//! Instrumented are GCC's clones `_ZGTt...` of functions that blocks call, and what a function does
+//! from `_ITM_beginTransaction` to the commit, but for the way that it goes where the runtime says
+//! to run the block as it stands (bit 1 of the answer) or that it was cancelled (bit 4). There
+//! every store to memory that others can see is a call of the runtime's; what is left goes to the
+//! stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,8 +21,8 @@ struct Instruction {
 
 type Functions = BTreeMap<String, Vec<Instruction>>;
 
-/// What hides in the instrumented code of an object file: plain calls of memset and its kin, and direct stores to anything
-/// but the stack, each with its function.
+/// What hides in the instrumented code of an object file: plain calls of memset and its kin, and
+/// direct stores to anything but the stack, each with its function.
 pub fn hidden(object: &Path) -> Vec<String> {
     let functions = read(object);
     let endless: BTreeSet<&str> =
@@ -146,7 +147,8 @@ impl Instruction {
         self.operands.split_once('<')?.1.strip_suffix('>')
     }
 
-    /// Whether it changes memory that others can see, or calls what does. `frame`: %rbp leads to the stack, too.
+    /// Whether it changes memory that others can see, or calls what does. `frame`: %rbp leads to
+    /// the stack, too.
     fn hides(&self, frame: bool) -> bool {
         const PLAIN: [&str; 5] = ["memset", "memcpy", "memmove", "__memset_chk", "__memcpy_chk"];
         if self.name == "call" || self.name == "jmp" {

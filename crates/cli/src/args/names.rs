@@ -78,7 +78,8 @@ pub struct LimitArgs {
     /// Clusters of 64 KiB that the object may have, or `all` that fit in its span
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub quota: Option<Limit>,
-    /// Clusters of 64 KiB that the objects of one user, other than root, may have together, or `all` that there are
+    /// Clusters of 64 KiB that the objects of one user, other than root, may have together, or
+    /// `all` that there are
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub each_user: Option<Limit>,
     #[command(flatten)]

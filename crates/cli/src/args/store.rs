@@ -17,7 +17,8 @@ pub struct StoreCommands {
 pub enum StoreCommand {
     /// Copies a store that nobody writes to a new file, with a new identity: whole or not there
     Clone(CloneArgs),
-    /// Copies the tables and typed pools of stores into another; each is whole or absent after a crash
+    /// Copies the tables and typed pools of stores into another; each is whole or absent after a
+    /// crash
     Merge(MergeArgs),
     /// Gives a store a new identity, and a copy made by hand the room it lacks
     Rebase(StoreArgs),

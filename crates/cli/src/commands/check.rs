@@ -1,11 +1,12 @@
-//! `everbyte check`: walks everything and reports. The store is opened for reading alone, so not a byte of it changes;
-//! what recovery does it does in private memory, and what an opening would put right is reported.
+//! `everbyte check`: walks everything and reports. The store is opened for reading alone, so not a
+//! byte of it changes; what recovery does it does in private memory, and what an opening would put
+//! right is reported.
 //!
-//! Steps: superblock, names, spans and clusters (the store's own check); then each object by its engine: heap, lanes,
-//! tree.
+//! Steps: superblock, names, spans and clusters (the store's own check); then each object by its
+//! engine: heap, lanes, tree.
 //!
-//! With `--repair` the store is then opened as any program does, which recovers it, and what can be repaired is; the
-//! last word is a second look. `--dry-run` says what that would do.
+//! With `--repair` the store is then opened as any program does, which recovers it, and what can be
+//! repaired is; the last word is a second look. `--dry-run` says what that would do.
 
 mod deep;
 mod repair;
@@ -78,7 +79,8 @@ fn findings(store: &Store) -> Vec<Finding> {
     findings
 }
 
-/// Opens the store as any program does, which recovers it and every object in it, and gives back what nobody has.
+/// Opens the store as any program does, which recovers it and every object in it, and gives back
+/// what nobody has.
 fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let mut done = opened(&store);

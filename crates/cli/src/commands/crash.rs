@@ -1,5 +1,5 @@
-//! `everbyte crash [CASE]`: runs registered programs, or one of the user's own, against the crashes that the rule permits,
-//! and replays a failure.
+//! `everbyte crash [CASE]`: runs registered programs, or one of the user's own, against the crashes
+//! that the rule permits, and replays a failure.
 
 use crate::args::{CrashArgs, ProgramArgs};
 use crate::failure::Failure;

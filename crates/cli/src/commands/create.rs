@@ -1,4 +1,5 @@
-//! `everbyte create`: a new, empty store. What shapes its format is decided here, and kept in the store.
+//! `everbyte create`: a new, empty store. What shapes its format is decided here, and kept in the
+//! store.
 
 use crate::args::CreateArgs;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! `everbyte info`: what a store is and holds. It is opened for reading alone: not a byte of it changes.
+//! `everbyte info`: what a store is and holds. It is opened for reading alone: not a byte of it
+//! changes.
 
 use crate::args::StoreArgs;
 use crate::failure::Failure;

@@ -1,4 +1,5 @@
-//! `everbyte ls`, `stat`, `rm`, `chmod`, `chown`, `mv`, `limit`: the names of objects. The first two open the store for reading alone.
+//! `everbyte ls`, `stat`, `rm`, `chmod`, `chown`, `mv`, `limit`: the names of objects. The first
+//! two open the store for reading alone.
 
 use super::info::object;
 use crate::args::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs};

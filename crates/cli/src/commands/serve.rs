@@ -1,4 +1,5 @@
-//! `everbyte serve`: one key-value store to Redis clients. Prints its whole configuration, and what to type next.
+//! `everbyte serve`: one key-value store to Redis clients. Prints its whole configuration, and what
+//! to type next.
 
 use crate::args::{OpenArgs, ServeArgs, Shape};
 use crate::config::Config;

@@ -1,4 +1,5 @@
-//! Entries as lines of a file: JSON lines, or tab-separated values. Format: docs/formats/exchange.md.
+//! Entries as lines of a file: JSON lines, or tab-separated values. Format:
+//! docs/formats/exchange.md.
 //!
 //! Every byte string survives the way out and back in both forms.
 

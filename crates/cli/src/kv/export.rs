@@ -1,4 +1,5 @@
-//! `everbyte kv export FILE`: writes one snapshot's entries in the order of their keys. The file appears whole or not at all.
+//! `everbyte kv export FILE`: writes one snapshot's entries in the order of their keys. The file
+//! appears whole or not at all.
 
 use super::{Place, close, exchange};
 use crate::args::ExportArgs;

@@ -1,4 +1,5 @@
-//! `everbyte kv import FILE`: loads entries in batches. A crash leaves whole batches; running it again completes the load.
+//! `everbyte kv import FILE`: loads entries in batches. A crash leaves whole batches; running it
+//! again completes the load.
 
 use super::{Place, close, exchange};
 use crate::args::{ImportArgs, Shape};

@@ -9,8 +9,9 @@ use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
 impl Hash {
-    /// Verifies buckets, records and their checksums, and hands the blocks in use to the heap's own check, which reports
-    /// leaks and double use. The cost is that of reading everything. An empty list: all is well.
+    /// Verifies buckets, records and their checksums, and hands the blocks in use to the heap's own
+    /// check, which reports leaks and double use. The cost is that of reading everything. An empty
+    /// list: all is well.
     pub fn check(&self) -> Vec<Finding> {
         let state = self.state.write(); // nobody may change the heap meanwhile
         let object = || Some(self.object().name().to_string());

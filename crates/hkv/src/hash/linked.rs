@@ -1,4 +1,5 @@
-//! A bucket more for a chain that is full: made where nobody looks, with the new record's slot in it, and then linked.
+//! A bucket more for a chain that is full: made where nobody looks, with the new record's slot in
+//! it, and then linked.
 
 use super::{Hash, State, slot_of};
 use crate::Result;
@@ -10,7 +11,8 @@ use zerocopy::IntoBytes;
 type Words = [u64; 8];
 
 impl Hash {
-    /// Adds a record to a chain whose last bucket has its link at `link`, by a note: a crash leaves both, or neither.
+    /// Adds a record to a chain whose last bucket has its link at `link`, by a note: a crash leaves
+    /// both, or neither.
     pub(super) fn link(&self, state: &mut State, draft: &Draft, hash: u64, link: u64) -> Result<()> {
         let (heap, media, past) = (self.heap(), self.base.media(), &mut state.past);
         let record = self.base.reserve(past, draft.len())?;

@@ -2,14 +2,18 @@
 //!
 //! An insertion, an update and a deletion are a note (`note.rs`), which changes one word: a slot.
 //!
-//! After so many insertions a group of buckets, the next in turn, is split in others, by a note too: the table grows by some
-//! lines and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB 1980). What a note cannot say, a new segment or a
-//! long chain, takes a transaction a bucket.
+//! After so many insertions a group of buckets, the next in turn, is split in others, by a note
+//! too: the table grows by some lines and no operation ever moves all of it (Litwin, "Linear
+//! Hashing", VLDB 1980). What a note cannot say, a new segment or a long chain, takes a transaction
+//! a bucket.
 //!
 //! Invariants
-//!   HKV-1  A slot that is not empty leads to a record whose hash belongs into that bucket; a key is in one slot.
-//!   HKV-2  Buckets at and beyond `buckets` hold nothing that counts: they are written unnoted before the word says so.
-//!   HKV-3  Nobody is told of what is not settled: who reads waits for the newest commit it could have seen.
+//!   HKV-1  A slot that is not empty leads to a record whose hash belongs into that bucket; a key
+//!          is in one slot.
+//!   HKV-2  Buckets at and beyond `buckets` hold nothing that counts: they are written unnoted
+//!          before the word says so.
+//!   HKV-3  Nobody is told of what is not settled: who reads waits for the newest commit it could
+//!          have seen.
 //!
 //! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
 
@@ -48,7 +52,8 @@ struct State {
     past: Past,
 }
 
-/// Pairs that a bucket is to have, of the seven for which it has room: few chains then have more than one.
+/// Pairs that a bucket is to have, of the seven for which it has room: few chains then have more
+/// than one.
 const PER_BUCKET: u64 = 3;
 
 /// What a walk for a key ends at.
@@ -62,8 +67,9 @@ enum Found {
 }
 
 impl Hash {
-    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two; `None`: the largest there
-    /// is). Settled on return; a crash leaves it whole or absent. HEAPO's `heapo_kv_init`.
+    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two;
+    /// `None`: the largest there is). Settled on return; a crash leaves it whole or absent. HEAPO's
+    /// `heapo_kv_init`.
     ///
     /// # Errors
     /// As `Store::create_object`.
@@ -91,11 +97,12 @@ impl Hash {
         })?)
     }
 
-    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it holds. HEAPO's
-    /// `heapo_kv_open`.
+    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it
+    /// holds. HEAPO's `heapo_kv_open`.
     ///
     /// # Errors
-    /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
+    /// [`Error::Store`] for an object of another kind, or one that is open already;
+    /// [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: impl IntoObject) -> Result<Hash> {
         let (base, head, past) = Base::open(object.into_object(), HASH_MAGIC, size_of::<HashRoot>())?;
         let root: HashRoot = base.media().get(base.root);
@@ -127,8 +134,8 @@ impl Hash {
     /// Adds a pair; `false`, and nothing happens, if the key is there. Settled on return.
     ///
     /// # Errors
-    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed. [`Error::Media`]: unknown
-    /// until the store is opened again.
+    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed.
+    /// [`Error::Media`]: unknown until the store is opened again.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
@@ -150,7 +157,8 @@ impl Hash {
         self.answer(state, true)
     }
 
-    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on return.
+    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on
+    /// return.
     ///
     /// # Errors
     /// As [`Hash::insert`].
@@ -176,7 +184,8 @@ impl Hash {
         self.answer(state, true)
     }
 
-    /// Hands every pair to `each`, in no order, until it answers `false`. `each` must not use the store.
+    /// Hands every pair to `each`, in no order, until it answers `false`. `each` must not use the
+    /// store.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Media`].
@@ -224,7 +233,8 @@ impl Hash {
         Record::read(self.heap(), place_of(slot))
     }
 
-    /// A hint that the chain of this hash is walked soon: there is something to do until its first bucket is there.
+    /// A hint that the chain of this hash is walked soon: there is something to do until its first
+    /// bucket is there.
     fn expect(&self, state: &State, hash: u64) {
         self.base.media().prefetch(state.bucket_at(state.index_of(hash)));
     }
@@ -249,7 +259,8 @@ impl Hash {
 }
 
 impl State {
-    /// The bucket that a hash belongs to: of twice as many as there are at least, or its lower half.
+    /// The bucket that a hash belongs to: of twice as many as there are at least, or its lower
+    /// half.
     fn index_of(&self, hash: u64) -> u64 {
         let whole = self.buckets.next_power_of_two();
         let index = hash & (whole - 1);

@@ -1,4 +1,5 @@
-//! Growing by one bucket: the records of the next bucket in turn are shared with a new one at the end.
+//! Growing by one bucket: the records of the next bucket in turn are shared with a new one at the
+//! end.
 
 use super::chain::{Bucket, Chain};
 use super::{Hash, State, linked, place_of};
@@ -82,8 +83,8 @@ impl Hash {
         Ok(true)
     }
 
-    /// Puts a group of buckets with these words behind the last one, which takes their slots from where they were and leaves
-    /// buckets needless.
+    /// Puts a group of buckets with these words behind the last one, which takes their slots from
+    /// where they were and leaves buckets needless.
     fn add_group(&self, state: &mut State, words: &[u64; WORDS], needless: &[u64]) -> Result<()> {
         let (heap, media) = (self.heap(), self.base.media());
         let mut ops = Vec::new();
@@ -103,7 +104,8 @@ impl Hash {
         Ok(())
     }
 
-    /// Adds a bucket. Ordered on return, like any commit; without room nothing happens and chains grow instead.
+    /// Adds a bucket. Ordered on return, like any commit; without room nothing happens and chains
+    /// grow instead.
     pub(super) fn split(&self, state: &mut State) -> Result<()> {
         let new = state.buckets;
         let segment = segment_of(new);
@@ -211,8 +213,8 @@ pub(crate) fn checksum(base: &Base, new: Range<u64>) -> Option<u32> {
     Some(crc32c::crc32c(words?.as_bytes()))
 }
 
-/// Takes the slots that new buckets have out of the old ones, and what is left of two buckets of a chain into the first, if it
-/// has room. Flushed. May be repeated.
+/// Takes the slots that new buckets have out of the old ones, and what is left of two buckets of a
+/// chain into the first, if it has room. Flushed. May be repeated.
 pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
     let damaged = |at| base.damaged(at, "a bucket that was split leads to none");
     let segments = segments(base).ok_or_else(|| damaged(base.root))?;

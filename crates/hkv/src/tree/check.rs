@@ -19,8 +19,9 @@ struct Walk {
 type Key = Option<Vec<u8>>;
 
 impl Tree {
-    /// Verifies nodes, their bounds and order, records and their checksums, and hands the blocks in use to the heap's own
-    /// check, which reports leaks and double use. The cost is that of reading everything. An empty list: all is well.
+    /// Verifies nodes, their bounds and order, records and their checksums, and hands the blocks in
+    /// use to the heap's own check, which reports leaks and double use. The cost is that of reading
+    /// everything. An empty list: all is well.
     pub fn check(&self) -> Vec<Finding> {
         let state = self.state.write(); // nobody may change the heap meanwhile
         let mut walk = Walk { findings: Vec::new(), blocks: BTreeSet::from([self.base.root]), last: None };
@@ -41,8 +42,8 @@ impl Tree {
         walk.findings.push(Finding { room: "hkv", kind: FindingKind::Damage, at, object, detail });
     }
 
-    /// A node whose least key must be that of the record at `low`, and whose keys must lie within `bounds`. An error: the
-    /// node itself is wrong; what is wrong below it is noted.
+    /// A node whose least key must be that of the record at `low`, and whose keys must lie within
+    /// `bounds`. An error: the node itself is wrong; what is wrong below it is noted.
     fn check_node(&self, node: &Node, low: u64, bounds: &(Key, Key), walk: &mut Walk) -> Result<()> {
         let damaged = |detail| Err(self.base.damaged(node.at, detail));
         if !walk.blocks.insert(node.at) {

@@ -2,13 +2,15 @@
 //!
 //! Two nodes are joined by a note, with one fence:
 //!   1. what the right one has is copied to slots that the left one does not use
-//!   2. after the fence, the left one's order names them, and the parent's forgets the right one, which is freed
+//!   2. after the fence, the left one's order names them, and the parent's forgets the right one,
+//!      which is freed
 //!
-//! So it is while the left one's `skip` stays true for keys of both (HKV-5). Else a new node takes the place of the two, in a
-//! transaction.
+//! So it is while the left one's `skip` stays true for keys of both (HKV-5). Else a new node takes
+//! the place of the two, in a transaction.
 //!
 //! Invariants
-//!   HKV-12 A note that joins nodes counts by what the slots hold that its order names: these are written before the next fence.
+//!   HKV-12 A note that joins nodes counts by what the slots hold that its order names: these are
+//!   written before the next fence.
 
 use super::node::{Draft, Node, common};
 use super::order::Order;
@@ -29,8 +31,8 @@ pub(super) fn is_sparse(count: usize) -> bool {
 }
 
 impl Tree {
-    /// Joins what has become sparse on the way to `key`, as long as there is something to join. Without room nothing
-    /// happens.
+    /// Joins what has become sparse on the way to `key`, as long as there is something to join.
+    /// Without room nothing happens.
     pub(super) fn join(&self, state: &mut State, key: &[u8]) -> Result<()> {
         loop {
             let path = self.path(state, Goal::At(key))?;
@@ -63,7 +65,8 @@ impl Tree {
         Ok(())
     }
 
-    /// A node of the way that fits into one with its neighbour: its depth, and the index of the right one of the two.
+    /// A node of the way that fits into one with its neighbour: its depth, and the index of the
+    /// right one of the two.
     fn joinable(&self, path: &Path) -> Result<Option<(usize, usize)>> {
         for depth in (1..path.0.len()).rev() {
             let (node, parent) = (&path.0[depth].node, &path.0[depth - 1]);
@@ -142,7 +145,8 @@ fn sum(node: &Node) -> u32 {
     (0..node.count()).fold(0, |sum, index| crc32c::crc32c_append(sum, node.slot(index).1.as_bytes()))
 }
 
-/// The checksum of what was written for a note that joins nodes: the second word is the order of the one that stays.
+/// The checksum of what was written for a note that joins nodes: the second word is the order of
+/// the one that stays.
 pub(crate) fn checksum(base: &Base, [_, (at, order)]: [(u64, u64); 2]) -> Option<u32> {
     let joined = Node::read(base, at, None).ok()?.with_order(Order(order))?;
     base.media().adopt(at, NODE);

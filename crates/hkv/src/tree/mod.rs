@@ -1,16 +1,21 @@
 //! [`Tree`]: a B+tree in nodes of four lines, committed by one word.
 //!
-//! An insertion, an update and a deletion are a note (`note.rs`). An insertion fills a slot that nobody looks at and changes
-//! the order of the leaf; an update changes one place; a deletion the order alone.
+//! An insertion, an update and a deletion are a note (`note.rs`). An insertion fills a slot that
+//! nobody looks at and changes the order of the leaf; an update changes one place; a deletion the
+//! order alone.
 //!
-//! A leaf without a free slot is first split, as is each full node above it: half of a node goes to a new one, by a note, or
-//! two new ones take its place, in a transaction (`split`). A leaf that has become sparse is joined with a neighbour, by a
-//! note, too, where it can be (`join`). A tree so grows and shrinks by steps that each leave it whole.
+//! A leaf without a free slot is first split, as is each full node above it: half of a node goes to
+//! a new one, by a note, or two new ones take its place, in a transaction (`split`). A leaf that
+//! has become sparse is joined with a neighbour, by a note, too, where it can be (`join`). A tree
+//! so grows and shrinks by steps that each leave it whole.
 //!
 //! Invariants
-//!   HKV-4  Keys stand in order; those of a node lie from its `low` on and below the `low` of the next one.
-//!   HKV-5  The bounds of a node never widen: one that is to hold more keys is built anew. So `skip` stays true.
-//!   HKV-6  What a `low` leads to belongs to the leaf that has it; inner nodes over that leaf have it too.
+//!   HKV-4  Keys stand in order; those of a node lie from its `low` on and below the `low` of the
+//!          next one.
+//!   HKV-5  The bounds of a node never widen: one that is to hold more keys is built anew. So
+//!          `skip` stays true.
+//!   HKV-6  What a `low` leads to belongs to the leaf that has it; inner nodes over that leaf have
+//!          it too.
 //!   HKV-3 as in `hash`.
 //!
 //! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
@@ -43,8 +48,8 @@ use zerocopy::FromZeros;
 /// Levels that a tree may have: far more than any has.
 const LEVELS_MAX: u32 = 40;
 
-/// A key-value store in a tree, which also goes through keys in their order. Keys and values are byte strings of at most
-/// 4 GiB - 1.
+/// A key-value store in a tree, which also goes through keys in their order. Keys and values are
+/// byte strings of at most 4 GiB - 1.
 pub struct Tree {
     pub(crate) base: Base,
     state: RwLock<State>,
@@ -58,8 +63,9 @@ struct State {
 }
 
 impl Tree {
-    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two; `None`: the largest there
-    /// is). Settled on return; a crash leaves it whole or absent. HEAPO's `heapo_kv_init`.
+    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two;
+    /// `None`: the largest there is). Settled on return; a crash leaves it whole or absent. HEAPO's
+    /// `heapo_kv_init`.
     ///
     /// # Errors
     /// As `Store::create_object`.
@@ -79,12 +85,12 @@ impl Tree {
         })?)
     }
 
-    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it holds. HEAPO's
-    /// `heapo_kv_open`.
+    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it
+    /// holds. HEAPO's `heapo_kv_open`.
     ///
     /// # Errors
-    /// [`Error::Store`] for an object of another kind, or one that is open already; [`Error::NewerFormat`],
-    /// [`Error::Damaged`], [`Error::Tx`].
+    /// [`Error::Store`] for an object of another kind, or one that is open already;
+    /// [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: impl IntoObject) -> Result<Tree> {
         let (base, _, past) = Base::open(object.into_object(), TREE_MAGIC, size_of::<TreeRoot>())?;
         let top = base.media().load(base.root + TOP_AT);
@@ -112,8 +118,8 @@ impl Tree {
     /// Adds a pair; `false`, and nothing happens, if the key is there. Settled on return.
     ///
     /// # Errors
-    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed. [`Error::Media`]: unknown
-    /// until the store is opened again.
+    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed.
+    /// [`Error::Media`]: unknown until the store is opened again.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let draft = Draft::new(0, key, value)?;
         let mut state = self.state.write();
@@ -134,7 +140,8 @@ impl Tree {
         self.answer(state, true)
     }
 
-    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on return.
+    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on
+    /// return.
     ///
     /// # Errors
     /// As [`Tree::insert`].

@@ -41,7 +41,8 @@ pub(super) fn common(low: Option<&[u8]>, high: Option<&[u8]>) -> u32 {
 }
 
 impl Node {
-    /// The node at `at`, which may be any number, at a level of which it must be: verified, so that it may be changed.
+    /// The node at `at`, which may be any number, at a level of which it must be: verified, so that
+    /// it may be changed.
     pub(super) fn read(base: &Base, at: u64, level: Option<u32>) -> Result<Node> {
         View::of(base, at, level)?.read()
     }
@@ -112,7 +113,8 @@ impl Node {
         self.slot(index).1.place
     }
 
-    /// Where the record lies whose key the slot at `index` stands for; 0: it stands for all keys before the next.
+    /// Where the record lies whose key the slot at `index` stands for; 0: it stands for all keys
+    /// before the next.
     pub(super) fn record_at(&self, base: &Base, index: usize) -> Result<u64> {
         let place = self.place(index);
         match self.level() {

@@ -1,4 +1,5 @@
-//! [`Order`]: which slots of a node are in use, and in which order their keys stand: one word, so one store changes both.
+//! [`Order`]: which slots of a node are in use, and in which order their keys stand: one word, so
+//! one store changes both.
 
 use crate::layout::FAN_OUT;
 use std::ops::Range;
@@ -39,12 +40,13 @@ impl Order {
 
     /// Whether it names no slot that there is not; it may name one twice.
     pub(super) fn is_readable(self) -> bool {
-        let beyond = self.0 & self.0 << 1 & self.0 << 2; // 14 and 15 have their upper three bits set
+        // 14 and 15 have their upper three bits set
+        let beyond = self.0 & self.0 << 1 & self.0 << 2;
         beyond & 0x0088_8888_8888_8888 == 0 && self.count() <= FAN_OUT
     }
 
-    /// Which of the indices from `first` on, at most the count, have this prefix; all before them have a lesser one. `prefix`
-    /// answers for slots.
+    /// Which of the indices from `first` on, at most the count, have this prefix; all before them
+    /// have a lesser one. `prefix` answers for slots.
     #[inline(always)]
     pub(super) fn rank(self, first: usize, wanted: u64, prefix: impl Fn(usize) -> u64) -> Range<usize> {
         let (count, mut start) = (self.count(), first);

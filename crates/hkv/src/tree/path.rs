@@ -55,7 +55,8 @@ impl Tree {
         Ok(Some(Record::read(self.heap(), at)?.key(self.heap())))
     }
 
-    /// Where the keys end that can come to the node at `depth`, or to the `beyond`-th one after it below the same parent.
+    /// Where the keys end that can come to the node at `depth`, or to the `beyond`-th one after it
+    /// below the same parent.
     pub(super) fn high(&self, path: &Path, depth: usize, beyond: usize) -> Result<Option<Vec<u8>>> {
         let mut beyond = beyond + 1;
         for step in path.0[..depth].iter().rev() {

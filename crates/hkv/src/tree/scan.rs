@@ -1,4 +1,5 @@
-//! Going through keys in their order, forward or backward, a leaf at a time: where a leaf ends, the next way begins.
+//! Going through keys in their order, forward or backward, a leaf at a time: where a leaf ends, the
+//! next way begins.
 
 use super::Tree;
 use super::path::Goal;
@@ -18,7 +19,8 @@ pub enum Direction {
 type Limit<'k> = Bound<&'k [u8]>;
 
 impl Tree {
-    /// Hands every pair to `each`, in the order of keys, until it answers `false`. `each` must not use the store.
+    /// Hands every pair to `each`, in the order of keys, until it answers `false`. `each` must not
+    /// use the store.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`], [`crate::Error::Media`].
@@ -39,8 +41,8 @@ impl Tree {
         self.range((Bound::Included(prefix), to), way, each)
     }
 
-    /// Hands the pairs whose keys lie between two bounds to `each`, in the order of keys or against it, until it answers
-    /// `false`. `each` must not use the store.
+    /// Hands the pairs whose keys lie between two bounds to `each`, in the order of keys or against
+    /// it, until it answers `false`. `each` must not use the store.
     ///
     /// # Errors
     /// As [`Tree::scan`].

@@ -4,11 +4,12 @@
 //!   1. its upper half is copied to a new node, to which a slot leads that its parent does not use
 //!   2. after the fence, its own order forgets that half, and its parent's names the slot
 //!
-//! What is left keeps its `skip`, which stays true (HKV-5), while the prefixes behind it tell keys apart. Once they do not,
-//! two new nodes take the place of the one, in a transaction.
+//! What is left keeps its `skip`, which stays true (HKV-5), while the prefixes behind it tell keys
+//! apart. Once they do not, two new nodes take the place of the one, in a transaction.
 //!
 //! Invariants
-//!   HKV-11 A note that halves a node counts by what the new node and its slot hold, free slots left out: these are written
+//!   HKV-11 A note that halves a node counts by what the new node and its slot hold, free slots
+//!   left out: these are written
 //!          before the next fence.
 
 use super::node::{Draft, Node, common, prefix};
@@ -23,7 +24,8 @@ use everbyte_media::seeded;
 use zerocopy::IntoBytes;
 
 impl Tree {
-    /// Splits a node on the way to the full leaf of `key`: the leaf, or what above it must be split first.
+    /// Splits a node on the way to the full leaf of `key`: the leaf, or what above it must be split
+    /// first.
     pub(super) fn split(&self, state: &mut State, key: &[u8]) -> Result<()> {
         let path = self.path(state, Goal::At(key))?;
         match path.0.iter().rposition(|step| !step.node.order().is_full()) {
@@ -74,7 +76,8 @@ impl Tree {
         })
     }
 
-    /// Leaves a node what it has before `cut`; `right` is the rest, without the least key, which is `separator`.
+    /// Leaves a node what it has before `cut`; `right` is the rest, without the least key, which is
+    /// `separator`.
     fn halve(
         &self,
         state: &mut State,
@@ -85,7 +88,8 @@ impl Tree {
         right: Draft,
     ) -> Result<()> {
         let (heap, media, past, above) = (self.heap(), self.base.media(), &mut state.past, &parent.node);
-        let least = if node.level() == 0 { Some(record::Draft::new(0, separator, b"")?) } else { None }; // HKV-6
+        // HKV-6
+        let least = if node.level() == 0 { Some(record::Draft::new(0, separator, b"")?) } else { None };
         let low = if least.is_none() { node.record_at(&self.base, cut)? } else { 0 };
         let block = self.base.reserve(past, NODE)?;
         let mut blocks = vec![block];
@@ -112,7 +116,8 @@ impl Tree {
         Ok(())
     }
 
-    /// The least key of what a node has from `cut` on; of a leaf, the shortest that tells it from what is before.
+    /// The least key of what a node has from `cut` on; of a leaf, the shortest that tells it from
+    /// what is before.
     fn separator(&self, node: &Node, cut: usize) -> Result<Vec<u8>> {
         let key = |index| Ok::<_, Error>(node.record(&self.base, index)?.key(self.heap()));
         let mut right = key(cut)?;
@@ -123,13 +128,15 @@ impl Tree {
     }
 }
 
-/// Of a slot, the node that it leads to, and the record of that one's least key, if it is the node's own.
+/// Of a slot, the node that it leads to, and the record of that one's least key, if it is the
+/// node's own.
 fn sum(slot: &NodeSlot, node: &Node, least: u32) -> u32 {
     let used = node.used();
     [slot.as_bytes(), used, least.as_bytes()].into_iter().fold(0, crc32c::crc32c_append)
 }
 
-/// The checksum of what was written for a note that halves a node: the words are the orders of its parent and of itself.
+/// The checksum of what was written for a note that halves a node: the words are the orders of its
+/// parent and of itself.
 pub(crate) fn checksum(base: &Base, [(parent, order), (halved, _)]: [(u64, u64); 2]) -> Option<u32> {
     let above = Node::read(base, parent, None).ok()?.with_order(Order(order))?;
     let left = (0..above.count()).find(|&index| above.place(index) == halved)?;

@@ -16,7 +16,8 @@ use zerocopy::transmute;
 /// Offset of the word of a node's level, of which `skip` is the upper half.
 const LEVEL_AT: usize = std::mem::offset_of!(Bytes, level);
 
-/// A node of which only what a search needs has been verified: that its order names no slot that there is not.
+/// A node of which only what a search needs has been verified: that its order names no slot that
+/// there is not.
 pub(super) struct View<'b> {
     base: &'b Base,
     window: Window<'b>,
@@ -30,7 +31,8 @@ impl<'b> View<'b> {
     /// The node at `at`, which may be any number, at a level of which it must be.
     #[inline(always)]
     pub(super) fn of(base: &'b Base, at: u64, level: Option<u32>) -> Result<View<'b>> {
-        (64..NODE).step_by(64).for_each(|line| base.media().prefetch(at.wrapping_add(line))); // together with the first
+        // together with the first
+        (64..NODE).step_by(64).for_each(|line| base.media().prefetch(at.wrapping_add(line)));
         let window = Some(at).filter(|at| at.is_multiple_of(64) && base.heap().encloses(*at, NODE));
         let Some(window) = window.and_then(|at| base.media().window(at, NODE)) else {
             return Err(base.damaged(at, "no node can lie there"));
@@ -46,8 +48,8 @@ impl<'b> View<'b> {
         Ok(view)
     }
 
-    /// How many slots stand for keys less than `key`, and the record of that key, if it is next. The first slot of an
-    /// inner node stands for all keys before the second.
+    /// How many slots stand for keys less than `key`, and the record of that key, if it is next.
+    /// The first slot of an inner node stands for all keys before the second.
     #[inline(always)]
     pub(super) fn rank(&self, key: &[u8]) -> Result<(usize, Option<Record>)> {
         let first = usize::from(self.level > 0);

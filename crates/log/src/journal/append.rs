@@ -7,18 +7,20 @@ use crate::{Error, Result};
 use everbyte_media::seeded;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Old bytes are carried from place to log through a buffer of this size: what the checksum takes in one go, three
-/// streams of 256 bytes beside each other.
+/// Old bytes are carried from place to log through a buffer of this size: what the checksum takes
+/// in one go, three streams of 256 bytes beside each other.
 const CHUNK: usize = 768;
 
 impl Journal {
-    /// Appends the bytes that `at..at+len` holds now. Nothing may be stored there before the next [`Journal::fence`].
+    /// Appends the bytes that `at..at+len` holds now. Nothing may be stored there before the next
+    /// [`Journal::fence`].
     ///
-    /// Up to 48 bytes take one line; longer ranges one line and the bytes after the first 32 in whole lines.
+    /// Up to 48 bytes take one line; longer ranges one line and the bytes after the first 32 in
+    /// whole lines.
     ///
     /// # Errors
-    /// [`Error::Full`] if the lane has no room: [`Journal::extend`] it and call again (nothing has been appended).
-    /// [`Error::Media`] if the range is not backed.
+    /// [`Error::Full`] if the lane has no room: [`Journal::extend`] it and call again (nothing has
+    /// been appended). [`Error::Media`] if the range is not backed.
     #[inline]
     pub fn log(&mut self, at: u64, len: u64) -> Result<()> {
         self.media.check_range(at, len)?;
@@ -39,10 +41,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends the words found at `offsets` (multiples of 8), three to a line: for pointers known in advance.
+    /// Appends the words found at `offsets` (multiples of 8), three to a line: for pointers known
+    /// in advance.
     ///
     /// # Errors
-    /// As [`Journal::log`]. When full, some may have been appended: appending them again is harmless.
+    /// As [`Journal::log`]. When full, some may have been appended: appending them again is
+    /// harmless.
     ///
     /// # Panics
     /// If an offset is not a multiple of 8.
@@ -60,7 +64,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends operations, six to a line. They count only with the commit word, which needs a fence after them.
+    /// Appends operations, six to a line. They count only with the commit word, which needs a fence
+    /// after them.
     ///
     /// # Errors
     /// As [`Journal::log`]: all are appended or none.
@@ -113,7 +118,8 @@ impl Journal {
         entry.proof
     }
 
-    /// Where the next entry goes, at least `least` bytes before the segment's last line, which is the link's.
+    /// Where the next entry goes, at least `least` bytes before the segment's last line, which is
+    /// the link's.
     #[inline]
     fn slot(&mut self, least: u64) -> Result<u64> {
         if self.word_unfenced {
@@ -141,7 +147,8 @@ impl Journal {
         let mut entry = Entry::new_zeroed();
         entry.place = place(Kind::Link, next.start, 8);
         entry.data[..8].copy_from_slice(&(next.end - next.start).to_le_bytes());
-        // The walk looks for the next entry where this segment's entries end, not only in its last line.
+        // The walk looks for the next entry where this segment's entries end, not only in its last
+        // line.
         let at = self.next;
         self.write(at, entry);
         (self.segment, self.next) = (self.segment + 1, next.start);

@@ -1,7 +1,8 @@
 //! The bytes of an undo journal and nothing else. Format: docs/formats/undo-journal.md.
 //!
-//! A lane is a header line, a line that holds the lane word and 56 bytes of its owner's, and lines of entries; its last
-//! line is kept for the link to a further segment. A further segment is entry lines alone, the last kept likewise.
+//! A lane is a header line, a line that holds the lane word and 56 bytes of its owner's, and lines
+//! of entries; its last line is kept for the link to a further segment. A further segment is entry
+//! lines alone, the last kept likewise.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -33,7 +34,8 @@ pub(crate) struct LaneHeader {
     /// Covers the line with this field zero.
     pub checksum: u32,
     pub format: u32,
-    /// Mixed into every checksum of the lane, so entries of another lane or an earlier life never count.
+    /// Mixed into every checksum of the lane, so entries of another lane or an earlier life never
+    /// count.
     pub salt: u64,
     /// Bytes of the lane, this line included.
     pub len: u64,
@@ -45,8 +47,8 @@ const _: () = assert!(size_of::<LaneHeader>() == LINE as usize);
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// The generation's low 16 bits; above them 48 bits of a hash that covers `place` and `data`, the whole generation,
-    /// the lane's salt and this line's own position.
+    /// The generation's low 16 bits; above them 48 bits of a hash that covers `place` and `data`,
+    /// the whole generation, the lane's salt and this line's own position.
     pub proof: u64,
     /// Target offset in bits 0..48, bytes of `data` used in 48..56, kind in 56..64.
     pub place: u64,
@@ -79,7 +81,8 @@ pub(crate) enum Kind {
     Words = 3,
     /// Up to six operations, opaque here.
     Ops = 4,
-    /// The chain goes on in the segment at `place`'s target, whose length is the first word of `data`.
+    /// The chain goes on in the segment at `place`'s target, whose length is the first word of
+    /// `data`.
     Link = 5,
 }
 
@@ -120,8 +123,8 @@ pub(crate) const GENERATION: u64 = (1 << 48) - 1;
 /// Set in the lane word from commit to retirement.
 pub(crate) const COMMITTED: u64 = 1 << 63;
 
-/// The lane word: committed or not, 15 check bits, the generation. `digest` stands for the operations that the commit
-/// makes valid and is 0 while nothing is committed.
+/// The lane word: committed or not, 15 check bits, the generation. `digest` stands for the
+/// operations that the commit makes valid and is 0 while nothing is committed.
 #[inline]
 pub(crate) fn lane_word(salt: u64, generation: u64, committed: bool, digest: u64) -> u64 {
     let state = generation & GENERATION | if committed { COMMITTED } else { 0 };
@@ -135,8 +138,9 @@ pub(crate) fn seed(salt: u64, generation: u64) -> u64 {
 }
 
 impl Entry {
-    /// The proof that an entry at `at` deserves: a hash of four products. It reads the line once, in parallel, and costs
-    /// 2 ns where a CRC of 56 bytes costs 19; torn lines are mixtures, not bursts, so a CRC's promises would not help.
+    /// The proof that an entry at `at` deserves: a hash of four products. It reads the line once,
+    /// in parallel, and costs 2 ns where a CRC of 56 bytes costs 19; torn lines are mixtures, not
+    /// bursts, so a CRC's promises would not help.
     #[inline]
     pub(crate) fn proof(&self, seed: u64, generation: u64, at: u64) -> u64 {
         let word =

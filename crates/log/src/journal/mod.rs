@@ -1,23 +1,32 @@
 //! The undo journal: what a transaction is about to overwrite, written down first.
 //!
 //! One transaction, a fence between the groups:
-//!   1. [`Journal::log`] for each range about to change, all in one group if they are known in advance; [`Journal::fence`]
+//!   1. [`Journal::log`] for each range about to change, all in one group if they are known in
+//!      advance; [`Journal::fence`]
 //!   2. the changes in place, flushed; [`Journal::log_ops`] for what must happen after the end
-//!   3. without operations [`Journal::retire`], with them [`Journal::commit`]; a fence orders, a barrier settles
+//!   3. without operations [`Journal::retire`], with them [`Journal::commit`]; a fence orders, a
+//!      barrier settles
 //!   4. with operations: they are applied and flushed, fenced, then [`Journal::retire`] and a fence
 //!
-//! A lane's life is one 8-byte word: `active(g)` -> commit -> `committed(g)` -> retire -> `active(g+1)`, or straight from
-//! `active(g)` to `active(g+1)`. Entries of other generations are nothing, so nothing is ever cleared.
+//! A lane's life is one 8-byte word: `active(g)` -> commit -> `committed(g)` -> retire ->
+//! `active(g+1)`, or straight from `active(g)` to `active(g+1)`. Entries of other generations are
+//! nothing, so nothing is ever cleared.
 //!
 //! Invariants
-//!   UNDO-1  An entry counts only if its proof covers its bytes, the whole generation, the lane and its position.
-//!   UNDO-2  No entry is written before the fence that follows the retirement of the generation it overwrites.
+//!   UNDO-1  An entry counts only if its proof covers its bytes, the whole generation, the lane and
+//!           its position.
+//!   UNDO-2  No entry is written before the fence that follows the retirement of the generation it
+//!           overwrites.
 //!   UNDO-3  The commit word is stored only after a fence that follows the last operation entry.
-//!   UNDO-4  Recovery retires every lane, idle ones too: whole entries after a torn one must never come to life.
-//!   UNDO-5  A link is an entry like any other: it lives and dies with its generation, and owns no space.
-//!   UNDO-6  Recovery orders a commit word that a dead process left unflushed before it hands out the operations.
+//!   UNDO-4  Recovery retires every lane, idle ones too: whole entries after a torn one must never
+//!           come to life.
+//!   UNDO-5  A link is an entry like any other: it lives and dies with its generation, and owns no
+//!           space.
+//!   UNDO-6  Recovery orders a commit word that a dead process left unflushed before it hands out
+//!           the operations.
 //!
-//! Threads: a lane belongs to one thread at a time (`&mut self`). Elsewhere: when to log and what `op`s mean (`tx`, `heap`).
+//! Threads: a lane belongs to one thread at a time (`&mut self`). Elsewhere: when to log and what
+//! `op`s mean (`tx`, `heap`).
 
 mod append;
 pub(crate) mod layout;
@@ -34,7 +43,8 @@ use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Where a lane's owner may keep bytes of its own (who holds the lane), from the lane's start: 56 of them, 8-aligned.
+/// Where a lane's owner may keep bytes of its own (who holds the lane), from the lane's start: 56
+/// of them, 8-aligned.
 pub const OWNER_AT: u64 = layout::OWNER_AT;
 /// How many bytes the owner has at [`OWNER_AT`].
 pub const OWNER_BYTES: u64 = layout::OWNER_BYTES;
@@ -73,13 +83,15 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Makes `range` a fresh lane: header, lane word, zeroed entries, all flushed and not fenced (the caller's business,
-    /// as is making the lane known).
+    /// Makes `range` a fresh lane: header, lane word, zeroed entries, all flushed and not fenced
+    /// (the caller's business, as is making the lane known).
     ///
-    /// `salt` should differ between any two lanes that could ever lie in the same bytes: a random number will do.
+    /// `salt` should differ between any two lanes that could ever lie in the same bytes: a random
+    /// number will do.
     ///
     /// # Errors
-    /// [`Error::BadRange`] unless the range is backed, 64-byte aligned and at least [`LANE_BYTES_MIN`] long.
+    /// [`Error::BadRange`] unless the range is backed, 64-byte aligned and at least
+    /// [`LANE_BYTES_MIN`] long.
     pub fn format(media: &Media, range: Range<u64>, salt: u64) -> Result<()> {
         check_lane(media, &range)?;
         let len = range.end - range.start;
@@ -137,7 +149,8 @@ impl Journal {
         self.entries == 0
     }
 
-    /// Whether entries have been appended that no [`Journal::fence`] follows: changes in place must wait.
+    /// Whether entries have been appended that no [`Journal::fence`] follows: changes in place must
+    /// wait.
     pub fn is_unfenced(&self) -> bool {
         self.unfenced
     }
@@ -151,19 +164,22 @@ impl Journal {
         self.fenced();
     }
 
-    /// The caller has fenced or passed a barrier in this thread since the last call: [`Journal::fence`] is not needed.
+    /// The caller has fenced or passed a barrier in this thread since the last call:
+    /// [`Journal::fence`] is not needed.
     #[inline]
     pub fn fenced(&mut self) {
         self.unfenced = false;
         self.word_unfenced = false;
     }
 
-    /// Stores and flushes the commit word: once it survives, recovery applies the operations and undoes nothing.
+    /// Stores and flushes the commit word: once it survives, recovery applies the operations and
+    /// undoes nothing.
     ///
     /// Not fenced: the caller's fence orders it, its barrier settles it.
     ///
     /// # Panics
-    /// If entries were appended after the last fence (UNDO-3), or twice without [`Journal::retire`].
+    /// If entries were appended after the last fence (UNDO-3), or twice without
+    /// [`Journal::retire`].
     pub fn commit(&mut self) {
         assert!(!self.unfenced, "UNDO-3: the operations must be fenced before the commit word");
         assert!(!self.committed, "a lane commits once a generation");
@@ -173,8 +189,9 @@ impl Journal {
 
     /// Stores and flushes the next generation: everything appended so far is nothing from then on.
     ///
-    /// Not fenced. The fence or barrier that follows must come before the next append; where the caller announces it
-    /// with [`Journal::fenced`] nothing more is paid, otherwise the next append fences itself (UNDO-2).
+    /// Not fenced. The fence or barrier that follows must come before the next append; where the
+    /// caller announces it with [`Journal::fenced`] nothing more is paid, otherwise the next append
+    /// fences itself (UNDO-2).
     pub fn retire(&mut self) {
         self.generation = (self.generation + 1) & layout::GENERATION;
         self.seed = layout::seed(self.salt, self.generation);
@@ -191,7 +208,8 @@ impl Journal {
         self.written += 8;
     }
 
-    /// Undoes everything appended, newest first, flushes it, and retires the lane. Ordered on return, not settled.
+    /// Undoes everything appended, newest first, flushes it, and retires the lane. Ordered on
+    /// return, not settled.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the entries cannot be read back; the lane is left for recovery then.
@@ -216,17 +234,20 @@ impl Journal {
     /// [`Journal::take_extra`], and never named by anything that outlives a generation (UNDO-5).
     ///
     /// # Errors
-    /// [`Error::BadRange`] unless it is backed, 64-byte aligned and at least [`SEGMENT_BYTES_MIN`] long.
+    /// [`Error::BadRange`] unless it is backed, 64-byte aligned and at least [`SEGMENT_BYTES_MIN`]
+    /// long.
     pub fn extend(&mut self, range: Range<u64>) -> Result<()> {
         check_segment(&self.media, &range)?;
         self.segments.push(range);
         Ok(())
     }
 
-    /// Gives back what [`Journal::extend`] brought. Only after the fence that follows [`Journal::retire`].
+    /// Gives back what [`Journal::extend`] brought. Only after the fence that follows
+    /// [`Journal::retire`].
     ///
     /// # Panics
-    /// If entries are in use, or the retirement has not been fenced: recovery could still follow the link.
+    /// If entries are in use, or the retirement has not been fenced: recovery could still follow
+    /// the link.
     pub fn take_extra(&mut self) -> Vec<Range<u64>> {
         assert!(self.entries == 0 && !self.word_unfenced, "UNDO-5: segments are given back by a lane at rest");
         self.segments.split_off(1)

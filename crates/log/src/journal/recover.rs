@@ -2,7 +2,8 @@
 //!
 //! Steps, each idempotent:
 //!   1. [`Journal::recover`] reads header, lane word and entries; nothing is changed
-//!   2. by [`Outcome`]: `Undo` -> [`Recovery::undo`]; `Redo` -> the owner checks and applies [`Recovery::ops`]
+//!   2. by [`Outcome`]: `Undo` -> [`Recovery::undo`]; `Redo` -> the owner checks and applies
+//!      [`Recovery::ops`]
 //!   3. [`Recovery::finish`] fences that, retires the lane, fences, and hands out the [`Journal`]
 
 use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC, WORD_AT, lane_word};
@@ -45,11 +46,12 @@ pub struct Recovery {
 }
 
 impl Journal {
-    /// Reads the lane at `range` and changes nothing. Entries must target `allowed`, and further segments lie in it.
+    /// Reads the lane at `range` and changes nothing. Entries must target `allowed`, and further
+    /// segments lie in it.
     ///
     /// # Errors
-    /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the lane contradicts itself
-    /// in a way that no crash explains.
+    /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the
+    /// lane contradicts itself in a way that no crash explains.
     pub fn recover(media: &Media, range: Range<u64>, allowed: Range<u64>) -> Result<Recovery> {
         let (header, word) = read_lane(media, &range)?;
         let at = range.start;
@@ -65,7 +67,8 @@ impl Journal {
             });
         }
         if committed {
-            // Operations are applied because of this word: it must not be lost where they survive (UNDO-6).
+            // Operations are applied because of this word: it must not be lost where they survive
+            // (UNDO-6).
             media.adopt(at + WORD_AT, 8);
             media.fence();
         }
@@ -95,8 +98,8 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
 }
 
 impl Journal {
-    /// The lane at `range` of an object that other processes use: [`Journal::refresh`] or [`Journal::recover`] is to come
-    /// before anything is appended.
+    /// The lane at `range` of an object that other processes use: [`Journal::refresh`] or
+    /// [`Journal::recover`] is to come before anything is appended.
     ///
     /// # Errors
     /// As [`Journal::recover`], for the lane's header.
@@ -105,7 +108,8 @@ impl Journal {
         Ok(Journal::assemble(media.clone(), range, header.salt, word & GENERATION))
     }
 
-    /// Takes the lane as another process has left it, in good order: retired, with nothing under way.
+    /// Takes the lane as another process has left it, in good order: retired, with nothing under
+    /// way.
     ///
     /// # Errors
     /// [`Error::Damaged`] if it is not.
@@ -134,8 +138,8 @@ impl Recovery {
         }
     }
 
-    /// The operations of a committed transaction, in the order they were appended; empty otherwise. The owner validates
-    /// each before it applies any.
+    /// The operations of a committed transaction, in the order they were appended; empty otherwise.
+    /// The owner validates each before it applies any.
     pub fn ops(&self) -> &[u64] {
         if self.committed { &self.walk.ops } else { &[] }
     }
@@ -146,7 +150,8 @@ impl Recovery {
         pieces.iter().rev().map(|piece| Undo { at: piece.target, len: piece.len })
     }
 
-    /// Puts the old bytes back and flushes them, unless the transaction committed. Not fenced; may be repeated.
+    /// Puts the old bytes back and flushes them, unless the transaction committed. Not fenced; may
+    /// be repeated.
     pub fn undo(&self) {
         if !self.committed {
             self.walk.undo(&self.media);

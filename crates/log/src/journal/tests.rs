@@ -1,4 +1,5 @@
-//! The journal on plain memory: what is logged comes back, in order, whatever its length and wherever it lies.
+//! The journal on plain memory: what is logged comes back, in order, whatever its length and
+//! wherever it lies.
 
 use super::*;
 use crate::Error;
@@ -147,7 +148,8 @@ fn entries_of_another_lane_are_nothing() {
         one.log(HOME + i * 8, 8).unwrap();
     }
     for i in 0..62 {
-        // 61 fill the lane; in the shared segment the first lane's entries 2..39 lie behind the 62nd.
+        // 61 fill the lane; in the shared segment the first lane's entries 2..39 lie behind the
+        // 62nd.
         two.log(HOME + i * 8, 8).unwrap();
     }
     let found = Journal::recover(&media, 8192..12288, 0..media.len()).unwrap();
@@ -225,7 +227,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// A journal does what a copy of the bytes does: going back restores them all, committing keeps them.
+    /// A journal does what a copy of the bytes does: going back restores them all, committing keeps
+    /// them.
     #[test]
     fn a_journal_is_a_copy(ops in ops()) {
         let media = media();
@@ -284,7 +287,8 @@ proptest! {
         }
     }
 
-    /// Recovery of any bytes ends, and never panics: random lines, and whole entries of the right lane that lie.
+    /// Recovery of any bytes ends, and never panics: random lines, and whole entries of the right
+    /// lane that lie.
     #[test]
     fn recovery_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 4096), places in proptest::collection::vec((1u8..7, any::<u64>(), 0u64..60, any::<u64>()), 0..40), from in 0usize..64) {
         let media = media();

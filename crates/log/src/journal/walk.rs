@@ -1,7 +1,8 @@
-//! Reading a lane back: entry after entry until one does not prove itself. Recovery and rollback both walk.
+//! Reading a lane back: entry after entry until one does not prove itself. Recovery and rollback
+//! both walk.
 //!
-//! Whatever the bytes say, a walk ends: every step moves forward inside a segment, and the segments of a chain may not
-//! have more bytes in all than the range they must lie in.
+//! Whatever the bytes say, a walk ends: every step moves forward inside a segment, and the segments
+//! of a chain may not have more bytes in all than the range they must lie in.
 
 use super::SEGMENT_BYTES_MIN;
 use super::append::digest;
@@ -139,7 +140,8 @@ fn sums_to(media: &Media, at: u64, len: u64, sum: u32) -> bool {
 }
 
 impl Walk {
-    /// Puts all old bytes back, newest first, and flushes them. Not fenced; doing it twice is doing it once.
+    /// Puts all old bytes back, newest first, and flushes them. Not fenced; doing it twice is doing
+    /// it once.
     pub(super) fn undo(&self, media: &Media) {
         let order: &mut dyn Iterator<Item = &Piece> =
             if seeded("log-journal-undo-forward") { &mut self.pieces.iter() } else { &mut self.pieces.iter().rev() };

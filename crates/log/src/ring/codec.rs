@@ -1,14 +1,16 @@
-//! Torn bits: 64-bit words as a stream of bits, cut into 63-bit pieces, each carried by a ring word whose bit 63 is free.
+//! Torn bits: 64-bit words as a stream of bits, cut into 63-bit pieces, each carried by a ring word
+//! whose bit 63 is free.
 //!
-//! Sixty-three words in, sixty-four out. The encoder as printed in the paper shifts by `(64 - n) & 63` and loses bits
-//! from the 64th word on; this one shifts by `63 - n`.
+//! Sixty-three words in, sixty-four out. The encoder as printed in the paper shifts by
+//! `(64 - n) & 63` and loses bits from the 64th word on; this one shifts by `63 - n`.
 
 use super::layout::TORN;
 
 /// Words that one more word carries the bits 63 of.
 const BLOCK: usize = 63;
 
-/// Ring words that `words` payload words take in the torn-bit form, the record's first word left out.
+/// Ring words that `words` payload words take in the torn-bit form, the record's first word left
+/// out.
 pub(crate) const fn encoded_len(words: u64) -> u64 {
     words + words.div_ceil(63)
 }

@@ -19,10 +19,12 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Reads the next flushed record into `into` and returns where it ends; `None` if there is none yet.
+    /// Reads the next flushed record into `into` and returns where it ends; `None` if there is none
+    /// yet.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if a flushed record does not read back: the memory under it was changed by somebody else.
+    /// [`Error::Damaged`] if a flushed record does not read back: the memory under it was changed
+    /// by somebody else.
     pub fn next(&mut self, into: &mut Vec<u64>) -> Result<Option<Position>> {
         let tail = self.shared.tail.load(Acquire);
         if self.read == tail {
@@ -36,8 +38,8 @@ impl Consumer {
         Ok(Some(Position(end)))
     }
 
-    /// Drops the records before `to`. What they asked for has been flushed and fenced before, by this thread or by one
-    /// whose fence happened before this call. Ordered on return; one fence.
+    /// Drops the records before `to`. What they asked for has been flushed and fenced before, by
+    /// this thread or by one whose fence happened before this call. Ordered on return; one fence.
     ///
     /// # Panics
     /// If `to` lies before the head or beyond what is flushed.

@@ -1,6 +1,7 @@
 //! The bytes of a word log and nothing else. Format: docs/formats/word-log.md.
 //!
-//! A header line, a line for the head word, a line for the tail word (base form), then the ring of words.
+//! A header line, a line for the head word, a line for the tail word (base form), then the ring of
+//! words.
 
 use crate::journal::layout::fold;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -44,8 +45,9 @@ impl RingHeader {
     }
 }
 
-/// Positions count words since creation, in 56 bits: eighteen years at a gigabyte a second. The place in the ring is
-/// the remainder by its size, the pass the quotient: position and pass in one durable word.
+/// Positions count words since creation, in 56 bits: eighteen years at a gigabyte a second. The
+/// place in the ring is the remainder by its size, the pass the quotient: position and pass in one
+/// durable word.
 pub(crate) const POSITION: u64 = (1 << 56) - 1;
 
 /// Head and tail words: a position under 8 check bits.
@@ -56,9 +58,11 @@ pub(crate) fn position_word(salt: u64, position: u64) -> u64 {
 /// The words that follow a record's first one, in a record's first one.
 pub(crate) const LENGTH: u64 = (1 << 31) - 1;
 
-/// A record's first word, without its torn bit: payload words in bits 0..31, a hash of payload and position in 31..63.
+/// A record's first word, without its torn bit: payload words in bits 0..31, a hash of payload and
+/// position in 31..63.
 ///
-/// Four lanes, so that the products overlap: a record of 8 KiB is hashed in 0.4 us where one lane takes 1.3.
+/// Four lanes, so that the products overlap: a record of 8 KiB is hashed in 0.4 us where one lane
+/// takes 1.3.
 pub(crate) fn record_word(salt: u64, position: u64, payload: &[u64]) -> u64 {
     const KEYS: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7345, 0xa409_3822_299f_31d1, 0x082e_fa98_ec4e_6c89];
     let start = fold(salt ^ KEYS[0], position ^ (payload.len() as u64) << 32 ^ KEYS[2]);

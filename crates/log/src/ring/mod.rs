@@ -1,23 +1,31 @@
-//! The word log: a ring of 64-bit words between one producer and one consumer (Mnemosyne's raw word log).
+//! The word log: a ring of 64-bit words between one producer and one consumer (Mnemosyne's raw word
+//! log).
 //!
-//! An append is one record: a first word with length and hash, then the payload. Two forms, one API:
-//!   torn-bit  bit 63 of every ring word says in which pass it was written; one fence makes records recoverable
+//! An append is one record: a first word with length and hash, then the payload. Two forms, one
+//! API:
+//!   torn-bit bit 63 of every ring word says in which pass it was written; one fence makes records
+//!   recoverable
 //!   base      whole words, a fence, the tail word, a fence
 //!
-//! Steps of a record: [`Producer::append`] writes it past the cache -> [`Producer::flush`] orders it (or
-//! [`Producer::barrier`] settles it) and lets the consumer see it -> [`Consumer::next`] -> the consumer makes durable what
-//! the record asked for -> [`Consumer::truncate`].
+//! Steps of a record: [`Producer::append`] writes it past the cache -> [`Producer::flush`] orders
+//! it (or [`Producer::barrier`] settles it) and lets the consumer see it -> [`Consumer::next`] ->
+//! the consumer makes durable what the record asked for -> [`Consumer::truncate`].
 //!
 //! Invariants
-//!   RING-1  The durable head is ordered before the producer learns that the space behind it is free.
-//!   RING-2  Before an append, every free word carries the opposite of the sense it will get (torn-bit form): recovery
-//!           turns the words of torn records over, fenced, before anything is appended.
-//!   RING-3  The ring is never completely full, so a scan always meets a word of the opposite sense.
-//!   RING-4  The tail word is stored only after a fence that follows the words it covers (base form).
-//!   RING-5  A record counts only whole: its length fits, every word has its sense, its hash covers payload and position.
+//!   RING-1  The durable head is ordered before the producer learns that the space behind it is
+//!           free.
+//!   RING-2  Before an append, every free word carries the opposite of the sense it will get
+//!           (torn-bit form): recovery turns the words of torn records over, fenced, before
+//!           anything is appended.
+//!   RING-3  The ring is never completely full, so a scan always meets a word of the opposite
+//!           sense.
+//!   RING-4  The tail word is stored only after a fence that follows the words it covers (base
+//!           form).
+//!   RING-5  A record counts only whole: its length fits, every word has its sense, its hash covers
+//!           payload and position.
 //!
-//! Threads: one producer and one consumer, each wherever it likes, without locks. They share two volatile positions,
-//! each written by one of them. Elsewhere: what the words mean (`tx`).
+//! Threads: one producer and one consumer, each wherever it likes, without locks. They share two
+//! volatile positions, each written by one of them. Elsewhere: what the words mean (`tx`).
 
 mod codec;
 mod consumer;
@@ -58,11 +66,13 @@ pub enum Full {
     /// Returns [`Error::Full`].
     #[default]
     Error,
-    /// Waits for the consumer, which must be another thread. [`Error::Full`] once the consumer is gone.
+    /// Waits for the consumer, which must be another thread. [`Error::Full`] once the consumer is
+    /// gone.
     Block,
 }
 
-/// A place in the log: words since its creation. Only the log hands them out, always between two records.
+/// A place in the log: words since its creation. Only the log hands them out, always between two
+/// records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub(crate) u64);
 
@@ -88,19 +98,23 @@ pub(crate) struct Ring {
 /// What the ends tell each other; positions, each written by one end alone.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Written by the consumer after the durable head is fenced (RING-1); Release, pairs with Acquire in `append`.
+    /// Written by the consumer after the durable head is fenced (RING-1); Release, pairs with
+    /// Acquire in `append`.
     pub head: CachePadded<AtomicU64>,
     /// Written by the producer after its fence; Release, pairs with Acquire in `next`.
     pub tail: CachePadded<AtomicU64>,
 }
 
 impl WordLog {
-    /// Makes `range` a fresh, empty log, flushed and not fenced (the caller's business, as is making the log known).
+    /// Makes `range` a fresh, empty log, flushed and not fenced (the caller's business, as is
+    /// making the log known).
     ///
-    /// `salt` should differ between any two logs that could ever lie in the same bytes: a random number will do.
+    /// `salt` should differ between any two logs that could ever lie in the same bytes: a random
+    /// number will do.
     ///
     /// # Errors
-    /// [`Error::BadRange`] unless the range is backed, 64-byte aligned and at least [`RING_BYTES_MIN`] long.
+    /// [`Error::BadRange`] unless the range is backed, 64-byte aligned and at least
+    /// [`RING_BYTES_MIN`] long.
     pub fn format(media: &Media, range: Range<u64>, form: Form, salt: u64) -> Result<()> {
         check_range(media, &range)?;
         let words = (range.end - range.start - RING_AT) / 8;
@@ -128,8 +142,8 @@ impl WordLog {
         (self.producer, self.consumer)
     }
 
-    /// Drops everything flushed: how a log is emptied at start-up, after its records have been dealt with and what they
-    /// asked for has been flushed and fenced.
+    /// Drops everything flushed: how a log is emptied at start-up, after its records have been
+    /// dealt with and what they asked for has been flushed and fenced.
     pub fn truncate_all(&mut self) {
         let end = self.producer.flushed();
         self.consumer.truncate(end);
@@ -149,7 +163,8 @@ impl Ring {
         if self.form == Form::Torn && (position / self.words).is_multiple_of(2) { TORN } else { 0 }
     }
 
-    /// Where `count` words from `position` lie, and their torn bit, unless the ring comes round among them.
+    /// Where `count` words from `position` lie, and their torn bit, unless the ring comes round
+    /// among them.
     #[inline]
     pub(crate) fn place(&self, position: u64, count: u64) -> Option<(u64, u64)> {
         let (pass, index) = (position / self.words, position % self.words);
@@ -181,7 +196,8 @@ impl Ring {
         self.payload_in((self.words - 2).min(layout::LENGTH) + 1)
     }
 
-    /// Reads the record at `position`, whose end may not lie beyond `limit`. `None`: no whole record is there (RING-5).
+    /// Reads the record at `position`, whose end may not lie beyond `limit`. `None`: no whole
+    /// record is there (RING-5).
     pub(crate) fn read(&self, position: u64, limit: u64, into: &mut Vec<u64>) -> Option<u64> {
         into.clear();
         let first = self.media.load(self.offset(position));

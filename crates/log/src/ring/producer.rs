@@ -1,4 +1,5 @@
-//! The producer's end: records are encoded straight into the ring, past the cache, and made recoverable by a flush.
+//! The producer's end: records are encoded straight into the ring, past the cache, and made
+//! recoverable by a flush.
 
 use super::layout::{TAIL_AT, position_word, record_word};
 use super::{Form, Full, Position, Ring, Shared, codec};
@@ -27,7 +28,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Appends one record. It is recoverable only after [`Producer::flush`], and comes back whole or not at all.
+    /// Appends one record. It is recoverable only after [`Producer::flush`], and comes back whole
+    /// or not at all.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::TooLarge`]; nothing has been appended then.
@@ -48,15 +50,16 @@ impl Producer {
         let _section = ring.media.section();
         match place {
             Some((offset, _)) if record.len() <= CACHED_MAX => ring.media.rewrite(offset, record.as_bytes()),
-            Some((offset, _)) => ring.media.copy_nt(offset, record.as_bytes()), // whole: what is past the cache goes by lines
+            // whole: what is past the cache goes by lines
+            Some((offset, _)) => ring.media.copy_nt(offset, record.as_bytes()),
             None => write_around(ring, self.tail, record),
         }
         self.tail += len;
         Ok(())
     }
 
-    /// Makes sure that the next record, of `words` at the most, can be appended: that will not fail. Returns the ring words that one of
-    /// this length takes.
+    /// Makes sure that the next record, of `words` at the most, can be appended: that will not
+    /// fail. Returns the ring words that one of this length takes.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::TooLarge`].
@@ -71,10 +74,12 @@ impl Producer {
         Ok(len)
     }
 
-    /// Orders every record appended so far: whatever this thread stores later survives only with them. The consumer
-    /// sees them from now on. One fence in the torn-bit form, two in the base form, none if nothing was appended.
+    /// Orders every record appended so far: whatever this thread stores later survives only with
+    /// them. The consumer sees them from now on. One fence in the torn-bit form, two in the base
+    /// form, none if nothing was appended.
     ///
-    /// Ordered is not settled: where somebody is told, call [`Producer::barrier`], or settle a mark taken now.
+    /// Ordered is not settled: where somebody is told, call [`Producer::barrier`], or settle a mark
+    /// taken now.
     pub fn flush(&mut self) -> Position {
         if self.tail != self.shared.tail.load(Acquire) {
             self.before_publish();
@@ -86,8 +91,8 @@ impl Producer {
         Position(self.tail)
     }
 
-    /// Settles every record appended so far, and lets the consumer see them. Costs what [`Producer::flush`] costs, and
-    /// the wait where a fence does not settle.
+    /// Settles every record appended so far, and lets the consumer see them. Costs what
+    /// [`Producer::flush`] costs, and the wait where a fence does not settle.
     ///
     /// # Errors
     /// The media's: the outcome is unknown until the store is opened again.
@@ -128,8 +133,9 @@ impl Producer {
         self.ring.payload_max()
     }
 
-    /// Payload words, `words` at the least, of a next record that ends with its line: whole lines go past the cache at once, and
-    /// no later record stores to them. `words` itself if the log takes no such record.
+    /// Payload words, `words` at the least, of a next record that ends with its line: whole lines
+    /// go past the cache at once, and no later record stores to them. `words` itself if the log
+    /// takes no such record.
     #[inline]
     pub fn whole_lines(&self, words: u64) -> u64 {
         let end = (self.tail + self.ring.record_len(words)).next_multiple_of(8);

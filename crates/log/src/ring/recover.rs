@@ -1,11 +1,13 @@
-//! After a crash: the whole records from the durable head on, and a ring in which nothing stale can come back.
+//! After a crash: the whole records from the durable head on, and a ring in which nothing stale can
+//! come back.
 //!
 //! Steps, each idempotent:
 //!   1. header, head word, and in the base form the tail word are read and checked
 //!   2. records are read from the head until one is not whole; each goes to the caller
 //!   3. torn-bit form: free words that carry the sense of the pass to come are turned over (RING-2)
-//!   4. what was found is flushed again and a fence orders it: a process that died, rather than a machine, leaves words
-//!      in memory that it never fenced, and later records must not survive without them
+//!   4. what was found is flushed again and a fence orders it: a process that died, rather than a
+//!      machine, leaves words in memory that it never fenced, and later records must not survive
+//!      without them
 
 use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
 use super::{Consumer, Form, Full, Producer, Ring, Shared, WordLog, check_range, parse_position};
@@ -43,14 +45,15 @@ pub struct Recovered {
 }
 
 impl WordLog {
-    /// Opens the log at `range` and hands every whole record since the durable head to `consume`, oldest first.
+    /// Opens the log at `range` and hands every whole record since the durable head to `consume`,
+    /// oldest first.
     ///
-    /// The records stay until [`Consumer::truncate`]; a log truncated only here (start-up truncation) calls
-    /// [`WordLog::truncate_all`] once what they asked for is flushed and fenced.
+    /// The records stay until [`Consumer::truncate`]; a log truncated only here (start-up
+    /// truncation) calls [`WordLog::truncate_all`] once what they asked for is flushed and fenced.
     ///
     /// # Errors
-    /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the log contradicts itself
-    /// in a way that no crash explains.
+    /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the
+    /// log contradicts itself in a way that no crash explains.
     pub fn recover(media: &Media, range: Range<u64>, full: Full, mut consume: impl FnMut(&[u64])) -> Result<Recovered> {
         let ring = open(media, &range)?;
         let damaged = |at, detail| Error::Damaged { at, detail };
@@ -122,7 +125,8 @@ fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
 
 /// Turns over every word of `from..to` that carries the sense of the pass to come.
 ///
-/// Without this, a whole record behind a torn one would be found again once new records reach its start.
+/// Without this, a whole record behind a torn one would be found again once new records reach its
+/// start.
 fn neutralise(ring: &Ring, from: u64, to: u64) -> u64 {
     let media = &ring.media;
     let mut turned = 0;

@@ -1,4 +1,5 @@
-//! The word log on plain memory: order, wrap, torn words in any subset, flipped bits, full rings, two threads.
+//! The word log on plain memory: order, wrap, torn words in any subset, flipped bits, full rings,
+//! two threads.
 
 use super::*;
 use everbyte_media::{LINE, Options};
@@ -50,7 +51,8 @@ fn records_of_every_length_come_back() {
     }
 }
 
-/// Records of whole lines end where a line does, whatever their length; one that would be too long stays as it is.
+/// Records of whole lines end where a line does, whatever their length; one that would be too long
+/// stays as it is.
 #[test]
 fn records_of_whole_lines_share_none() {
     for form in [Form::Torn, Form::Base] {
@@ -92,13 +94,14 @@ fn a_flush_costs_one_fence_with_torn_bits_and_two_without() {
     }
 }
 
-/// What a crash may leave of an append: any subset of its words. None but the whole is taken for a record, earlier
-/// records stay, and nothing stale comes back once new records reach the place.
+/// What a crash may leave of an append: any subset of its words. None but the whole is taken for a
+/// record, earlier records stay, and nothing stale comes back once new records reach the place.
 #[test]
 fn torn_appends_are_discarded_in_every_subset() {
     const WORDS: u64 = 24;
     for skip in 0..3 * WORDS / 8 {
-        // Records of three payload words take five ring words: the torn one lies across every seam of the ring.
+        // Records of three payload words take five ring words: the torn one lies across every seam
+        // of the ring.
         let media = media();
         let mut log = fresh(&media, WORDS, Form::Torn);
         for i in 0..skip {
@@ -284,8 +287,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// The log does what a queue of vectors does, pass after pass; opening keeps all that was appended here, since this
-    /// memory loses nothing.
+    /// The log does what a queue of vectors does, pass after pass; opening keeps all that was
+    /// appended here, since this memory loses nothing.
     #[test]
     fn a_word_log_is_a_queue(ops in ops(), torn: bool) {
         let form = if torn { Form::Torn } else { Form::Base };

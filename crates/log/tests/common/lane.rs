@@ -1,4 +1,5 @@
-//! A lane's life: eight transactions of every kind over one home range; each leaves the home as its number says.
+//! A lane's life: eight transactions of every kind over one home range; each leaves the home as its
+//! number says.
 
 use everbyte_log::{Journal, Outcome};
 use everbyte_media::Media;
@@ -14,7 +15,8 @@ pub const CELLS: u64 = HOME + 2048;
 const LEN: u64 = 20480;
 const SALT: u64 = 0xabcd;
 
-/// What transactions change: a word, a long range at an odd place, three words of three lines, a short odd range.
+/// What transactions change: a word, a long range at an odd place, three words of three lines, a
+/// short odd range.
 const PLACES: [Range<u64>; 6] = [
     HOME..HOME + 8,
     HOME + 65..HOME + 65 + 70,
@@ -180,7 +182,8 @@ pub fn program(media: Media, oracle: &Oracle) {
     });
 }
 
-/// Recovers and compares with every state that the promises allow; then the lane must work, with nothing stale in it.
+/// Recovers and compares with every state that the promises allow; then the lane must work, with
+/// nothing stale in it.
 pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
     let recovery = recover(&media)?;
     match recovery.outcome() {

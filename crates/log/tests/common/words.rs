@@ -1,4 +1,5 @@
-//! A word log's life: records of many lengths through a small ring, several passes, truncated now and then.
+//! A word log's life: records of many lengths through a small ring, several passes, truncated now
+//! and then.
 
 use everbyte_log::{Form, Full, WordLog};
 use everbyte_media::Media;
@@ -11,7 +12,8 @@ const DEED: u64 = 8192;
 const LEN: u64 = 12288;
 const SALT: u64 = 0x1234;
 
-/// One step: append the next record with so many payload words after its number; make durable; drop so many records.
+/// One step: append the next record with so many payload words after its number; make durable; drop
+/// so many records.
 #[derive(Clone, Copy)]
 enum Step {
     Append(u64),
@@ -47,7 +49,8 @@ pub fn recover(media: &Media) -> Result<(Vec<Vec<u64>>, everbyte_log::ring::Reco
     Ok((found, recovered.map_err(|error| error.to_string())?))
 }
 
-/// Each step is one operation for the oracle; appends and flushes are acknowledged by the next barrier.
+/// Each step is one operation for the oracle; appends and flushes are acknowledged by the next
+/// barrier.
 pub fn program(media: Media, oracle: &Oracle) {
     let (_, recovered) = recover(&media).unwrap();
     let (mut producer, mut consumer) = recovered.log.split();
@@ -91,8 +94,8 @@ fn after(done: usize) -> (usize, usize) {
     })
 }
 
-/// The records found are the whole ones of a stretch that the promises allow; then the log must work, with nothing
-/// stale behind its tail.
+/// The records found are the whole ones of a stretch that the promises allow; then the log must
+/// work, with nothing stale behind its tail.
 pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
     const MARK: u64 = 1 << 40;
     let (mut found, recovered) = recover(&media)?;

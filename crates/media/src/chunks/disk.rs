@@ -21,7 +21,8 @@ impl ChunkDisk {
         ChunkDisk { disk, chunks, len: len.into() }
     }
 
-    /// Refuses a range that would give the file more room than it may have; gives each part of any other its place in the file.
+    /// Refuses a range that would give the file more room than it may have; gives each part of any
+    /// other its place in the file.
     pub(crate) fn cover(&self, at: u64, len: u64) -> io::Result<()> {
         self.chunks.require_limit(self, at, len)?;
         self.chunks.cover(&*self.disk, at, len)

@@ -1,12 +1,14 @@
 //! Touches of chunks that another process has made and this one has not mapped yet.
 //!
-//! A process hears of new chunks when it takes the store's lock, and maps them. A pointer may reach it earlier, through memory
-//! that it shares with the other process. The load then hits addresses that are reserved and not mapped: the handler of SIGSEGV
-//! (`hidden`) looks the offset up in the map, maps the chunk, and the instruction runs again. System calls do not fault: one
-//! that is given such an address fails with EFAULT.
+//! A process hears of new chunks when it takes the store's lock, and maps them. A pointer may reach
+//! it earlier, through memory that it shares with the other process. The load then hits addresses
+//! that are reserved and not mapped: the handler of SIGSEGV (`hidden`) looks the offset up in the
+//! map, maps the chunk, and the instruction runs again. System calls do not fault: one that is
+//! given such an address fails with EFAULT.
 //!
-//! A load of a page that has no place in the file reads zeros, from a page of this process alone. It stays until this process
-//! hears of the chunk that covers it: a pointer to bytes that no process has backed yet must not be followed.
+//! A load of a page that has no place in the file reads zeros, from a page of this process alone.
+//! It stays until this process hears of the chunk that covers it: a pointer to bytes that no
+//! process has backed yet must not be followed.
 //!
 //! Threads: any. The handler takes no lock that is held while mapped bytes are touched.
 
@@ -83,7 +85,8 @@ impl Guarded {
             return false;
         }
         match chunks.find(at) {
-            // Mapped by now, or all along: then another thread was faster, or the protection forbids it.
+            // Mapped by now, or all along: then another thread was faster, or the protection
+            // forbids it.
             Some(extent) => match mapping.show(self.file.mappable(), &[extent]) {
                 Ok(true) => true,
                 Ok(false) => is_first(address),

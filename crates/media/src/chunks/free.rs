@@ -1,17 +1,19 @@
-//! Freeing chunks: their places in the file are given to others, and the file becomes shorter where they were its last.
+//! Freeing chunks: their places in the file are given to others, and the file becomes shorter where
+//! they were its last.
 //!
-//! For the process that has the store alone, when it closes or trims it. One chunk of which nothing is backed, each step durable
-//! before the next:
-//!   1. the log names none of its bytes: the caller has seen to that, and lets no thread back any of them meanwhile
+//! For the process that has the store alone, when it closes or trims it. One chunk of which nothing
+//! is backed, each step durable before the next:
+//!   1. the log names none of its bytes: the caller has seen to that, and lets no thread back any
+//!      of them meanwhile
 //!   2. the first copy of its slot says that it is free
 //!   3. the second copy; from now on the place may be another's, and the slot, too
 //!
-//! A crash after 2 leaves a slot of which one copy says more: that one counts, and the other is written again when the store is
-//! opened.
+//! A crash after 2 leaves a slot of which one copy says more: that one counts, and the other is
+//! written again when the store is opened.
 //!
 //! Invariants
-//!   CHUNK-6  A chunk is freed only while the log names no byte of it: recovery takes a log that names bytes without a place for
-//!            damaged.
+//!   CHUNK-6  A chunk is freed only while the log names no byte of it: recovery takes a log that
+//!            names bytes without a place for damaged.
 //!
 //! Threads: as the rest of the map.
 
@@ -24,8 +26,8 @@ use std::ops::Range;
 use std::sync::Weak;
 
 impl Chunks {
-    /// Frees each chunk of whose store offsets `is_free` says that nothing is backed. Returns their bytes. Nothing while other
-    /// processes may have the store (CHUNK-4).
+    /// Frees each chunk of whose store offsets `is_free` says that nothing is backed. Returns their
+    /// bytes. Nothing while other processes may have the store (CHUNK-4).
     pub(crate) fn free(&self, disk: &dyn Disk, is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
         let _making = self.making.lock();
         let chunks = self.freeable(is_free);

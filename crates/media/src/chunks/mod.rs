@@ -1,8 +1,9 @@
 //! The map of chunks: which range of store offsets lies where in the file.
 //!
-//! Offsets of a store are sparse: each object has a span of its own, as large as it may ever become. The file is compact. A
-//! range of offsets gets a place in the file, a *chunk*, when something of it is backed for the first time; loads and stores
-//! find it because it is mapped at its offset, everything else asks this map. Design: docs/design/chunks.md; format:
+//! Offsets of a store are sparse: each object has a span of its own, as large as it may ever
+//! become. The file is compact. A range of offsets gets a place in the file, a *chunk*, when
+//! something of it is backed for the first time; loads and stores find it because it is mapped at
+//! its offset, everything else asks this map. Design: docs/design/chunks.md; format:
 //! docs/formats/media.md, section 6.
 //!
 //! A new chunk, each step durable before the next:
@@ -10,16 +11,20 @@
 //!   2. the first copy of its slot
 //!   3. the second copy; from now on the chunk may be used
 //!
-//! A chunk of which nothing is backed any more is freed when the store is closed or trimmed by the process that has it alone (`free.rs`).
-//! Until then what is backed at its offsets lies there again.
+//! A chunk of which nothing is backed any more is freed when the store is closed or trimmed by the
+//! process that has it alone (`free.rs`). Until then what is backed at its offsets lies there
+//! again.
 //!
 //! Invariants
 //!   CHUNK-1  A slot counts only if its checksum covers its fields and its number.
-//!   CHUNK-2  Nothing is stored in a chunk before both copies of its slot are on the medium, nor before the file is long enough.
-//!   CHUNK-3  The place of a chunk is taken by another only after both copies of its slot say that it is free.
+//!   CHUNK-2  Nothing is stored in a chunk before both copies of its slot are on the medium, nor
+//!            before the file is long enough.
+//!   CHUNK-3  The place of a chunk is taken by another only after both copies of its slot say that
+//!            it is free.
 //!   CHUNK-4  While several processes have the store, chunks are added and none is removed.
-//!   CHUNK-5  A sync that returns without an error is believed only after every sync that overlapped it has ended, and none has
-//!            failed: the system reports a failed write to one of them.
+//!   CHUNK-5  A sync that returns without an error is believed only after every sync that
+//!            overlapped it has ended, and none has failed: the system reports a failed write to
+//!            one of them.
 //!
 //! Threads: any; one makes a chunk at a time, and of several processes one.
 
@@ -86,7 +91,8 @@ pub(crate) struct Chunks {
     map_at: Option<u64>,
     state: RwLock<State>,
     making: Mutex<()>,
-    /// A write or sync of the map failed: what the medium holds is unknown, and nothing is tried again.
+    /// A write or sync of the map failed: what the medium holds is unknown, and nothing is tried
+    /// again.
     failed: AtomicBool,
     /// Syncs of the file read; who waits for all that run writes (CHUNK-5).
     syncs: RwLock<()>,
@@ -115,7 +121,8 @@ fn places(segments: &[u64], number: usize) -> [u64; 2] {
 }
 
 impl Chunks {
-    /// The map that lies behind the first `map_at` bytes of a file, read; `map_at` 0: offsets are places.
+    /// The map that lies behind the first `map_at` bytes of a file, read; `map_at` 0: offsets are
+    /// places.
     ///
     /// # Errors
     /// [`Error::Damaged`]: a slot that cannot be read is named; [`Error::Io`].
@@ -232,8 +239,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Writes those slots again whose copies do not agree, for whoever has the store alone or makes a chunk: what was read
-    /// counts from now on.
+    /// Writes those slots again whose copies do not agree, for whoever has the store alone or makes
+    /// a chunk: what was read counts from now on.
     pub(crate) fn repair(&self, disk: &dyn Disk) -> Result<()> {
         let _making = self.making.lock();
         let stale = std::mem::take(&mut self.state.write().stale);
@@ -275,7 +282,8 @@ impl Chunks {
         self.state.read().layout.find(at)
     }
 
-    /// The part of a range that begins it and lies in one piece, and its place in the file, if it has one.
+    /// The part of a range that begins it and lies in one piece, and its place in the file, if it
+    /// has one.
     pub(crate) fn part(&self, range: Range<u64>) -> (Range<u64>, Option<u64>) {
         if self.is_linear() {
             let file = range.start;
@@ -326,14 +334,16 @@ impl Chunks {
         }
     }
 
-    /// Writes the second copies that processes which died have left out. The caller has the lock, so no other process is about to
-    /// write them: the news of later chunks is looked for behind them.
+    /// Writes the second copies that processes which died have left out. The caller has the lock,
+    /// so no other process is about to write them: the news of later chunks is looked for behind
+    /// them.
     fn complete(&self, disk: &dyn Disk) -> io::Result<()> {
         let stale = std::mem::take(&mut self.state.write().stale);
         stale.into_iter().try_for_each(|(number, slot)| self.put(disk, number, slot))
     }
 
-    /// Refuses room for a range beyond what the file may have in all. The log takes from what is set aside for it.
+    /// Refuses room for a range beyond what the file may have in all. The log takes from what is
+    /// set aside for it.
     fn require_limit(&self, disk: &ChunkDisk, at: u64, len: u64) -> io::Result<()> {
         let limit = self.limit.load(Ordering::Relaxed);
         if limit == u64::MAX || self.is_linear() || self.log.contains(&at) || seeded("media-no-limit") {
@@ -362,7 +372,8 @@ impl Chunks {
         self.state.read().layout.extents.range(self.log.clone()).map(|(_, extent)| extent.len).sum()
     }
 
-    /// Refuses chunks that are larger than what the file system has left: they would lengthen the file for nothing.
+    /// Refuses chunks that are larger than what the file system has left: they would lengthen the
+    /// file for nothing.
     fn require_room(&self, disk: &dyn Disk, range: Range<u64>) -> io::Result<()> {
         let (mut missing, mut from) = (0, range.start);
         while let Some(gap) = self.state.read().layout.gap(from..range.end) {
@@ -375,7 +386,8 @@ impl Chunks {
         }
     }
 
-    /// Reads the map again: another process may have made chunks. The caller has the lock, or has no use for the newest.
+    /// Reads the map again: another process may have made chunks. The caller has the lock, or has
+    /// no use for the newest.
     fn catch_up(&self, disk: &dyn Disk) -> Result<()> {
         let read = self.read(disk)?;
         let extents: Vec<Extent> = read.layout.extents.values().copied().collect();
@@ -442,7 +454,8 @@ impl Chunks {
         if !seeded("media-chunk-no-room") {
             self.prepare(disk, chunk.file, chunk.len)?; // 1
         }
-        self.put(disk, number, Slot::new(CHUNK, count, (chunk.at, chunk.file, chunk.len), number))?; // 2, 3
+        // 2, 3
+        self.put(disk, number, Slot::new(CHUNK, count, (chunk.at, chunk.file, chunk.len), number))?;
         if seeded("media-chunk-no-room") {
             self.prepare(disk, chunk.file, chunk.len)?;
         }
@@ -513,7 +526,8 @@ impl Chunks {
         sync().inspect_err(|_| self.failed.store(true, Ordering::Release))
     }
 
-    /// Refuses after a failure of a sync that overlapped one of the caller's, which has ended (CHUNK-5).
+    /// Refuses after a failure of a sync that overlapped one of the caller's, which has ended
+    /// (CHUNK-5).
     fn require_no_other_failed(&self) -> io::Result<()> {
         if !seeded("media-chunk-sync-believed") {
             drop(self.syncs.write());
@@ -521,7 +535,8 @@ impl Chunks {
         self.require_good()
     }
 
-    /// Refuses after a failure: a sync that failed may have left what was written before in no one's memory but the cache's.
+    /// Refuses after a failure: a sync that failed may have left what was written before in no
+    /// one's memory but the cache's.
     pub(crate) fn require_good(&self) -> io::Result<()> {
         match self.failed.load(Ordering::Acquire) {
             true => Err(io::Error::other("a write of the map of chunks failed earlier")),

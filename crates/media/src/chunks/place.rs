@@ -1,7 +1,8 @@
 //! How large a new chunk is, and where in the file it goes.
 //!
-//! A chunk is as large as the mapped run of store offsets that it continues, so an object of any size takes few of them. The
-//! budget keeps the file from becoming longer than twice what is backed: where it is spent, a chunk is as small as may be.
+//! A chunk is as large as the mapped run of store offsets that it continues, so an object of any
+//! size takes few of them. The budget keeps the file from becoming longer than twice what is
+//! backed: where it is spent, a chunk is as small as may be.
 
 use super::Extent;
 use crate::mapping::LARGE;
@@ -12,7 +13,8 @@ use std::ops::Range;
 pub(crate) const MIN: u64 = 64 << 10;
 /// A chunk is no larger, unless more is asked for at once.
 const MOST: u64 = 1 << 30;
-/// Bytes of file that the budget does not count: the smallest chunks of the object table, bitmaps and small objects.
+/// Bytes of file that the budget does not count: the smallest chunks of the object table, bitmaps
+/// and small objects.
 const SLACK: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
@@ -81,7 +83,8 @@ impl Layout {
         self.taken.remove(&file);
     }
 
-    /// Bytes of store offsets before `at` that have places in the file without a gap, and the file offset behind them.
+    /// Bytes of store offsets before `at` that have places in the file without a gap, and the file
+    /// offset behind them.
     fn run(&self, at: u64) -> (u64, Option<u64>) {
         let (mut start, mut behind) = (at, None);
         for (_, extent) in self.extents.range(..at).rev() {
@@ -94,9 +97,10 @@ impl Layout {
         (at - start, behind)
     }
 
-    /// The chunk that gives `wanted`, which has no place, its place. Of `most` bytes of store; `backed` bytes of the file have
-    /// room, and of it `apart` belong to what the budget leaves out: the log. No chunk is larger than need be where the file would
-    /// become longer than `longest`.
+    /// The chunk that gives `wanted`, which has no place, its place. Of `most` bytes of store;
+    /// `backed` bytes of the file have room, and of it `apart` belong to what the budget leaves
+    /// out: the log. No chunk is larger than need be where the file would become longer than
+    /// `longest`.
     pub(crate) fn choose(&self, wanted: Range<u64>, most: u64, (backed, longest): (u64, u64), apart: u64) -> Extent {
         let before = self.extents.range(..wanted.start).next_back().map_or(0, |(_, extent)| extent.end());
         let next = self.extents.range(wanted.start..).next().map_or(most, |(next, _)| *next);
@@ -116,8 +120,9 @@ impl Layout {
         self.place(start, left.clamp(least, len), behind)
     }
 
-    /// Where in the file a chunk goes: behind the one before it, so that both are mapped as one, else into the lowest gap that
-    /// holds it, else to the end. Large chunks lie as their addresses do, for large pages.
+    /// Where in the file a chunk goes: behind the one before it, so that both are mapped as one,
+    /// else into the lowest gap that holds it, else to the end. Large chunks lie as their addresses
+    /// do, for large pages.
     fn place(&self, at: u64, len: u64, behind: Option<u64>) -> Extent {
         let extent = |file| Extent { at, file, len, slot: 0, changes: 0 };
         if let Some(file) = behind.filter(|&file| self.is_free(file, len))
@@ -132,7 +137,8 @@ impl Layout {
         self.taken.range(..file + len).next_back().is_none_or(|(start, len)| start + len <= file)
     }
 
-    /// The lowest free place for `len` bytes; with `at`, that of the same remainder to a large page.
+    /// The lowest free place for `len` bytes; with `at`, that of the same remainder to a large
+    /// page.
     pub(crate) fn free(&self, at: u64, len: u64) -> u64 {
         let fitting = |from: u64| {
             if len < LARGE {
@@ -163,7 +169,8 @@ mod tests {
         layout
     }
 
-    /// Backs clusters one by one, in the order given; returns what was backed and how many chunks that took.
+    /// Backs clusters one by one, in the order given; returns what was backed and how many chunks
+    /// that took.
     fn back(layout: &mut Layout, clusters: impl Iterator<Item = u64>) -> (u64, usize) {
         let (mut backed, before) = (88 << 10, layout.extents.len());
         for at in clusters {
@@ -196,7 +203,8 @@ mod tests {
         assert!(chunks <= 8 * 14, "{chunks} chunks");
     }
 
-    /// Spans of a MiB, side by side, with a cluster each: a chunk as large as all before it would be sixteen times too large.
+    /// Spans of a MiB, side by side, with a cluster each: a chunk as large as all before it would
+    /// be sixteen times too large.
     #[test]
     fn small_objects_side_by_side_keep_to_the_budget() {
         back(&mut fresh(), (1..3000).map(|index| index << 20));

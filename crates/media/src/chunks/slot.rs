@@ -29,8 +29,8 @@ pub(crate) struct Slot {
     /// A file offset.
     pub file: u64,
     pub len: u64,
-    /// The low 4 bits say what kind of slot this is, the next 28 count its changes; the upper half is a CRC-32C of the other
-    /// bits and of the slot's number (CHUNK-1).
+    /// The low 4 bits say what kind of slot this is, the next 28 count its changes; the upper half
+    /// is a CRC-32C of the other bits and of the slot's number (CHUNK-1).
     pub tag: u64,
 }
 const _: () = assert!(size_of::<Slot>() == 32 && SECTOR.is_multiple_of(size_of::<Slot>()));
@@ -78,8 +78,8 @@ impl Slot {
 
     /// What both copies of a slot say together. `Err`: they cannot be told apart from damage.
     ///
-    /// A slot is used once both copies are on the medium, so where one is empty the other was never acted upon, or was and
-    /// the empty one has been lost: the one that is whole counts.
+    /// A slot is used once both copies are on the medium, so where one is empty the other was never
+    /// acted upon, or was and the empty one has been lost: the one that is whole counts.
     pub(crate) fn choose(copies: [Copy; 2]) -> Result<Option<Slot>, ()> {
         match copies {
             [Copy::Good(one), Copy::Good(two)] => Ok(Some(if two.count() > one.count() { two } else { one })),

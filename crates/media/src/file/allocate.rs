@@ -1,15 +1,17 @@
 //! Backing a range of a file: with `fallocate`, and with zeros where the file system has none.
 //!
-//! A range that counts as backed must take every later store: a write that finds no block on a full disk poisons the store.
-//! So blocks of zeros are written into the holes of the range, wherever in the file it lies.
+//! A range that counts as backed must take every later store: a write that finds no block on a full
+//! disk poisons the store. So blocks of zeros are written into the holes of the range, wherever in
+//! the file it lies.
 //!
 //! Invariants
-//!   ALLOC-1  What was there stays: zeros are written only where nothing is, and no page is written between the look and
-//!            the write.
-//!   ALLOC-2  A file never grows beyond the process's limit (`ulimit -f`): the system would send SIGXFSZ, which ends the
-//!            process, before it answers `EFBIG`.
+//!   ALLOC-1  What was there stays: zeros are written only where nothing is, and no page is written
+//!            between the look and the write.
+//!   ALLOC-2  A file never grows beyond the process's limit (`ulimit -f`): the system would send
+//!            SIGXFSZ, which ends the process, before it answers `EFBIG`.
 //!
-//! Threads: any. A caller whose other threads write the file gives the lock that they hold meanwhile.
+//! Threads: any. A caller whose other threads write the file gives the lock that they hold
+//! meanwhile.
 
 use crate::seeded;
 use parking_lot::RwLock;

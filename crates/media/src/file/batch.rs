@@ -1,8 +1,10 @@
-//! One batch: lines flushed since the last record was sealed, in the very bytes of the record to come.
+//! One batch: lines flushed since the last record was sealed, in the very bytes of the record to
+//! come.
 //!
-//! A line flushed again replaces its earlier bytes: the batch replays whole, so only its newest value matters. Where single
-//! words of a line are flushed, and later others, what was noted first stays, and a later run has all of them.
-//! Nothing is allocated once the buffer and the index have reached their size.
+//! A line flushed again replaces its earlier bytes: the batch replays whole, so only its newest
+//! value matters. Where single words of a line are flushed, and later others, what was noted first
+//! stays, and a later run has all of them. Nothing is allocated once the buffer and the index have
+//! reached their size.
 //!
 //! Threads: owned by whoever holds the log's lock (open batch) or by the one writer (sealed batch).
 
@@ -84,7 +86,8 @@ impl Batch {
         self.note(slot, line, ALL, used);
     }
 
-    /// Copies the words of one line that `mask` names. The caller has made sure that nine more words fit.
+    /// Copies the words of one line that `mask` names. The caller has made sure that nine more
+    /// words fit.
     #[inline]
     pub(crate) fn put_words(&mut self, line: u64, mask: u8, mapping: &Mapping) {
         let (slot, found) = self.index.find(line);
@@ -176,8 +179,8 @@ impl Batch {
     }
 }
 
-/// Where each line of the batch lies: open addressing, emptied in constant time by a new generation, and small
-/// enough for the first-level cache as long as batches are small.
+/// Where each line of the batch lies: open addressing, emptied in constant time by a new
+/// generation, and small enough for the first-level cache as long as batches are small.
 struct Index {
     slots: Vec<Slot>,
     /// The part of `slots` in use, minus one; a power of two minus one.
@@ -306,7 +309,8 @@ mod tests {
         (found, end)
     }
 
-    /// Random lines, words, runs and repetitions, from a handful to a full buffer: each word with its newest value.
+    /// Random lines, words, runs and repetitions, from a handful to a full buffer: each word with
+    /// its newest value.
     #[test]
     fn a_batch_holds_what_was_flushed_and_newest() {
         let mapping = Mapping::anonymous(8 << 20, 8 << 20).unwrap();

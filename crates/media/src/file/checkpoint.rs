@@ -7,18 +7,22 @@
 //! 5. the log up to `target` is free
 //! 6. if the log proves too small, it grows (`room`)
 //!
-//! A page is copied as memory holds it, with stores in it that were never flushed, or flushed after `target`. That is
-//! safe because of the sync in step 2: all that the law wants to survive together with such a store was flushed before
-//! it, so it is in the log by then, and recovery replays the log over the page.
+//! A page is copied as memory holds it, with stores in it that were never flushed, or flushed after
+//! `target`. That is safe because of the sync in step 2: all that the law wants to survive together
+//! with such a store was flushed before it, so it is in the log by then, and recovery replays the
+//! log over the page.
 //!
 //! Invariants
-//!   CKPT-1  No page is written before the log holds, on the medium, all that was flushed before the page was copied.
+//!   CKPT-1  No page is written before the log holds, on the medium, all that was flushed before
+//!           the page was copied.
 //!   CKPT-2  No head passes a record before every page that the record touched is on the medium.
 //!   CKPT-3  Log space is reused only after a head that passes it is on the medium.
-//!   CKPT-4  No head promises a length of the file that is not on the medium: another thread may let the file grow
-//!           between any two steps, and a synced write of the head need not bring the length along.
+//!   CKPT-4  No head promises a length of the file that is not on the medium: another thread may
+//!           let the file grow between any two steps, and a synced write of the head need not bring
+//!           the length along.
 //!
-//! Threads: one checkpoint at a time, beside any number of writers. It waits for no section and no flush.
+//! Threads: one checkpoint at a time, beside any number of writers. It waits for no section and no
+//! flush.
 
 use super::Shared;
 use super::dirty::PAGE;
@@ -41,14 +45,16 @@ pub(crate) struct Room {
     copies: Box<[Page]>,
     /// Pages of the newest checkpoint, in order.
     pub cleaned: Vec<u64>,
-    /// Pages of earlier checkpoints that the one after did not find dirty again: candidates for being given back.
+    /// Pages of earlier checkpoints that the one after did not find dirty again: candidates for
+    /// being given back.
     pub cold: Vec<u64>,
     /// How far the log is ready to be used; up to its room it always is.
     pub log_backed: u64,
 }
 
 impl Room {
-    /// The newest checkpoint cleaned `pages`, in order: those of the one before that are not among them are cold.
+    /// The newest checkpoint cleaned `pages`, in order: those of the one before that are not among
+    /// them are cold.
     fn cool(&mut self) {
         let known = self.cold.len();
         let mut pages = self.pages.iter().peekable();
@@ -75,7 +81,8 @@ impl Shared {
     pub(crate) fn close(&self) -> Result<()> {
         self.checkpoint()?;
         if self.punched.swap(false, AcqRel) {
-            // Nothing relies on a hole. But after a clean close nobody remembers which holes were to be made.
+            // Nothing relies on a hole. But after a clean close nobody remembers which holes were
+            // to be made.
             self.try_io("sync holes", |shared| shared.disk.sync())?;
             self.counters.add(Counter::Syncs, 1);
         }
@@ -85,7 +92,8 @@ impl Shared {
             if log.clean || !log.is_idle() {
                 return Ok(()); // others are still storing, and will close
             }
-            log.clean = true; // from here on the next record waits for the head's lock and rewrites it
+            // from here on the next record waits for the head's lock and rewrites it
+            log.clean = true;
         }
         head.log_clean = 1;
         self.put_head(&mut head)
@@ -108,7 +116,8 @@ impl Shared {
             log.dirty.take(pages);
             ((log.tail, log.sequence, log.chain), log.tail - log.start)
         };
-        let unfinished = Unfinished { shared: self, what: "checkpoint" }; // its pages are dirty no more, and not written yet
+        // its pages are dirty no more, and not written yet
+        let unfinished = Unfinished { shared: self, what: "checkpoint" };
         let done = if seeded("media-head-before-pages") {
             self.measure()
                 .and_then(|len| self.pass(target, len))
@@ -139,10 +148,12 @@ impl Shared {
                 self.mapping.read(page * PAGE, copy.as_mut_bytes());
                 if self.mapping.unreadable(page * PAGE, PAGE).is_some() && !seeded("media-zeros-checkpointed") {
                     let detail = format!("the page at {:#x} cannot be read", page * PAGE);
-                    self.try_io("copy pages", |_| Err(std::io::Error::other(detail.clone())))?; // BUS-3
+                    // BUS-3
+                    self.try_io("copy pages", |_| Err(std::io::Error::other(detail.clone())))?;
                 }
             }
-            // Pairs with the fence of whoever stored what was just read: its earlier flushes are seen below.
+            // Pairs with the fence of whoever stored what was just read: its earlier flushes are
+            // seen below.
             fence(Acquire);
             if !seeded("media-page-before-log") {
                 self.sync_log()?; // CKPT-1

@@ -1,6 +1,7 @@
 //! Which pages hold flushed lines that are not yet in their place.
 //!
-//! A bit per page, so that a flush pays one test, and a list, so that a checkpoint visits only what is dirty.
+//! A bit per page, so that a flush pays one test, and a list, so that a checkpoint visits only what
+//! is dirty.
 //!
 //! Threads: owned by whoever holds the log's lock.
 

@@ -1,4 +1,5 @@
-//! The disk below the `file` backend, as a seam: real files here, recorded and failing ones in `sim`.
+//! The disk below the `file` backend, as a seam: real files here, recorded and failing ones in
+//! `sim`.
 
 use super::allocate::allocate;
 use crate::children::Own;
@@ -14,14 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// A file on a disk. Writes may reach the medium in any order, by 512-byte sectors, until a sync returns.
+/// A file on a disk. Writes may reach the medium in any order, by 512-byte sectors, until a sync
+/// returns.
 pub trait Disk: Send + Sync {
     /// Fills `into` from `at`.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
     /// Writes all bytes; not yet durable.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// As [`Disk::write_at`] for whole pages that will hardly be read: they may go past the system's cache, and are on their way
-    /// to the medium when this returns.
+    /// As [`Disk::write_at`] for whole pages that will hardly be read: they may go past the
+    /// system's cache, and are on their way to the medium when this returns.
     fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(at, bytes)
     }
@@ -69,7 +71,8 @@ pub trait Disk: Send + Sync {
     fn free(&self) -> io::Result<u64> {
         Ok(u64::MAX)
     }
-    /// Makes the file so long, which is longer; what lay behind holds nothing. Not being able to is not an error for its callers.
+    /// Makes the file so long, which is longer; what lay behind holds nothing. Not being able to is
+    /// not an error for its callers.
     fn shorten(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
@@ -77,20 +80,22 @@ pub trait Disk: Send + Sync {
     fn has_free_chunks(&self, _is_free: &dyn Fn(Range<u64>) -> bool) -> bool {
         false
     }
-    /// Of a disk of store offsets: frees the places of those ranges of which `is_free` holds. Returns their bytes.
+    /// Of a disk of store offsets: frees the places of those ranges of which `is_free` holds.
+    /// Returns their bytes.
     fn free_chunks(&self, _is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
         Ok(0)
     }
     /// Has [`Disk::allocate`] refuse what would give the file more room than this.
     fn limit_room(&self, _max: u64) {}
-    /// A hint: later reads of the range should come from the medium. What was written has been synced.
+    /// A hint: later reads of the range should come from the medium. What was written has been
+    /// synced.
     fn forget(&self, _at: u64, _len: u64) {}
     /// A hint: the range will be read soon.
     fn expect(&self, _at: u64, _len: u64) {}
     /// Gives a range back; it then reads as zeros. Not being able to is not an error.
     fn punch(&self, at: u64, len: u64);
-    /// The parts of a range that hold data, in order; `None` where that cannot be told. All else reads as zeros, with or without
-    /// room of its own.
+    /// The parts of a range that hold data, in order; `None` where that cannot be told. All else
+    /// reads as zeros, with or without room of its own.
     fn data(&self, _at: u64, _len: u64) -> Option<Vec<Range<u64>>> {
         None
     }
@@ -110,7 +115,8 @@ impl Disk for File {
     fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         Disk::write_at(self, at, bytes)?;
         let (fd, from, len) = (self.as_raw_fd(), at as i64, bytes.len() as i64);
-        // SAFETY: the descriptor is open for as long as `self`; the call moves no memory. A hint may fail.
+        // SAFETY: the descriptor is open for as long as `self`; the call moves no memory. A hint
+        // may fail.
         let _ = unsafe { libc::sync_file_range(fd, from, len, libc::SYNC_FILE_RANGE_WRITE) };
         Ok(())
     }
@@ -218,10 +224,12 @@ impl Disk for File {
     }
 }
 
-/// A file whose log is written past the page cache: a synced write of a few sectors then costs what the device takes. So
-/// are long runs of pages: the cache would hold a second copy of what the process has changed and keeps.
+/// A file whose log is written past the page cache: a synced write of a few sectors then costs what
+/// the device takes. So are long runs of pages: the cache would hold a second copy of what the
+/// process has changed and keeps.
 ///
-/// The kernel drops cached pages of what is written so, and readers go through the cache: they see the same bytes.
+/// The kernel drops cached pages of what is written so, and readers go through the cache: they see
+/// the same bytes.
 pub(crate) struct FileDisk {
     file: File,
     /// The same file, opened with `O_DIRECT`; `None` where the file system does not offer that.
@@ -234,8 +242,8 @@ pub(crate) struct FileDisk {
     _lock: Option<Own>,
 }
 
-/// A file that nobody else has in this way until what is returned is dropped, or this process ends, whatever children it leaves;
-/// `path` is for messages.
+/// A file that nobody else has in this way until what is returned is dropped, or this process ends,
+/// whatever children it leaves; `path` is for messages.
 ///
 /// # Errors
 /// [`Error::InUse`](crate::Error::InUse), [`Error::Io`](crate::Error::Io).
@@ -258,14 +266,15 @@ impl Page {
 
 /// The alignment of direct writes that is tried, in memory and in the file.
 const ALIGNMENT: usize = 512;
-/// Pages are written past the cache in runs of at least so many bytes: one waits for the device, and shorter ones had better be
-/// gathered by the system.
+/// Pages are written past the cache in runs of at least so many bytes: one waits for the device,
+/// and shorter ones had better be gathered by the system.
 const RUN_MIN: usize = 64 << 10;
 
 impl FileDisk {
     pub(crate) fn new(file: File, lock: Option<Own>) -> FileDisk {
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs one without.
+        // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs
+        // one without.
         let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(again).ok();
         FileDisk { file, direct, refused: AtomicBool::new(false), writes: RwLock::new(()), _lock: lock }
     }

@@ -34,7 +34,8 @@ impl ForkMark {
     }
 
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: in bounds and aligned: the start of our page; alive until drop; any bytes are a u32.
+        // SAFETY: in bounds and aligned: the start of our page; alive until drop; any bytes are a
+        // u32.
         unsafe { AtomicU32::from_ptr(self.page.as_ptr().cast()) }
     }
 

@@ -1,7 +1,7 @@
 //! The keeper: a thread that checkpoints when the log is half full and syncs in `interval` mode.
 //!
-//! It starts with its first task, so a store that is only read, or written little, has none. Nothing depends on it:
-//! a flush that finds the log full checkpoints by itself.
+//! It starts with its first task, so a store that is only read, or written little, has none.
+//! Nothing depends on it: a flush that finds the log full checkpoints by itself.
 
 use super::Shared;
 use super::log::Log;
@@ -48,7 +48,8 @@ impl Keeper {
         });
     }
 
-    /// Whether a sync is due; the caller does it. For long tasks, which the thread of the keeper cannot leave.
+    /// Whether a sync is due; the caller does it. For long tasks, which the thread of the keeper
+    /// cannot leave.
     fn take_due(&self) -> bool {
         let due = |at: &mut Instant| *at <= Instant::now();
         self.interval.is_some() && self.tasks.lock().sync_at.take_if(due).is_some()
@@ -62,13 +63,15 @@ impl Keeper {
         if tasks.thread.is_none()
             && let Some(shared) = self.shared.upgrade()
         {
-            // Without a thread the log still works: see above. In `interval` mode the sync then waits for a checkpoint.
+            // Without a thread the log still works: see above. In `interval` mode the sync then
+            // waits for a checkpoint.
             tasks.thread = std::thread::Builder::new().name("everbyte-file".into()).spawn(move || shared.keep()).ok();
         }
         self.changed.notify_one();
     }
 
-    /// In a forked child, where the thread is not: its handle. The lock may have been held at the fork.
+    /// In a forked child, where the thread is not: its handle. The lock may have been held at the
+    /// fork.
     pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
         self.tasks.try_lock()?.thread.take()
     }
@@ -82,13 +85,15 @@ impl Keeper {
             tasks.thread.take()
         };
         if let Some(thread) = thread {
-            let _ = thread.join(); // a panic in it has been printed, and poisoned nothing that is not checked
+            // a panic in it has been printed, and poisoned nothing that is not checked
+            let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Between two pieces of a long task: syncs what is due. A failure poisons, which the next piece finds.
+    /// Between two pieces of a long task: syncs what is due. A failure poisons, which the next
+    /// piece finds.
     pub(crate) fn sync_if_due(&self) {
         if self.keeper.take_due() {
             let _ = self.sync_written();

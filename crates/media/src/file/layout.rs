@@ -1,18 +1,20 @@
 //! Bytes of the log, and nothing else. Format: docs/formats/media.md, section 2.
 //!
-//! A record is a header and a payload, padded with zeros to whole sectors. The payload is a list of *runs*: one
-//! word that names the first line and the number of lines, then the lines' bytes. A run of zero lines is an
-//! *allocation*: the next word is a length, and the range was backed before anything later in the log was flushed. A run
-//! whose count has its highest bit set is *words* of one line: the low 8 bits say which, and these words follow.
+//! A record is a header and a payload, padded with zeros to whole sectors. The payload is a list of
+//! *runs*: one word that names the first line and the number of lines, then the lines' bytes. A run
+//! of zero lines is an *allocation*: the next word is a length, and the range was backed before
+//! anything later in the log was flushed. A run whose count has its highest bit set is *words* of
+//! one line: the low 8 bits say which, and these words follow.
 //!
 //! Invariants
 //!   REC-1  A record counts only if its checksum covers its header and its whole payload.
-//!   REC-2  A record names the checksum of the record before it, so a record of another lap or life joins no chain.
+//!   REC-2  A record names the checksum of the record before it, so a record of another lap or life
+//!          joins no chain.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What a disk writes whole or not at all. Records start and end on this boundary, so no write of a later record
-/// touches a sector of an earlier one.
+/// What a disk writes whole or not at all. Records start and end on this boundary, so no write of a
+/// later record touches a sector of an earlier one.
 pub(crate) const SECTOR: u64 = 512;
 
 pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"EVLR");
@@ -36,7 +38,8 @@ pub(crate) struct RecordHeader {
     pub payload_len: u64,
     pub reserved: [u64; 2],
 }
-const _: () = assert!(size_of::<RecordHeader>() == 64); // one line, and 7/8 of the first sector left for payload
+// one line, and 7/8 of the first sector left for payload
+const _: () = assert!(size_of::<RecordHeader>() == 64);
 
 pub(crate) const HEADER_LEN: u64 = size_of::<RecordHeader>() as u64;
 pub(crate) const HEADER_WORDS: usize = size_of::<RecordHeader>() / 8;

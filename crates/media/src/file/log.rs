@@ -1,19 +1,24 @@
 //! The log: flush, fence and barrier of the `file` backend, with group commit.
 //!
-//! A flush copies its lines into the open batch under one lock. A barrier seals the batch and writes it as one
-//! record; threads that wait meanwhile fill the next batch, and one of them writes it for all.
+//! A flush copies its lines into the open batch under one lock. A barrier seals the batch and
+//! writes it as one record; threads that wait meanwhile fill the next batch, and one of them writes
+//! it for all.
 //!
-//! The order of flushes under the lock is the order of the log, and any beginning of it is a state the rule allows:
-//! an epoch may be cut anywhere, and epochs may share a record, which replays whole.
+//! The order of flushes under the lock is the order of the log, and any beginning of it is a state
+//! the rule allows: an epoch may be cut anywhere, and epochs may share a record, which replays
+//! whole.
 //!
 //! Invariants
-//!   FILE-1  Lines are copied and appended in one locked step, so no older copy of a line follows a newer one.
-//!   FILE-2  The open batch always fits into the free part of the log: only a flush waits for space, a barrier and a
-//!           checkpoint never do.
-//!   FILE-3  One record is written at a time; in `always` mode the next is not begun before it is on the medium.
+//!   FILE-1  Lines are copied and appended in one locked step, so no older copy of a line follows a
+//!           newer one.
+//!   FILE-2  The open batch always fits into the free part of the log: only a flush waits for
+//!           space, a barrier and a checkpoint never do.
+//!   FILE-3  One record is written at a time; in `always` mode the next is not begun before it is
+//!           on the medium.
 //!   FILE-4  After a write or sync that failed, or panicked, nothing is written any more.
 //!
-//! Threads: any. Elsewhere: the bytes (`layout`), making room (`checkpoint`), reading it back (`replay`).
+//! Threads: any. Elsewhere: the bytes (`layout`), making room (`checkpoint`), reading it back
+//! (`replay`).
 
 use super::batch::Batch;
 use super::dirty::{DirtyPages, LINES_PER_PAGE, PAGE};
@@ -52,7 +57,8 @@ pub(crate) struct Log {
     /// Everything before this position has been checkpointed, by a head that is on the medium.
     pub start: u64,
     incarnation: u64,
-    /// The head on the medium says that the log is empty, so it must be rewritten before the first record.
+    /// The head on the medium says that the log is empty, so it must be rewritten before the first
+    /// record.
     pub clean: bool,
     pub dirty: DirtyPages,
     /// A flush has found the log full since the room was last looked at.
@@ -68,7 +74,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// An empty log, or one that goes on behind what `resumed` has found: pages that it speaks of are dirty.
+    /// An empty log, or one that goes on behind what `resumed` has found: pages that it speaks of
+    /// are dirty.
     pub(crate) fn new(head: &Head, resumed: Option<&Pending>) -> Log {
         let bytes = record_max(head.log_room);
         let mut log = Log {
@@ -121,8 +128,9 @@ impl Log {
         self.tail - self.start > self.room / 2
     }
 
-    /// Whether a checkpoint that freed so much of the log by writing so many pages shows that the log should be larger: it
-    /// was half full at least, and either a flush had to wait, or the pages cost more than the records did.
+    /// Whether a checkpoint that freed so much of the log by writing so many pages shows that the
+    /// log should be larger: it was half full at least, and either a flush had to wait, or the
+    /// pages cost more than the records did.
     pub(crate) fn should_grow(&mut self, freed: u64, pages: u64) -> bool {
         let starved = std::mem::take(&mut self.starved);
         freed > self.room / 2 && (starved || pages * PAGE > freed)
@@ -130,7 +138,8 @@ impl Log {
 }
 
 impl Shared {
-    /// Copies the lines of `at..at+len` into the open epoch; returns how many. Waits only for space in the log.
+    /// Copies the lines of `at..at+len` into the open epoch; returns how many. Waits only for space
+    /// in the log.
     #[inline]
     pub(crate) fn flush(&self, at: u64, len: u64) -> u64 {
         let (first, end) = crate::mapping::line_range(at, len);
@@ -207,7 +216,8 @@ impl Shared {
         (first >= log_at + log_len || end <= log_at) && (first >= crate::HEAD_END || end <= crate::head::COPIES[0])
     }
 
-    /// Makes room for one more line: writes a full batch, or checkpoints a full log. `None` once poisoned.
+    /// Makes room for one more line: writes a full batch, or checkpoints a full log. `None` once
+    /// poisoned.
     #[cold]
     fn make_room<'a>(&'a self, mut log: MutexGuard<'a, Log>) -> Option<MutexGuard<'a, Log>> {
         if self.poison.get().is_some() {
@@ -268,8 +278,9 @@ impl Shared {
         settled
     }
 
-    /// Waits a little for those whom the newest record served. They were woken just now, and each will flush something
-    /// and come here: without this, the first one back would write a record for itself alone, and the others one more.
+    /// Waits a little for those whom the newest record served. They were woken just now, and each
+    /// will flush something and come here: without this, the first one back would write a record
+    /// for itself alone, and the others one more.
     fn gather(&self, log: &mut MutexGuard<'_, Log>) {
         if log.waiting < log.group && self.durability == Durability::Always {
             (log.writing, log.gathering) = (true, true);
@@ -298,7 +309,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Seals the open batch and writes it as one record; the caller holds the lock and no record is being written.
+    /// Seals the open batch and writes it as one record; the caller holds the lock and no record is
+    /// being written.
     fn write_open<'a>(&'a self, mut log: MutexGuard<'a, Log>) -> (MutexGuard<'a, Log>, Result<()>) {
         assert!(!log.writing, "FILE-3");
         if log.open.is_empty() {
@@ -343,7 +355,8 @@ impl Shared {
             self.written.store(header.sequence, Release);
             match self.durability {
                 Durability::Always => drop(self.synced.fetch_max(header.sequence, Release)),
-                Durability::Interval(_) => self.keeper.want_sync(), // of what `written` now says, not less
+                // of what `written` now says, not less
+                Durability::Interval(_) => self.keeper.want_sync(),
                 Durability::Process => {}
             }
         }
@@ -408,7 +421,8 @@ impl Shared {
         })
     }
 
-    /// Nothing is written any more (FILE-4). The caller holds the lock: nobody may miss it between its check and its wait.
+    /// Nothing is written any more (FILE-4). The caller holds the lock: nobody may miss it between
+    /// its check and its wait.
     fn poison(&self, cause: String, _log: &mut Log) {
         let _ = self.poison.set(cause); // the first cause stays
         self.turn.notify_all();
@@ -428,7 +442,8 @@ impl Shared {
     }
 }
 
-/// Work that others wait for or build on; forgotten once it is done. A panic meanwhile leaves the store poisoned.
+/// Work that others wait for or build on; forgotten once it is done. A panic meanwhile leaves the
+/// store poisoned.
 pub(crate) struct Unfinished<'a> {
     pub shared: &'a Shared,
     pub what: &'static str,

@@ -1,8 +1,8 @@
 //! The `file` backend: what is right on persistent memory is right on any disk.
 //!
-//! The store is mapped privately. Flushed lines go to a log inside the store file (`log`), a checkpoint moves them to
-//! their place (`checkpoint`), recovery replays what the log holds (`replay`). Format: docs/formats/media.md; what
-//! survives what: docs/semantics/durability.md.
+//! The store is mapped privately. Flushed lines go to a log inside the store file (`log`), a
+//! checkpoint moves them to their place (`checkpoint`), recovery replays what the log holds
+//! (`replay`). Format: docs/formats/media.md; what survives what: docs/semantics/durability.md.
 //!
 //! Threads: any. Locks, in the order they may be taken: `checkpointing`, `head`, `log`.
 
@@ -77,7 +77,8 @@ struct Shared {
     checkpointing: Mutex<checkpoint::Room>,
     /// Open sections read, giving pages back writes.
     gate: RwLock<()>,
-    /// Whether every store is made inside a section, so that pages may be given back outside of them.
+    /// Whether every store is made inside a section, so that pages may be given back outside of
+    /// them.
     gives_back: bool,
     keeper: Keeper,
     fork: ForkMark,
@@ -98,7 +99,8 @@ impl FileBackend {
         self.shared.durability
     }
 
-    /// Begins with an empty log, or goes on with what `resumed` has found in it, which is in the mapping already.
+    /// Begins with an empty log, or goes on with what `resumed` has found in it, which is in the
+    /// mapping already.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
         mapping: Arc<Mapping>,
@@ -154,8 +156,8 @@ impl FileBackend {
         self.shared.flush_words(list);
     }
 
-    /// Order among flushes is that of the log's lock. What is left to do: whoever sees a store that comes after this
-    /// also sees, with an acquire fence, that the lock was held before.
+    /// Order among flushes is that of the log's lock. What is left to do: whoever sees a store that
+    /// comes after this also sees, with an acquire fence, that the lock was held before.
     #[inline(always)]
     pub(crate) fn fence(&self) {
         fence(Ordering::AcqRel);
@@ -186,12 +188,14 @@ impl FileBackend {
 
     #[inline]
     pub(crate) fn section(&self) -> Section<'_> {
-        // Recursive: a section inside a section must not wait for a giver-back that waits for the outer one.
-        // A forked child has no mapping to store to, and the lock may have been held at the fork.
+        // Recursive: a section inside a section must not wait for a giver-back that waits for the
+        // outer one. A forked child has no mapping to store to, and the lock may have been held at
+        // the fork.
         Section { _gate: (!self.shared.fork.is_child()).then(|| self.shared.gate.read_recursive()) }
     }
 
-    /// Backs a range; the log notes it, so that after a crash it is backed again before anything that relies on it.
+    /// Backs a range; the log notes it, so that after a crash it is backed again before anything
+    /// that relies on it.
     pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<()> {
         self.shared.check_alive()?;
         let full = |source| Error::Io { action: "allocate space", path: self.shared.path.clone(), source };
@@ -200,8 +204,8 @@ impl FileBackend {
         self.shared.check_alive()
     }
 
-    /// Frees places in the file. The log is passed first, by both copies of the head (CHUNK-6): the older one leads to records that
-    /// the newer one has passed.
+    /// Frees places in the file. The log is passed first, by both copies of the head (CHUNK-6): the
+    /// older one leads to records that the newer one has passed.
     pub(crate) fn free_chunks(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> Result<u64> {
         let shared = &*self.shared;
         if !shared.disk.has_free_chunks(is_free) {
@@ -242,7 +246,8 @@ impl FileBackend {
             self.shared.disk.punch(at, len);
             self.shared.punched.store(true, Ordering::Release);
             // Nobody needs the range, so the private copies of its whole pages may go too.
-            let end = (at + len).min(self.shared.mapping.limit()); // a refused growth reaches beyond what is mapped
+            // a refused growth reaches beyond what is mapped
+            let end = (at + len).min(self.shared.mapping.limit());
             let (first, end) = (at.next_multiple_of(dirty::PAGE), end & !(dirty::PAGE - 1));
             if first < end {
                 let _ = self.shared.mapping.give_back(first, end - first);
@@ -271,8 +276,8 @@ impl Drop for FileBackend {
         // SAFETY: taken once, here, and `self` is not used afterwards.
         let shared = unsafe { ManuallyDrop::take(&mut self.shared) };
         if shared.fork.is_child() {
-            // The parent's threads may have held locks at the fork, and its keeper is not here: touch nothing. The
-            // descriptor is closed, which writes nothing.
+            // The parent's threads may have held locks at the fork, and its keeper is not here:
+            // touch nothing. The descriptor is closed, which writes nothing.
             return std::mem::forget(shared.keeper.take_thread());
         }
         shared.keeper.stop();

@@ -2,9 +2,11 @@
 //!
 //! 1. sync the file, so that what is read now cannot be lost after it has been acted upon
 //! 2. follow the chain of records from the head's position to the first break
-//! 3. look behind the break for a record that proves the broken one had been on the medium: that is damage
+//! 3. look behind the break for a record that proves the broken one had been on the medium: that is
+//!    damage
 //!
-//! Where the `file` backend opens the store, the log stays and goes on, and the pages are left to the next checkpoint:
+//! Where the `file` backend opens the store, the log stays and goes on, and the pages are left to
+//! the next checkpoint:
 //! 4. back what the records say was backed; lines go to the private pages
 //! 5. a record that begins a new incarnation is written at the break, synced
 //!
@@ -12,13 +14,14 @@
 //! 4. back what the records say was backed, write the lines to their places, sync
 //! 5. write and sync a head that says the log is empty, and begins a new incarnation
 //!
-//! Every step may be cut short: the head still says what to replay, and lines are written, not changed.
+//! Every step may be cut short: the head still says what to replay, and lines are written, not
+//! changed.
 //!
 //! Invariants
 //!   REPLAY-1  The file is not changed before the whole log has been judged.
 //!   REPLAY-2  Only records that are themselves on the medium count.
-//!   REPLAY-3  No record follows the break before an incarnation has begun there: what a torn or lost record left behind
-//!             it joins no chain.
+//!   REPLAY-3  No record follows the break before an incarnation has begun there: what a torn or
+//!             lost record left behind it joins no chain.
 
 use super::Disk;
 use super::batch::{ALL, Batch, bits};
@@ -47,7 +50,8 @@ pub(crate) fn replay(disk: &dyn Disk, path: &Path, head: Head) -> Result<(Head, 
     }
 }
 
-/// Reads and judges the log; `None`: it is empty. The file is as it was, and what is told is on the medium.
+/// Reads and judges the log; `None`: it is empty. The file is as it was, and what is told is on the
+/// medium.
 pub(crate) fn resume(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<Pending>> {
     if head.log_ready != 1 || head.log_clean == 1 {
         return Ok(None); // never used, or closed in order
@@ -73,8 +77,9 @@ pub(crate) fn settle(disk: &dyn Disk, path: &Path, head: Head, pending: &Pending
     Replay { disk, path, head }.settle(pending)
 }
 
-/// Brings the head of an older program to our format, before the log goes on with what the older one does not know (HEAD-3).
-/// A log that is empty needs no such step: a head is written before its first record.
+/// Brings the head of an older program to our format, before the log goes on with what the older
+/// one does not know (HEAD-3). A log that is empty needs no such step: a head is written before its
+/// first record.
 pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
     if !head.is_older() || seeded("media-format-late") {
         return Ok(());
@@ -82,8 +87,8 @@ pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Res
     head.write_both(disk).map_err(|source| Error::Io { action: "write the media head", path: path.into(), source })
 }
 
-/// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The caller has made
-/// sure that [`Pending::may_go_on`].
+/// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The
+/// caller has made sure that [`Pending::may_go_on`].
 pub(crate) fn go_on(disk: &dyn Disk, path: &Path, head: Head, pending: &mut Pending) -> Result<()> {
     let replay = Replay { disk, path, head };
     let io = |source| replay.io("replay the log", source);
@@ -137,7 +142,8 @@ struct Run {
 /// What the chain holds.
 #[derive(Default)]
 pub(crate) struct Pending {
-    /// The log's bytes, turned so that they begin at the head's position, as far as they were needed.
+    /// The log's bytes, turned so that they begin at the head's position, as far as they were
+    /// needed.
     log: Vec<u8>,
     /// In the order of the log: a later one has the newer bytes.
     runs: Vec<Run>,
@@ -156,7 +162,8 @@ impl Pending {
         Opened { log_records: self.records, log_bytes: self.position, ..Opened::default() }
     }
 
-    /// Whether the log may go on behind what it holds: there is room for the record that begins a life.
+    /// Whether the log may go on behind what it holds: there is room for the record that begins a
+    /// life.
     pub(crate) fn may_go_on(&self, head: &Head) -> bool {
         self.position + padded(16) <= head.log_room && self.incarnation < INCARNATION_MAX
     }
@@ -221,7 +228,8 @@ impl Replay<'_> {
             sequence: self.head.log_sequence,
             chain: self.head.log_chain,
             incarnation: self.head.incarnation,
-            log: Vec::with_capacity(self.head.log_room as usize), // room for addresses alone, until it is read
+            // room for addresses alone, until it is read
+            log: Vec::with_capacity(self.head.log_room as usize),
             ..Pending::default()
         };
         self.follow(&mut pending)?;
@@ -239,7 +247,8 @@ impl Replay<'_> {
             ((head.log_head + pending.position) % head.log_room, pending.sequence, pending.chain);
         (head.log_synced, head.log_clean) = (pending.sequence, 1);
         head.incarnation = pending.incarnation + 1;
-        // Both: another backend may change pages from now on, over which an older head would replay the log.
+        // Both: another backend may change pages from now on, over which an older head would replay
+        // the log.
         head.write_both(disk).map_err(|source| self.io("write the media head", source))?;
         Ok(self.head)
     }
@@ -275,7 +284,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The whole record of one of those incarnations that begins at `position`, if one does (REC-1).
+    /// The whole record of one of those incarnations that begins at `position`, if one does
+    /// (REC-1).
     fn record_at(
         &self,
         log: &mut Vec<u8>,
@@ -366,12 +376,13 @@ impl Replay<'_> {
         start < log_at + log_len && end > log_at || start < crate::HEAD_END && end > COPIES[0]
     }
 
-    /// A break is the end of the log unless something proves that the broken record had been on the medium. Records lie
-    /// side by side: where a stretch much longer than any record holds the beginning of none, there are no more.
+    /// A break is the end of the log unless something proves that the broken record had been on the
+    /// medium. Records lie side by side: where a stretch much longer than any record holds the
+    /// beginning of none, there are no more.
     ///
-    /// A later life is a proof, too: its records were written only after the record that began it was on the medium.
-    /// A later record in the place of the break itself says that the head is older than the log, because a write of it
-    /// was lost or its newer copy has rotted.
+    /// A later life is a proof, too: its records were written only after the record that began it
+    /// was on the medium. A later record in the place of the break itself says that the head is
+    /// older than the log, because a write of it was lost or its newer copy has rotted.
     fn look_behind(&self, pending: &mut Pending) -> Result<()> {
         let (position, sequence, incarnation) = (pending.position, pending.sequence, pending.incarnation);
         let broken = |witness: String| {
@@ -409,13 +420,15 @@ impl Replay<'_> {
             |run: &Run, line| Line { number: run.first + line, at: run.at + (line * LINE) as usize, mask: run.mask };
         let mut lines: Vec<Line> =
             pending.runs.iter().flat_map(|run| (0..run.count).map(move |line| whole(run, line))).collect();
-        lines.sort_by_key(|line| line.number); // stable: what is newer stays behind what it replaces
+        // stable: what is newer stays behind what it replaces
+        lines.sort_by_key(|line| line.number);
         self.expect_pages(pending);
         let file_len = self.disk.len().map_err(io)?;
         let mut page = [0; PAGE as usize];
         // Bytes to be written, and where they begin.
         let (mut start, mut bytes) = (0, Vec::new());
-        // Page by page: where only words of a line are known, the page is read first and written back around them.
+        // Page by page: where only words of a line are known, the page is read first and written
+        // back around them.
         for lines in lines.chunk_by(|one, next| one.page() == next.page()) {
             let page_at = lines[0].page() * PAGE;
             let partial = lines.iter().any(|line| line.mask != ALL);
@@ -441,7 +454,8 @@ impl Replay<'_> {
         self.disk.sync().map_err(io)
     }
 
-    /// Asks for the pages that hold what the log speaks of, in runs: most of them are about to be read.
+    /// Asks for the pages that hold what the log speaks of, in runs: most of them are about to be
+    /// read.
     fn expect_pages(&self, pending: &Pending) {
         let mut pages: Vec<(u64, u64)> = pending
             .runs

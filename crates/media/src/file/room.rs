@@ -1,16 +1,20 @@
-//! The room of the log: the part of it that is backed and in use. Little in a new store, more when load needs it.
+//! The room of the log: the part of it that is backed and in use. Little in a new store, more when
+//! load needs it.
 //!
-//! The log's addresses are reserved from the beginning, and its ring has the first `log_room` bytes of them. After a checkpoint
-//! which shows that the ring is too small, it grows:
+//! The log's addresses are reserved from the beginning, and its ring has the first `log_room` bytes
+//! of them. After a checkpoint which shows that the ring is too small, it grows:
 //! 1. back the part to come, write zeros there, sync
-//! 2. let no record begin, and see that those which count lie in one piece; else leave it to the next checkpoint
+//! 2. let no record begin, and see that those which count lie in one piece; else leave it to the
+//!    next checkpoint
 //! 3. write and sync both copies of the head with the new room (HEAD-4)
 //! 4. go on in the larger ring
 //!
 //! Invariants
-//!   ROOM-1  The room changes only while the records that count lie in one piece: they have the same places in the old ring
-//!           and in the new one, so the head before and the head after both lead to all of them.
-//!   ROOM-2  Records are written in the ring that the head on the medium describes, and none while that head is written.
+//!   ROOM-1  The room changes only while the records that count lie in one piece: they have the
+//!           same places in the old ring and in the new one, so the head before and the head after
+//!           both lead to all of them.
+//!   ROOM-2  Records are written in the ring that the head on the medium describes, and none while
+//!           that head is written.
 //!
 //! Threads: part of a checkpoint, so one at a time, beside any number of writers.
 
@@ -43,8 +47,8 @@ pub(crate) fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head, room: u
     disk.write_sync_at(at, bytes).map_err(io)
 }
 
-/// Backs a part of the log with blocks of zeros, so that a record overwrites blocks in place and its sync has no file
-/// system metadata to carry.
+/// Backs a part of the log with blocks of zeros, so that a record overwrites blocks in place and
+/// its sync has no file system metadata to carry.
 /// `between` is called behind each MiB.
 fn back(disk: &dyn Disk, at: u64, len: u64, between: impl Fn()) -> io::Result<()> {
     disk.allocate(at, len)?;
@@ -58,7 +62,8 @@ fn back(disk: &dyn Disk, at: u64, len: u64, between: impl Fn()) -> io::Result<()
 }
 
 impl Shared {
-    /// Doubles the log's room if that is `needed`, or was and had to wait. `backed` is how far the log is ready to be used.
+    /// Doubles the log's room if that is `needed`, or was and had to wait. `backed` is how far the
+    /// log is ready to be used.
     pub(crate) fn grow_log(&self, backed: &mut u64, needed: bool) -> Result<()> {
         self.check_alive()?;
         let (log_at, log_len) = self.log_place;
@@ -69,7 +74,8 @@ impl Shared {
                 return Ok(());
             }
             if back(&*self.disk, log_at + room, part, || self.sync_if_due()).is_err() {
-                self.disk.punch(log_at + room, part); // a full disk, most likely: the log serves as it is
+                // a full disk, most likely: the log serves as it is
+                self.disk.punch(log_at + room, part);
                 return Ok(());
             }
             self.try_io("sync the log", |shared| shared.disk.sync())?;
@@ -96,7 +102,8 @@ impl Shared {
         written
     }
 
-    /// Keeps records from being written until `writing` is no more, if those that count lie in one piece: where, and how long.
+    /// Keeps records from being written until `writing` is no more, if those that count lie in one
+    /// piece: where, and how long.
     fn hold_records(&self) -> Option<(u64, u64)> {
         let mut log = self.log.lock();
         while log.writing {

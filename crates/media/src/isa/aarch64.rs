@@ -1,8 +1,9 @@
 //! AArch64: `dc cvap` (ARMv8.2) or `dc cvac`, and `dsb sy`.
 //!
-//! ARM orders less than x86: cleans of a line are completed, and ordered before later stores, only by a `dsb`, so
-//! `fence` is one, over the full system, for the medium lies outside the inner shareable domain. There is no store past
-//! the cache that could be relied on (`stnp` is a hint), so a non-temporal copy is stores and cleans.
+//! ARM orders less than x86: cleans of a line are completed, and ordered before later stores, only
+//! by a `dsb`, so `fence` is one, over the full system, for the medium lies outside the inner
+//! shareable domain. There is no store past the cache that could be relied on (`stnp` is a hint),
+//! so a non-temporal copy is stores and cleans.
 
 use super::FlushKind;
 use std::arch::asm;
@@ -10,8 +11,8 @@ use std::arch::asm;
 /// Whether `store_nt` leaves its word in the cache, so that its line must be flushed.
 pub(crate) const STORE_NT_NEEDS_FLUSH: bool = true;
 
-/// `dc cvap` where the kernel says that the CPU has it, else `dc cvac`, which is what the kernel itself then uses for
-/// persistent memory: on such a CPU the two points are one.
+/// `dc cvap` where the kernel says that the CPU has it, else `dc cvac`, which is what the kernel
+/// itself then uses for persistent memory: on such a CPU the two points are one.
 pub(crate) fn detect() -> FlushKind {
     if supported(FlushKind::DcCvap) { FlushKind::DcCvap } else { FlushKind::DcCvac }
 }
@@ -35,7 +36,8 @@ pub(crate) fn supported(kind: FlushKind) -> bool {
 pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
     match kind {
         // `sys #3, c7, c12, #1` is `dc cvap`, spelled so that an assembler for ARMv8.0 takes it.
-        // SAFETY: the caller promises a mapped address and a CPU that has it; a clean changes no value.
+        // SAFETY: the caller promises a mapped address and a CPU that has it; a clean changes no
+        // value.
         FlushKind::DcCvap => unsafe {
             asm!("sys #3, c7, c12, #1, {}", in(reg) line, options(nostack, preserves_flags))
         },

@@ -32,7 +32,8 @@ pub(crate) fn supported(kind: FlushKind) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
     match kind {
-        // SAFETY: the caller promises a mapped address and a supported instruction; a write-back changes no value.
+        // SAFETY: the caller promises a mapped address and a supported instruction; a write-back
+        // changes no value.
         FlushKind::Clwb => unsafe { asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)) },
         // SAFETY: as above.
         FlushKind::Clflushopt => unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) },

@@ -1,13 +1,16 @@
-//! Seeded bugs: the switch by which a test breaks a room on purpose, so that the crash explorer can prove it notices.
+//! Seeded bugs: the switch by which a test breaks a room on purpose, so that the crash explorer can
+//! prove it notices.
 //!
-//! A room places a bug with `if !seeded("log-no-fence") { media.fence() }`. Without the crate feature `museum`,
-//! [`seeded`] is a constant `false` and the right code is all that is compiled; release binaries never enable it.
-//! With the feature, a bug is on only inside [`museum::with`](with) and only for the thread that called it (a child
-//! process forked there inherits it, a spawned thread does not unless it runs a [`carried`] body).
+//! A room places a bug with `if !seeded("log-no-fence") { media.fence() }`. Without the crate
+//! feature `museum`, [`seeded`] is a constant `false` and the right code is all that is compiled;
+//! release binaries never enable it. With the feature, a bug is on only inside
+//! [`museum::with`](with) and only for the thread that called it (a child process forked there
+//! inherits it, a spawned thread does not unless it runs a [`carried`] body).
 
 pub mod sites;
 
-/// Whether the seeded bug of that name is switched on for this thread. Always `false` without the feature `museum`.
+/// Whether the seeded bug of that name is switched on for this thread. Always `false` without the
+/// feature `museum`.
 #[cfg(not(feature = "museum"))]
 #[inline(always)]
 pub const fn seeded(_bug: &'static str) -> bool {
@@ -47,7 +50,8 @@ mod switch {
         pub(super) static SEEDED: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
-    /// Runs `body` with one seeded bug switched on for this thread; off again afterwards, a panic included.
+    /// Runs `body` with one seeded bug switched on for this thread; off again afterwards, a panic
+    /// included.
     pub fn with<T>(bug: &'static str, body: impl FnOnce() -> T) -> T {
         struct Restore(Option<&'static str>);
         impl Drop for Restore {

@@ -1,10 +1,12 @@
-//! Call sites of flushes, fences, barriers and comparisons of checksums, each of which can be left out at run time: what
-//! `cargo xtask mutants` does to see whether a case of the explorer notices.
+//! Call sites of flushes, fences, barriers and comparisons of checksums, each of which can be left
+//! out at run time: what `cargo xtask mutants` does to see whether a case of the explorer notices.
 //!
-//! Without the crate feature `museum` nothing here is compiled: [`left_out`] is a constant `false`, and locations of callers
-//! cost nothing. With it, calls on recorded media alone can be left out; other media are always told the truth.
+//! Without the crate feature `museum` nothing here is compiled: [`left_out`] is a constant `false`,
+//! and locations of callers cost nothing. With it, calls on recorded media alone can be left out;
+//! other media are always told the truth.
 //!
-//! Threads: any. The table of sites is shared with forked children, in which the recoveries of the explorer run.
+//! Threads: any. The table of sites is shared with forked children, in which the recoveries of the
+//! explorer run.
 
 use std::fmt;
 use std::panic::Location;
@@ -59,8 +61,9 @@ pub struct Site {
     pub call: Call,
 }
 
-/// Whether a checksum read from media is the one computed: the comparison by which recovery tells whole bytes from torn
-/// ones. All layers compare here, so that each comparison can be left out to see which test notices.
+/// Whether a checksum read from media is the one computed: the comparison by which recovery tells
+/// whole bytes from torn ones. All layers compare here, so that each comparison can be left out to
+/// see which test notices.
 #[track_caller]
 #[inline]
 pub fn sums_agree<S: PartialEq>(found: S, computed: S) -> bool {
@@ -75,8 +78,8 @@ pub(crate) const fn left_out(_call: Call, _site: &'static Location<'static>) -> 
     false
 }
 
-/// Forgets the sites noted so far, if any are noted: an image was built through them, and what follows is explored. Nothing
-/// without the feature `museum`.
+/// Forgets the sites noted so far, if any are noted: an image was built through them, and what
+/// follows is explored. Nothing without the feature `museum`.
 #[cfg(not(feature = "museum"))]
 #[inline(always)]
 pub const fn forget() {}
@@ -97,7 +100,8 @@ mod switch {
     /// Places in the table of sites; a program has some hundred.
     const PLACES: usize = 1 << 13;
 
-    /// Addresses of locations, with the call in their lowest bits. The memory is shared with forked children.
+    /// Addresses of locations, with the call in their lowest bits. The memory is shared with forked
+    /// children.
     static TABLE: OnceLock<&'static [AtomicUsize]> = OnceLock::new();
     /// The site that is left out; null for none.
     static OUT: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
@@ -119,7 +123,8 @@ mod switch {
         table.iter().for_each(|place| place.store(0, Relaxed));
     }
 
-    /// Forgets the sites noted so far, if any are noted: an image was built through them, and what follows is explored.
+    /// Forgets the sites noted so far, if any are noted: an image was built through them, and what
+    /// follows is explored.
     pub fn forget() {
         TABLE.get().into_iter().flat_map(|table| table.iter()).for_each(|place| place.store(0, Relaxed));
     }
@@ -130,7 +135,8 @@ mod switch {
         let sites = places.map(|place| place.load(Relaxed)).filter(|&word| word != 0).map(|word| {
             let location = std::ptr::with_exposed_provenance::<Location<'static>>(word & !7);
             // SAFETY:
-            // - in bounds, alive: the word is the address of a `&'static Location`, and forked children have the same;
+            // - in bounds, alive: the word is the address of a `&'static Location`, and forked
+            //   children have the same;
             // - no writer: locations are constants;
             // - valid: they were made by the compiler.
             let location = unsafe { &*location };
@@ -178,7 +184,8 @@ mod switch {
 mod tests {
     use super::*;
 
-    /// A comparison that is left out takes torn bytes for whole ones; the one in the next line does not.
+    /// A comparison that is left out takes torn bytes for whole ones; the one in the next line does
+    /// not.
     #[test]
     fn a_site_is_known_by_its_caller_and_left_out_alone() {
         watch();

@@ -1,4 +1,5 @@
-//! Objects far apart get places in a small file: whatever is cut, each place that was acknowledged is found, and belongs to one.
+//! Objects far apart get places in a small file: whatever is cut, each place that was acknowledged
+//! is found, and belongs to one.
 
 use crate::program::{open, options};
 use crate::traps::{finds, settle};
@@ -80,8 +81,8 @@ fn explore(disk: &Arc<RecordedDisk>) -> Result<PowerReport, PowerFailure> {
     cut.explore(&disk.tape(), |cut, disk| recover(cut.notes, &disk))
 }
 
-/// A slot of the map that is not on the medium before what it describes is logged, or that speaks of bytes which the file has not
-/// yet, is found.
+/// A slot of the map that is not on the medium before what it describes is logged, or that speaks
+/// of bytes which the file has not yet, is found.
 #[test]
 fn places_in_the_file_survive_a_cut() {
     for bug in ["media-chunk-unsynced", "media-chunk-no-room"] {
@@ -89,7 +90,8 @@ fn places_in_the_file_survive_a_cut() {
     }
 }
 
-/// A word of the file that is 2 MiB behind its beginning belongs to an object half a TiB behind the store's.
+/// A word of the file that is 2 MiB behind its beginning belongs to an object half a TiB behind the
+/// store's.
 #[test]
 fn a_file_is_as_long_as_what_it_holds_and_not_as_its_offsets() {
     let disk = recorded();
@@ -107,7 +109,8 @@ fn slots(image: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Each sector of either copy of the map is damaged: the other copy tells. Without a second copy a place is lost, and said to be.
+/// Each sector of either copy of the map is damaged: the other copy tells. Without a second copy a
+/// place is lost, and said to be.
 #[test]
 fn one_damaged_copy_of_the_map_loses_nothing() {
     let damage = || {
@@ -161,7 +164,8 @@ fn a_file_that_was_cut_short_is_damaged() {
     assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("truncated"), "{error}");
 }
 
-/// A disk that has no room for another chunk, or fails while its slot is written, harms nothing that is there.
+/// A disk that has no room for another chunk, or fails while its slot is written, harms nothing
+/// that is there.
 #[test]
 fn a_chunk_that_cannot_be_made_harms_nothing() {
     for call in [DiskCall::Allocate, DiskCall::Write, DiskCall::Sync] {
@@ -184,7 +188,8 @@ fn a_chunk_that_cannot_be_made_harms_nothing() {
     }
 }
 
-/// Makes places, and frees them for others; each step is a number to store at a place, or none to free it.
+/// Makes places, and frees them for others; each step is a number to store at a place, or none to
+/// free it.
 const STEPS: [(u64, Option<u64>); 15] = [
     (1 << 39, Some(1)),
     (1 << 30, Some(2)),
@@ -277,7 +282,8 @@ fn recover_reused(count: usize, disk: &Arc<RecordedDisk>) -> Result<(), String> 
     Ok(())
 }
 
-/// A place that was freed is another's only once no slot and no record of the log speaks of it as the old one's.
+/// A place that was freed is another's only once no slot and no record of the log speaks of it as
+/// the old one's.
 #[test]
 fn a_place_that_was_freed_belongs_to_one_after_any_cut() {
     let explore = || {
@@ -310,7 +316,8 @@ fn one_damaged_copy_of_the_map_brings_no_freed_chunk_back() {
     finds("media-chunk-free-one-copy", damage);
 }
 
-/// Freed slots and places are used again: rounds of other places make neither the map nor the file longer.
+/// Freed slots and places are used again: rounds of other places make neither the map nor the file
+/// longer.
 #[test]
 fn freed_places_are_used_again() {
     let disk = RecordedDisk::new(&created()).unwrap();
@@ -326,7 +333,8 @@ fn freed_places_are_used_again() {
     media.abandon();
 }
 
-/// As many chunks as a process can map are an error that says so, and one that is freed makes room for another.
+/// As many chunks as a process can map are an error that says so, and one that is freed makes room
+/// for another.
 #[test]
 fn more_chunks_than_can_be_mapped_are_refused() {
     everbyte_media::museum::with("media-few-chunks", || {

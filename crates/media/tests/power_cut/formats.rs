@@ -1,7 +1,8 @@
-//! Stores of an older format: opened, read, and brought to our format before anything is written that theirs does not know.
+//! Stores of an older format: opened, read, and brought to our format before anything is written
+//! that theirs does not know.
 //!
-//! `testdata/format-1-*.hex` are the bytes that the program of format 1 wrote, sixteen a line, lines of zeros left out: a
-//! store whose process died, and one that was closed.
+//! `testdata/format-1-*.hex` are the bytes that the program of format 1 wrote, sixteen a line,
+//! lines of zeros left out: a store whose process died, and one that was closed.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, open};
 use everbyte_media::{Durability, Error, FORMAT, Media, Words, museum};
@@ -42,7 +43,8 @@ fn holds(media: &Media) -> [u64; 4] {
     [0, 8, 4096, 0x8000].map(|at| media.load(DATA + at))
 }
 
-/// Every word that was acknowledged under format 1 is there; looking changes nothing, and the first record brings our format.
+/// Every word that was acknowledged under format 1 is there; looking changes nothing, and the first
+/// record brings our format.
 #[test]
 fn a_store_of_format_1_is_read_and_brought_to_ours() {
     for dump in [DIED, CLOSED] {
@@ -66,8 +68,8 @@ fn a_store_of_format_1_is_read_and_brought_to_ours() {
     }
 }
 
-/// Opens a store of format 1, logs a word of a line, dies, and is cut anywhere: what an older program would take for damage
-/// never lies in the log under a head that it reads.
+/// Opens a store of format 1, logs a word of a line, dies, and is cut anywhere: what an older
+/// program would take for damage never lies in the log under a head that it reads.
 fn explore(dump: &str) -> Result<PowerReport, PowerFailure> {
     let image = image(dump);
     let log = LOG_AT as usize..(LOG_AT + LOG_LEN) as usize;
@@ -98,7 +100,8 @@ fn no_new_record_lies_under_an_old_head() {
     for dump in [DIED, CLOSED] {
         explore(dump).unwrap_or_else(|failure| panic!("{failure}"));
     }
-    // A closed log is not written to before a head says so, and that is of our format: the log that goes on is at stake.
+    // A closed log is not written to before a head says so, and that is of our format: the log that
+    // goes on is at stake.
     let found = museum::with("media-format-late", || explore(DIED));
     println!("media-format-late: {}", found.expect_err("the seeded bug was not found").detail);
 }

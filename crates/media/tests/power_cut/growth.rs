@@ -1,4 +1,5 @@
-//! The log grows: whatever is cut, the old room or the new one is found, and in it every record that was acknowledged.
+//! The log grows: whatever is cut, the old room or the new one is found, and in it every record
+//! that was acknowledged.
 
 use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, World, explore, growing, linear, open, options};
 use crate::traps::{finds, settle};
@@ -28,8 +29,9 @@ fn check(media: &Media, puts: u64) {
     }
 }
 
-/// The log fills, a checkpoint grows it, and what follows lies beyond the old room. A head that says so too early, when records
-/// still go round in the old ring, or too late, when they already lie beyond it, loses what was acknowledged.
+/// The log fills, a checkpoint grows it, and what follows lies beyond the old room. A head that
+/// says so too early, when records still go round in the old ring, or too late, when they already
+/// lie beyond it, loses what was acknowledged.
 #[test]
 fn the_log_grows_and_every_head_finds_its_records() {
     let ops = [puts(30), vec![Checkpoint], puts(40), vec![Die], puts(5)].concat();
@@ -42,20 +44,21 @@ fn the_log_grows_and_every_head_finds_its_records() {
     }
 }
 
-/// The checkpoint that would grow the log has just written a record that goes over the ring's end: its second half lies at the
-/// beginning of the old ring, where the new one has it not.
+/// The checkpoint that would grow the log has just written a record that goes over the ring's end:
+/// its second half lies at the beginning of the old ring, where the new one has it not.
 #[test]
 fn the_log_does_not_grow_while_a_record_goes_over_its_end() {
     let fill = [Store(DATA + 1024), Flush(DATA, 2048), Flush(DATA + 2048, 2048), Barrier];
-    let ops = [puts(6), vec![Checkpoint], puts(25), fill.to_vec(), puts(6)].concat(); // 3 KiB, 12.5 KiB, 4 KiB
+    // 3 KiB, 12.5 KiB, 4 KiB
+    let ops = [puts(6), vec![Checkpoint], puts(25), fill.to_vec(), puts(6)].concat();
     let program = Program { ops, durability: Durability::Always, grows: true, world: World::default() };
     finds("media-room-in-two-pieces", || {
         explore("the_log_does_not_grow_while_a_record_goes_over_its_end", &program, 1)
     });
 }
 
-/// Load grows the log, and nothing else does: not a hot page, whose checkpoints are cheap, not records that a checkpoint often
-/// takes out of it, and it never passes its end.
+/// Load grows the log, and nothing else does: not a hot page, whose checkpoints are cheap, not
+/// records that a checkpoint often takes out of it, and it never passes its end.
 #[test]
 fn load_grows_the_log_to_its_end_and_hot_pages_do_not() {
     let disk = RecordedDisk::new(&growing()).unwrap();
@@ -160,8 +163,9 @@ fn a_new_store_takes_little_of_its_disk() {
     assert_eq!(Options::default().log_room, 16 << 20);
 }
 
-/// Another thread lets the file grow between any two calls of a checkpoint. The head of that checkpoint reaches the medium, and
-/// the growth need not: a power cut then leaves a file that is as long as its head says, or longer.
+/// Another thread lets the file grow between any two calls of a checkpoint. The head of that
+/// checkpoint reaches the medium, and the growth need not: a power cut then leaves a file that is
+/// as long as its head says, or longer.
 #[test]
 fn a_head_never_promises_a_length_that_a_power_cut_takes_back() {
     let program = |disk: &Arc<RecordedDisk>, step: Option<u64>| {

@@ -71,8 +71,8 @@ impl Disk for Slow {
     }
 }
 
-/// The keeper is in the midst of a checkpoint when something is written whose sync is due. It syncs behind the run of pages that
-/// it is at, not behind the last one.
+/// The keeper is in the midst of a checkpoint when something is written whose sync is due. It syncs
+/// behind the run of pages that it is at, not behind the last one.
 #[test]
 fn a_sync_that_is_due_waits_for_no_whole_checkpoint() {
     let disk = RecordedDisk::new(&fresh()).unwrap();

@@ -1,6 +1,6 @@
-//! Power cuts of the `file` backend: at every point of its life, every kind of image, recovered and compared with the
-//! rule; then recovery itself is cut. `traps` holds the shortest program for each sentence of the contract, and proves that
-//! forgetting the sentence is found.
+//! Power cuts of the `file` backend: at every point of its life, every kind of image, recovered and
+//! compared with the rule; then recovery itself is cut. `traps` holds the shortest program for each
+//! sentence of the contract, and proves that forgetting the sentence is found.
 
 mod chunks;
 mod formats;

@@ -1,7 +1,8 @@
 //! The rule as a model: which words may, and which must, be found after a crash.
 //!
-//! One thread stores ever larger values. After a crash each word holds one of its values, and the newest store that
-//! survived says what else must have: everything flushed before the last fence before it.
+//! One thread stores ever larger values. After a crash each word holds one of its values, and the
+//! newest store that survived says what else must have: everything flushed before the last fence
+//! before it.
 
 use std::collections::BTreeMap;
 

@@ -114,7 +114,8 @@ impl World {
 }
 
 impl Program {
-    /// A program of a few dozen steps on a few dozen words, so that lines and pages are met again and again.
+    /// A program of a few dozen steps on a few dozen words, so that lines and pages are met again
+    /// and again.
     pub fn random(seed: u64) -> Program {
         let mut random = Random::new(seed);
         let durability = match random.below(4) {
@@ -135,7 +136,8 @@ impl Program {
                 0..16 => Op::Store(word),
                 16..21 => Op::Flush(word & !63, 64 * (1 + random.below(3))),
                 21..26 => Op::Words(word & !63, 1 + random.below(3) as u8),
-                26 => Op::Flush(word & !4095, 4096), // fills the log, and with it comes a checkpoint
+                // fills the log, and with it comes a checkpoint
+                26 => Op::Flush(word & !4095, 4096),
                 27..33 => Op::Fence,
                 33..36 => Op::Barrier,
                 36..38 => Op::Checkpoint,
@@ -163,7 +165,8 @@ impl Program {
         if self.grows { growing() } else { fresh() }
     }
 
-    /// Runs on `disk`, where acknowledged fences are noted; returns the model of each life, as it was at its end.
+    /// Runs on `disk`, where acknowledged fences are noted; returns the model of each life, as it
+    /// was at its end.
     pub fn run(&self, disk: &Arc<RecordedDisk>) -> everbyte_media::Result<Vec<Model>> {
         let (lives, outcome) = self.run_to_failure(disk);
         outcome.map(|()| lives)
@@ -235,7 +238,8 @@ impl Program {
     }
 }
 
-/// Runs the program and cuts its power at every point; each image is recovered, checked, and cut again in recovery.
+/// Runs the program and cuts its power at every point; each image is recovered, checked, and cut
+/// again in recovery.
 pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
     let disk = program.world.disk(&program.image());
     let told = |detail: String| PowerFailure { point: 0, image: 0, detail, replay: format!("seed {seed} of {test}") };

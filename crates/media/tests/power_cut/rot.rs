@@ -1,8 +1,9 @@
-//! Rot of heads and log: every sector in turn is flipped, zeroed, replaced by an older version of itself, unreadable once,
-//! or unreadable for ever. The store then has everything that was acknowledged, or an error names the place.
+//! Rot of heads and log: every sector in turn is flipped, zeroed, replaced by an older version of
+//! itself, unreadable once, or unreadable for ever. The store then has everything that was
+//! acknowledged, or an error names the place.
 //!
-//! One loss cannot be told from an interrupted write: that of the newest record, which nothing follows. For it alone the
-//! state before it is accepted.
+//! One loss cannot be told from an interrupted write: that of the newest record, which nothing
+//! follows. For it alone the state before it is accepted.
 
 use crate::program::{DATA, LOG_LEN, fresh, growing, open};
 use crate::traps::settle;
@@ -16,7 +17,8 @@ const HEADS: Range<u64> = 8 << 10..16 << 10;
 
 const PAGES: u64 = 7;
 
-/// The word that a put stores to. Several pages, so that checkpoints cost more than records and the log grows.
+/// The word that a put stores to. Several pages, so that checkpoints cost more than records and the
+/// log grows.
 fn word(put: u64) -> u64 {
     DATA + put % PAGES * 4096
 }
@@ -47,7 +49,8 @@ impl History {
         for event in &disk.tape().events {
             match event {
                 DiskEvent::Write { at, bytes } if log.contains(at) => newest = *at..*at + bytes.len() as u64,
-                DiskEvent::Write { at, bytes } if HEADS.contains(at) && bytes.get(96) == Some(&1) => newest = 0..0, // closed
+                // closed
+                DiskEvent::Write { at, bytes } if HEADS.contains(at) && bytes.get(96) == Some(&1) => newest = 0..0,
                 _ => {}
             }
         }
@@ -155,7 +158,8 @@ impl History {
     }
 }
 
-/// Stores that were killed under load, each in another state of its heads and its log, and some that were closed.
+/// Stores that were killed under load, each in another state of its heads and its log, and some
+/// that were closed.
 fn histories() -> Vec<(&'static str, History)> {
     let always = |disk: &Arc<RecordedDisk>| open(disk, Durability::Always).unwrap();
     vec![
@@ -248,7 +252,8 @@ fn histories() -> Vec<(&'static str, History)> {
             History::of(&growing(), |disk| {
                 let media = always(disk);
                 load(&media, 0..30);
-                disk.fail(DiskCall::Write, 4, libc::EIO); // behind pages, their head, zeros, and one copy
+                // behind pages, their head, zeros, and one copy
+                disk.fail(DiskCall::Write, 4, libc::EIO);
                 let _ = media.checkpoint(); // fails, if two copies are written
                 media.abandon();
                 disk.heal();
@@ -281,8 +286,9 @@ fn no_sector_of_heads_and_log_loses_what_was_acknowledged() {
     }
 }
 
-/// A program that wrote one copy of the head before its first record, as earlier ones did: the other copy says that the log is
-/// empty. A copy that is lost is noticed, so the log is read whatever the other copy says.
+/// A program that wrote one copy of the head before its first record, as earlier ones did: the
+/// other copy says that the log is empty. A copy that is lost is noticed, so the log is read
+/// whatever the other copy says.
 #[test]
 fn one_whole_copy_of_the_head_never_proves_that_the_log_is_empty() {
     let history = museum::with("media-one-head-copy", || {
@@ -298,8 +304,8 @@ fn one_whole_copy_of_the_head_never_proves_that_the_log_is_empty() {
     println!("{}", found.expect_err("the seeded bug was not found"));
 }
 
-/// A read that fails says nothing about the head: it is an error that names the copy, nothing is written over that copy, and the
-/// next opening has everything.
+/// A read that fails says nothing about the head: it is an error that names the copy, nothing is
+/// written over that copy, and the next opening has everything.
 #[test]
 fn a_head_that_cannot_be_read_once_loses_nothing() {
     let attempt = || {

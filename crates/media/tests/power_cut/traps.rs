@@ -1,5 +1,6 @@
-//! Traps, each by its name: the shortest program in which forgetting one sentence of the contract loses data. Each is
-//! explored as it should be, and must pass; then with the sentence forgotten, and must be found.
+//! Traps, each by its name: the shortest program in which forgetting one sentence of the contract
+//! loses data. Each is explored as it should be, and must pass; then with the sentence forgotten,
+//! and must be found.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, Op, Op::*, Program, World, explore, fresh, open, options};
 use everbyte_media::{Durability, Error, Media, museum};
@@ -35,15 +36,17 @@ fn a_barrier_is_on_the_medium() {
     check("a_barrier_is_on_the_medium", "media-barrier-unsynced", Durability::Always, &ops);
 }
 
-/// A record that was only in the cache may not be acted upon: the next cut could take it while keeping what was done.
+/// A record that was only in the cache may not be acted upon: the next cut could take it while
+/// keeping what was done.
 #[test]
 fn recovery_syncs_the_log_before_it_replays() {
     let ops = [Store(A), Flush(A, 8), Fence, Store(B), Flush(B, 8), Barrier, Die];
     check("recovery_syncs_the_log_before_it_replays", "media-replay-unsynced", Durability::Process, &ops);
 }
 
-/// B's page is dirty, and is copied with a store to B that was never flushed; what was flushed before that store is only
-/// in the open batch. The log is full, so the flush that finds it so checkpoints in the midst of things.
+/// B's page is dirty, and is copied with a store to B that was never flushed; what was flushed
+/// before that store is only in the open batch. The log is full, so the flush that finds it so
+/// checkpoints in the midst of things.
 #[test]
 fn a_checkpoint_writes_no_page_before_the_log() {
     for durability in [Durability::Always, Durability::Process] {
@@ -83,12 +86,13 @@ fn a_torn_record_is_not_replayed() {
     check("a_torn_record_is_not_replayed", "media-torn-record", Durability::Always, &ops);
 }
 
-/// Unsynced records reached the medium, but not the first of them. The next life begins where that one is missing, and
-/// writes records of the same length and even of the same bytes: those of the life before must not join them.
+/// Unsynced records reached the medium, but not the first of them. The next life begins where that
+/// one is missing, and writes records of the same length and even of the same bytes: those of the
+/// life before must not join them.
 #[test]
 fn a_stale_record_of_an_earlier_life_joins_no_chain() {
-    // Without its beginning a life's first record may be the very bytes that were lost, and what followed these joins;
-    // believing any record joins those behind it whatever it holds.
+    // Without its beginning a life's first record may be the very bytes that were lost, and what
+    // followed these joins; believing any record joins those behind it whatever it holds.
     for (bug, value) in [("media-no-life", 1), ("media-no-chain", 2), ("media-no-chain", 4)] {
         finds(bug, || {
             let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -108,7 +112,8 @@ fn a_stale_record_of_an_earlier_life_joins_no_chain() {
     }
 }
 
-/// Laps of the log: what an earlier lap wrote behind the newest record is never taken for its successor.
+/// Laps of the log: what an earlier lap wrote behind the newest record is never taken for its
+/// successor.
 #[test]
 fn a_stale_record_of_an_earlier_lap_joins_no_chain() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -127,7 +132,8 @@ fn a_stale_record_of_an_earlier_lap_joins_no_chain() {
     }
 }
 
-/// A bit flips in a record that a later one, or the head, knows to have been synced: that is damage, and is said.
+/// A bit flips in a record that a later one, or the head, knows to have been synced: that is
+/// damage, and is said.
 #[test]
 fn a_break_below_a_synced_mark_is_damage() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -178,8 +184,8 @@ fn a_full_disk_refuses_growth_and_harms_nothing() {
     assert_eq!((media.load(A), media.load(len)), (2, 3));
 }
 
-/// The disk fills under a checkpoint (a file system that writes elsewhere): the store is poisoned, and nothing that was
-/// acknowledged is lost.
+/// The disk fills under a checkpoint (a file system that writes elsewhere): the store is poisoned,
+/// and nothing that was acknowledged is lost.
 #[test]
 fn a_full_disk_during_a_checkpoint_poisons_and_loses_nothing() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -194,8 +200,9 @@ fn a_full_disk_during_a_checkpoint_poisons_and_loses_nothing() {
     assert_eq!((media.load(A), media.load(B)), (1, 2));
 }
 
-/// After the first failed sync everything is refused, for all threads and for ever, but reads; nothing is written any
-/// more, not even by dropping; and reopening in the same boot shows only what the medium has.
+/// After the first failed sync everything is refused, for all threads and for ever, but reads;
+/// nothing is written any more, not even by dropping; and reopening in the same boot shows only
+/// what the medium has.
 #[test]
 fn a_failed_sync_poisons() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -221,8 +228,9 @@ fn a_failed_sync_poisons() {
     assert_eq!(media.load(A), 1, "the page cache shows 2, the medium never had it");
 }
 
-/// Every call of a program fails once, whatever its kind. The program hears of it, nothing acknowledged is lost, and the
-/// rule is kept: for a process that reopens at once, and for one that comes after a power cut.
+/// Every call of a program fails once, whatever its kind. The program hears of it, nothing
+/// acknowledged is lost, and the rule is kept: for a process that reopens at once, and for one that
+/// comes after a power cut.
 #[test]
 fn the_nth_write_and_sync_fail() {
     let ops =
@@ -281,7 +289,8 @@ fn a_disk_too_full_for_the_log_refuses_to_open() {
     settle(&open(&disk, Durability::Always).unwrap(), A, 1);
 }
 
-/// The log is prepared in the first life as `file`: whatever is cut, the store opens, and the log is prepared again.
+/// The log is prepared in the first life as `file`: whatever is cut, the store opens, and the log
+/// is prepared again.
 #[test]
 fn the_first_preparation_of_the_log_may_be_cut() {
     let dir = tempfile::tempdir().unwrap();
@@ -303,7 +312,8 @@ fn the_first_preparation_of_the_log_may_be_cut() {
     explored.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Writers go on while the keeper checkpoints, many times around the log; cuts fall anywhere in both.
+/// Writers go on while the keeper checkpoints, many times around the log; cuts fall anywhere in
+/// both.
 #[test]
 fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -321,7 +331,8 @@ fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
                     media.store(pair(thread), value);
                     media.flush(pair(thread), 8);
                     media.fence();
-                    media.store(pair(thread) + 64, value); // never without the first, flushed or not
+                    // never without the first, flushed or not
+                    media.store(pair(thread) + 64, value);
                     if value % 4 != 0 {
                         media.flush(pair(thread) + 64, 8);
                     }
@@ -350,7 +361,8 @@ fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
     println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
 }
 
-/// Two threads store to words of one line and settle each its own: after any cut each finds what it was told.
+/// Two threads store to words of one line and settle each its own: after any cut each finds what it
+/// was told.
 #[test]
 fn two_threads_flush_one_line() {
     let disk = RecordedDisk::new(&fresh()).unwrap();

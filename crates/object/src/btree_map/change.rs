@@ -6,11 +6,13 @@
 //!   3. a root that was split gets a root above it
 //!
 //! An entry goes:
-//!   1. its leaf gives it up; an entry above the leaves is replaced by the one before it, which a leaf gives up
+//!   1. its leaf gives it up; an entry above the leaves is replaced by the one before it, which a
+//!      leaf gives up
 //!   2. upwards, a node with too few entries is joined with its neighbour, or shares with it
 //!   3. a root without entries goes
 //!
-//! Each step notes what it changes, with one fence, and changes it then; in between nothing can fail.
+//! Each step notes what it changes, with one fence, and changes it then; in between nothing can
+//! fail.
 
 use super::PBTreeMap;
 use super::node::{Node, Pair};
@@ -58,7 +60,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         running.log_all(leaf.from(index).into_iter().chain(replaced));
         let mut entry = leaf.take(index);
         if above {
-            // SAFETY: an entry, noted; it changes places with the one before it, which no node holds.
+            // SAFETY: an entry, noted; it changes places with the one before it, which no node
+            // holds.
             std::mem::swap(&mut entry, unsafe { &mut *place });
         }
         self.header.len -= 1;
@@ -83,8 +86,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Step<K, V, P> {
-    /// Adds a pair; answers where its entry lies, and what goes up if the node was full. `is_last`: no entry of the
-    /// map is larger, so probably the next one will be, and the node stays full.
+    /// Adds a pair; answers where its entry lies, and what goes up if the node was full. `is_last`:
+    /// no entry of the map is larger, so probably the next one will be, and the node stays full.
     fn add(self, pair: Pair<K, V>, is_last: bool, running: &Running) -> (*mut Entry<K, V>, Option<Pair<K, V>>) {
         let (Step { node, index }, cap) = (self, Node::<K, V, P>::CAP);
         if node.len() < cap {

@@ -1,16 +1,17 @@
 //! [`PBTreeMap`]: entries in the order of their keys, in a B-tree of small nodes.
 //!
 //! Invariants
-//!   BTREE-1  All leaves are equally deep; every node has entries, and between two of them, before the first and behind
-//!            the last one, a node above the leaves has an edge. `len` entries are in all nodes together.
-//!   BTREE-2  Code of the program runs while the tree is searched or between two changes, never inside one: the map is
-//!            whole whenever an `Ord` or a closure panics.
+//!   BTREE-1  All leaves are equally deep; every node has entries, and between two of them, before
+//!            the first and behind the last one, a node above the leaves has an edge. `len` entries
+//!            are in all nodes together.
+//!   BTREE-2  Code of the program runs while the tree is searched or between two changes, never
+//!            inside one: the map is whole whenever an `Ord` or a closure panics.
 //!
-//! A comparison that contradicts itself leads to wrong answers, and to nothing else: a path stays in the tree, and the
-//! ends of a range are looked at before it is lent out.
+//! A comparison that contradicts itself leads to wrong answers, and to nothing else: a path stays
+//! in the tree, and the ends of a range are looked at before it is lent out.
 //!
-//! Elsewhere: nodes (`node`), ways through them (`path`), changes (`change`). Whoever lends a `&mut PBTreeMap` of the
-//! pool has noted its two words (OBJ-1).
+//! Elsewhere: nodes (`node`), ways through them (`path`), changes (`change`). Whoever lends a
+//! `&mut PBTreeMap` of the pool has noted its two words (OBJ-1).
 
 mod change;
 mod iter;
@@ -53,8 +54,9 @@ map!(PBTreeMap: Ord);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A key whose order changes while it is in a map, by a cell inside of it, is a mistake that may lose entries for
-/// lookups, and nothing else: they are still iterated over and dropped with the map.
+/// A key whose order changes while it is in a map, by a cell inside of it, is a mistake that may
+/// lose entries for lookups, and nothing else: they are still iterated over and dropped with the
+/// map.
 #[repr(C)]
 pub struct PBTreeMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     header: Header,
@@ -122,7 +124,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
             j.running().log(value.cast(), size_of::<V>());
             // SAFETY: as in `lend`; of entries only values are lent to be changed.
             let key = unsafe { &(*entry).key };
-            // SAFETY: as in `lend_value`: `self` stays borrowed mutably, and each place is reached once.
+            // SAFETY: as in `lend_value`: `self` stays borrowed mutably, and each place is reached
+            // once.
             (key, unsafe { &mut *value })
         })
     }

@@ -1,12 +1,13 @@
 //! [`Node`]: a block of a B-tree, as addresses. Format: docs/formats/object.md.
 //!
-//! A node holds entries in the order of their keys, at least one. Above the leaves it also holds edges, one more than
-//! entries: edge `i` leads to the node whose keys lie before entry `i`, the last one to that whose keys lie behind all.
-//! Small changes shift what lies behind them; large ones unload a node, deal its contents out, and load nodes again.
+//! A node holds entries in the order of their keys, at least one. Above the leaves it also holds
+//! edges, one more than entries: edge `i` leads to the node whose keys lie before entry `i`, the
+//! last one to that whose keys lie behind all. Small changes shift what lies behind them; large
+//! ones unload a node, deal its contents out, and load nodes again.
 //!
 //! Invariants
-//!   NODE-1  A place of a node that held an entry or an edge before the transaction and holds none now is noted. So a
-//!           place behind the last one can be stored to unnoted.
+//!   NODE-1  A place of a node that held an entry or an edge before the transaction and holds none
+//!           now is noted. So a place behind the last one can be stored to unnoted.
 
 use crate::deep::maps::NodeShape;
 use crate::entry::Entry;
@@ -22,7 +23,8 @@ const LINES: usize = 4;
 const LEAST_CAP: usize = 5;
 pub(crate) const MOST_CAP: usize = 31;
 
-/// A node of a map. Whoever has one has borrowed the map: to read, or mutably where the node is changed.
+/// A node of a map. Whoever has one has borrowed the map: to read, or mutably where the node is
+/// changed.
 pub(super) struct Node<K, V, P> {
     at: *mut u8,
     marker: PhantomData<(*mut Entry<K, V>, P)>,

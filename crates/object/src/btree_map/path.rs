@@ -5,13 +5,15 @@ use crate::entry::Entry;
 use crate::{MemPool, PSafe};
 use std::cmp::Ordering;
 
-/// A node, and the edge that was followed from it; at the end of a path: an entry, or the gap before one.
+/// A node, and the edge that was followed from it; at the end of a path: an entry, or the gap
+/// before one.
 pub(super) struct Step<K, V, P> {
     pub node: Node<K, V, P>,
     pub index: usize,
 }
 
-/// From the root to a gap in a leaf, where every key between two entries belongs, or to an entry in any node.
+/// From the root to a gap in a leaf, where every key between two entries belongs, or to an entry in
+/// any node.
 pub(super) struct Path<K, V, P> {
     pub steps: Vec<Step<K, V, P>>,
 }

@@ -18,7 +18,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PBTreeMap<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
-    /// Drops what it holds and the nodes below, and frees them: a map in a map in a map does not overflow the stack.
+    /// Drops what it holds and the nodes below, and frees them: a map in a map in a map does not
+    /// overflow the stack.
     fn drop(self, running: &Running) {
         if self.level() == 0 && !std::mem::needs_drop::<Entry<K, V>>() {
             return running.free(self.offset());

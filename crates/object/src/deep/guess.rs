@@ -1,4 +1,5 @@
-//! What a leaked block looks like: the heap keeps no types, so every type that a pointer of this pool can lead to is tried.
+//! What a leaked block looks like: the heap keeps no types, so every type that a pointer of this
+//! pool can lead to is tried.
 
 use crate::deep::reader::{Reader, What};
 use crate::deep::report::Report;

@@ -1,9 +1,10 @@
 //! Maps under a [`Walk`]: their blocks, whichever way their entries are looked at.
 //!
-//! A hash map is one block, whose entries are looked at in rows, from one free place to the next. The nodes of an ordered
-//! map are blocks that lead to each other. Ahead of its root its end is put on the list: all its nodes have been looked at
-//! when that is taken off again, and so have all maps that were met meanwhile. Thus one list of trees, the innermost last,
-//! is enough to count what they hold.
+//! A hash map is one block, whose entries are looked at in rows, from one free place to the next.
+//! The nodes of an ordered map are blocks that lead to each other. Ahead of its root its end is put
+//! on the list: all its nodes have been looked at when that is taken off again, and so have all
+//! maps that were met meanwhile. Thus one list of trees, the innermost last, is enough to count
+//! what they hold.
 
 use crate::btree_map::MOST_CAP;
 use crate::deep::report::FaultKind;
@@ -111,7 +112,8 @@ impl<V: Copy> Walk<'_, V> {
         }
     }
 
-    /// The node at `at`, which must be of this level: its edges are followed, and its entries are to be looked at.
+    /// The node at `at`, which must be of this level: its edges are followed, and its entries are
+    /// to be looked at.
     pub(super) fn node(&mut self, at: u64, level: Option<u64>, what: V) -> Visit<V> {
         let [len, here] = [0, 4].map(|word| self.number(at + word, 4));
         let tree = self.trees.last_mut().expect("a node is one of the innermost tree");

@@ -1,12 +1,16 @@
-//! The deep check of a pool: what can be reached from the root, against what the heap says is allocated.
+//! The deep check of a pool: what can be reached from the root, against what the heap says is
+//! allocated.
 //!
 //! Steps:
 //!   1. the heap's tables are checked
-//!   2. a walk from the root meets every block that something points to; if it finds faults a second one tells where
-//!   3. every allocated block is held against what was met: the rest has leaked, if nothing was left unfollowed (DEEP-1)
+//!   2. a walk from the root meets every block that something points to; if it finds faults a
+//!      second one tells where
+//!   3. every allocated block is held against what was met: the rest has leaked, if nothing was
+//!      left unfollowed (DEEP-1)
 //!
-//! Memory: a 128th of the clusters with blocks in use, 48 bytes for each counted object, 48 for each block that waits,
-//! and, once faults are found, 16 for each block on the longest way from the root.
+//! Memory: a 128th of the clusters with blocks in use, 48 bytes for each counted object, 48 for
+//! each block that waits, and, once faults are found, 16 for each block on the longest way from the
+//! root.
 
 pub(crate) mod guess;
 pub(crate) mod maps;
@@ -26,8 +30,9 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use walk::{Tally, Walk};
 
-/// Checks the pool whose heap this is, and whose own blocks, besides those that its root leads to, are `own`. `walk`
-/// lets a walk follow everything from the root; `checked` is what the heap said of itself.
+/// Checks the pool whose heap this is, and whose own blocks, besides those that its root leads to,
+/// are `own`. `walk` lets a walk follow everything from the root; `checked` is what the heap said
+/// of itself.
 pub(crate) fn examine<'w, V: Copy>(
     heap: &'w Heap,
     own: &[u64],
@@ -62,8 +67,8 @@ pub(crate) fn examine<'w, V: Copy>(
     report
 }
 
-/// Whether a block's owners or counts are to be reported. What cannot be followed may hold pointers that no count was
-/// compared with.
+/// Whether a block's owners or counts are to be reported. What cannot be followed may hold pointers
+/// that no count was compared with.
 fn is_wrong<V: Copy>(met: &Walk<'_, V>, word: u64, tally: &Tally) -> bool {
     let may_be_right = |(strong, weak)| met.is_perhaps(word) && strong >= tally.strong && weak >= tally.weak;
     tally.is_double() || !tally.is_counted_right() && !tally.stored.is_some_and(may_be_right)

@@ -88,7 +88,8 @@ impl<'w> Reader<'w> {
             }
             Kind::Tree(entry, shape) => self.walk.tree(at, *shape, What::Value(*entry)),
             Kind::Opaque => {
-                let rest = || self.walk.heap.size_of(at).unwrap_or(0); // a block of what nobody knows
+                // a block of what nobody knows
+                let rest = || self.walk.heap.size_of(at).unwrap_or(0);
                 self.walk.unread(of.name, at, of.size.unwrap_or_else(rest));
             }
         }

@@ -58,7 +58,8 @@ pub struct Report {
     pub reached: Total,
     /// Allocated, and nobody points to it.
     pub leaked: Total,
-    /// Allocated, not reached, and perhaps in use all the same: by something that could not be followed.
+    /// Allocated, not reached, and perhaps in use all the same: by something that could not be
+    /// followed.
     pub unsure: Total,
     /// What is wrong with what the root can reach.
     pub faults: Vec<Fault>,

@@ -1,4 +1,5 @@
-//! [`Trail`]: the way from the root to where a walk is, as a path that a reader of the program's types understands.
+//! [`Trail`]: the way from the root to where a walk is, as a path that a reader of the program's
+//! types understands.
 
 use std::fmt::Write;
 use std::rc::Rc;
@@ -54,7 +55,8 @@ impl<'t> Trail<'t> {
         self.is_kept.then(|| {
             let text = self.inside();
             match self.blocks.last() {
-                Some(last) if **last == *text => Rc::clone(last), // a list of any length costs a word for each node
+                // a list of any length costs a word for each node
+                Some(last) if **last == *text => Rc::clone(last),
                 _ => text.into(),
             }
         })
@@ -80,8 +82,8 @@ impl<'t> Trail<'t> {
         text
     }
 
-    /// The path of what lies here: `root.next.val[3]`. Rows of like steps are counted, and of a long way the middle is
-    /// left out.
+    /// The path of what lies here: `root.next.val[3]`. Rows of like steps are counted, and of a
+    /// long way the middle is left out.
     pub(crate) fn path(&self) -> String {
         let mut steps: Vec<String> = Vec::new();
         for alike in self.blocks.chunk_by(|one, other| one == other).filter(|alike| !alike[0].is_empty()) {

@@ -1,11 +1,12 @@
-//! [`Types`]: what a description says, made ready for a walk: each type with its kind, and types it holds by number.
+//! [`Types`]: what a description says, made ready for a walk: each type with its kind, and types it
+//! holds by number.
 //!
-//! The text may be anything. What cannot be understood, or contradicts itself, is a type that nobody can take apart; so
-//! is what a newer program may have written.
+//! The text may be anything. What cannot be understood, or contradicts itself, is a type that
+//! nobody can take apart; so is what a newer program may have written.
 //!
 //! Invariants
-//!   TYPES-1  Values hold each other without a cycle and to a bounded depth, and fields of a value do not overlap: looking
-//!            at a value costs no more than its bytes, and no deep stack.
+//!   TYPES-1  Values hold each other without a cycle and to a bounded depth, and fields of a value
+//!            do not overlap: looking at a value costs no more than its bytes, and no deep stack.
 
 use crate::deep::maps::NodeShape;
 use crate::deep::reader::What;
@@ -264,7 +265,8 @@ impl<'d> Types<'d> {
             let places = places.remove(&Some(name.as_str())).unwrap_or_default();
             let mut fields = self.fields(places, line.size, depth)?;
             if is_option {
-                fields.iter_mut().for_each(|field| field.label = ""); // a path goes through without a word
+                // a path goes through without a word
+                fields.iter_mut().for_each(|field| field.label = "");
             }
             let bits = tag.map_or(0, |tag| u64::MAX >> (64 - 8 * tag.bytes));
             variants.push(Variant { tag: value.map(|value| value as u64 & bits), fields });

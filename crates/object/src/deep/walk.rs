@@ -1,16 +1,17 @@
-//! [`Walk`]: what a walk through a pool has met, and what it still has to look at. Who walks, the program's own tracers
-//! (`trace.rs`) or a reader of the pool's description (`reader.rs`), knows what a value holds; everything else is here,
-//! so both find the same.
+//! [`Walk`]: what a walk through a pool has met, and what it still has to look at. Who walks, the
+//! program's own tracers (`trace.rs`) or a reader of the pool's description (`reader.rs`), knows
+//! what a value holds; everything else is here, so both find the same.
 //!
-//! Pointers are followed from a list, not by recursion, and no pointer is followed that leads to no block of its size.
+//! Pointers are followed from a list, not by recursion, and no pointer is followed that leads to no
+//! block of its size.
 //!
-//! A walk is done twice where something is wrong: the first one only finds out what, the second one keeps the way to
-//! every block and says where.
+//! A walk is done twice where something is wrong: the first one only finds out what, the second one
+//! keeps the way to every block and says where.
 //!
 //! Invariants
-//!   DEEP-1  A block is reported as leaked only if nothing that could not be followed may lead to it: a value that
-//!           nobody can take apart is searched word by word, and keeps all blocks that its words could mean; where a
-//!           pointer or a value is damaged nothing is sure.
+//!   DEEP-1  A block is reported as leaked only if nothing that could not be followed may lead to
+//!           it: a value that nobody can take apart is searched word by word, and keeps all blocks
+//!           that its words could mean; where a pointer or a value is damaged nothing is sure.
 //!
 //! Threads: one; nobody may change the pool meanwhile.
 
@@ -98,7 +99,8 @@ struct Waiting<V> {
     label: Label,
 }
 
-/// Elements that are looked at between two looks at the list, so that a long vector does not fill it.
+/// Elements that are looked at between two looks at the list, so that a long vector does not fill
+/// it.
 pub(super) const TURN: u64 = 64;
 /// Faults that are kept; further ones are counted.
 const FAULTS: usize = 1000;
@@ -186,8 +188,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         }
     }
 
-    /// The pointer `word` at `from`, to a block of `size` bytes. The first time that the block is met it is put on the
-    /// list, and the answer is `true`.
+    /// The pointer `word` at `from`, to a block of `size` bytes. The first time that the block is
+    /// met it is put on the list, and the answer is `true`.
     pub(crate) fn pointer(&mut self, from: u64, word: u64, size: u64, owner: Owner, held: Held, what: V) -> bool {
         let is_new = self.meets(from, word, size, owner);
         if is_new {
@@ -202,7 +204,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         self.waiting.push(Waiting { at, held, done: 0, what, depth, label });
     }
 
-    /// Whether the pointer `word` at `from` leads to a block of `size` bytes that was not met before.
+    /// Whether the pointer `word` at `from` leads to a block of `size` bytes that was not met
+    /// before.
     fn meets(&mut self, from: u64, word: u64, size: u64, owner: Owner) -> bool {
         let detail = match self.block(word) {
             Ok(found) if found >= size => None,
@@ -231,7 +234,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         is_new
     }
 
-    /// The words of a vector at `from`: where its block lies, elements of `size` bytes, and how many have room (VEC-2).
+    /// The words of a vector at `from`: where its block lies, elements of `size` bytes, and how
+    /// many have room (VEC-2).
     pub(crate) fn vector(&mut self, from: u64, words: [u64; 3], size: u64, held: Held, what: V) {
         let [word, len, room] = words;
         if len > room && size > 0 || word == 0 && room > 0 {
@@ -295,7 +299,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         }
     }
 
-    /// What a value holds whose count says that it is gone is not to be taken for leaked. `None`: there is none.
+    /// What a value holds whose count says that it is gone is not to be taken for leaked. `None`:
+    /// there is none.
     fn search_the_dead(&mut self) -> Option<()> {
         let (&word, tally) = self.tallies.iter_mut().find(|(_, tally)| tally.is_dead() && !tally.searched)?;
         tally.searched = true;
@@ -305,7 +310,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         Some(())
     }
 
-    /// The counts of a counted object, met for the first time, as they stand; `true`: its value is there, to be looked at.
+    /// The counts of a counted object, met for the first time, as they stand; `true`: its value is
+    /// there, to be looked at.
     pub(crate) fn stored(&mut self, at: u64, counts: (u64, u64)) -> bool {
         let word = at - self.prime;
         if let Some(tally) = self.tallies.get_mut(&word) {
@@ -320,7 +326,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         self.search(at, len);
     }
 
-    /// DEEP-1: every word that could be a pointer keeps the block that it leads to, and what that holds.
+    /// DEEP-1: every word that could be a pointer keeps the block that it leads to, and what that
+    /// holds.
     fn search(&mut self, at: u64, len: u64) {
         let mut regions = vec![(at, len)];
         while let Some((at, len)) = regions.pop() {
@@ -342,7 +349,8 @@ impl<'w, V: Copy> Walk<'w, V> {
             kept.extend(self.media().read_vec(at + start, (len - start).min(1 << 16) as usize));
             let whole = match std::str::from_utf8(&kept) {
                 Ok(_) => kept.len(),
-                Err(error) if error.error_len().is_none() => error.valid_up_to(), // the rest of a character is to come
+                // the rest of a character is to come
+                Err(error) if error.error_len().is_none() => error.valid_up_to(),
                 Err(_) => return self.fault(FaultKind::Value, at, "text that is not UTF-8".into()),
             };
             kept.drain(..whole);

@@ -1,8 +1,9 @@
-//! How keys are hashed: SipHash-1-3 under a key of 128 bits that lies with the table, so that nobody outside can choose
-//! keys that meet. Format: docs/formats/object.md.
+//! How keys are hashed: SipHash-1-3 under a key of 128 bits that lies with the table, so that
+//! nobody outside can choose keys that meet. Format: docs/formats/object.md.
 //!
-//! The function is fixed. What is fed to it is up to `Hash`, and for the types of the standard library and for derives
-//! that may differ from compiler to compiler. So a table remembers in which [`dialect`] its keys were fed.
+//! The function is fixed. What is fed to it is up to `Hash`, and for the types of the standard
+//! library and for derives that may differ from compiler to compiler. So a table remembers in which
+//! [`dialect`] its keys were fed.
 
 use crate::running::Running;
 use std::hash::{Hash, Hasher};
@@ -121,8 +122,8 @@ impl<const C: usize, const D: usize> Hasher for Sip<C, D> {
     }
 }
 
-/// A number for what this program's compiler feeds: it differs where text, numbers, tuples, arrays, slices, options or
-/// derived types are fed in another way.
+/// A number for what this program's compiler feeds: it differs where text, numbers, tuples, arrays,
+/// slices, options or derived types are fed in another way.
 pub(super) fn dialect() -> u32 {
     static DIALECT: LazyLock<u32> = LazyLock::new(|| {
         #[derive(Hash)]
@@ -141,8 +142,9 @@ pub(super) fn dialect() -> u32 {
     *DIALECT
 }
 
-/// A key for the hash of a map whose first block lies at `offset` from the base: made from the store's identity, which is
-/// random, so that nobody can guess it and a program that runs twice does the same.
+/// A key for the hash of a map whose first block lies at `offset` from the base: made from the
+/// store's identity, which is random, so that nobody can guess it and a program that runs twice
+/// does the same.
 pub(super) fn seed(running: &Running, offset: u64) -> [u64; 2] {
     let inner = running.inner();
     let identity = u128::from_le_bytes(inner.object.store().identity());
@@ -174,8 +176,9 @@ mod tests {
         assert_eq!(sip::<1, 3>(key, &bytes), 0xd320_d86d_2a51_9956);
     }
 
-    /// The format of every table that is there: should this compiler feed in another way, tables are searched entry by
-    /// entry until they are built anew, and the new number belongs here and in docs/formats/object.md.
+    /// The format of every table that is there: should this compiler feed in another way, tables
+    /// are searched entry by entry until they are built anew, and the new number belongs here and
+    /// in docs/formats/object.md.
     #[test]
     fn keys_are_fed_as_they_always_were() {
         assert_eq!(dialect(), 0x58b7_34f7);
@@ -190,7 +193,8 @@ mod tests {
     }
 
     proptest! {
-        /// However bytes are cut, the hash is that of all of them, and that of the standard library's SipHash-2-4.
+        /// However bytes are cut, the hash is that of all of them, and that of the standard
+        /// library's SipHash-2-4.
         #[test]
         fn pieces_make_the_whole(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..8), key: [u64; 2]) {
             #[allow(deprecated)]

@@ -1,17 +1,18 @@
 //! [`PHashMap`]: entries by the hash of their keys, in one block of the pool.
 //!
 //! Invariants
-//!   MAP-1  A place that held an entry before the transaction and holds none now is noted. So a free place can be stored
-//!          to unnoted: what an undo leaves there is nobody's, or is put back.
-//!   MAP-2  Between the first store of a change and the last one no code of the program runs, and nothing can fail: the
-//!          map is whole whenever a `Hash`, an `Eq` or a closure panics.
-//!   MAP-3  `len` tags say entry; `left` more places may be used, and as many and one for each group are empty. Without a
-//!          block all are 0.
+//!   MAP-1  A place that held an entry before the transaction and holds none now is noted. So a
+//!          free place can be stored to unnoted: what an undo leaves there is nobody's, or is put
+//!          back.
+//!   MAP-2  Between the first store of a change and the last one no code of the program runs, and
+//!          nothing can fail: the map is whole whenever a `Hash`, an `Eq` or a closure panics.
+//!   MAP-3  `len` tags say entry; `left` more places may be used, and as many and one for each
+//!          group are empty. Without a block all are 0.
 //!
 //! A larger table is built in a fresh block, which is not logged, while the old one stays as it is.
 //!
-//! Elsewhere: tags and places (`table`), the hash (`hasher`). Whoever lends a `&mut PHashMap` of the pool has noted its
-//! six words (OBJ-1).
+//! Elsewhere: tags and places (`table`), the hash (`hasher`). Whoever lends a `&mut PHashMap` of
+//! the pool has noted its six words (OBJ-1).
 
 mod hasher;
 mod iter;
@@ -31,8 +32,8 @@ use tags::{GROUP, USED};
 
 map!(PHashMap: Hash, Eq);
 
-/// As `HashMap`: what changes it takes a journal; values are changed with [`PHashMap::get_mut`]. Keys are hashed by
-/// SipHash under a random key of the map's own, kept with it.
+/// As `HashMap`: what changes it takes a journal; values are changed with [`PHashMap::get_mut`].
+/// Keys are hashed by SipHash under a random key of the map's own, kept with it.
 ///
 /// ```
 /// # use everbyte_media::{Media, Options};
@@ -50,8 +51,9 @@ map!(PHashMap: Hash, Eq);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A key whose hash or equality changes while it is in a map, by a cell inside of it, is a mistake that loses the entry
-/// for lookups, and nothing else: it is still iterated over and dropped with the map.
+/// A key whose hash or equality changes while it is in a map, by a cell inside of it, is a mistake
+/// that loses the entry for lookups, and nothing else: it is still iterated over and dropped with
+/// the map.
 #[repr(C)]
 pub struct PHashMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
     header: Header,
@@ -118,7 +120,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
             j.running().log(value.cast(), size_of::<V>());
             // SAFETY: as in `lend`; of entries only values are lent to be changed.
             let key = unsafe { &(*table.entry(place)).key };
-            // SAFETY: as in `lend_value`: `self` stays borrowed mutably, and each place is reached once.
+            // SAFETY: as in `lend_value`: `self` stays borrowed mutably, and each place is reached
+            // once.
             (key, unsafe { &mut *value })
         })
     }
@@ -251,7 +254,8 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         at
     }
 
-    /// Moves the entries to a fresh block with room for `more`: one of the same size if half of it is enough.
+    /// Moves the entries to a fresh block with room for `more`: one of the same size if half of it
+    /// is enough.
     #[cold]
     fn rebuild(&mut self, more: usize, j: &Journal<P>) {
         let running = j.running();
@@ -272,7 +276,8 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         for (place, hash) in from.places().zip(hashes) {
             let (free, _) = to.free(hash);
             to.take(free, hash);
-            // SAFETY: an entry, to a free place of a block of this transaction's own; nobody reads the old one again.
+            // SAFETY: an entry, to a free place of a block of this transaction's own; nobody reads
+            // the old one again.
             unsafe { to.entry(free).copy_from_nonoverlapping(from.entry(place), 1) };
         }
         if self.header.offset != 0 {

@@ -1,19 +1,22 @@
 //! [`Table`]: the block of a hash map, as addresses. Format: docs/formats/object.md.
 //!
-//! A key is looked for in the group that its hash names and in those that follow in the order of [`Table::probe`], up to
-//! one with an empty place.
+//! A key is looked for in the group that its hash names and in those that follow in the order of
+//! [`Table::probe`], up to one with an empty place.
 //!
 //! Invariants
-//!   TABLE-1  A key lies in a group of its probe before which every group was full when it came, so those have no empty
-//!            place: a place becomes empty again only if its group has an empty one anyway.
-//!   TABLE-2  Each group has an empty place on the average (`7` of `8` may be used), so a probe ends.
+//!   TABLE-1  A key lies in a group of its probe before which every group was full when it came, so
+//!            those have no empty place: a place becomes empty again only if its group has an empty
+//!            one anyway.
+//!   TABLE-2  Each group has an empty place on the average (`7` of `8` may be used), so a probe
+//!            ends.
 
 use super::tags::{EMPTY, GONE, GROUP, Tags, alike, before, empty, free, full, tag_of};
 use crate::entry::Entry;
 use std::marker::PhantomData;
 use std::ptr;
 
-/// A block of `groups` groups. `groups` is a power of two, and whoever makes a table vouches for the block.
+/// A block of `groups` groups. `groups` is a power of two, and whoever makes a table vouches for
+/// the block.
 pub(super) struct Table<K, V> {
     block: *mut u8,
     groups: u64,
@@ -107,7 +110,8 @@ impl<K, V> Table<K, V> {
 
     #[inline(always)]
     fn mark(self, place: u64, tag: u8) {
-        // SAFETY: a byte of the tags; whoever calls this borrows the map mutably, or has made the block.
+        // SAFETY: a byte of the tags; whoever calls this borrows the map mutably, or has made the
+        // block.
         unsafe { self.block.wrapping_add(place as usize).write(tag) }
     }
 

@@ -1,8 +1,8 @@
 //! Tags: what the block of a hash map says of its places. Format: docs/formats/object.md.
 //!
-//! A block holds groups of eight places: first a word of tags for each group, then the places, group after group. A tag
-//! is a byte: 0 the place is empty, 1 it was taken once and is free, 128 to 255 it holds an entry, the lower seven bits
-//! being bits of its hash.
+//! A block holds groups of eight places: first a word of tags for each group, then the places,
+//! group after group. A tag is a byte: 0 the place is empty, 1 it was taken once and is free, 128
+//! to 255 it holds an entry, the lower seven bits being bits of its hash.
 
 /// Places of a group: the bytes of a word.
 pub(crate) const GROUP: u64 = 8;

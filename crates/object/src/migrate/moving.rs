@@ -1,14 +1,17 @@
 //! Values moved out of the blocks of an older version into blocks of this one.
 //!
 //! Blocks are looked at from a list, not by recursion, so a long list does not overflow the stack:
-//!   1. a block is entered: it is checked, the block that it becomes is allocated, and what it points to is put on the list
-//!   2. when all that is done it is left: its value is made, with pointers to what was made before, and it is freed
+//!   1. a block is entered: it is checked, the block that it becomes is allocated, and what it
+//!      points to is put on the list
+//!   2. when all that is done it is left: its value is made, with pointers to what was made before,
+//!      and it is freed
 //!
 //! Invariants
 //!   MOVE-1  Bytes are read as a type only where the plan says so, in a block that is large enough.
-//!   MOVE-2  A block that changes is left once, after everything that it points to by strong pointers. Nothing stores to
-//!           it, so a crash or a roll-back finds it as it was.
-//!   MOVE-3  What a value owned belongs to the value made from it: a block is freed without dropping what is in it.
+//!   MOVE-2  A block that changes is left once, after everything that it points to by strong
+//!           pointers. Nothing stores to it, so a crash or a roll-back finds it as it was.
+//!   MOVE-3  What a value owned belongs to the value made from it: a block is freed without
+//!           dropping what is in it.
 //!   MOVE-4  An object under way has no strong count yet, so weak pointers to it are not upgraded.
 
 use super::plan::{Kind, Part, PartId, Plan, ROOT, Step};
@@ -120,11 +123,13 @@ impl<'m, P: MemPool> Moving<'m, P> {
                 Some(Todo::Enter(met)) => self.enter(met, &mut todo, &mut weak)?,
                 Some(Todo::Leave(met)) => self.leave(met),
                 None => match weak.pop() {
-                    // What is alive and was met by weak pointers alone, since its strong ones were forgotten.
+                    // What is alive and was met by weak pointers alone, since its strong ones were
+                    // forgotten.
                     Some(met) if self.is_awaited(met) && self.count(met.at, 0) > 0 => {
                         todo.push(Todo::Enter(Met { how: How::Counted, ..met }));
                     }
-                    Some(met) if self.is_awaited(met) => self.running().free(met.at), // dead: the block is kept for its weak count
+                    // dead: the block is kept for its weak count
+                    Some(met) if self.is_awaited(met) => self.running().free(met.at),
                     Some(_) => {}
                     None => return Ok(self.blocks.borrow()[&at].new),
                 },
@@ -271,7 +276,8 @@ impl<'m, P: MemPool> Moving<'m, P> {
         for index in 0..count {
             let from = from.wrapping_add(header + index * part.stored.0);
             let to = to.wrapping_add(header + index * part.size);
-            // SAFETY: MOVE-1 for `from`; `to` lies in this transaction's own block, large enough and aligned.
+            // SAFETY: MOVE-1 for `from`; `to` lies in this transaction's own block, large enough
+            // and aligned.
             unsafe { (part.build)(from, met.part, self, to) };
         }
         if header > 0 {

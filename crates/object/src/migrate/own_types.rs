@@ -16,12 +16,14 @@ struct Taken {
 #[derive(Default)]
 pub(super) struct OwnTypes {
     taken: Vec<Taken>,
-    /// The steps by the program's functions: names without arguments, of the pool and of the program.
+    /// The steps by the program's functions: names without arguments, of the pool and of the
+    /// program.
     steps: Vec<(String, &'static str)>,
 }
 
 impl OwnTypes {
-    /// Values that the pool calls `stored` are those of the type `own`, which the program calls `wanted`.
+    /// Values that the pool calls `stored` are those of the type `own`, which the program calls
+    /// `wanted`.
     pub fn take(&mut self, stored: &str, wanted: String, own: TypeId) {
         self.taken.push(Taken { stored: stored.into(), wanted, own });
     }
@@ -59,8 +61,8 @@ impl OwnTypes {
         Ok(())
     }
 
-    /// A name without the numbers of types of one name and without sizes of volatile cells; `renamed`: with types called as they
-    /// are after all steps.
+    /// A name without the numbers of types of one name and without sizes of volatile cells;
+    /// `renamed`: with types called as they are after all steps.
     fn plain(&self, name: &str, renamed: bool) -> String {
         let (mut plain, mut rest) = (String::new(), name);
         while let Some(first) = rest.chars().next() {

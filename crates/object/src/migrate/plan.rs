@@ -1,17 +1,23 @@
-//! The plan of a migration: what lies on media, part by part, beside the type of the program that it becomes.
+//! The plan of a migration: what lies on media, part by part, beside the type of the program that
+//! it becomes.
 //!
-//! The program's types lead: each is asked to plan itself from the type that the description names at its place
-//! ([`PSafe::plan`]), and asks the types it is made of. A derived type takes a line of its own name and version; for any
-//! other it asks the type that its `from` names, and so on. What no type takes refuses the migration.
+//! The program's types lead: each is asked to plan itself from the type that the description names
+//! at its place ([`PSafe::plan`]), and asks the types it is made of. A derived type takes a line of
+//! its own name and version; for any other it asks the type that its `from` names, and so on. What
+//! no type takes refuses the migration.
 //!
-//! Where nothing differs, in a part or in what it points to, the part is the *same*: its bytes stay as they are.
+//! Where nothing differs, in a part or in what it points to, the part is the *same*: its bytes stay
+//! as they are.
 //!
 //! Invariants
-//!   PLAN-1  A part's stored type and its type of the program have the same fields, at the places that the description
-//!           gives, inside the bytes that it gives, aligned; a part without parts has the same name and the same bytes.
-//!   PLAN-2  Objects that several pointers may share are taken as one type of the program, wherever they are pointed to.
-//!   PLAN-3  A derived type of the program takes values of one derived type of the pool, with the same name and arguments, and
-//!           all its values, unless a step leads from one to the other. Names bear no modules: types of one name are numbered.
+//!   PLAN-1  A part's stored type and its type of the program have the same fields, at the places
+//!           that the description gives, inside the bytes that it gives, aligned; a part without
+//!           parts has the same name and the same bytes.
+//!   PLAN-2  Objects that several pointers may share are taken as one type of the program, wherever
+//!           they are pointed to.
+//!   PLAN-3  A derived type of the program takes values of one derived type of the pool, with the
+//!           same name and arguments, and all its values, unless a step leads from one to the
+//!           other. Names bear no modules: types of one name are numbered.
 
 use super::Moving;
 use super::own_types::OwnTypes;

@@ -165,7 +165,8 @@ impl<P: MemPool> Planner<P> {
         })
     }
 
-    /// A derived type: what its own version is planned by its fields, what is older by the type that it is made from.
+    /// A derived type: what its own version is planned by its fields, what is older by the type
+    /// that it is made from.
     #[doc(hidden)]
     pub fn derived<T: Derived<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
         self.add::<T>(stored, |planner| {
@@ -231,7 +232,8 @@ impl<P: MemPool> Planner<P> {
         }
     }
 
-    /// PLAN-1 for the fields of `line` whose labels begin with `prefix`. Answers also whether they lie as in the program.
+    /// PLAN-1 for the fields of `line` whose labels begin with `prefix`. Answers also whether they
+    /// lie as in the program.
     fn fields(&mut self, line: &Line, prefix: &str, fields: &[Field<P>]) -> Result<(Fields, bool), Refusal> {
         let name = match line.version {
             1 => line.name.clone(),

@@ -1,5 +1,5 @@
-//! Repair of a pool: counts are mended and leaks freed, after a plan that says which, and only if the pool is still the one
-//! that was planned for.
+//! Repair of a pool: counts are mended and leaks freed, after a plan that says which, and only if
+//! the pool is still the one that was planned for.
 //!
 //! Steps, each of many small transactions (`apply.rs`):
 //!   1. values that only weak pointers lead to are given up: their last strong pointers were lost
@@ -7,8 +7,9 @@
 //!   3. blocks that nothing leads to are freed
 //!
 //! Invariants
-//!   REPAIR-1  Whatever a program can reach between two of these transactions is whole: a value is given up before what it
-//!             holds is counted less or freed, and no count is ever lower than the pointers that can be reached.
+//!   REPAIR-1  Whatever a program can reach between two of these transactions is whole: a value is
+//!             given up before what it holds is counted less or freed, and no count is ever lower
+//!             than the pointers that can be reached.
 //!   REPAIR-2  A repair that ended early is finished by the next one.
 //!   REPAIR-3  Where anything could not be followed nothing is repaired.
 //!
@@ -26,8 +27,8 @@ use everbyte_store::{FindingKind, Token};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
-/// Walks in which values are given up, whose contents the next walk finds without owners. What would need more is left to
-/// the next repair.
+/// Walks in which values are given up, whose contents the next walk finds without owners. What
+/// would need more is left to the next repair.
 const ROUNDS: usize = 16;
 
 /// What a repair of a pool would do. Nothing has changed yet.
@@ -46,13 +47,14 @@ impl RepairPlan {
         self.report.faults.is_empty() && self.report.leaked.blocks == 0
     }
 
-    /// The name of this plan for this state of the pool: a repair under it is refused if either has changed.
+    /// The name of this plan for this state of the pool: a repair under it is refused if either has
+    /// changed.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// The objects whose counts would be mended. Those of no strong pointer at all lose their values: only weak pointers
-    /// lead to them.
+    /// The objects whose counts would be mended. Those of no strong pointer at all lose their
+    /// values: only weak pointers lead to them.
     pub fn counts(&self) -> &[Fault] {
         &self.report.faults
     }
@@ -68,7 +70,8 @@ impl RepairPlan {
     }
 }
 
-/// Plans the repair of a pool that `look` examines, without the values of the objects it is told (offsets of the pool).
+/// Plans the repair of a pool that `look` examines, without the values of the objects it is told
+/// (offsets of the pool).
 pub(crate) fn plan(inner: &Inner, header: &Header, look: impl Fn(&BTreeSet<u64>) -> Report) -> Result<RepairPlan> {
     let prime = inner.object.prime();
     let (mut given_up, mut lost) = (Vec::new(), BTreeSet::new());

@@ -50,8 +50,8 @@ pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) ->
     with(unsafe { running.as_ref() })
 }
 
-/// An outermost transaction that has ended. The body's result, error or payload is still whole: its destructor may panic, and
-/// by then nothing is to be left to do (OBJ-5).
+/// An outermost transaction that has ended. The body's result, error or payload is still whole: its
+/// destructor may panic, and by then nothing is to be left to do (OBJ-5).
 struct Ended<O, E> {
     body: Result<Result<O, E>, Box<dyn Any + Send>>,
     /// Why it was not committed, if not by the body's own doing; boxed, as few are.
@@ -124,7 +124,8 @@ fn outermost<G: PoolTag, O, E>(
     Ended { body, failed }
 }
 
-/// Why a body that has ended well must not commit or answer: it may have read zeros of a page that is lost.
+/// Why a body that has ended well must not commit or answer: it may have read zeros of a page that
+/// is lost.
 #[cold]
 fn met_unreadable(inner: &Inner, before: u64) -> Option<Error> {
     if seeded("object-answers-over-lost-page") {
@@ -167,7 +168,8 @@ impl Running {
     }
 }
 
-/// Runs `body` as a part of this thread's transaction under `G`; if there is none, `outermost` has it.
+/// Runs `body` as a part of this thread's transaction under `G`; if there is none, `outermost` has
+/// it.
 #[inline(always)]
 fn inside<G: PoolTag, O, E, B: FnOnce(&Running) -> Result<O, E>>(
     body: B,
@@ -190,7 +192,8 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
         let mut left = Left::default();
         let ended = outermost::<G, _, _>(inner, &mut left, body);
         if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
-            inner.settle_all(left.mark)?; // also when it was rolled back: its error may tell of what it saw
+            // also when it was rolled back: its error may tell of what it saw
+            inner.settle_all(left.mark)?;
         }
         ended.outcome()
     })
@@ -216,7 +219,8 @@ pub(crate) fn buffered<G: PoolTag, O, E>(
 /// A transaction of somebody who trusts that the pool is open.
 pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
-        // Recursive: a transaction may wait for a thread of its own that starts one, while a closing waits for both.
+        // Recursive: a transaction may wait for a thread of its own that starts one, while a
+        // closing waits for both.
         let open = G::slot().open.read_recursive();
         let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
         let mut left = Left::default();
@@ -231,8 +235,9 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
     })
 }
 
-/// Runs `work`, which looks at the whole pool, while no transaction of the pool has changed anything or does so: other threads
-/// wait with theirs. One of this thread is refused, inside and around.
+/// Runs `work`, which looks at the whole pool, while no transaction of the pool has changed
+/// anything or does so: other threads wait with theirs. One of this thread is refused, inside and
+/// around.
 pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
     if with_current::<G, _>(|current| current.is_some()) {
         return Err(Error::Busy { pool: G::NAME });
@@ -240,7 +245,8 @@ pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> R
     inner.sync()?;
     let _quiet = inner.undo.quiesce()?;
     if !seeded("object-check-unsettled") {
-        inner.settle_ordered()?; // of transactions that have not returned, too: a check tells of them
+        // of transactions that have not returned, too: a check tells of them
+        inner.settle_ordered()?;
     }
     barred::<G, _>(inner, work)
 }
@@ -255,7 +261,8 @@ pub(crate) fn barred<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> 
     done.map_err(panicked)
 }
 
-/// The root has been dropped: closes the pool, now or at the end of the transaction that this thread runs (POOL-2).
+/// The root has been dropped: closes the pool, now or at the end of the transaction that this
+/// thread runs (POOL-2).
 pub(crate) fn close<G: PoolTag>(inner: &Arc<Inner>) {
     let later = with_current::<G, _>(|current| current.map(|running| running.closing.set(true)).is_some());
     if !later {

@@ -129,8 +129,8 @@ fn counts_are_sums() {
     explore(cloning);
 }
 
-/// An object is made, named by a volatile weak pointer that escapes at once, and perhaps rolled back; its block is used
-/// again. It is promoted when it is committed, and never to another object.
+/// An object is made, named by a volatile weak pointer that escapes at once, and perhaps rolled
+/// back; its block is used again. It is promoted when it is committed, and never to another object.
 fn making(commits: bool) {
     let shelf = shelf();
     assert!(drop_last(&shelf));
@@ -187,8 +187,9 @@ struct Nested<P: MemPool> {
     outer: Place<Parc<Parc<u64, P>, P>, P>,
 }
 
-/// The last pointer to an object goes, and with it the last to one inside, which somebody may have promoted: then all of it
-/// is rolled back, and who looked meanwhile has not seen the outer one gone.
+/// The last pointer to an object goes, and with it the last to one inside, which somebody may have
+/// promoted: then all of it is rolled back, and who looked meanwhile has not seen the outer one
+/// gone.
 fn dropping_in_vain() {
     let nested = pool::<Nested<P>>(|j| Nested { outer: PMutex::new(Some(Parc::new(Parc::new(7, j), j))) });
     let weak = nested.tx(|j, nested| {

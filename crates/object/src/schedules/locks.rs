@@ -1,4 +1,5 @@
-//! Locks: held to the end of the transaction, handed over when its end is ordered, and to somebody who waits.
+//! Locks: held to the end of the transaction, handed over when its end is ordered, and to somebody
+//! who waits.
 
 use super::{P, explore, finds, pool};
 use crate::{MemPool, PMutex, POnceCell, PRwLock, PSafe, Root};
@@ -22,7 +23,8 @@ fn desk() -> Root<Desk<P>, P> {
     })
 }
 
-/// Threads add to one number; some change their minds when they have. What is rolled back was seen by nobody.
+/// Threads add to one number; some change their minds when they have. What is rolled back was seen
+/// by nobody.
 fn counting() {
     let desk = desk();
     thread::scope(|scope| {

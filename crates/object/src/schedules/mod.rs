@@ -1,11 +1,11 @@
-//! Threads on one pool, in the orders that shuttle chooses: the locks, counts and weak pointers of this crate themselves,
-//! with shuttle's locks under them (`sync`).
+//! Threads on one pool, in the orders that shuttle chooses: the locks, counts and weak pointers of
+//! this crate themselves, with shuttle's locks under them (`sync`).
 //!
-//! A *program* makes a pool, runs threads on it and asserts. Half of the schedules choose the next thread by chance at
-//! every lock, half give threads priorities that change at a few places (PCT), which finds orders that chance seldom
-//! does. A program that waits forever fails, too. `EVERBYTE_SCHEDULES` says how many are tried
-//! (`cargo xtask schedules`), `EVERBYTE_SEED` which. A failing schedule is printed, and `EVERBYTE_SCHEDULE` runs it
-//! again.
+//! A *program* makes a pool, runs threads on it and asserts. Half of the schedules choose the next
+//! thread by chance at every lock, half give threads priorities that change at a few places (PCT),
+//! which finds orders that chance seldom does. A program that waits forever fails, too.
+//! `EVERBYTE_SCHEDULES` says how many are tried (`cargo xtask schedules`), `EVERBYTE_SEED` which. A
+//! failing schedule is printed, and `EVERBYTE_SCHEDULE` runs it again.
 //!
 //! Rooms below are not scheduled: what they do between two locks of this crate happens at once.
 
@@ -34,7 +34,8 @@ shuttle::thread_local! {
     static CURRENT: Current = Current::new();
 }
 
-// SAFETY: one slot in an execution, all of whose threads are one thread of the system; shuttle keeps `CURRENT` apart.
+// SAFETY: one slot in an execution, all of whose threads are one thread of the system; shuttle
+// keeps `CURRENT` apart.
 unsafe impl PoolTag for Tag {
     const NAME: &'static str = "Scheduled";
 

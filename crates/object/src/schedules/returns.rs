@@ -1,4 +1,5 @@
-//! What must be so when a transaction returns: nothing that it saw can vanish. And when a pool is closed: all have ended.
+//! What must be so when a transaction returns: nothing that it saw can vanish. And when a pool is
+//! closed: all have ended.
 
 use super::{P, explore, finds, pool, pool_on};
 use crate::parc::VWeak;
@@ -54,8 +55,9 @@ fn shelf<P: MemPool>(shared: u64, j: &Journal<P>) -> Shelf<P> {
     Shelf { number: PMutex::new(0), shared: PMutex::new(Some(Parc::new(shared, j))) }
 }
 
-/// One thread changes something, another looks at it in a transaction. `look` answers what the newest fence was when it
-/// saw the change; that is the last of the commit it saw, and must be settled when its transaction has returned.
+/// One thread changes something, another looks at it in a transaction. `look` answers what the
+/// newest fence was when it saw the change; that is the last of the commit it saw, and must be
+/// settled when its transaction has returned.
 fn seen(change: fn(&Opened), look: fn(&Opened, &Weak, &dyn Fn() -> u64) -> Option<u64>) {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let media = Media::recorded(4 << 20, &[], Box::new(Listener(Arc::clone(&heard)))).expect("memory");
@@ -120,7 +122,8 @@ fn an_answer_before_what_it_saw_is_settled_is_found() {
     [seen_at_a_lock, seen_to_be_gone].into_iter().for_each(|program| finds("object-answer-seen", program));
 }
 
-/// Threads without the root run transactions while the pool is closed and opened again: each is whole, or is told.
+/// Threads without the root run transactions while the pool is closed and opened again: each is
+/// whole, or is told.
 fn closing() {
     let opened = pool::<Shelf<P>>(|j| shelf(7, j));
     let store = opened.store().clone();

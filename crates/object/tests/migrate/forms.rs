@@ -1,5 +1,5 @@
-//! Every form in which a changed type may lie: by value and behind pointers, in cells, locks, options, arrays, tuples,
-//! generic types; and what lies beside it and does not change.
+//! Every form in which a changed type may lie: by value and behind pointers, in cells, locks,
+//! options, arrays, tuples, generic types; and what lies beside it and does not change.
 
 use crate::common::{Node, append, store};
 use crate::whole;
@@ -173,8 +173,8 @@ fn a_type_is_migrated_wherever_it_lies() {
     whole(&P::open::<new_forms::All<P>>(&store, "all").unwrap());
 }
 
-/// An `Option` of a type that holds a changed one by value has a layout that no type of the program has; the type that holds
-/// it is given a version.
+/// An `Option` of a type that holds a changed one by value has a layout that no type of the program
+/// has; the type that holds it is given a version.
 #[test]
 fn an_option_of_what_holds_a_changed_value_needs_a_version() {
     mod old_forms {

@@ -1,4 +1,5 @@
-//! What is refused, with what to do; and what is rolled back: panics, full pools, damage, rehearsals.
+//! What is refused, with what to do; and what is rolled back: panics, full pools, damage,
+//! rehearsals.
 
 use crate::common::store;
 use crate::whole;
@@ -200,7 +201,8 @@ fn a_rehearsal_does_everything_and_leaves_nothing() {
     assert!(matches!(P::rehearse_migration::<panics::Root<P>>(&store, "entries"), Err(Error::NoMigration { .. })));
 }
 
-/// Pointers that lead nowhere, lengths and owners that contradict the heap: an error that says where, and nothing changed.
+/// Pointers that lead nowhere, lengths and owners that contradict the heap: an error that says
+/// where, and nothing changed.
 #[test]
 fn damage_is_found_before_it_is_followed() {
     pool!(P);

@@ -1,4 +1,5 @@
-//! Shared objects: migrated once, so that pointers that were equal are equal; counts and weak pointers stay right.
+//! Shared objects: migrated once, so that pointers that were equal are equal; counts and weak
+//! pointers stay right.
 
 use crate::common::store;
 use crate::whole;
@@ -154,7 +155,8 @@ fn a_circle_of_strong_pointers_is_refused() {
     assert_eq!(node.n, 10);
 }
 
-/// A shared object that only weak pointers reach, since its strong one was forgotten, is migrated with them.
+/// A shared object that only weak pointers reach, since its strong one was forgotten, is migrated
+/// with them.
 #[test]
 fn what_weak_pointers_keep_in_sight_is_migrated() {
     pool!(P);

@@ -1,4 +1,5 @@
-//! Long chains: nothing recurses as deep as data says. With `EVERBYTE_SOAK` set, to anything, chains have a million links.
+//! Long chains: nothing recurses as deep as data says. With `EVERBYTE_SOAK` set, to anything,
+//! chains have a million links.
 
 use crate::common::large_store;
 use everbyte_media::museum;
@@ -85,7 +86,8 @@ fn open(store: &Store) -> Chain {
     P::open::<PRefCell<Link<P>, P>>(store, "chain").unwrap()
 }
 
-/// Makes a chain, opens and checks it, drops it, makes it again, forgets it and repairs; `kinds` are taken in turn.
+/// Makes a chain, opens and checks it, drops it, makes it again, forgets it and repairs; `kinds`
+/// are taken in turn.
 fn live_and_die(kinds: &'static [usize]) {
     with_little_stack(|| {
         let (links, store) = (links(), large_store());
@@ -150,8 +152,8 @@ fn a_long_circle_is_reclaimed_without_stack() {
     });
 }
 
-/// Destructors that recurse would overflow the stack that the other tests here have, with far fewer links. Each chain dies in a
-/// process of its own.
+/// Destructors that recurse would overflow the stack that the other tests here have, with far fewer
+/// links. Each chain dies in a process of its own.
 #[test]
 fn recursive_destructors_would_overflow_that_stack() {
     const BUG: &str = "EVERBYTE_RECURSIVE_CHAIN";

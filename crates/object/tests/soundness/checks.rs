@@ -126,7 +126,8 @@ impl Recorder for Slow {
             while !self.0.checking.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
-            // A check that waits for this barrier never answers meanwhile; one that does not has time to.
+            // A check that waits for this barrier never answers meanwhile; one that does not has
+            // time to.
             for _ in 0..20_000 {
                 if self.0.checked.load(Ordering::SeqCst) {
                     break;
@@ -143,8 +144,8 @@ impl Recorder for Slow {
     }
 }
 
-/// A transaction has committed and waits for its barrier while another thread checks. Answers whether what the check told of
-/// was settled when it had told it.
+/// A transaction has committed and waits for its barrier while another thread checks. Answers
+/// whether what the check told of was settled when it had told it.
 fn a_check_tells_what_is_settled() -> bool {
     pool!(P);
     let steps = Arc::new(Steps::default());

@@ -1,7 +1,7 @@
 //! Hostile programs: safe code that tries to reach freed or foreign memory, and what stops it.
 //!
-//! Programs that do not compile are in `ui/`. These compile, so a check at run time has to stop them, or what they reach has
-//! to be whole.
+//! Programs that do not compile are in `ui/`. These compile, so a check at run time has to stop
+//! them, or what they reach has to be whole.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -9,7 +9,8 @@ fn a_root_is_not_detached_inside_a_transaction_of_its_pool() {
     let store = store();
     type R = PRefCell<u64, P>;
     let root = P::create::<R>(&store, "x", |_| PRefCell::new(1)).unwrap();
-    // The body owns the root and changes its cell; the thread that the root is sent to would read what is rolled back.
+    // The body owns the root and changes its cell; the thread that the root is sent to would read
+    // what is rolled back.
     let outcome = P::transaction_any(move |j| {
         *root.at(j).borrow_mut(j) = 2;
         let detached = root.detach();
@@ -21,7 +22,8 @@ fn a_root_is_not_detached_inside_a_transaction_of_its_pool() {
     let root = P::open::<R>(&store, "x").unwrap();
     assert_eq!(*root.borrow(), 1);
     assert_eq!(root.check().unwrap(), []);
-    // A panic of `detach` that the body catches: the root is gone, and the body goes on and commits.
+    // A panic of `detach` that the body catches: the root is gone, and the body goes on and
+    // commits.
     let outcome = P::transaction_any(move |j| {
         *root.at(j).borrow_mut(j) = 3;
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(root.detach())));
@@ -31,7 +33,8 @@ fn a_root_is_not_detached_inside_a_transaction_of_its_pool() {
     assert_eq!(*P::open::<R>(&store, "x").unwrap().borrow(), 3);
 }
 
-/// A root that was detached before is attached in the body, changed by it, and cannot go on to another thread.
+/// A root that was detached before is attached in the body, changed by it, and cannot go on to
+/// another thread.
 #[test]
 fn a_root_attached_inside_a_transaction_stays_in_its_thread() {
     pool!(P);
@@ -47,7 +50,8 @@ fn a_root_attached_inside_a_transaction_stays_in_its_thread() {
     assert_eq!(*P::open::<R>(&store, "x").unwrap().borrow(), 1);
 }
 
-/// What a detached root brings is what was committed before, with no borrow of the thread that it comes from.
+/// What a detached root brings is what was committed before, with no borrow of the thread that it
+/// comes from.
 #[test]
 fn a_detached_root_is_the_whole_pool_in_its_new_thread() {
     pool!(P);
@@ -56,7 +60,8 @@ fn a_detached_root_is_the_whole_pool_in_its_new_thread() {
     let root = P::create::<R>(&store, "x", |_| PRefCell::new(1)).unwrap();
     root.tx(|j, root| *root.borrow_mut(j) += 1).unwrap();
     let detached = root.detach();
-    // A transaction without a root, beside the pool on its way: it reaches nothing that it could change.
+    // A transaction without a root, beside the pool on its way: it reaches nothing that it could
+    // change.
     P::transaction_any(|_| {
         let back = std::thread::spawn(|| {
             let root = detached.attach();

@@ -1,4 +1,5 @@
-//! Volatile weak pointers, when the transaction that made their objects, or dropped them, does not end as it should (COUNT-3).
+//! Volatile weak pointers, when the transaction that made their objects, or dropped them, does not
+//! end as it should (COUNT-3).
 
 use crate::common::store;
 use everbyte_object::parc::VWeak;

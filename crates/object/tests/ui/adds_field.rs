@@ -1,4 +1,5 @@
-//! An attribute that adds a field to a struct, or to the last variant of an enum: derives above it do not see that.
+//! An attribute that adds a field to a struct, or to the last variant of an enum: derives above it
+//! do not see that.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 

@@ -1,4 +1,5 @@
-//! The lint: a transaction's body does not capture volatile state that it could change (rows CR12, CR13).
+//! The lint: a transaction's body does not capture volatile state that it could change (rows CR12,
+//! CR13).
 #[path = "common.rs"]
 mod common;
 use common::*;

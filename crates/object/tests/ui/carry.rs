@@ -1,5 +1,6 @@
-//! Nothing carries a pointer out of a transaction: no captured variable, static, thread-local, channel, panic, cell of a
-//! persistent type on the stack, leaked reference or wrapper that fakes `Send`. The brand holds, with the lint switched off.
+//! Nothing carries a pointer out of a transaction: no captured variable, static, thread-local,
+//! channel, panic, cell of a persistent type on the stack, leaked reference or wrapper that fakes
+//! `Send`. The brand holds, with the lint switched off.
 #[path = "common.rs"]
 mod common;
 use common::*;

@@ -1,5 +1,5 @@
-//! Nothing in a pool changes but in a transaction, noted (rows CR15, CR34; goals Tx-Are-Atomic, Mutable-In-Tx-Only), and
-//! nothing is read from a pool that is closed (goal Ptrs-Are-Safe).
+//! Nothing in a pool changes but in a transaction, noted (rows CR15, CR34; goals Tx-Are-Atomic,
+//! Mutable-In-Tx-Only), and nothing is read from a pool that is closed (goal Ptrs-Are-Safe).
 #[path = "common.rs"]
 mod common;
 use common::*;

@@ -1,5 +1,5 @@
-//! What the programs beside this file share: two pools, the list that everybody knows, and a wrapper that fakes `Send`.
-//! Nothing here is run; the programs are only compiled.
+//! What the programs beside this file share: two pools, the list that everybody knows, and a
+//! wrapper that fakes `Send`. Nothing here is run; the programs are only compiled.
 #![allow(dead_code, unused_imports)]
 
 pub use everbyte_object::*;

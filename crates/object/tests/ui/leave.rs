@@ -1,4 +1,5 @@
-//! Nothing that points into a pool leaves a transaction by way of its result (rows CR14, CR15, CR34).
+//! Nothing that points into a pool leaves a transaction by way of its result (rows CR14, CR15,
+//! CR34).
 #[path = "common.rs"]
 mod common;
 use common::*;

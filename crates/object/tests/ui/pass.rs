@@ -152,7 +152,8 @@ mod bodies {
     fn consumes_a_dyn_iterator(items: Box<dyn Iterator<Item = u32>>) {
         P1::transaction_any(move |j| items.for_each(|x| drop(Pbox::new(x, j)))).unwrap();
     }
-    // Stated, not refused: volatile state behind locks, atomics, channels and thread-locals is not rolled back.
+    // Stated, not refused: volatile state behind locks, atomics, channels and thread-locals is not
+    // rolled back.
     fn changes_behind_locks(m: &Mutex<Vec<u32>>, n: &AtomicU64, sender: mpsc::Sender<u32>) {
         P1::transaction(move |_| {
             m.lock().unwrap().push(1);
@@ -496,7 +497,8 @@ mod types {
     fn trees<P: MemPool>(j: &Journal<P>) -> Tree<u64, P> {
         Tree::Two { left: Pbox::new(Tree::One(1), j), right: Pbox::new(Tree::Leaf, j) }
     }
-    // Generics: several parameters, numbers, where-clauses, plain data without a pool, a pool by another name.
+    // Generics: several parameters, numbers, where-clauses, plain data without a pool, a pool by
+    // another name.
     #[derive(PSafe)]
     #[repr(C)]
     struct Table<K, V, const N: usize, Q>

@@ -1,4 +1,5 @@
-//! Nothing in one pool points into another, and a transaction changes its own pool alone (rows CR16, CR17).
+//! Nothing in one pool points into another, and a transaction changes its own pool alone (rows
+//! CR16, CR17).
 #[path = "common.rs"]
 mod common;
 use common::*;

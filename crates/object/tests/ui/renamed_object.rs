@@ -1,4 +1,5 @@
-//! A program that calls the crate `everbyte-object` by another name, and one type that says where it is.
+//! A program that calls the crate `everbyte-object` by another name, and one type that says where
+//! it is.
 extern crate objects;
 
 use objects::{MemPool, PCell, PSafe};

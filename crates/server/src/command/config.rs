@@ -7,7 +7,8 @@ use crate::shared::Shared;
 /// A name and how to say its value.
 type Parameter = (&'static str, fn(&Shared) -> String);
 
-/// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask for them.
+/// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
+/// for them.
 const PARAMETERS: &[Parameter] = &[
     ("appendfsync", |shared| shared.append_fsync().into()),
     ("appendonly", |_| "yes".into()),

@@ -23,8 +23,8 @@ pub fn echo(call: &mut Call<'_, '_>) -> Outcome {
     call.room()
 }
 
-/// There are no users and no passwords. Redis accepts any password of the user `default` then; here it is an error, so that no
-/// client takes the server for protected.
+/// There are no users and no passwords. Redis accepts any password of the user `default` then; here
+/// it is an error, so that no client takes the server for protected.
 fn authenticate(user: &[u8]) -> Fail {
     if user == b"default" { NO_PASSWORD } else { WRONG_PASSWORD }
 }

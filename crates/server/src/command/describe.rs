@@ -90,7 +90,8 @@ fn describe(out: &mut Replies, command: &Command) {
     out.set(command.key_uses.len());
     command.key_uses.iter().for_each(|key| key_use(out, key));
     match command.subcommands.len() {
-        0 => out.set(0), // a list when there are some, a set when there are none: as clients know it
+        // a list when there are some, a set when there are none: as clients know it
+        0 => out.set(0),
         count => out.array(count),
     }
     command.subcommands.iter().for_each(|sub| describe(out, sub));

@@ -1,4 +1,5 @@
-//! Why a command was not done, and the text clients see. Every error reply is born here or in `resp::parse`.
+//! Why a command was not done, and the text clients see. Every error reply is born here or in
+//! `resp::parse`.
 
 use std::borrow::Cow;
 

@@ -162,7 +162,8 @@ fn replication(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Processor time of the process, by /proc; the unit of the fields is a hundredth of a second on every Linux we run on.
+/// Processor time of the process, by /proc; the unit of the fields is a hundredth of a second on
+/// every Linux we run on.
 fn cpu(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();

@@ -1,11 +1,13 @@
 //! Commands as data: what each is called, takes and promises, and the function that does it.
 //!
-//! A request is looked up by name (and by its second word, for commands that are containers), its number of arguments is
-//! compared with the table, then its handler runs. COMMAND, COMMAND INFO, DOCS, LIST and GETKEYS answer from the same
-//! table, so what is said about a command is what is done.
+//! A request is looked up by name (and by its second word, for commands that are containers), its
+//! number of arguments is compared with the table, then its handler runs. COMMAND, COMMAND INFO,
+//! DOCS, LIST and GETKEYS answer from the same table, so what is said about a command is what is
+//! done.
 //!
-//! A handler writes its reply and returns, or returns a [`Fail`]; the caller then takes back what it wrote and writes the
-//! error. Handlers change keys only through the turn's [`Keyspace`], which the turn commits.
+//! A handler writes its reply and returns, or returns a [`Fail`]; the caller then takes back what
+//! it wrote and writes the error. Handlers change keys only through the turn's [`Keyspace`], which
+//! the turn commits.
 
 mod client;
 mod config;

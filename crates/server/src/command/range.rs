@@ -8,8 +8,9 @@
 //! | `(k`   | from k, k excluded              | to k, k excluded                |
 //! | other  | the key itself, included        | the key itself, excluded        |
 //!
-//! A key that is `-` or `+`, or begins with `[` or `(`, is written with a `[` or `(` before it. The reply is a list of key,
-//! value, key, value; in RESP3 a list of pairs. Without LIMIT everything is returned, up to the connection's output limit.
+//! A key that is `-` or `+`, or begins with `[` or `(`, is written with a `[` or `(` before it. The
+//! reply is a list of key, value, key, value; in RESP3 a list of pairs. Without LIMIT everything is
+//! returned, up to the connection's output limit.
 
 use std::ops::Bound;
 

@@ -1,8 +1,9 @@
 //! SCAN and KEYS: the keys that match a pattern, in order.
 //!
-//! The keyspace is ordered, so a pattern's literal start is a range, and keys outside it are never looked at. A cursor
-//! stands for the last key looked at (`cursor.rs`); what follows it in the order is what is still to come. Hence the
-//! guarantee: a key present from the first call to the last is returned exactly once, in order.
+//! The keyspace is ordered, so a pattern's literal start is a range, and keys outside it are never
+//! looked at. A cursor stands for the last key looked at (`cursor.rs`); what follows it in the
+//! order is what is still to come. Hence the guarantee: a key present from the first call to the
+//! last is returned exactly once, in order.
 
 use std::ops::Bound;
 
@@ -153,7 +154,8 @@ mod tests {
         }
     }
 
-    /// A pattern's literal start bounds what is looked at, and a start of the highest bytes has no end.
+    /// A pattern's literal start bounds what is looked at, and a start of the highest bytes has no
+    /// end.
     #[test]
     fn patterns_become_ranges() {
         let filter = Filter::new(Some(b"ab*c"));

@@ -6,7 +6,8 @@ use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::resp::number::parse_integer;
 
-/// A container without a subcommand is stopped by its arity; this answers a table that says otherwise.
+/// A container without a subcommand is stopped by its arity; this answers a table that says
+/// otherwise.
 pub fn container(call: &mut Call<'_, '_>) -> Outcome {
     Err(Fail::arity(&String::from_utf8_lossy(call.args.get(0)).to_ascii_lowercase()))
 }
@@ -20,7 +21,8 @@ pub fn time(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `WAIT replicas timeout`: a reply to a write already means that it is settled here, and there is no elsewhere.
+/// `WAIT replicas timeout`: a reply to a write already means that it is settled here, and there is
+/// no elsewhere.
 pub fn wait(call: &mut Call<'_, '_>) -> Outcome {
     parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
     let timeout = parse_integer(call.args.get(2)).ok_or(Fail::text("ERR timeout is not an integer or out of range"))?;
@@ -31,7 +33,8 @@ pub fn wait(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: whatever the words, the store is closed whole; there is no reply.
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: whatever the words, the store is closed whole;
+/// there is no reply.
 pub fn shutdown(call: &mut Call<'_, '_>) -> Outcome {
     let (mut save, mut abort, mut nosave) = (false, false, false);
     for arg in call.args.from(1) {

@@ -74,7 +74,8 @@ impl Desk {
     }
 }
 
-/// A command with several keys of which a later one is too long changes nothing, and what others wrote in its turn stands.
+/// A command with several keys of which a later one is too long changes nothing, and what others
+/// wrote in its turn stands.
 #[test]
 fn a_key_that_is_too_long_costs_others_nothing() {
     let mut desk = Desk::new(Options::default());
@@ -101,7 +102,8 @@ fn a_key_that_is_too_long_costs_others_nothing() {
     }
 }
 
-/// A command whose reply is above the output limit changes nothing, and what others wrote in its turn stands.
+/// A command whose reply is above the output limit changes nothing, and what others wrote in its
+/// turn stands.
 #[test]
 fn a_reply_above_the_limit_costs_others_nothing() {
     let mut desk = Desk::new(Options { output_size_max: 1000, ..Options::default() });
@@ -121,8 +123,8 @@ fn a_reply_above_the_limit_costs_others_nothing() {
     }
 }
 
-/// Commands cost what COMMAND DOCS says, counted in bytes fetched out of blocks, with a value of 256 MiB: none but those that return or
-/// copy the value read it.
+/// Commands cost what COMMAND DOCS says, counted in bytes fetched out of blocks, with a value of
+/// 256 MiB: none but those that return or copy the value read it.
 #[test]
 fn commands_read_no_more_of_values_than_they_say() {
     const SIZE: usize = 256 << 20;
@@ -173,8 +175,9 @@ fn commands_read_no_more_of_values_than_they_say() {
     }
 }
 
-/// Commands that return or copy values read and write each of them once, and nothing else: counted in bytes fetched out of blocks and
-/// in lines that were stored. Values of 8 MiB; of 256 MiB with `EVERBYTE_SOAK` set.
+/// Commands that return or copy values read and write each of them once, and nothing else: counted
+/// in bytes fetched out of blocks and in lines that were stored. Values of 8 MiB; of 256 MiB with
+/// `EVERBYTE_SOAK` set.
 #[test]
 fn commands_read_and_write_values_once() {
     let size: usize = if std::env::var_os("EVERBYTE_SOAK").is_some() { 256 << 20 } else { 8 << 20 };
@@ -227,7 +230,8 @@ fn commands_read_and_write_values_once() {
     assert!(stored <= 2 * due + commands * few, "{stored} bytes stored, {due} are due");
 }
 
-/// Every command about keys is in one of the two tables of costs above, so that a new one cannot be forgotten.
+/// Every command about keys is in one of the two tables of costs above, so that a new one cannot be
+/// forgotten.
 #[test]
 fn every_command_about_keys_has_its_cost_counted() {
     let here = include_str!("tests.rs");

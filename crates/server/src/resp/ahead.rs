@@ -1,8 +1,9 @@
-//! Looking ahead in a connection's input: which keys will be put next. Only the common form of the common command is
-//! understood, and whatever is said here is a hint: requests are parsed and executed by others.
+//! Looking ahead in a connection's input: which keys will be put next. Only the common form of the
+//! common command is understood, and whatever is said here is a hint: requests are parsed and
+//! executed by others.
 
-/// The keys of the `SET key value` requests at the beginning of `input`, up to the first request that is something else or
-/// not complete.
+/// The keys of the `SET key value` requests at the beginning of `input`, up to the first request
+/// that is something else or not complete.
 pub fn puts(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (key, rest) = put(input)?;

@@ -1,7 +1,8 @@
 //! Inline commands: one line of words, as typed into a terminal.
 //!
-//! Words are separated by blanks. "double quotes" know \n \r \t \b \a \xHH and \" \\; 'single quotes' know \' only; a
-//! closing quote is followed by a blank or the end. A NUL byte ends the line, as it does in Redis.
+//! Words are separated by blanks. "double quotes" know \n \r \t \b \a \xHH and \" \\; 'single
+//! quotes' know \' only; a closing quote is followed by a blank or the end. A NUL byte ends the
+//! line, as it does in Redis.
 
 use super::parse::Span;
 

@@ -1,7 +1,8 @@
 //! Integers as the protocol writes them.
 //!
-//! Reading is strict, as Redis is: an optional minus, no leading zero, no plus, no blanks, nothing behind. Everything
-//! that is a number in one way only can be compared byte by byte, which is what `INCR` promises about stored values.
+//! Reading is strict, as Redis is: an optional minus, no leading zero, no plus, no blanks, nothing
+//! behind. Everything that is a number in one way only can be compared byte by byte, which is what
+//! `INCR` promises about stored values.
 
 /// Reads a signed decimal; `None` when it is not the one canonical way to write an `i64`.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {

@@ -1,14 +1,15 @@
 //! Requests from bytes: arrays of bulk strings, and inline lines.
 //!
-//! Steps: a first byte `*` starts an array, anything else a line. The parser keeps where it stopped, so a request that
-//! arrives in a thousand pieces is scanned once, and hands out *spans* into the caller's buffer: no argument is copied.
-//! A ready-made RESP parser builds a value tree per request, with an allocation per argument; here a request is a few
-//! integers in a reused list, and the odd corners (what is an error, and which) must be Redis's anyway.
+//! Steps: a first byte `*` starts an array, anything else a line. The parser keeps where it
+//! stopped, so a request that arrives in a thousand pieces is scanned once, and hands out *spans*
+//! into the caller's buffer: no argument is copied. A ready-made RESP parser builds a value tree
+//! per request, with an allocation per argument; here a request is a few integers in a reused list,
+//! and the odd corners (what is an error, and which) must be Redis's anyway.
 //!
 //! Invariants
 //!   RESP-1  Every span lies inside the bytes that `parse` was given.
-//!   RESP-2  The parser's memory grows with bytes received, never with lengths declared; before a request is complete it is bounded by
-//!           [`SPANS_KEPT`] spans and one line.
+//!   RESP-2  The parser's memory grows with bytes received, never with lengths declared; before a
+//!           request is complete it is bounded by [`SPANS_KEPT`] spans and one line.
 //!   RESP-3  Where the input is cut does not change what is parsed.
 //!
 //! Threads: one parser per connection, used by the event loop alone.
@@ -19,8 +20,9 @@ use super::number::parse_integer;
 /// A line or a count without its end may be this long, as in Redis.
 pub const LINE_SIZE_MAX: usize = 64 * 1024;
 
-/// Spans kept while a request is incomplete. Those behind them are found again when it is complete: an empty argument has 6 bytes and
-/// its span 8, so they could outweigh the request many times over.
+/// Spans kept while a request is incomplete. Those behind them are found again when it is complete:
+/// an empty argument has 6 bytes and its span 8, so they could outweigh the request many times
+/// over.
 const SPANS_KEPT: usize = 1024;
 
 /// A place in a buffer.
@@ -64,7 +66,8 @@ impl<'b> Args<'b> {
     }
 }
 
-/// Why the rest of a connection's input cannot be understood. The text goes to the client, then the connection closes.
+/// Why the rest of a connection's input cannot be understood. The text goes to the client, then the
+/// connection closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// A line longer than [`LINE_SIZE_MAX`].
@@ -157,8 +160,8 @@ impl Parser {
         }
     }
 
-    /// Looks at `input`, which starts where the last request ended and holds all that came since. The same start with
-    /// more bytes behind it continues the work. An error ends the connection.
+    /// Looks at `input`, which starts where the last request ended and holds all that came since.
+    /// The same start with more bytes behind it continues the work. An error ends the connection.
     pub fn parse(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         if self.arguments == 0 {
             match input.first() {
@@ -274,15 +277,15 @@ impl Parser {
         Args { bytes: if self.inline { &self.words } else { input }, spans: &self.spans }
     }
 
-    /// Bytes this parser holds apart from the input, or will hold for the spans left out once the request is complete: all of
-    /// them are taken at once then, and no lookup happens in between.
+    /// Bytes this parser holds apart from the input, or will hold for the spans left out once the
+    /// request is complete: all of them are taken at once then, and no lookup happens in between.
     pub fn memory(&self) -> usize {
         (self.spans.capacity() + self.left_out) * size_of::<Span>() + self.words.capacity()
     }
 }
 
-/// Reads a mark, a number, CR and one byte more: `None` when the end is not here yet, else the number, when it is one, and
-/// the size of it all. A NUL hides what follows it, as in Redis.
+/// Reads a mark, a number, CR and one byte more: `None` when the end is not here yet, else the
+/// number, when it is one, and the size of it all. A NUL hides what follows it, as in Redis.
 fn number_line(bytes: &[u8], too_big: Malformed) -> Result<Option<(Option<i64>, usize)>, Malformed> {
     let end = bytes.iter().position(|byte| matches!(byte, b'\r' | 0)).filter(|end| bytes[*end] == b'\r');
     match end {
@@ -363,7 +366,8 @@ mod tests {
         assert_eq!(feed(&[b"*1\r\n$", &long[..]].concat(), 4096).1, Some(Malformed::SizeLineTooBig));
     }
 
-    /// RESP-2: a million empty arguments cost no spans until the last has come; then all are there, wherever the input was cut.
+    /// RESP-2: a million empty arguments cost no spans until the last has come; then all are there,
+    /// wherever the input was cut.
     #[test]
     fn unfinished_requests_of_many_arguments_cost_no_more_than_their_bytes() {
         const COUNT: usize = 100_000;
@@ -390,7 +394,8 @@ mod tests {
         assert!(parser.memory() <= 2 * SPANS_KEPT * size_of::<Span>());
     }
 
-    /// RESP-2: two billion declared arguments and half a gigabyte declared bytes cost nothing until they arrive.
+    /// RESP-2: two billion declared arguments and half a gigabyte declared bytes cost nothing until
+    /// they arrive.
     #[test]
     fn declared_lengths_cost_no_memory() {
         let mut parser = Parser::new(1 << 29);

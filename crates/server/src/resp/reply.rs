@@ -1,11 +1,13 @@
 //! Replies as bytes, waiting for the store to settle and for the socket to take them.
 //!
-//! Small replies are appended to one buffer; a large value moves in as a piece of its own and is never copied. A turn marks
-//! where its replies begin, so that a store that could not settle them can have them taken back.
+//! Small replies are appended to one buffer; a large value moves in as a piece of its own and is
+//! never copied. A turn marks where its replies begin, so that a store that could not settle them
+//! can have them taken back.
 //!
 //! Invariants
 //!   OUT-1  Bytes leave in the order they were written.
-//!   OUT-2  `cut` takes back everything written since the mark; nothing is sent between a mark and its cut.
+//!   OUT-2  `cut` takes back everything written since the mark; nothing is sent between a mark and
+//!          its cut.
 //!
 //! Threads: one writer, the event loop.
 

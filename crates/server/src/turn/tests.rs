@@ -1,4 +1,5 @@
-//! Turns run by hand: which connections are served in one turn, and in which order, is the test's choice.
+//! Turns run by hand: which connections are served in one turn, and in which order, is the test's
+//! choice.
 
 use super::*;
 use crate::clients::Client;
@@ -57,8 +58,9 @@ impl Table {
     }
 }
 
-/// One client is served at the head of a turn, and its write waits for a sync; then others' requests in the same turn need room, and it
-/// is the one that holds most. It was queued a second time, and the event loop ended with the assertion of FLIGHT-1.
+/// One client is served at the head of a turn, and its write waits for a sync; then others'
+/// requests in the same turn need room, and it is the one that holds most. It was queued a second
+/// time, and the event loop ended with the assertion of FLIGHT-1.
 #[test]
 fn a_client_served_in_a_turn_may_be_the_one_that_makes_room_in_it() {
     const VALUE: usize = 100_000;

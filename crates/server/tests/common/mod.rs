@@ -1,4 +1,5 @@
-//! What the server's tests share: our server in a thread, a real Redis beside it, and a client that sees every byte.
+//! What the server's tests share: our server in a thread, a real Redis beside it, and a client that
+//! sees every byte.
 #![allow(dead_code)] // each test file uses its part
 
 use std::io::{Read, Write};
@@ -74,7 +75,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// On a port that was free a moment before: should somebody else have taken it since, on another one.
+    /// On a port that was free a moment before: should somebody else have taken it since, on
+    /// another one.
     pub fn start() -> Redis {
         let started = std::iter::repeat_with(Redis::try_start).take(10).flatten().next();
         started.expect("redis-server ends by itself, and hardly for want of a free port")
@@ -218,8 +220,8 @@ impl Client {
         self.reply()
     }
 
-    /// Sends `bytes` and returns everything that comes back until the connection is quiet: known by the answer to a last
-    /// command, or by the end of the connection (then with `true`).
+    /// Sends `bytes` and returns everything that comes back until the connection is quiet: known by
+    /// the answer to a last command, or by the end of the connection (then with `true`).
     pub fn exchange(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
         self.nonce += 1;
         let nonce = format!("nonce-{}-{:016x}", self.nonce, self.nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -1,13 +1,16 @@
 //! The backing file: a header that says which object it belongs to, then slots of one cluster each.
 //!
-//! Format: docs/formats/swap.md, section 1. The cold table alone says which slots are in use, and what they hold.
+//! Format: docs/formats/swap.md, section 1. The cold table alone says which slots are in use, and
+//! what they hold.
 //!
-//! A path is only a name: the file behind it may be a user's document, or hold the cold clusters of another object. So a file
-//! is created under a free name, or taken if it holds nothing; it is removed only through a header that was found to be right.
+//! A path is only a name: the file behind it may be a user's document, or hold the cold clusters of
+//! another object. So a file is created under a free name, or taken if it holds nothing; it is
+//! removed only through a header that was found to be right.
 //!
 //! Invariants
-//!   COLD-5  A file is truncated, written to or removed only if it holds nothing, or its header names this object: its pair,
-//!           its id, and for a file that does not lie beside the store the path of the store.
+//!   COLD-5  A file is truncated, written to or removed only if it holds nothing, or its header
+//!           names this object: its pair, its id, and for a file that does not lie beside the store
+//!           the path of the store.
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
 use crate::{Error, Result, identity};
@@ -24,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Where backing files are made and found: a seam for those who explore what a crash leaves of them.
+/// Where backing files are made and found: a seam for those who explore what a crash leaves of
+/// them.
 pub trait Files: Send + Sync {
     /// A new file of this name, empty, for this process alone.
     ///
@@ -45,7 +49,8 @@ pub trait Files: Send + Sync {
     fn pair(&self) -> Result<[u8; 16]> {
         identity::random()
     }
-    /// Whether whoever touches a cold cluster calls [`crate::Object::warm`] first, where nobody else can notice.
+    /// Whether whoever touches a cold cluster calls [`crate::Object::warm`] first, where nobody
+    /// else can notice.
     fn touches_are_told(&self) -> bool {
         false
     }
@@ -65,7 +70,8 @@ impl Files for RealFiles {
 
     fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>> {
         use rustix::fs::OFlags;
-        // The path may come from media: no symbolic link is followed, and no pipe or terminal is waited for.
+        // The path may come from media: no symbolic link is followed, and no pipe or terminal is
+        // waited for.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
         let file = File::options().read(true).write(!read_only).custom_flags(flags).open(path)?;
         if !file.metadata()?.is_file() {
@@ -79,7 +85,8 @@ impl Files for RealFiles {
 
     fn remove(&self, path: &Path, disk: &dyn Disk) {
         if let Ok(true) = is_of_this_name(disk.mappable(), path) {
-            let _ = std::fs::remove_file(path); // a file that stays is found and taken by the next limit
+            // a file that stays is found and taken by the next limit
+            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -178,7 +185,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// A file for an object without a limit, whose table had `earlier` as its pair, if it ever had one.
+    /// A file for an object without a limit, whose table had `earlier` as its pair, if it ever had
+    /// one.
     ///
     /// # Errors
     /// [`Error::Backing`]: the path names something that may be another's. Nothing has changed.
@@ -204,7 +212,8 @@ impl Candidate {
     }
 }
 
-/// Whether a file holds no data: it is empty, or its creation was interrupted before the first slot.
+/// Whether a file holds no data: it is empty, or its creation was interrupted before the first
+/// slot.
 fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
     let len = disk.len()?;
     if len == 0 {
@@ -227,8 +236,8 @@ fn read_header(disk: &dyn Disk) -> io::Result<SwapHeader> {
 }
 
 impl Backing {
-    /// Makes a file the object's, synced. Its cold table bears the pair by now, settled: a crash leaves a file that the next
-    /// limit takes.
+    /// Makes a file the object's, synced. Its cold table bears the pair by now, settled: a crash
+    /// leaves a file that the next limit takes.
     ///
     /// # Errors
     /// [`Error::Backing`]: the file is gone.
@@ -286,8 +295,8 @@ impl Backing {
         Ok((Backing { disk, owner }, header))
     }
 
-    /// Opens the file that lies beside the store, of an object whose clusters are all in memory: if there is none, or one that
-    /// holds nothing, it is made.
+    /// Opens the file that lies beside the store, of an object whose clusters are all in memory: if
+    /// there is none, or one that holds nothing, it is made.
     ///
     /// # Errors
     /// [`Error::Backing`].
@@ -301,7 +310,8 @@ impl Backing {
     /// Gives the file of a store that was moved to the place where the store is now.
     ///
     /// # Errors
-    /// [`Error::Backing`]: it is another's, or a store lies where this one is said to have been. Nothing has changed.
+    /// [`Error::Backing`]: it is another's, or a store lies where this one is said to have been.
+    /// Nothing has changed.
     pub(crate) fn bring_home(files: &dyn Files, owner: Owner) -> Result<()> {
         let (backing, header) = Backing::open_any_home(files, owner, false)?;
         if backing.owner.require_home(&header).is_ok() {
@@ -331,7 +341,8 @@ impl Backing {
         let (before, end) = (self.disk.len().unwrap_or(u64::MAX), SWAP_SLOTS + slots.max(1) * CLUSTER);
         let reserved = self.disk.allocate(SWAP_SLOTS, end - SWAP_SLOTS).inspect_err(|_| {
             if before < end {
-                self.disk.punch(before, end - before); // the file system may have given a part, which no slot has yet
+                // the file system may have given a part, which no slot has yet
+                self.disk.punch(before, end - before);
             }
         });
         reserved.map_err(self.owner.failed("find room for"))

@@ -1,4 +1,5 @@
-//! Walks the cold tables and the backing files: every word leads to a slot of its own, which holds what was put there.
+//! Walks the cold tables and the backing files: every word leads to a slot of its own, which holds
+//! what was put there.
 
 use super::backing::Backing;
 use super::table::{Place, Table};

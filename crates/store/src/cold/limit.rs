@@ -14,7 +14,8 @@ use everbyte_space::CLUSTER;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Clusters beside the first and the table that have to be in memory at once, at least: one instruction may touch several.
+/// Clusters beside the first and the table that have to be in memory at once, at least: one
+/// instruction may touch several.
 const LEAST: u64 = 7;
 
 /// What of an object with a limit is in memory.
@@ -29,15 +30,16 @@ pub struct Residency {
 }
 
 impl Store {
-    /// Says how many clusters of an object may be in memory at once, and where the others go: to a file at `backing`, or to one
-    /// beside the store. Given again for a store that was moved, `backing` stays its file. `None`: all of them may be in memory, and
-    /// the backing file goes. Settled on return; a crash leaves the old limit or
-    /// the new one.
+    /// Says how many clusters of an object may be in memory at once, and where the others go: to a
+    /// file at `backing`, or to one beside the store. Given again for a store that was moved,
+    /// `backing` stays its file. `None`: all of them may be in memory, and the backing file goes.
+    /// Settled on return; a crash leaves the old limit or the new one.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`]; [`Error::Open`] and [`Error::Attached`] while somebody has it open;
-    /// [`Error::BadOption`] for a limit that is too small, or where nobody can hear of touches; [`Error::Backing`],
-    /// [`Error::SpanFull`], [`Error::OutOfSpace`]. A file of that name that may be another's is refused, and stays as it is.
+    /// [`Error::NotFound`], [`Error::Denied`]; [`Error::Open`] and [`Error::Attached`] while
+    /// somebody has it open; [`Error::BadOption`] for a limit that is too small, or where nobody
+    /// can hear of touches; [`Error::Backing`], [`Error::SpanFull`], [`Error::OutOfSpace`]. A file
+    /// of that name that may be another's is refused, and stays as it is.
     pub fn set_resident(&self, name: &str, clusters: Option<u64>, backing: Option<&Path>) -> Result<()> {
         let Some(clusters) = clusters else { return self.lift_limit(name) };
         let inner = &*self.inner;
@@ -94,7 +96,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes an empty cold table at the end of the span, and a backing file. Neither counts before the object has a limit.
+    /// Makes an empty cold table at the end of the span, and a backing file. Neither counts before
+    /// the object has a limit.
     fn make_table(&self, entry: &Entry, extent: &Extent, backing: Option<&Path>) -> Result<()> {
         let (inner, media, prime) = (&*self.inner, self.media(), entry.span.at());
         let range = Table::range(entry.span).expect("the limit fits");
@@ -136,7 +139,8 @@ impl Store {
         Ok(media.barrier()?)
     }
 
-    /// Refuses a store of whose objects some lie in backing files too: for whoever is about to copy its file.
+    /// Refuses a store of whose objects some lie in backing files too: for whoever is about to copy
+    /// its file.
     ///
     /// # Errors
     /// [`Error::BadOption`], [`Error::Damaged`].
@@ -261,8 +265,9 @@ impl Inner {
         }
     }
 
-    /// Takes a cold table back that a limit which failed has made, where there was none `before`. As a growth that is taken back:
-    /// the words that say that it is there, its bits, and then how far bits may be set.
+    /// Takes a cold table back that a limit which failed has made, where there was none `before`.
+    /// As a growth that is taken back: the words that say that it is there, its bits, and then how
+    /// far bits may be set.
     fn drop_table(&self, entry: &Entry, before: &Extent) {
         let Some(range) = Table::range(entry.span).filter(|_| before.tail == 0) else { return };
         let prime = entry.span.at();
@@ -297,7 +302,8 @@ impl Inner {
 }
 
 impl Object {
-    /// Lets the clusters of a range grow cold that are in memory. Settled on return. Nothing in an object without a limit.
+    /// Lets the clusters of a range grow cold that are in memory. Settled on return. Nothing in an
+    /// object without a limit.
     ///
     /// # Errors
     /// [`Error::Backing`], [`Error::Media`]: nothing is lost, and they stay in memory.

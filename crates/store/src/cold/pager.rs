@@ -1,4 +1,5 @@
-//! [`Pager`]: lets clusters of one object grow cold, and brings them back. The order of its steps is that of `cold.rs`.
+//! [`Pager`]: lets clusters of one object grow cold, and brings them back. The order of its steps
+//! is that of `cold.rs`.
 
 use super::backing::{Backing, Files};
 use super::queue::{Queue, Slots};
@@ -20,7 +21,8 @@ pub(crate) struct Cold {
 }
 
 impl Cold {
-    /// From now on touches are heard of, where that is possible; elsewhere everything comes back at once.
+    /// From now on touches are heard of, where that is possible; elsewhere everything comes back at
+    /// once.
     pub(crate) fn begin(pager: Arc<Pager>) -> Result<Cold> {
         let watch = match pager.hearing {
             Hearing::Faults => {
@@ -99,7 +101,8 @@ impl State {
 }
 
 impl Pager {
-    /// Reads the table: what is cold, and which slots are in use. `backed` says of each cluster whether the object has it.
+    /// Reads the table: what is cold, and which slots are in use. `backed` says of each cluster
+    /// whether the object has it.
     ///
     /// # Errors
     /// Where a word makes no sense, and why.
@@ -116,7 +119,8 @@ impl Pager {
             let place = table.get(cluster);
             let Some(true) = backed.get(cluster as usize) else {
                 if place != Place::Here {
-                    table.set(cluster, Place::Here); // a growth or a release that did not come to its end
+                    // a growth or a release that did not come to its end
+                    table.set(cluster, Place::Here);
                     cleared = true;
                 }
                 continue;
@@ -136,7 +140,8 @@ impl Pager {
             media.fence();
         }
         let slots = Slots::without(used);
-        let slots = slots.map_err(|slot| (prime, format!("two words of its cold table lead to slot {slot}")))?; // COLD-3
+        // COLD-3
+        let slots = slots.map_err(|slot| (prime, format!("two words of its cold table lead to slot {slot}")))?;
         let state = State { pages, queue, slots, frames, buffer: vec![0; CLUSTER as usize] };
         Ok(Pager { media: media.clone(), prime, table, backing, hearing, state: state.into() })
     }
@@ -201,7 +206,8 @@ impl Pager {
         self.clusters_of(range).try_for_each(|cluster| self.touch(cluster).map(drop))
     }
 
-    /// Brings everything back, whatever the limit: for those who cannot hear of touches, or want none.
+    /// Brings everything back, whatever the limit: for those who cannot hear of touches, or want
+    /// none.
     pub(crate) fn warm_all(&self) -> Result<()> {
         let end = {
             let mut state = self.state.lock();
@@ -244,7 +250,8 @@ impl Pager {
         self.put_away(state, &chosen)
     }
 
-    /// Lets these clusters grow cold, which are in memory and out of the queue. On an error all of them stay, hidden.
+    /// Lets these clusters grow cold, which are in memory and out of the queue. On an error all of
+    /// them stay, hidden.
     fn put_away(&self, state: &mut State, chosen: &[u32]) -> Result<()> {
         let mut places = Vec::with_capacity(chosen.len());
         let copied = self.copy_out(state, chosen, &mut places);
@@ -257,7 +264,8 @@ impl Pager {
             places.iter().for_each(|&place| give_back(state, place));
             return Err(error);
         }
-        let drop_frames = || chosen.iter().for_each(|&cluster| self.media.punch(self.at(cluster), CLUSTER)); // 3
+        // 3
+        let drop_frames = || chosen.iter().for_each(|&cluster| self.media.punch(self.at(cluster), CLUSTER));
         if seeded("store-cold-frame-early") {
             drop_frames();
         }
@@ -314,8 +322,8 @@ impl Pager {
         self.backing.reserve(backed + (range.end - range.start) / CLUSTER)
     }
 
-    /// The object is about to be backed in `range`, where nothing is yet: there will be zeros, which need no memory before they
-    /// are touched. Flushed; the caller fences.
+    /// The object is about to be backed in `range`, where nothing is yet: there will be zeros,
+    /// which need no memory before they are touched. Flushed; the caller fences.
     pub(crate) fn expect(&self, range: &Range<u64>) {
         self.clusters_of(range).for_each(|cluster| self.table.set(cluster, Place::Zeros));
     }
@@ -325,7 +333,8 @@ impl Pager {
         let state = &mut *self.state.lock();
         self.protect(self.clusters_of(range), false)?;
         self.clusters_of(range).for_each(|cluster| state.set(cluster, Page::Cold));
-        self.media.punch(range.start, range.end - range.start); // what was there counts no more (COLD-1)
+        // what was there counts no more (COLD-1)
+        self.media.punch(range.start, range.end - range.start);
         Ok(())
     }
 
@@ -359,7 +368,8 @@ impl Watcher for Pager {
     fn touched(&self, at: u64) -> bool {
         let cluster = (at - self.prime) / CLUSTER;
         self.touch(cluster as u32).unwrap_or_else(|error| {
-            // The program is about to be killed for touching what cannot be had: it should at least learn why.
+            // The program is about to be killed for touching what cannot be had: it should at least
+            // learn why.
             eprintln!("everbyte: offset {at:#x} was touched and cannot be brought to memory: {error}");
             false
         })

@@ -1,8 +1,9 @@
 //! Which clusters grow cold next, and which slots are free.
 //!
-//! A segmented queue: clusters come in *warm*, and the oldest of these, a quarter of all, are put *aside*: hidden, though they
-//! are still in memory. Who touches one of them makes it warm again, at the price of a fault without any reading. Who is not
-//! touched until it is the oldest grows cold. So nobody samples anything while memory suffices.
+//! A segmented queue: clusters come in *warm*, and the oldest of these, a quarter of all, are put
+//! *aside*: hidden, though they are still in memory. Who touches one of them makes it warm again,
+//! at the price of a fault without any reading. Who is not touched until it is the oldest grows
+//! cold. So nobody samples anything while memory suffices.
 
 use std::collections::{BTreeSet, VecDeque};
 

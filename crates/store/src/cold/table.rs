@@ -59,7 +59,8 @@ impl Table {
         Ok(())
     }
 
-    /// What the backing file has in common with this table, and its path, unless it lies beside the store.
+    /// What the backing file has in common with this table, and its path, unless it lies beside the
+    /// store.
     pub(crate) fn named(&self) -> Result<([u8; 16], Option<PathBuf>), (u64, String)> {
         let wrong = |detail: &str| Err((self.at, format!("its cold table {detail}")));
         if !self.media.holds(self.at, self.len()) {

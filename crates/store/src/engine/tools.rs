@@ -13,8 +13,8 @@ pub trait EngineTools: Sync {
     /// The engine.
     fn engine(&self) -> Engine;
 
-    /// Figures for `everbyte info`; none unless the engine has some. Opens the object; constant cost
-    /// beside that.
+    /// Figures for `everbyte info`; none unless the engine has some. Opens the object; constant
+    /// cost beside that.
     ///
     /// # Errors
     /// As opening the object.

@@ -23,8 +23,8 @@ impl Inner {
     /// Begins the trie over the names of the table.
     ///
     /// # Errors
-    /// [`Error::Full`] if no record is left for it; [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]. The table
-    /// goes on as before.
+    /// [`Error::Full`] if no record is left for it; [`Error::NoSpan`], [`Error::OutOfSpace`],
+    /// [`Error::Media`]. The table goes on as before.
     pub(crate) fn begin_names(&self, table: &mut Table) -> Result<()> {
         let superblock = self.superblock();
         let (spans_at, max, table_slots) = (superblock.spans_at, superblock.end(), superblock.table_slots);

@@ -6,8 +6,8 @@
 //!   3. one word is stored: it leads to them, and past the old ones
 //!   4. the old blocks are marked as free, and the doubt list is emptied
 //!
-//! A full container *bursts*: a node takes its place, which skips what its names share and sends them to containers by their
-//! next byte. Those all have room, since the names differ there.
+//! A full container *bursts*: a node takes its place, which skips what its names share and sends
+//! them to containers by their next byte. Those all have room, since the names differ there.
 
 use super::layout::{Block, CONTAINER, Kind, NODE_HEAD, NodeHead, entry_word};
 use super::trie::{End, Trie, Walk, byte, child_at, places};
@@ -90,7 +90,8 @@ impl Trie {
         self.apply(Change { record, born, dying, word: walk.word, value: node.word() })
     }
 
-    /// A node's skip is cut where a name leaves it: a node above has the part before, a copy of the node the part behind.
+    /// A node's skip is cut where a name leaves it: a node above has the part before, a copy of the
+    /// node the part behind.
     fn split(&mut self, walk: &Walk, node: u64, head: &NodeHead, common: usize, named: Named) -> Result<()> {
         let (record, depth) = (named.0, walk.depth + common);
         let own = byte(&named.1, depth);
@@ -110,7 +111,8 @@ impl Trie {
         self.apply(Change { record, born, dying, word: walk.word, value: above.word() })
     }
 
-    /// Removes the entry of a record, if it is there, and what is empty without it; fenced on return.
+    /// Removes the entry of a record, if it is there, and what is empty without it; fenced on
+    /// return.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`]: nothing has changed.
@@ -119,7 +121,8 @@ impl Trie {
         let place = match walk.end {
             End::Container(at) => {
                 if self.adopting {
-                    self.media.adopt(at, Kind::Container.size()); // a dead process may have removed it in the caches alone
+                    // a dead process may have removed it in the caches alone
+                    self.media.adopt(at, Kind::Container.size());
                 }
                 places(at).find(|&place| self.media.load(place) == entry_word(record, name)).map(|place| (at, place))
             }

@@ -1,4 +1,5 @@
-//! `check` of the name space: the trie is walked and every record looked up, so each is compared with the other.
+//! `check` of the name space: the trie is walked and every record looked up, so each is compared
+//! with the other.
 
 use super::layout::{Block, Kind, head};
 use super::trie::{Trie, child_at, places};
@@ -48,7 +49,8 @@ impl Trie {
         met.faults
     }
 
-    /// Walks what the word leads to. A list of what is still to be visited rather than calls: media decide how deep the trie is.
+    /// Walks what the word leads to. A list of what is still to be visited rather than calls: media
+    /// decide how deep the trie is.
     fn check_below(&self, root: u64, met: &mut Met) {
         let mut next = vec![(root, 0)];
         while let Some((word, depth)) = next.pop() {

@@ -1,14 +1,18 @@
-//! What is under way, so that a crash is found without looking everywhere: two short lists on the prime page.
+//! What is under way, so that a crash is found without looking everywhere: two short lists on the
+//! prime page.
 //!
-//! The *doubt list* names the one change of the trie's form that is under way: the record whose name it is for, the blocks
-//! it makes, and those it gives back. All of them lie on the way of that name, or next to it. So recovery walks that way:
-//! what can be reached is taken, what cannot is free. The *flight list* names records that are being made, removed or
-//! grown; what is to be done about each, its state word says.
+//! The *doubt list* names the one change of the trie's form that is under way: the record whose
+//! name it is for, the blocks it makes, and those it gives back. All of them lie on the way of that
+//! name, or next to it. So recovery walks that way: what can be reached is taken, what cannot is
+//! free. The *flight list* names records that are being made, removed or grown; what is to be done
+//! about each, its state word says.
 //!
 //! Invariants
-//!   NAMES-4  The doubt list is fenced before a bit of its blocks changes, and emptied behind a fence after the last did.
-//!            Empty means that every word of it is zero: a crash may keep any word of a list and lose the ones before it.
-//!   NAMES-5  A record is in flight, fenced, before its state leaves `free` or `live`, and until it is back.
+//!   NAMES-4  The doubt list is fenced before a bit of its blocks changes, and emptied behind a
+//!            fence after the last did. Empty means that every word of it is zero: a crash may keep
+//!            any word of a list and lose the ones before it.
+//!   NAMES-5  A record is in flight, fenced, before its state leaves `free` or `live`, and until it
+//!            is back.
 
 use super::layout::{Block, Kind, head, of_record_word, record_word};
 use super::trie::{End, Trie, child_at};
@@ -21,7 +25,8 @@ impl Trie {
         self.entry.span.at() + head::DOUBT + index as u64 * 8
     }
 
-    /// Says which blocks a change for the name of `record` makes and gives back; flushed, not fenced.
+    /// Says which blocks a change for the name of `record` makes and gives back; flushed, not
+    /// fenced.
     pub(super) fn doubt(&self, record: u64, blocks: impl Iterator<Item = Block>) {
         let _section = self.media.section();
         let words = std::iter::once(record_word(record)).chain(blocks.map(Block::word));
@@ -40,8 +45,8 @@ impl Trie {
         self.clear_doubt_from(0);
     }
 
-    /// Zeroes every word of the list from `first` on that is not zero; flushed, not fenced. A zero does not end the list: a crash
-    /// may have lost the words in front of others.
+    /// Zeroes every word of the list from `first` on that is not zero; flushed, not fenced. A zero
+    /// does not end the list: a crash may have lost the words in front of others.
     fn clear_doubt_from(&self, first: usize) {
         let stale = (first..head::DOUBT_WORDS as usize).map_while(|index| {
             let word = self.media.load(self.doubt_at(index));
@@ -107,7 +112,8 @@ impl Trie {
         self.entry.span.at() + head::FLIGHT + u64::from(slot) * 8
     }
 
-    /// Notes that a record is in flight; flushed, not fenced. Returns the place of the note, or `None` if all are taken.
+    /// Notes that a record is in flight; flushed, not fenced. Returns the place of the note, or
+    /// `None` if all are taken.
     pub(crate) fn depart(&mut self, record: u64) -> Option<u32> {
         let slot = (!self.flights).trailing_zeros();
         if u64::from(slot) >= head::FLIGHT_WORDS {
@@ -140,7 +146,8 @@ impl Trie {
             self.media.adopt(self.flight_at(slot), 8);
             match of_record_word(word).filter(|&record| self.is_record(record)) {
                 Some(record) => found.push((slot, record)),
-                None => self.arrive(slot), // torn or damaged: what it was for has not begun, or `check` finds it
+                // torn or damaged: what it was for has not begun, or `check` finds it
+                None => self.arrive(slot),
             }
         }
         found

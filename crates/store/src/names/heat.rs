@@ -1,8 +1,10 @@
-//! Containers that are slow to search burst before they are full, as HEAPO's do: by ratio and by trend.
+//! Containers that are slow to search burst before they are full, as HEAPO's do: by ratio and by
+//! trend.
 //!
-//! A lookup is *direct* if it ends in the first line of its container, which is eight entries. After a hundred lookups of which
-//! fewer than 65 in a hundred were direct, or once a capital of 5000 is used up, to which a direct lookup adds 4 and any
-//! other costs 32, the container is *due*. Lookups change nothing on media: the next change of the name space bursts it.
+//! A lookup is *direct* if it ends in the first line of its container, which is eight entries.
+//! After a hundred lookups of which fewer than 65 in a hundred were direct, or once a capital of
+//! 5000 is used up, to which a direct lookup adds 4 and any other costs 32, the container is *due*.
+//! Lookups change nothing on media: the next change of the name space bursts it.
 //!
 //! The counters are this process's, volatile, and few.
 
@@ -15,7 +17,8 @@ use crate::store::Inner;
 const RATIO: (u32, u32) = (100, 65);
 /// What a container begins with, what a direct lookup adds, and what another costs.
 const CAPITAL: (i32, i32, i32) = (5000, 4, 32);
-/// Containers that are counted at once, as a power of two: those whose places differ in so many bits of their hash.
+/// Containers that are counted at once, as a power of two: those whose places differ in so many
+/// bits of their hash.
 const COUNTED_BITS: u32 = 12;
 
 /// How the containers that this process looks into are found.

@@ -1,7 +1,7 @@
 //! The bytes of the name space: words, head, slabs, nodes. Format: docs/formats/names.md.
 //!
-//! Everything that changes is one sealed word (`everbyte_space::seal`); a node's head has a checksum and never changes while
-//! the node can be reached.
+//! Everything that changes is one sealed word (`everbyte_space::seal`); a node's head has a
+//! checksum and never changes while the node can be reached.
 
 use everbyte_space::{CLUSTER, seal, unseal};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -11,7 +11,8 @@ pub const HEAD_MAGIC: [u8; 8] = *b"EVRBNAME";
 /// The newest format of the name space.
 pub const FORMAT: u32 = 1;
 
-/// What the prime page of the name space says behind the object's header. Section 2 of the format page.
+/// What the prime page of the name space says behind the object's header. Section 2 of the format
+/// page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Head {
@@ -91,7 +92,8 @@ pub fn of_slab_word(word: u64) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| slab_word(*kind) == word)
 }
 
-/// Where, from the slab's start, the words lie that say which blocks are taken: 48 bits in each, sealed.
+/// Where, from the slab's start, the words lie that say which blocks are taken: 48 bits in each,
+/// sealed.
 pub const SLAB_BITS: u64 = 64;
 /// Words there; of records none is used, they say so themselves.
 pub const SLAB_WORDS: u64 = 12;
@@ -163,7 +165,8 @@ impl Block {
         seal((self.at >> 6 << 8 | self.kind as u64) << 16)
     }
 
-    /// The block a word speaks of; `None` if a bit of the word has changed. Whether a block is there is for others to say.
+    /// The block a word speaks of; `None` if a bit of the word has changed. Whether a block is
+    /// there is for others to say.
     pub fn of_word(word: u64) -> Option<Block> {
         unseal(word).and_then(Block::of_unchecked)
     }

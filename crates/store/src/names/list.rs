@@ -13,8 +13,8 @@ impl Trie {
         let mut found = Vec::new();
         // Bounds the blocks visited: damage may lead in circles.
         let mut left = (self.backed - self.entry.span.at()) / 64;
-        // What is still to be visited, the first in order last, each with the way to it. A list rather than calls: media decide
-        // how deep the trie is.
+        // What is still to be visited, the first in order last, each with the way to it. A list
+        // rather than calls: media decide how deep the trie is.
         let root = self.child(self.root_word())?;
         let mut next: Vec<(Block, Vec<u8>)> = root.into_iter().map(|root| (root, Vec::new())).collect();
         while let Some((block, way)) = next.pop() {

@@ -1,11 +1,12 @@
 //! The name space: which record has which name.
 //!
-//! A store begins with a table of 256 records, which is read whole when it is opened and is the trie's only container.
-//! When it is full it bursts: an object of the store's own (engine `names`) gets a trie over all names, and room for further
-//! records. From then on opening reads the table and what was in flight, whatever the number of names.
+//! A store begins with a table of 256 records, which is read whole when it is opened and is the
+//! trie's only container. When it is full it bursts: an object of the store's own (engine `names`)
+//! gets a trie over all names, and room for further records. From then on opening reads the table
+//! and what was in flight, whatever the number of names.
 //!
-//! `rules` says what a name is; `trie` finds, `change` inserts and removes, `doubt` knows what a crash interrupts, `slab`
-//! has the blocks, `heat` bursts what is slow, `list` walks in order.
+//! `rules` says what a name is; `trie` finds, `change` inserts and removes, `doubt` knows what a
+//! crash interrupts, `slab` has the blocks, `heat` bursts what is slow, `list` walks in order.
 
 mod begin;
 mod change;

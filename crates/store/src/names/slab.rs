@@ -1,7 +1,9 @@
-//! Blocks of the name space: clusters of the object that holds it, each cut into blocks of one kind.
+//! Blocks of the name space: clusters of the object that holds it, each cut into blocks of one
+//! kind.
 //!
-//! A bit for each node and container says that it is taken; records say so themselves, by their state words. Which blocks
-//! are free is read when the first is asked for. The first cluster begins with the prime page.
+//! A bit for each node and container says that it is taken; records say so themselves, by their
+//! state words. Which blocks are free is read when the first is asked for. The first cluster begins
+//! with the prime page.
 //!
 //! Invariants
 //!   NAMES-3  A bit changes only for a block that the doubt list on media names (`doubt`).

@@ -1,13 +1,15 @@
 //! The trie of names: looking one up, and walking to where a change is to be made.
 //!
-//! A name is followed byte by byte, and ends with a zero, which no name holds. A *node* has a child for each byte, behind a
-//! *skip* that all names below share; a *container* has up to sixteen entries in no order, each a record's place and a tag
-//! of its name. The names themselves stand in the records.
+//! A name is followed byte by byte, and ends with a zero, which no name holds. A *node* has a child
+//! for each byte, behind a *skip* that all names below share; a *container* has up to sixteen
+//! entries in no order, each a record's place and a tag of its name. The names themselves stand in
+//! the records.
 //!
 //! Invariants
-//!   NAMES-1  What a word leads to was written, and its block marked as taken, behind a fence before the word was stored;
-//!            it is freed behind a fence after the word was.
-//!   NAMES-2  An entry's record is in use, or in flight (`doubt`), and has the name that leads to the entry.
+//!   NAMES-1  What a word leads to was written, and its block marked as taken, behind a fence
+//!            before the word was stored; it is freed behind a fence after the word was.
+//!   NAMES-2  An entry's record is in use, or in flight (`doubt`), and has the name that leads to
+//!            the entry.
 //!
 //! Threads: under the lock of the object table.
 
@@ -36,7 +38,8 @@ pub(crate) struct Trie {
     pub(super) heats: Heats,
     /// Flight words in use, as a mask.
     pub(super) flights: u64,
-    /// Whether an earlier process died: what is read is flushed before anything is built on it (STORE-8).
+    /// Whether an earlier process died: what is read is flushed before anything is built on it
+    /// (STORE-8).
     pub(super) adopting: bool,
 }
 
@@ -100,7 +103,8 @@ impl Trie {
     /// # Errors
     /// [`Error::Damaged`].
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<u64>> {
-        // What the quick way finds is proved by the name in the record; what it does not find may be damage.
+        // What the quick way finds is proved by the name in the record; what it does not find may
+        // be damage.
         let found = match self.find_quickly(name).filter(|_| !self.adopting) {
             Some(found) => Some(found),
             None => self.find_entry(name)?,
@@ -111,8 +115,9 @@ impl Trie {
         Ok(found.map(|(_, record)| record))
     }
 
-    /// [`Trie::find_entry`] without a look at checks of nodes and their words, or at entries that cannot be it. What a lookup
-    /// costs is waiting for memory: a node's child is not waited for behind its head where there is no skip between them.
+    /// [`Trie::find_entry`] without a look at checks of nodes and their words, or at entries that
+    /// cannot be it. What a lookup costs is waiting for memory: a node's child is not waited for
+    /// behind its head where there is no skip between them.
     fn find_quickly(&self, name: &[u8]) -> Option<(u64, u64)> {
         let (mut word, mut depth) = (self.root_word(), 0);
         let wanted = tag(name);

@@ -20,7 +20,8 @@ pub fn copy_sparsely(source: &Path, target: &Path) {
 /// Stores to a media in the order of their making: each place and its new bytes.
 pub type Stores = Vec<(u64, Vec<u8>)>;
 
-/// A recorder that keeps the stores, and how many there were at each fence, for processes that die between any two of them.
+/// A recorder that keeps the stores, and how many there were at each fence, for processes that die
+/// between any two of them.
 struct Tape(Arc<Mutex<Stores>>, Arc<Mutex<Vec<usize>>>);
 
 impl Recorder for Tape {

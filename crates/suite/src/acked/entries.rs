@@ -1,7 +1,8 @@
 //! A stream of batches that a seed determines, and the state after any number of them.
 //!
-//! Each batch also stores its number under [`COUNT`]. So a recovered store says itself how many batches it holds, and
-//! must then equal the model after exactly so many: a lost, torn or reordered batch shows, whatever was acknowledged.
+//! Each batch also stores its number under [`COUNT`]. So a recovered store says itself how many
+//! batches it holds, and must then equal the model after exactly so many: a lost, torn or reordered
+//! batch shows, whatever was acknowledged.
 
 use crate::Random;
 use std::collections::BTreeMap;

@@ -1,9 +1,12 @@
-//! A workload that acknowledges, is killed, and is compared with its model; on this machine and on an emulated NVDIMM.
+//! A workload that acknowledges, is killed, and is compared with its model; on this machine and on
+//! an emulated NVDIMM.
 //!
-//! Steps of a run: `write` settles batch after batch and says so; somebody kills it; `verify` reopens the store, asks how
-//! many batches it holds, and compares everything with the model after exactly so many.
+//! Steps of a run: `write` settles batch after batch and says so; somebody kills it; `verify`
+//! reopens the store, asks how many batches it holds, and compares everything with the model after
+//! exactly so many.
 //!
-//! Batch n changes entries of a key-value store ([`entries`]), settled, and then plain objects (`objects`), settled.
+//! Batch n changes entries of a key-value store ([`entries`]), settled, and then plain objects
+//! (`objects`), settled.
 //!
 //! Invariants
 //!   SUITE-1  A batch that was acknowledged is there.
@@ -54,8 +57,8 @@ pub fn backend(name: &str) -> Result<BackendChoice, String> {
     })
 }
 
-/// Creates the store if it is absent, and settles batch after batch until `batches` are there. `acknowledge` is told each
-/// number after its batch is settled.
+/// Creates the store if it is absent, and settles batch after batch until `batches` are there.
+/// `acknowledge` is told each number after its batch is settled.
 ///
 /// # Errors
 /// What the store said, as text.
@@ -80,7 +83,8 @@ pub fn write(setup: &Setup, batches: u64, mut acknowledge: impl FnMut(u64)) -> R
     store.close().map_err(text)
 }
 
-/// Opens the store, recovers it, and compares (SUITE-1, SUITE-2). Returns how many batches it holds.
+/// Opens the store, recovers it, and compares (SUITE-1, SUITE-2). Returns how many batches it
+/// holds.
 ///
 /// # Errors
 /// The first difference from the model, or what `check` found.
@@ -100,7 +104,8 @@ pub fn verify(setup: &Setup, acked: u64) -> Result<u64, String> {
     if count < acked {
         return Err(format!("SUITE-1: {acked} batches were acknowledged and {count} are there (seed {})", setup.seed));
     }
-    // A kill between a growth of the file and the bit that records it leaves room that `trim` gives back: a note.
+    // A kill between a growth of the file and the bit that records it leaves room that `trim` gives
+    // back: a note.
     let wrong = |finding: &Finding| finding.kind != FindingKind::Note;
     let findings: Vec<String> = store.check().into_iter().filter(wrong).map(|finding| finding.to_string()).collect();
     if !findings.is_empty() {
@@ -122,7 +127,8 @@ fn write_entries(setup: &Setup, kv: &Kv, number: u64) -> everbyte_kv::Result<()>
     kv.settle(commit)
 }
 
-/// Compares every entry with the model after as many batches as the store says it holds, and checks the tree.
+/// Compares every entry with the model after as many batches as the store says it holds, and checks
+/// the tree.
 fn verify_entries(setup: &Setup, kv: &Kv) -> Result<u64, String> {
     let count = count(kv)?;
     let found: BTreeMap<Vec<u8>, Vec<u8>> = kv.range::<[u8]>(..).collect::<Result<_, _>>().map_err(text)?;

@@ -1,4 +1,5 @@
-//! The workload on plain objects: what the store promises by itself, without a heap or a tree above it.
+//! The workload on plain objects: what the store promises by itself, without a heap or a tree above
+//! it.
 //!
 //! Batch n, a fence between the steps:
 //!   1. every [`EVERY`] batches an object is made, grown or removed
@@ -53,11 +54,13 @@ fn change(store: &Store, step: u64) -> Result<(), Error> {
     let name = guest(step);
     match step / GUESTS % 3 {
         0 => match store.create_object(&name, options(512 << 10), |object| object.grow(1).map(drop)) {
-            Ok(_) | Err(Error::Exists { .. }) => Ok(()), // it exists if a kill came before the count
+            // it exists if a kill came before the count
+            Ok(_) | Err(Error::Exists { .. }) => Ok(()),
             Err(error) => Err(error),
         },
         1 => match store.object(&name)?.grow(128 << 10) {
-            Ok(_) | Err(Error::SpanFull { .. }) => Ok(()), // a kill before the count, and it grows once more
+            // a kill before the count, and it grows once more
+            Ok(_) | Err(Error::SpanFull { .. }) => Ok(()),
             Err(error) => Err(error),
         },
         _ => match store.remove_object(&name) {

@@ -1,9 +1,11 @@
 //! `suite-writer`: a writer to be killed at any moment, and the comparison afterwards.
 //!
 //!   suite-writer write STORE --seed S [--backend B] [--batches N]
-//!       prints `ACK n` once batch n is settled; continues where the store left off; ends after N batches, or never
+//!       prints `ACK n` once batch n is settled; continues where the store left off; ends after N
+//!       batches, or never
 //!   suite-writer verify STORE --seed S --acked N [--backend B]
-//!       the store holds at least N batches, is exactly the model after as many as it says, and checks clean
+//!       the store holds at least N batches, is exactly the model after as many as it says, and
+//!       checks clean
 //!   suite-writer probe FOLDER
 //!       prints the backend that FOLDER gives
 

@@ -1,13 +1,16 @@
-//! Who runs a transaction, and since when: so that memory is not reused, nor its data taken out of transactions, while
-//! somebody can still look at it as it was; and so that one transaction can have the engine to itself.
+//! Who runs a transaction, and since when: so that memory is not reused, nor its data taken out of
+//! transactions, while somebody can still look at it as it was; and so that one transaction can
+//! have the engine to itself.
 //!
 //! Invariants
-//!   REDO-7  After `quiesce(ts)` no transaction runs that began before the commit with timestamp `ts` was visible, but for
-//!           those that were found to be valid since: one that commits later than it has seen nothing of what it replaced.
+//!   REDO-7  After `quiesce(ts)` no transaction runs that began before the commit with timestamp
+//!           `ts` was visible, but for those that were found to be valid since: one that commits
+//!           later than it has seen nothing of what it replaced.
 //!   REDO-8  While a transaction runs alone, no other runs.
 //!
-//! Threads: any. Beginning is a store and then a look at `alone` and at the clock; whoever waits stores first and then looks
-//! at who has begun. All of these are sequentially consistent, so one of the two sees the other.
+//! Threads: any. Beginning is a store and then a look at `alone` and at the clock; whoever waits
+//! stores first and then looks at who has begun. All of these are sequentially consistent, so one
+//! of the two sees the other.
 
 use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::RwLock;
@@ -70,8 +73,8 @@ impl Active {
         since.store(IDLE, Ordering::Release);
     }
 
-    /// Waits until no transaction of `others`, all but `own`, runs that began before `timestamp`. Who comes after the look at
-    /// `changes` begins with a clock that has passed it.
+    /// Waits until no transaction of `others`, all but `own`, runs that began before `timestamp`.
+    /// Who comes after the look at `changes` begins with a clock that has passed it.
     #[inline]
     pub(super) fn quiesce(&self, own: &Since, others: &mut Others, timestamp: u64) {
         if others.changes != self.changes.load(Ordering::SeqCst) {
@@ -105,7 +108,8 @@ impl Active {
     }
 
     pub(super) fn let_others_in(&self, owner: u32) {
-        let _ = self.alone.compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed); // it may not have been alone
+        // it may not have been alone
+        let _ = self.alone.compare_exchange(owner, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 

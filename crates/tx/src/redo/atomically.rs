@@ -13,12 +13,13 @@ thread_local! {
 const KEPT: usize = 4;
 
 impl Redo {
-    /// Runs `body` as one transaction, isolated from all others of this engine: all its changes or none, whatever crashes;
-    /// settled on return. The body is run again where another transaction is in its way, so it should change nothing else;
-    /// it passes errors of the worker on, [`Error::Conflict`] above all. An error or a panic leaves nothing.
+    /// Runs `body` as one transaction, isolated from all others of this engine: all its changes or
+    /// none, whatever crashes; settled on return. The body is run again where another transaction
+    /// is in its way, so it should change nothing else; it passes errors of the worker on,
+    /// [`Error::Conflict`] above all. An error or a panic leaves nothing.
     ///
-    /// Inside a body one passes the worker on: a transaction begun inside another is independent of it, and waits forever
-    /// for what that has locked.
+    /// Inside a body one passes the worker on: a transaction begun inside another is independent of
+    /// it, and waits forever for what that has locked.
     ///
     /// # Errors
     /// [`TxError::Aborted`] with the body's error. [`TxError::Engine`] as [`Worker::commit`].
@@ -46,7 +47,8 @@ impl Worker {
         loop {
             self.begin().map_err(TxError::Engine)?;
             match body(self) {
-                // What it returns is made of what was not there at one time, or of an abort in its midst.
+                // What it returns is made of what was not there at one time, or of an abort in its
+                // midst.
                 _ if self.met_conflict => self.abort_to_retry(),
                 Ok(value) => match self.commit() {
                     Ok(()) => return Ok(value),

@@ -2,16 +2,17 @@
 //!
 //! A fence between the lines, but for 4 to 6:
 //!   1. blocks of its own flushed, if there are any
-//!   2. a log with room for the record taken; timestamp taken; loads looked at once more; record appended and flushed: it has
-//!      committed, and settles
+//!   2. a log with room for the record taken; timestamp taken; loads looked at once more; record
+//!      appended and flushed: it has committed, and settles
 //!   3. stores done in place, operations of the heap applied
 //!   4. lines flushed, record truncated (synchronous truncation alone)
 //!   5. locks given back; nobody has seen anything of it before
-//!   6. it waits until nobody runs who began before it was visible, later commits left out; freed blocks become allocatable
+//!   6. it waits until nobody runs who began before it was visible, later commits left out; freed
+//!      blocks become allocatable
 //!
 //! Invariants
-//!   REDO-3  Locks are given back only after the record is settled and the stores are done: who loads what was stored
-//!           cannot be told anything that a crash takes back.
+//!   REDO-3  Locks are given back only after the record is settled and the stores are done: who
+//!           loads what was stored cannot be told anything that a crash takes back.
 
 use super::Worker;
 use super::engine::{End, Inner, Log};
@@ -29,11 +30,12 @@ use everbyte_media::{Flusher, LINE, LatchGuard, seeded};
 use std::sync::atomic::Ordering;
 
 impl Worker {
-    /// Commits; settled on return. After an error the transaction still runs and has done nothing: it is to be aborted.
+    /// Commits; settled on return. After an error the transaction still runs and has done nothing:
+    /// it is to be aborted.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: it is to be begun again. [`Error::Heap`]: there is no room for a transaction of this size.
-    /// [`Error::Media`]: unknown until the store is opened again.
+    /// [`Error::Conflict`]: it is to be begun again. [`Error::Heap`]: there is no room for a
+    /// transaction of this size. [`Error::Media`]: unknown until the store is opened again.
     ///
     /// # Panics
     /// If no transaction runs.
@@ -42,8 +44,8 @@ impl Worker {
         self.commit_by(|_, _, _| {})
     }
 
-    /// [`Worker::commit`] that calls `stored` with the place, mask and value of each word that it stores in place, before the
-    /// locks are given back: for rooms that have a copy of it.
+    /// [`Worker::commit`] that calls `stored` with the place, mask and value of each word that it
+    /// stores in place, before the locks are given back: for rooms that have a copy of it.
     ///
     /// # Errors
     /// As [`Worker::commit`].
@@ -94,7 +96,8 @@ impl Worker {
         if timestamp > self.valid_at + 1 && !self.is_valid() {
             return Err(Error::Conflict);
         }
-        self.since.store(timestamp, Ordering::Release); // it was found to be valid: commits before it need not wait for it
+        // it was found to be valid: commits before it need not wait for it
+        self.since.store(timestamp, Ordering::Release);
         Ok(timestamp)
     }
 
@@ -195,7 +198,8 @@ fn lines(stripes: &[Stripe]) -> impl Iterator<Item = u64> {
 }
 
 impl Inner {
-    /// A log with room for a record, which ends with its line then; a record that no log has room for is moved to extents.
+    /// A log with room for a record, which ends with its line then; a record that no log has room
+    /// for is moved to extents.
     fn take_log_for(&self, own: usize, words: &mut Vec<u64>) -> Result<(&Log, LatchGuard<'_, End>, Vec<Block>)> {
         let mut extents = Vec::new();
         loop {

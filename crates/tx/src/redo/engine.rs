@@ -16,7 +16,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The redo engine of an object. Cheap to clone; all clones are one engine. Open it once per process.
+/// The redo engine of an object. Cheap to clone; all clones are one engine. Open it once per
+/// process.
 #[derive(Clone)]
 pub struct Redo {
     pub(super) inner: Arc<Inner>,
@@ -57,7 +58,8 @@ pub(super) struct Log {
     /// Taken by the transaction that commits, which waits for nobody's locks or logs meanwhile.
     pub end: Latch<End>,
     pub consumer: Mutex<Consumer>,
-    /// What the clock said before the transaction that commits took its timestamp; [`u64::MAX`]: none commits.
+    /// What the clock said before the transaction that commits took its timestamp; [`u64::MAX`]:
+    /// none commits.
     pub committing: AtomicU64,
 }
 
@@ -80,8 +82,8 @@ impl Redo {
         Redo::format_with(object, logs, log_len)
     }
 
-    /// [`Redo::format`] with so many logs (1 to 1024) of `log_len` bytes (multiples of 64, 320 at least). A transaction that
-    /// does not fit a log goes through blocks of the heap.
+    /// [`Redo::format`] with so many logs (1 to 1024) of `log_len` bytes (multiples of 64, 320 at
+    /// least). A transaction that does not fit a log goes through blocks of the heap.
     ///
     /// # Errors
     /// As [`Redo::format`].
@@ -100,12 +102,12 @@ impl Redo {
         Ok(())
     }
 
-    /// Opens the engine: opens the heap, and stores again what committed and may not have reached its place. Costs what the
-    /// logs hold.
+    /// Opens the engine: opens the heap, and stores again what committed and may not have reached
+    /// its place. Costs what the logs hold.
     ///
     /// # Errors
-    /// [`Error::Store`] for an object of another engine; [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`],
-    /// [`Error::Heap`], [`Error::Log`].
+    /// [`Error::Store`] for an object of another engine; [`Error::NoLane`], [`Error::NewerFormat`],
+    /// [`Error::Damaged`], [`Error::Heap`], [`Error::Log`].
     pub fn open(object: Object) -> Result<Redo> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         object.require_engine(Engine::Redo)?;
@@ -134,7 +136,8 @@ impl Redo {
         Ok(Redo { inner: Arc::new(inner) })
     }
 
-    /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions follow its own rules.
+    /// The heap that transactions allocate from. Blocks allocated or freed outside of transactions
+    /// follow its own rules.
     pub fn heap(&self) -> &Heap {
         &self.inner.heap
     }
@@ -171,7 +174,8 @@ impl Redo {
         self.inner.truncate();
     }
 
-    /// Whether `at..at+len`, which may be any numbers, is what transactions of this engine may change.
+    /// Whether `at..at+len`, which may be any numbers, is what transactions of this engine may
+    /// change.
     #[inline]
     pub fn may_change(&self, at: u64, len: u64) -> bool {
         self.inner.may_change(at, len)
@@ -206,7 +210,8 @@ impl Inner {
         (&self.logs[own], self.logs[own].end.lock())
     }
 
-    /// The clock, where no transaction has a timestamp that is not newer and a record that is not flushed.
+    /// The clock, where no transaction has a timestamp that is not newer and a record that is not
+    /// flushed.
     pub(super) fn settled_clock(&self) -> u64 {
         let clock = self.clock.load(Ordering::Acquire);
         let committing = self.logs.iter().map(|log| log.committing.load(Ordering::Acquire));

@@ -1,4 +1,5 @@
-//! The bytes of the redo engine, beside its lane table and its word logs. Format: docs/formats/redo.md.
+//! The bytes of the redo engine, beside its lane table and its word logs. Format:
+//! docs/formats/redo.md.
 
 use crate::layout::TABLE;
 
@@ -23,8 +24,8 @@ pub fn unseal_floor(word: u64) -> Option<u64> {
 
 /// Timestamps are less: nine years at a million transactions a second.
 pub const TIMESTAMPS: u64 = 1 << 48;
-/// No transaction begins once the clock has come here. Each takes at most two timestamps after it has begun, so those that run
-/// then stay below [`TIMESTAMPS`].
+/// No transaction begins once the clock has come here. Each takes at most two timestamps after it
+/// has begun, so those that run then stay below [`TIMESTAMPS`].
 pub const TIMESTAMPS_LAST: u64 = TIMESTAMPS - (1 << 24);
 
 /// The format of the lane table of this engine, and of its records.

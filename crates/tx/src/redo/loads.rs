@@ -1,8 +1,9 @@
 //! Loads of a transaction.
 //!
-//! A load looks at the lock before and after: what it returns was there at the time up to which the transaction is known to be
-//! valid. Where a newer commit is met, everything read so far is looked at again, and that time moves on, or there is a conflict.
-//! What the transaction itself will store lies over what it finds in memory.
+//! A load looks at the lock before and after: what it returns was there at the time up to which the
+//! transaction is known to be valid. Where a newer commit is met, everything read so far is looked
+//! at again, and that time moves on, or there is a conflict. What the transaction itself will store
+//! lies over what it finds in memory.
 
 use super::locks::{FOREIGN, Locks, STRIPE, Word};
 use super::stripe::Stripe;
@@ -21,8 +22,8 @@ impl Worker {
         self.load_by(at, |media| media.get_word(at)).map_err(|stop| self.error(stop, at, 8))
     }
 
-    /// The word with this key, a multiple of 8, as `value` finds it in memory, by one load with acquire order: for rooms that
-    /// know where the bytes are mapped. `None`: they are not.
+    /// The word with this key, a multiple of 8, as `value` finds it in memory, by one load with
+    /// acquire order: for rooms that know where the bytes are mapped. `None`: they are not.
     ///
     /// # Errors
     /// [`Stop::Conflict`]; [`Stop::Outside`].
@@ -34,7 +35,8 @@ impl Worker {
         }
     }
 
-    /// [`Worker::load_by`] as most are: of what nobody holds or has changed since. `None`: it is another, and nothing is done.
+    /// [`Worker::load_by`] as most are: of what nobody holds or has changed since. `None`: it is
+    /// another, and nothing is done.
     #[inline(always)]
     pub fn look(&mut self, key: u64, value: &impl Fn(&Media) -> Option<u64>) -> Option<u64> {
         let lock = Locks::index(key);
@@ -81,8 +83,8 @@ impl Worker {
         Ok(self.stripes[stripe].over(Stripe::word(key), found))
     }
 
-    /// The same for memory that is no store's, at `address`; the caller has not changed it, or by leave of
-    /// [`Worker::lock_foreign`].
+    /// The same for memory that is no store's, at `address`; the caller has not changed it, or by
+    /// leave of [`Worker::lock_foreign`].
     ///
     /// # Errors
     /// [`Stop::Conflict`].

@@ -1,7 +1,9 @@
-//! The lock table: which bytes are being changed by whom, and when they were changed last. Volatile.
+//! The lock table: which bytes are being changed by whom, and when they were changed last.
+//! Volatile.
 //!
-//! A lock stands for a stripe, the 64 bytes of a line, and for others that share its place in the table. Its word is either free, with
-//! the timestamp of the last commit under it, or held, with the holder and where the holder keeps what it will store.
+//! A lock stands for a stripe, the 64 bytes of a line, and for others that share its place in the
+//! table. Its word is either free, with the timestamp of the last commit under it, or held, with
+//! the holder and where the holder keeps what it will store.
 //!
 //! Keys are store offsets, or, for memory that is no store's, addresses with [`FOREIGN`] set.
 
@@ -13,7 +15,8 @@ use zerocopy::FromZeros;
 pub(super) const STRIPE: u64 = LINE;
 /// Set in the key of a stripe that lies in no store.
 pub(super) const FOREIGN: u64 = 1 << 63;
-/// Locks: 8 MiB of data without two stripes under one. A megabyte of addresses, of which what is used is backed.
+/// Locks: 8 MiB of data without two stripes under one. A megabyte of addresses, of which what is
+/// used is backed.
 const COUNT: usize = 1 << 17;
 
 pub(super) struct Locks(Box<[AtomicU64; COUNT]>);

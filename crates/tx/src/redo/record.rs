@@ -1,8 +1,9 @@
 //! What one transaction writes to its log: timestamp, operations of the heap, stores.
 //!
-//! A record that does not fit its log lies in extents, blocks reserved in the heap; the log then names them, with a checksum
-//! of each. They are flushed and fenced before the log names them, and given back when the record is truncated; a crash gives
-//! them back too, for nothing on media says that they are taken.
+//! A record that does not fit its log lies in extents, blocks reserved in the heap; the log then
+//! names them, with a checksum of each. They are flushed and fenced before the log names them, and
+//! given back when the record is truncated; a crash gives them back too, for nothing on media says
+//! that they are taken.
 
 use super::layout::{self, EXTENT, HEAD, PADDING_MAX, RUN_MAX, RUN_ONE, SPILLED, TIMESTAMPS, WHOLE};
 use super::stripe::Stripe;
@@ -44,7 +45,8 @@ impl Record {
         (record.runs().map(|(.., values)| 1 + values.len()).sum::<usize>() == runs.len()).then_some(record)
     }
 
-    /// Each run: where, which bytes of its words, values. It ends where a run is none, or not whole.
+    /// Each run: where, which bytes of its words, values. It ends where a run is none, or not
+    /// whole.
     fn runs(&self) -> impl Iterator<Item = (u64, u8, &[u64])> {
         let mut rest = &self.runs[..];
         std::iter::from_fn(move || {
@@ -90,7 +92,8 @@ fn read_extents(media: &Media, names: &[u64], count: usize) -> Option<Vec<u64>> 
     Some(body)
 }
 
-/// Puts a record together, but for its timestamp. Adjacent words of which the same bytes are stored become one run.
+/// Puts a record together, but for its timestamp. Adjacent words of which the same bytes are stored
+/// become one run.
 #[inline]
 pub(super) fn encode(ops: &[Op], stripes: &[Stripe], words: &mut Vec<u64>) {
     words.clear();
@@ -119,8 +122,9 @@ pub(super) fn encode(ops: &[Op], stripes: &[Stripe], words: &mut Vec<u64>) {
     words[1] = ops.len() as u64 | ((words.len() - start) as u64) << 32;
 }
 
-/// Moves the body of a record into extents; `words` becomes the record that names them. Fenced on return. The extents stay
-/// reserved until the record is truncated, and are given back if there is no room for all of them.
+/// Moves the body of a record into extents; `words` becomes the record that names them. Fenced on
+/// return. The extents stay reserved until the record is truncated, and are given back if there is
+/// no room for all of them.
 #[cold]
 pub(super) fn spill(from: &Heap, words: &mut Vec<u64>) -> Result<Vec<Block>> {
     let media = from.media();

@@ -1,4 +1,5 @@
-//! After a crash: what committed is stored again, in the order of its timestamps, whichever log it lies in.
+//! After a crash: what committed is stored again, in the order of its timestamps, whichever log it
+//! lies in.
 //!
 //! Steps, a fence between them; each may be repeated:
 //!   1. every log is read; nothing is changed before every record has been understood
@@ -36,7 +37,8 @@ pub(super) fn recover(heap: &Heap) -> Result<Found> {
     for part in parts.each() {
         let at = part.start;
         let mut found = Vec::new();
-        let recovered = WordLog::recover(media, part, Full::Error, |words| found.push(Record::read(media, words)))?; // 1
+        // 1
+        let recovered = WordLog::recover(media, part, Full::Error, |words| found.push(Record::read(media, words)))?;
         logs.push(recovered.log);
         for record in found {
             let record = record.ok_or_else(|| damaged(at, "a record of this log contradicts itself"))?;
@@ -92,7 +94,8 @@ pub(super) fn raise_floor(media: &Media, floor_at: u64, timestamp: u64) {
     media.flush(floor_at, 8);
 }
 
-/// Stores those bytes of a word that the mask names, and no others: their neighbours may be somebody else's.
+/// Stores those bytes of a word that the mask names, and no others: their neighbours may be
+/// somebody else's.
 #[inline(always)]
 pub(super) fn store_masked(media: &Media, at: u64, mask: u8, value: u64) {
     match mask {

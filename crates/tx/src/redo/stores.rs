@@ -1,6 +1,8 @@
-//! Stores of a transaction: they take the lock of their stripe, and wait in memory until the commit.
+//! Stores of a transaction: they take the lock of their stripe, and wait in memory until the
+//! commit.
 //!
-//! Blocks that the transaction has allocated are its own, and free on media until it commits: they are stored to in place.
+//! Blocks that the transaction has allocated are its own, and free on media until it commits: they
+//! are stored to in place.
 
 use super::locks::{FOREIGN, Locks, STRIPE, Word};
 use super::recover::store_masked;
@@ -13,8 +15,9 @@ use everbyte_media::Media;
 use std::sync::atomic::Ordering;
 
 impl Worker {
-    /// Takes the lock of the word at `address`, a multiple of 8, which is no store's. The caller may change it in place until
-    /// the transaction ends, and before [`Worker::abort`] puts back what was there.
+    /// Takes the lock of the word at `address`, a multiple of 8, which is no store's. The caller
+    /// may change it in place until the transaction ends, and before [`Worker::abort`] puts back
+    /// what was there.
     ///
     /// # Errors
     /// [`Stop::Conflict`].
@@ -43,7 +46,8 @@ impl Worker {
         if self.store_again(at, mask, value) { Ok(()) } else { self.store_elsewhere(at, mask, value) }
     }
 
-    /// [`Worker::store_masked`] as most are: to the line that the last one went to. `false`: it is another, and nothing is done.
+    /// [`Worker::store_masked`] as most are: to the line that the last one went to. `false`: it is
+    /// another, and nothing is done.
     #[inline(always)]
     pub fn store_again(&mut self, at: u64, mask: u8, value: u64) -> bool {
         let newest = self.stripes.last_mut();
@@ -94,7 +98,8 @@ impl Worker {
         words.try_for_each(|(value, at)| self.store_masked(at, 0xff, u64::from_le_bytes(*value)))
     }
 
-    /// Stores to a block of this transaction's own: in place, for on media it is free until the commit.
+    /// Stores to a block of this transaction's own: in place, for on media it is free until the
+    /// commit.
     fn store_own(&mut self, at: u64, mask: u8, value: u64) {
         let media = &self.engine.media;
         if self.checkpoints > 0 {
@@ -162,7 +167,8 @@ impl Worker {
                 continue;
             }
             let is_data = self.require_changeable(key)?;
-            self.media.prefetch(base); // the commit stores there; of an address that is no store's, a hint at nothing
+            // the commit stores there; of an address that is no store's, a hint at nothing
+            self.media.prefetch(base);
             let held = Word::held(self.number, self.stripes.len());
             let word = self.engine.locks.word(lock);
             if word.compare_exchange(seen.0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -209,8 +215,8 @@ impl Worker {
     }
 }
 
-/// Stores to media that nobody else looks at; where memory is private, also on its way at once: no section is open that
-/// would keep it until the commit.
+/// Stores to media that nobody else looks at; where memory is private, also on its way at once: no
+/// section is open that would keep it until the commit.
 pub(super) fn store_through(media: &Media, at: u64, mask: u8, value: u64) {
     let _section = media.section();
     store_masked(media, at, mask, value);

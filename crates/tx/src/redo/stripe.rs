@@ -1,4 +1,5 @@
-//! [`Stripe`]: a line under a lock of a transaction's, and the stores to them that wait for its commit.
+//! [`Stripe`]: a line under a lock of a transaction's, and the stores to them that wait for its
+//! commit.
 
 use super::locks::{STRIPE, Word};
 
@@ -15,7 +16,8 @@ pub(super) struct Stripe {
     pub next: u32,
     /// All of its words are data of the engine's object: stores need not be looked at one by one.
     pub is_data: bool,
-    /// Which bytes of the values wait, a bit for each. One number: it is looked at whole soon after it was changed.
+    /// Which bytes of the values wait, a bit for each. One number: it is looked at whole soon after
+    /// it was changed.
     masks: u64,
 }
 

@@ -1,18 +1,22 @@
 //! Truncation: what committed transactions stored is flushed, and their logs forget them.
 //!
 //! One pass, a fence between the lines:
-//!   1. of every log, what was committed up to the settled clock; each line that was stored to is flushed once
-//!   2. the floor is raised to that clock: those records are nothing any more, in whatever log a crash leaves them
-//!   3. the heads of the logs move; blocks that were freed become allocatable once nobody can look at them
+//!   1. of every log, what was committed up to the settled clock; each line that was stored to is
+//!      flushed once
+//!   2. the floor is raised to that clock: those records are nothing any more, in whatever log a
+//!      crash leaves them
+//!   3. the heads of the logs move; blocks that were freed become allocatable once nobody can look
+//!      at them
 //!
-//! A transaction that truncates its own record at its commit does without the floor: it still holds its locks, and no
-//! record that stores to the same bytes is left in any log.
+//! A transaction that truncates its own record at its commit does without the floor: it still holds
+//! its locks, and no record that stores to the same bytes is left in any log.
 //!
 //! Invariants
-//!   REDO-4  A record is truncated only together with all records of smaller timestamps, or under its locks while none waits.
+//!   REDO-4  A record is truncated only together with all records of smaller timestamps, or under
+//!           its locks while none waits.
 //!   REDO-5  A record is truncated only after what it stored is flushed and fenced.
-//!   REDO-6  A block is allocatable again only after the record that freed it is truncated, and when no transaction runs
-//!           that began before that commit.
+//!   REDO-6  A block is allocatable again only after the record that freed it is truncated, and
+//!           when no transaction runs that began before that commit.
 
 use super::engine::Inner;
 use super::layout::FLOOR;
@@ -32,7 +36,8 @@ pub enum Truncation {
     /// By the transaction, at its commit: its log is empty when it returns. Three fences.
     #[default]
     Synchronous,
-    /// By a thread, when a log is half full. One fence, and lines that many transactions store to are flushed once.
+    /// By a thread, when a log is half full. One fence, and lines that many transactions store to
+    /// are flushed once.
     Asynchronous,
 }
 
@@ -59,7 +64,8 @@ impl Changes {
     }
 }
 
-/// What a log holds that is left for a pass, oldest first. The log itself is read by recovery alone.
+/// What a log holds that is left for a pass, oldest first. The log itself is read by recovery
+/// alone.
 #[derive(Default)]
 pub(super) struct Left {
     /// With each how many of the lines belong to it and to those before it.
@@ -92,7 +98,8 @@ impl Left {
 #[derive(Default)]
 pub(super) struct Truncator {
     asynchronous: AtomicBool,
-    /// Whether records are left for a pass. Set by who has the end of a log, cleared by who has the ends of all.
+    /// Whether records are left for a pass. Set by who has the end of a log, cleared by who has the
+    /// ends of all.
     pub waiting: AtomicBool,
     /// One pass at a time.
     pass: Mutex<()>,

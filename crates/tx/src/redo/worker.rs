@@ -1,5 +1,5 @@
-//! [`Worker`]: what one thread's transaction has read and will store, from its begin to its end. Loads, stores and the commit have
-//! files of their own.
+//! [`Worker`]: what one thread's transaction has read and will store, from its begin to its end.
+//! Loads, stores and the commit have files of their own.
 //!
 //! Invariants
 //!   REDO-1  Nothing that was there before is stored to until the record of the commit is settled.
@@ -158,8 +158,8 @@ impl Worker {
         self.attempts
     }
 
-    /// Allocates a block of at least `size` bytes. It is the transaction's own: an abort or a crash gives it back. What it
-    /// holds is unspecified.
+    /// Allocates a block of at least `size` bytes. It is the transaction's own: an abort or a crash
+    /// gives it back. What it holds is unspecified.
     ///
     /// # Errors
     /// [`Error::Heap`].
@@ -179,7 +179,8 @@ impl Worker {
     /// Frees the block at `at` at the commit; an abort keeps it. Nobody may store to it any more.
     ///
     /// # Errors
-    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has changed.
+    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
+    /// changed.
     pub fn free(&mut self, at: u64) -> Result<()> {
         if let Some(block) = self.blocks.remove(at) {
             self.discarded.push(block);
@@ -198,7 +199,8 @@ impl Worker {
         own.map_or_else(|| Ok(self.engine.heap.size_of(at)?), Ok)
     }
 
-    /// Marks this point. To be ended by [`Worker::roll_back_to`] or [`Worker::release`], the newest first.
+    /// Marks this point. To be ended by [`Worker::roll_back_to`] or [`Worker::release`], the newest
+    /// first.
     pub fn checkpoint(&mut self) -> Checkpoint {
         self.checkpoints += 1;
         let (replaced, frees, discarded) = (self.replaced.len(), self.frees.len(), self.discarded.len());
@@ -236,8 +238,8 @@ impl Worker {
         }
     }
 
-    /// Ends the transaction; nothing of it has happened. If the caller has changed memory under its locks, it has put back
-    /// what was there.
+    /// Ends the transaction; nothing of it has happened. If the caller has changed memory under its
+    /// locks, it has put back what was there.
     pub fn abort(&mut self) {
         let engine = &*self.engine;
         self.blocks.iter().for_each(|block| engine.heap.cancel(*block));

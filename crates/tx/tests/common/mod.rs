@@ -30,7 +30,8 @@ pub fn table(undo: &Undo, words: u64) -> u64 {
     .unwrap()
 }
 
-/// The image of a small store with an engine of two lanes of `lane_len` bytes and a table of 64 words.
+/// The image of a small store with an engine of two lanes of `lane_len` bytes and a table of 64
+/// words.
 pub fn image(lane_len: u64) -> Image {
     let format = FormatOptions { log_len: 0, identity: Some([3; 16]) };
     Image::zeroed(128 << 10).with_max(2 << 20).then(move |media| {

@@ -1,8 +1,9 @@
 //! What transactions loaded and stored, and whether some order of them explains it.
 //!
-//! Every store writes a value that no other does, to a word that its transaction has loaded before. So the values of a word
-//! form one chain, and each transaction's place among the others follows from what it saw: behind the one whose value it
-//! loaded, before the one that replaced that value. The history is serialisable if these places make no circle.
+//! Every store writes a value that no other does, to a word that its transaction has loaded before.
+//! So the values of a word form one chain, and each transaction's place among the others follows
+//! from what it saw: behind the one whose value it loaded, before the one that replaced that value.
+//! The history is serialisable if these places make no circle.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,8 @@ pub struct Seen {
     pub words: Vec<(u64, u64, Option<u64>)>,
 }
 
-/// Transactions in a circle, each before the next and the last before the first; `None`: there is an order. The first value of
-/// every word is 0.
+/// Transactions in a circle, each before the next and the last before the first; `None`: there is
+/// an order. The first value of every word is 0.
 pub fn circle(history: &[Seen]) -> Option<Vec<usize>> {
     let mut writer = HashMap::new();
     let mut replacer = HashMap::new();

@@ -27,7 +27,8 @@ impl<P: MemPool> People<P> {
     }
 
     fn remove(&self, name: &str, j: &Journal<P>) -> bool {
-        let gone = self.people.borrow_mut(j).remove(name, j); // all that belongs to it is freed, at the commit
+        // all that belongs to it is freed, at the commit
+        let gone = self.people.borrow_mut(j).remove(name, j);
         if gone.is_some() {
             self.changes.update(|count| count + 1, j);
         }

@@ -1,7 +1,7 @@
 //! A cache for memcached's clients that restarts warm: `cache STORE [ADDRESS [MEGABYTES]]`.
 //!
-//! Killed and started again it has what it was told, and evicts what was stored longest ago. A power cut may take the newest
-//! items along, and leaves those that it does not take whole.
+//! Killed and started again it has what it was told, and evicts what was stored longest ago. A
+//! power cut may take the newest items along, and leaves those that it does not take whole.
 
 #![forbid(unsafe_code)]
 

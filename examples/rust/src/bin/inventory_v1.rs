@@ -1,4 +1,5 @@
-//! What is in store, and for how much: the first version of a program whose types will change. See `inventory_v2`.
+//! What is in store, and for how much: the first version of a program whose types will change. See
+//! `inventory_v2`.
 //!
 //! `inventory_v1 STORE [NAME EUROS ..]`
 

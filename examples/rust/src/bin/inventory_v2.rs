@@ -1,5 +1,5 @@
-//! The second version of `inventory_v1`: prices have cents, and items have places. It migrates the first one's pool when it
-//! is asked to, whole or not at all.
+//! The second version of `inventory_v1`: prices have cents, and items have places. It migrates the
+//! first one's pool when it is asked to, whole or not at all.
 //!
 //! `inventory_v2 STORE [--rehearse | --migrate | NAME CENTS SHELF]`
 

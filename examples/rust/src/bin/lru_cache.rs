@@ -2,8 +2,8 @@
 //!
 //! `lru_cache STORE NUMBER ..` prints each square and whether it was a hit.
 //!
-//! Entries lie in a fixed table, where a map finds them; `older` and `newer` thread them by age. Hits of this run are counted
-//! in a volatile cell, those of all runs in a persistent one.
+//! Entries lie in a fixed table, where a map finds them; `older` and `newer` thread them by age.
+//! Hits of this run are counted in a volatile cell, those of all runs in a persistent one.
 
 #![forbid(unsafe_code)]
 

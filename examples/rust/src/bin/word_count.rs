@@ -1,10 +1,11 @@
-//! How often each word occurs in files: a producer reads them, consumers count, and a run that was stopped goes on.
+//! How often each word occurs in files: a producer reads them, consumers count, and a run that was
+//! stopped goes on.
 //!
-//! `word_count STORE [--stop COUNT] [--consumers COUNT] [--most COUNT] FILE ..` prints the most frequent words, ten if you do
-//! not say how many.
+//! `word_count STORE [--stop COUNT] [--consumers COUNT] [--most COUNT] FILE ..` prints the most
+//! frequent words, ten if you do not say how many.
 //!
-//! A chunk of text is booked together with its counts, so it is counted once whatever happens. Buckets are locked one at a time, in
-//! order: consumers meet only where words share a bucket.
+//! A chunk of text is booked together with its counts, so it is counted once whatever happens.
+//! Buckets are locked one at a time, in order: consumers meet only where words share a bucket.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +44,8 @@ impl<P: MemPool> Counts<P> {
         Counts { words: std::array::from_fn(|_| PMutex::default()), booked: std::array::from_fn(|_| PMutex::default()) }
     }
 
-    /// Counts a chunk unless that has been done; the counts of its words come in the order of their buckets.
+    /// Counts a chunk unless that has been done; the counts of its words come in the order of their
+    /// buckets.
     fn count(&self, chunk: &str, counted: &BTreeMap<(usize, &str), u64>, j: &Journal<P>) -> bool {
         if self.booked[bucket(chunk)].lock(j).insert(PString::from_str(chunk, j), (), j).is_some() {
             return false;

@@ -1,9 +1,10 @@
 //! A work queue between threads: jobs that were queued are done once, in this run or a later one.
 //!
-//! `work_queue STORE add COUNT` queues numbers; `work_queue STORE work THREADS [STOP]` squares them, and stops after
-//! STOP jobs as if the machine had gone away.
+//! `work_queue STORE add COUNT` queues numbers; `work_queue STORE work THREADS [STOP]` squares
+//! them, and stops after STOP jobs as if the machine had gone away.
 //!
-//! A worker takes a job, does it and books the result in one transaction, so a job is never lost and never done twice.
+//! A worker takes a job, does it and books the result in one transaction, so a job is never lost
+//! and never done twice.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! A cache that restarts warm: items in HEAPO's hash store, and in memory who was used when.
 //!
-//! What is in the store is what there is; the order of use is made anew from the stamps of the items when the cache is opened, and
-//! forgets by then who was only read. Each change is whole, so a killed cache finds every item as it was set, or absent.
+//! What is in the store is what there is; the order of use is made anew from the stamps of the
+//! items when the cache is opened, and forgets by then who was only read. Each change is whole, so
+//! a killed cache finds every item as it was set, or absent.
 
 pub mod protocol;
 
@@ -158,8 +159,8 @@ impl Cache {
         Ok(value)
     }
 
-    /// Stores a value, and takes out what was not used for longest where there is no room; `false` if it is larger than all
-    /// the room there is.
+    /// Stores a value, and takes out what was not used for longest where there is no room; `false`
+    /// if it is larger than all the room there is.
     ///
     /// # Errors
     /// What the store says.

@@ -1,4 +1,5 @@
-//! memcached's text protocol: get, gets, set, delete, touch, stats, version, quit. Others are answered with `ERROR`.
+//! memcached's text protocol: get, gets, set, delete, touch, stats, version, quit. Others are
+//! answered with `ERROR`.
 
 use super::{Cache, VALUE_MAX, Value, now};
 use std::io::{self, BufRead, BufReader, Read, Write};

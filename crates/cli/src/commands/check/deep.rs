@@ -1,5 +1,6 @@
-//! `everbyte check --deep`: follows every pointer of the typed pools in a store, by the description that lies in each.
-//! What is allocated and cannot be reached has leaked. Other objects are checked as ever, and named as not walked.
+//! `everbyte check --deep`: follows every pointer of the typed pools in a store, by the description
+//! that lies in each. What is allocated and cannot be reached has leaked. Other objects are checked
+//! as ever, and named as not walked.
 
 use super::{as_json, is_wrong, repair};
 use crate::args::CheckArgs;

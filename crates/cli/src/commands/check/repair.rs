@@ -1,6 +1,6 @@
-//! `everbyte check --deep --repair`: says what would be freed and mended in typed pools, and freed in tables, and gives a token
-//! for that. With the token it is done, if nothing has changed since. Where anything in the store is damaged nothing is
-//! repaired.
+//! `everbyte check --deep --repair`: says what would be freed and mended in typed pools, and freed
+//! in tables, and gives a token for that. With the token it is done, if nothing has changed since.
+//! Where anything in the store is damaged nothing is repaired.
 
 use super::deep::{Bar, Said};
 use super::{deep, opened};

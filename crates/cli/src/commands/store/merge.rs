@@ -1,5 +1,5 @@
-//! `everbyte store merge DST SRC..`: copies the objects of stores into another. The sources are only read. What can be refused
-//! is, before anything is copied.
+//! `everbyte store merge DST SRC..`: copies the objects of stores into another. The sources are
+//! only read. What can be refused is, before anything is copied.
 
 use crate::args::MergeArgs;
 use crate::failure::Failure;

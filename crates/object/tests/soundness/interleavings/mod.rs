@@ -1,15 +1,18 @@
-//! Random interleavings: transactions in one another, panics in the program's `Drop`, `Ord`, `Hash` and `Clone`, commits that
-//! fail, roll-backs, and guards that are held or forgotten all the while, beside a volatile twin.
+//! Random interleavings: transactions in one another, panics in the program's `Drop`, `Ord`, `Hash`
+//! and `Clone`, commits that fail, roll-backs, and guards that are held or forgotten all the while,
+//! beside a volatile twin.
 //!
 //! After each outermost transaction
 //!   - the deep check finds no damage and no leak;
-//!   - the pool holds what the twin holds: the one before the transaction or, if it committed, the one that it made;
-//!   - what was borrowed outside, before, is what it was, and what is borrowed by a captured root inside is refused;
+//!   - the pool holds what the twin holds: the one before the transaction or, if it committed, the
+//!     one that it made;
+//!   - what was borrowed outside, before, is what it was, and what is borrowed by a captured root
+//!     inside is refused;
 //!   - volatile weak pointers are promoted exactly while their objects live;
 //!   - each value with a destructor that a body made was dropped once, wherever it went.
 //!
-//! A failing program prints its number: `EVERBYTE_SEED=number` runs it alone. `EVERBYTE_SOAK=n` runs 100 n programs, and
-//! `EVERBYTE_ROUND=k` the k-th so many.
+//! A failing program prints its number: `EVERBYTE_SEED=number` runs it alone. `EVERBYTE_SOAK=n`
+//! runs 100 n programs, and `EVERBYTE_ROUND=k` the k-th so many.
 
 mod program;
 mod shelf;
@@ -34,7 +37,8 @@ fn run(seed: u64) -> Result<(u32, u32), String> {
         let tell = take_hook();
         set_hook(Box::new(move |info| {
             if !RUNS.get() {
-                tell(info); // panics of programs are part of them, and their traces would take most of the time
+                // panics of programs are part of them, and their traces would take most of the time
+                tell(info);
             }
         }));
     });

@@ -72,7 +72,8 @@ struct Program<'r> {
     root: &'r Opened,
     random: RefCell<Random>,
     failure: RefCell<Option<String>>,
-    /// Guards of each cell that were forgotten or are held, and whether a mutable one was forgotten.
+    /// Guards of each cell that were forgotten or are held, and whether a mutable one was
+    /// forgotten.
     borrowed: [Cell<u32>; PLACES],
     stuck: [Cell<bool>; PLACES],
     living: Arc<AtomicI64>,
@@ -197,8 +198,8 @@ impl Program<'_> {
         self.demand(refused.is_err(), || "a captured root lends what a roll-back takes".into());
     }
 
-    /// A step of which the program's own code panics, caught or not. What is caught has happened in part: for one key at most,
-    /// or for the first of several values.
+    /// A step of which the program's own code panics, caught or not. What is caught has happened in
+    /// part: for one key at most, or for the first of several values.
     fn burn_one<'tx>(&self, shelf: &Shelf<B<'tx>>, j: &Journal<B<'tx>>, twin: &mut Twin) {
         let key = self.below(30);
         let what = self.below(6);
@@ -536,8 +537,8 @@ fn told<E>(error: &TryError<E>) -> String {
     }
 }
 
-/// Whether a program may fail so: with an error of its own, in the engine, by a nested transaction, by a panic without a text,
-/// as those of programs here are.
+/// Whether a program may fail so: with an error of its own, in the engine, by a nested transaction,
+/// by a panic without a text, as those of programs here are.
 fn is_told<E>(error: &TryError<E>) -> bool {
     match error {
         TryError::Aborted(_) | TryError::Failed(Error::Store(_) | Error::Tx(_) | Error::Doomed) => true,

@@ -199,7 +199,8 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// What the pool holds, read in a transaction. Of a cell that cannot be borrowed what `known` holds.
+    /// What the pool holds, read in a transaction. Of a cell that cannot be borrowed what `known`
+    /// holds.
     pub fn read<P: MemPool>(shelf: &Shelf<P>, j: &Journal<P>, known: &Twin) -> Twin {
         macro_rules! read {
             ($cell:ident, |$value:ident| $read:expr) => {
