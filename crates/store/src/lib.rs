@@ -27,39 +27,28 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
 mod background;
-mod cache;
 mod catalogue;
 mod check;
-mod clone;
 mod cold;
-mod copy;
-mod create;
 mod engine;
 mod error;
-mod identity;
 pub mod layout;
 pub mod names;
 mod object;
-mod plan;
-mod quota;
 pub mod raw;
 mod recover;
-mod rename;
-mod shared;
+mod sharing;
 mod store;
 mod superblock;
-mod table;
 mod turn;
 
-pub use access::{Access, Caller, Want};
+pub use catalogue::copy::Origin;
+pub use catalogue::create::ObjectOptions;
 pub use check::{Finding, FindingKind};
 pub use cold::Residency;
 #[doc(hidden)]
 pub use cold::{Files, RealFiles};
-pub use copy::Origin;
-pub use create::ObjectOptions;
 pub use engine::{
     CustomEngine, Deep, Engine, EngineError, EngineTools, Fact, NoTools, PlainTools, Repair, RepairStep, Sums, Token,
     Total, Walk, require_whole,
@@ -68,8 +57,9 @@ pub use error::{Error, Result};
 pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 pub use everbyte_space::CLUSTER;
 pub use names::rules::NAME_MAX;
+pub use object::access::{Access, Caller, Want};
 pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
-pub use plan::Plan;
 pub use recover::Recovery;
 pub use store::{CreateOptions, FormatOptions, Info, ObjectInfo, Store};
+pub use superblock::plan::Plan;
 pub use turn::{News, Turn};

@@ -19,12 +19,12 @@
 //! flight: whatever the number of objects and their data.
 
 use crate::background::Background;
+use crate::catalogue::table::Table;
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{Record, SUPERBLOCKS, Superblock, header};
 use crate::names::Trie;
 use crate::store::Inner;
 use crate::superblock::{self, Words};
-use crate::table::Table;
 use crate::{Engine, Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, Space, SpaceLayout};

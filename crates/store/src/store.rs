@@ -1,14 +1,14 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
 use crate::background::Background;
+use crate::catalogue::table::Table;
 use crate::catalogue::{self, Entry};
 use crate::cold::{Files, Residency};
-use crate::identity::{self, Held};
 use crate::layout::{FEATURE_ACCESS, FORMAT, SUPERBLOCKS, Superblock};
-use crate::plan::Plan;
-use crate::shared::Shared;
+use crate::sharing::Shared;
+use crate::superblock::identity::{self, Held};
+use crate::superblock::plan::Plan;
 use crate::superblock::{self, Copy, Words};
-use crate::table::Table;
 use crate::{Access, Engine, Error, Object, Origin, Recovery, Result, Want, object};
 use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};

@@ -13,7 +13,8 @@
 //!           the path of the store.
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
-use crate::{Error, Result, identity};
+use crate::superblock::identity;
+use crate::{Error, Result};
 use everbyte_media::sums_agree;
 use everbyte_media::{Disk, disk_alone};
 use everbyte_space::CLUSTER;

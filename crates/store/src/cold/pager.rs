@@ -1,5 +1,5 @@
 //! [`Pager`]: lets clusters of one object grow cold, and brings them back. The order of its steps
-//! is that of `cold.rs`.
+//! is that of `cold/mod.rs`.
 
 use super::backing::{Backing, Files};
 use super::queue::{Queue, Slots};

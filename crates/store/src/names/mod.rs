@@ -5,16 +5,16 @@
 //! gets a trie over all names, and room for further records. From then on opening reads the table
 //! and what was in flight, whatever the number of names.
 //!
-//! `rules` says what a name is; `trie` finds, `change` inserts and removes, `doubt` knows what a
-//! crash interrupts, `slab` has the blocks, `heat` bursts what is slow, `list` walks in order.
+//! `rules` says what a name is; `trie` finds, `change` inserts and removes, `intent` knows what a
+//! crash interrupts, `slab` has the blocks, `burst_policy` bursts what is slow, `list` walks in order.
 
-mod begin;
+mod burst_policy;
 mod change;
 mod check;
-mod doubt;
-mod heat;
+mod intent;
 pub mod layout;
 mod list;
+mod promote;
 pub(crate) mod rules;
 mod slab;
 mod trie;

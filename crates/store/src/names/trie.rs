@@ -13,7 +13,7 @@
 //!
 //! Threads: under the lock of the object table.
 
-use super::heat::Heats;
+use super::burst_policy::Heats;
 use super::layout::{Block, CONTAINER, Head, Kind, NODE_HEAD, NodeHead, head, may_have_tag, of_entry_word, tag};
 use super::slab::Slabs;
 use crate::catalogue::{self, Entry};

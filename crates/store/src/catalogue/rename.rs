@@ -8,11 +8,11 @@
 //!
 //! Recovery takes 1 back, and finishes from 2 on.
 
+use crate::catalogue::table::Table;
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REPLACING};
 use crate::names::rules;
 use crate::store::Inner;
-use crate::table::Table;
 use crate::{Error, Result, Store};
 use everbyte_media::seeded;
 

@@ -13,11 +13,18 @@
 //!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones
 //!            differ in name.
 
-use crate::access::{self, Access};
+pub(crate) mod cache;
+mod clone;
+pub(crate) mod copy;
+pub(crate) mod create;
+mod rename;
+pub(crate) mod table;
+
 use crate::layout::{
     FLAG_SMALL, Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, STATE_REPLACING, Superblock,
 };
 use crate::names::rules;
+use crate::object::access::{self, Access};
 use crate::{Engine, Origin};
 use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};

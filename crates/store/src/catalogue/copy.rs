@@ -9,7 +9,7 @@
 //!   STORE-11  A copy's record says what it was copied from, so that a merge that was interrupted
 //!             knows its own work.
 
-use crate::create::Wish;
+use crate::catalogue::create::Wish;
 use crate::{Error, HEADER_LEN, Object, Result, Store};
 use everbyte_media::seeded;
 

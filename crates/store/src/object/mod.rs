@@ -17,6 +17,9 @@
 //!
 //! Threads: any. Growth, release and backing of one object take turns.
 
+pub(crate) mod access;
+mod quota;
+
 use crate::background::Growth;
 use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::store::Inner as StoreInner;

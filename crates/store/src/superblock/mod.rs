@@ -8,6 +8,9 @@
 //!   STORE-2  Nothing is changed before a whole copy was found and its positions were checked
 //!            against the media.
 
+pub(crate) mod identity;
+pub(crate) mod plan;
+
 use crate::layout::{
     FEATURE_ADDRESSES, FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words,
 };

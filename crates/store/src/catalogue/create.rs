@@ -15,12 +15,12 @@
 //!   STORE-7  A name is published after everything its `init` flushed, and withdrawn before any of
 //!            its clusters is.
 
-use crate::cache::Known;
+use crate::catalogue::cache::Known;
+use crate::catalogue::table::Table;
 use crate::catalogue::{self, Entry};
 use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING};
 use crate::names::rules;
 use crate::store::Inner;
-use crate::table::Table;
 use crate::{Access, Caller, Engine, Error, Object, Origin, Result, Store, object};
 use everbyte_media::seeded;
 use everbyte_space::{CLUSTER, Span};

@@ -4,7 +4,7 @@
 //! All of it can be had from media again. Without a trie the cache knows every name; with one,
 //! those looked up.
 
-use crate::cache::{Cache, Known};
+use crate::catalogue::cache::{Cache, Known};
 use crate::catalogue::{self, Entry, Slot};
 use crate::layout::Superblock;
 use crate::names::Trie;

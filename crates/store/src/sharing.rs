@@ -17,8 +17,9 @@
 use crate::layout::{self, shared};
 use crate::recover;
 use crate::store::Inner;
+use crate::superblock::identity;
 use crate::turn::{News, Turn, Turnstile};
-use crate::{Engine, Error, Object, Result, Store, Want, identity};
+use crate::{Engine, Error, Object, Result, Store, Want};
 use everbyte_media::{IDS, Media, Opening, Options, TOKEN_MAX, User};
 use parking_lot::Mutex;
 use std::collections::HashMap;

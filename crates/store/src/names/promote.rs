@@ -8,10 +8,10 @@
 //! A crash before 4 leaves a table that is its own index, and an object that recovery takes back.
 
 use super::Trie;
+use crate::catalogue::table::Table;
 use crate::catalogue::{self, Entry};
 use crate::layout::{FEATURE_NAMES, STATE_LIVE, SUPERBLOCKS, Superblock};
 use crate::store::Inner;
-use crate::table::Table;
 use crate::{Access, CLUSTER, Engine, Error, Result, object, superblock};
 
 /// The largest span of a name space: room for some 50 million names. Addresses cost nothing.

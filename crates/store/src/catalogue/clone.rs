@@ -11,7 +11,8 @@
 //!   STORE-10  A clone has its name only with everything it holds and its own identity: a crash
 //!             leaves it whole, or nothing of that name.
 
-use crate::{Error, Finding, Recovery, Result, Store, identity};
+use crate::superblock::identity;
+use crate::{Error, Finding, Recovery, Result, Store};
 use everbyte_media::{Media, Options, publish, seeded};
 use std::path::{Path, PathBuf};
 
