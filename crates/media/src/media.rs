@@ -1,15 +1,15 @@
 //! [`Media`]: one mapped store and the operations that order and settle what is stored in it.
 //!
-//! Threads: all methods may be called from any thread. Loads and stores live in `view.rs`, opening
-//! in `open.rs`.
+//! Threads: all methods may be called from any thread. Loads and stores live in
+//! `bytes/access.rs`, opening in `open/`.
 
+use crate::backends::direct::Direct;
+use crate::backends::file::FileBackend;
+use crate::bytes::mapping::Mapping;
 use crate::counters::{Counter, Counters};
-use crate::direct::Direct;
-use crate::file::FileBackend;
-use crate::mapping::Mapping;
 use crate::museum::sites::{Call, left_out};
-use crate::unreadable::Names;
-use crate::users::Users;
+use crate::pages::unreadable::Names;
+use crate::processes::members::Users;
 use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
 use parking_lot::Mutex;
 use std::panic::Location;
@@ -256,7 +256,7 @@ impl Media {
             Backend::Direct(direct) => direct.flush(&inner.mapping, at, len),
             Backend::File(file) => file.flush(at, len),
             Backend::Sim(recorder) => {
-                let (first, end) = crate::mapping::line_range(at, len);
+                let (first, end) = crate::bytes::mapping::line_range(at, len);
                 let mut recorder = recorder.lock();
                 recorder.scan(self);
                 recorder.flush(first, end - first);

@@ -1,0 +1,157 @@
+//! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device
+//! profile on request.
+
+use crate::backends::file::Disk;
+use crate::backends::profile::{Profile, spin_until};
+use crate::bytes::isa;
+use crate::bytes::mapping::{LARGE, Mapping};
+use crate::open::chunks::{ChunkDisk, Guard};
+use crate::open::head::Head;
+use crate::processes::fork::Birth;
+use crate::{BackendKind, Error, FlushKind, Result};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) struct Direct {
+    pub kind: BackendKind,
+    pub flush: FlushKind,
+    pub profile: Profile,
+    /// `None` for memory without a file.
+    pub file: Option<Box<Backing>>,
+    /// A file that is only looked at: kept open for its lock, too.
+    pub looked_at: Option<ChunkDisk>,
+    pub path: PathBuf,
+    /// Whether the profile asks for any delay.
+    pub slow: bool,
+    /// When the profile's device will have taken what all threads have sent, in ticks.
+    pub busy_until: AtomicU64,
+    /// The process that opened it.
+    pub birth: Birth,
+    /// Ranges were given back to the file system since its metadata was last synced.
+    pub punched: AtomicBool,
+}
+
+/// The file of a direct mapping, and its head, which says how long the file should be.
+pub(crate) struct Backing {
+    pub file: Arc<File>,
+    /// The file by store offsets.
+    pub disk: ChunkDisk,
+    pub head: Mutex<Head>,
+    /// Where other processes make chunks, too.
+    pub _guard: Option<Guard>,
+}
+
+thread_local! {
+    /// Lines this thread has sent since its last fence, and when it began, for the device profile.
+    static SENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Notes lines for the fence to come. `start` is when the first of them was on its way.
+#[inline]
+fn note_sent(lines: u64, start: u64) {
+    let (sent, since) = SENT.get();
+    SENT.set((sent + lines, if sent == 0 { start } else { since }));
+}
+
+/// Lets each whole large page of a range that has its place and holds nothing begin as such, around
+/// one small page that is made first: many small ones would be made, cleared, and copied. What
+/// fails here, the allocation of all of it finds, too.
+fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
+    let mut at = range.start.next_multiple_of(LARGE);
+    while at + LARGE <= range.end {
+        // Whole in the file, too.
+        if matches!(disk.chunks.parts(at, LARGE)[..], [(_, Some(file))] if file % LARGE == 0) {
+            if disk.back(at + LARGE - 4096, 4096).is_err() {
+                return;
+            }
+            mapping.gather(at);
+        }
+        at += LARGE;
+    }
+}
+
+impl Direct {
+    #[inline]
+    pub(crate) fn flush(&self, mapping: &Mapping, at: u64, len: u64) -> u64 {
+        let start = if self.slow { isa::ticks() } else { 0 };
+        let lines = mapping.flush(self.flush, at, len);
+        if self.slow {
+            note_sent(lines, start);
+        }
+        lines
+    }
+
+    #[inline]
+    pub(crate) fn copy_nt(&self, mapping: &Mapping, at: u64, bytes: &[u8]) {
+        let start = if self.slow { isa::ticks() } else { 0 };
+        mapping.copy_nt(self.flush, at, bytes);
+        if self.slow {
+            let (first, end) = crate::bytes::mapping::line_range(at, bytes.len() as u64);
+            note_sent((end - first) / isa::LINE, start);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fence(&self) {
+        let start = if self.slow { isa::ticks() } else { 0 };
+        isa::fence();
+        if self.slow {
+            let (lines, since) = SENT.replace((0, 0));
+            spin_until(self.profile.fence_end(lines, since, start, &self.busy_until));
+        }
+    }
+
+    pub(crate) fn allocate(&self, mapping: &Mapping, at: u64, len: u64) -> Result<()> {
+        let Some(Backing { file, disk, head, .. }) = self.file.as_deref() else { return Ok(()) };
+        let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
+        let mut head = head.lock();
+        disk.cover(at, len).map_err(io("allocate space"))?; // refused before any room is taken
+        if self.kind == BackendKind::Shm {
+            begin_large(mapping, disk, at.max(head.file_len)..at + len);
+        }
+        disk.back(at, len).map_err(io("allocate space"))?;
+        if at + len > head.file_len {
+            // The growth first: a head must never promise bytes that a power loss can take back.
+            Disk::sync(&**file).map_err(io("sync the growth of"))?;
+            // What is in memory follows the medium: a failed write leaves the growth to be written
+            // by the next.
+            let mut grown = *head;
+            grown.file_len = at + len;
+            let (place, bytes) = grown.next();
+            Disk::write_sync_at(&**file, place, bytes).map_err(io("write the media head of"))?;
+            *head = grown;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn punch(&self, at: u64, len: u64) {
+        if let Some(backing) = &self.file {
+            backing.disk.punch(at, len);
+            self.punched.store(true, Ordering::Release);
+        }
+    }
+
+    /// As [`Disk::data`].
+    pub(crate) fn data(&self, at: u64, len: u64) -> Option<Vec<Range<u64>>> {
+        if let Some(Backing { file, disk, _guard: Some(_), .. }) = self.file.as_deref()
+            && !disk.chunks.has(at, len)
+        {
+            disk.chunks.refresh(&**file).ok()?; // another process may have given it a place
+        }
+        self.file.as_deref().map(|backing| &backing.disk).or(self.looked_at.as_ref())?.data(at, len)
+    }
+
+    /// Brings holes to the medium: after a clean close nobody remembers which were to be made.
+    pub(crate) fn close(&self) -> Result<()> {
+        let Some(backing) = self.file.as_deref().filter(|_| self.punched.swap(false, Ordering::AcqRel)) else {
+            return Ok(());
+        };
+        let io = |source| Error::Io { action: "sync the holes of", path: self.path.clone(), source };
+        Disk::sync(&*backing.file).map_err(io)
+    }
+}

@@ -1,0 +1,487 @@
+//! Recovery: what the log holds beyond its place counts again.
+//!
+//! 1. sync the file, so that what is read now cannot be lost after it has been acted upon
+//! 2. follow the chain of records from the head's position to the first break
+//! 3. look behind the break for a record that proves the broken one had been on the medium: that is
+//!    damage
+//!
+//! Where the `file` backend opens the store, the log stays and goes on, and the pages are left to
+//! the next checkpoint:
+//! 4. back what the records say was backed; lines go to the private pages
+//! 5. a record that begins a new incarnation is written at the break, synced
+//!
+//! Everywhere else, and where the log has no room for that record:
+//! 4. back what the records say was backed, write the lines to their places, sync
+//! 5. write and sync a head that says the log is empty, and begins a new incarnation
+//!
+//! Every step may be cut short: the head still says what to replay, and lines are written, not
+//! changed.
+//!
+//! Invariants
+//!   REPLAY-1  The file is not changed before the whole log has been judged.
+//!   REPLAY-2  Only records that are themselves on the medium count.
+//!   REPLAY-3  No record follows the break before an incarnation has begun there: what a torn or
+//!             lost record left behind it joins no chain.
+
+use super::Disk;
+use super::batch::{ALL, Batch, bits};
+use super::dirty_pages::{LINES_PER_PAGE, PAGE};
+use super::layout::{
+    HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RUN_WORDS, RecordHeader, SECTOR, padded, run_parts, words_mask,
+};
+use super::log::record_max;
+use crate::bytes::mapping::Mapping;
+use crate::open::head::{COPIES, Head};
+use crate::sums_agree;
+use crate::{Error, LINE, Opened, Result, seeded};
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use zerocopy::FromBytes;
+
+/// Incarnations that a record can begin: a line number has 48 bits.
+const INCARNATION_MAX: u64 = 1 << 47;
+
+/// Brings the records of the log to their places, on any backend, before anything is mapped.
+pub(crate) fn replay(disk: &dyn Disk, path: &Path, head: Head) -> Result<(Head, Opened)> {
+    match resume(disk, path, head)? {
+        None => Ok((head, Opened::default())),
+        Some(pending) => Ok((settle(disk, path, head, &pending)?, pending.opened())),
+    }
+}
+
+/// Reads and judges the log; `None`: it is empty. The file is as it was, and what is told is on the
+/// medium.
+pub(crate) fn resume(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<Pending>> {
+    if head.log_ready != 1 || head.log_clean == 1 {
+        return Ok(None); // never used, or closed in order
+    }
+    let replay = Replay { disk, path, head };
+    if !seeded("media-replay-unsynced") {
+        disk.sync().map_err(|source| replay.io("sync before recovery", source))?; // REPLAY-2
+    }
+    disk.forget(head.log_at, head.log_room);
+    Ok(Some(replay.judge()?))
+}
+
+/// Reads what the log holds, and leaves even the system's cache alone: for those who only look.
+pub(crate) fn pending(disk: &dyn Disk, path: &Path, head: Head) -> Result<Pending> {
+    if head.log_ready != 1 || head.log_clean == 1 {
+        return Ok(Pending::default());
+    }
+    Replay { disk, path, head }.judge()
+}
+
+/// Brings what the log holds to its place; returns the head that says that the log is empty.
+pub(crate) fn settle(disk: &dyn Disk, path: &Path, head: Head, pending: &Pending) -> Result<Head> {
+    Replay { disk, path, head }.settle(pending)
+}
+
+/// Brings the head of an older program to our format, before the log goes on with what the older
+/// one does not know (HEAD-3). A log that is empty needs no such step: a head is written before its
+/// first record.
+pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
+    if !head.is_older() || seeded("media-format-late") {
+        return Ok(());
+    }
+    head.write_both(disk).map_err(|source| Error::Io { action: "write the media head", path: path.into(), source })
+}
+
+/// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The
+/// caller has made sure that [`Pending::may_go_on`].
+pub(crate) fn go_on(disk: &dyn Disk, path: &Path, head: Head, pending: &mut Pending) -> Result<()> {
+    let replay = Replay { disk, path, head };
+    let io = |source| replay.io("replay the log", source);
+    for &(at, len) in &pending.allocations {
+        disk.allocate(at, len).map_err(io)?;
+    }
+    let (end, len) = (pending.end(), disk.len().map_err(io)?);
+    if end > len {
+        disk.allocate(len, end - len).map_err(io)?;
+    }
+    replay.expect_pages(pending);
+    if seeded("media-no-life") {
+        return Ok(());
+    }
+    let mut life = Batch::new(4096);
+    life.put_allocation((pending.incarnation + 1) * LINE, 0);
+    let (checksum, bytes) = life.seal(RecordHeader {
+        checksum: 0,
+        magic: RECORD_MAGIC,
+        sequence: pending.sequence,
+        incarnation: pending.incarnation,
+        chain: pending.chain,
+        synced: pending.sequence,
+        payload_len: 0,
+        reserved: [0; 2],
+    });
+    let at = head.log_at + (head.log_head + pending.position) % head.log_room;
+    let written = disk.write_sync_at(at, bytes); // REPLAY-3
+    written.map_err(|source| replay.io("write the log", source))?;
+    pending.position += bytes.len() as u64;
+    (pending.sequence, pending.chain) = (pending.sequence + 1, checksum);
+    pending.incarnation += 1;
+    Ok(())
+}
+
+struct Replay<'a> {
+    disk: &'a dyn Disk,
+    path: &'a Path,
+    head: Head,
+}
+
+/// Lines side by side, or words of one line, and where in the log their bytes lie.
+struct Run {
+    first: u64,
+    count: u64,
+    at: usize,
+    /// Which words of each line; of several lines, all.
+    mask: u8,
+}
+
+/// What the chain holds.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// The log's bytes, turned so that they begin at the head's position, as far as they were
+    /// needed.
+    log: Vec<u8>,
+    /// In the order of the log: a later one has the newer bytes.
+    runs: Vec<Run>,
+    allocations: Vec<(u64, u64)>,
+    /// Where the record to come will be written, from the head's position.
+    pub position: u64,
+    /// The number it will carry, the checksum it will be chained to, and its incarnation.
+    pub sequence: u64,
+    pub chain: u64,
+    pub incarnation: u64,
+    records: u64,
+}
+
+impl Pending {
+    pub(crate) fn opened(&self) -> Opened {
+        Opened { log_records: self.records, log_bytes: self.position, ..Opened::default() }
+    }
+
+    /// Whether the log may go on behind what it holds: there is room for the record that begins a
+    /// life.
+    pub(crate) fn may_go_on(&self, head: &Head) -> bool {
+        self.position + padded(16) <= head.log_room && self.incarnation < INCARNATION_MAX
+    }
+
+    /// One past the last byte that the log speaks of, in whole pages.
+    fn end(&self) -> u64 {
+        let backed = self.allocations.iter().map(|(at, len)| at + len);
+        let lines = self.runs.iter().map(|run| (run.first + run.count) * LINE);
+        backed.chain(lines).max().unwrap_or(0).next_multiple_of(4096)
+    }
+
+    /// Makes private pages what they were when the log's last record was written.
+    pub(crate) fn put(&self, mapping: &Mapping) {
+        mapping.raise_limit(self.end().min(mapping.reserve()));
+        for run in &self.runs {
+            if run.mask == ALL {
+                mapping.write(run.first * LINE, &self.log[run.at..run.at + (run.count * LINE) as usize]);
+            } else {
+                for (word, bytes) in bits(run.mask).zip(self.log[run.at..].chunks_exact(8)) {
+                    mapping.write(run.first * LINE + word * 8, bytes);
+                }
+            }
+        }
+    }
+
+    /// Calls `each` with every line that the log holds.
+    pub(crate) fn lines(&self, mut each: impl FnMut(u64)) {
+        self.runs.iter().for_each(|run| (run.first..run.first + run.count).for_each(&mut each));
+    }
+}
+
+/// Bytes of the log read at once.
+const STEP: u64 = 1 << 20;
+/// Bytes of the log that are announced at once.
+const AHEAD: u64 = 8 << 20;
+/// Pages between two that are wanted which are read with them.
+const GAP: u64 = 4;
+
+/// A line, or some words of it, in the log.
+struct Line {
+    number: u64,
+    at: usize,
+    mask: u8,
+}
+
+impl Line {
+    fn page(&self) -> u64 {
+        self.number / LINES_PER_PAGE
+    }
+
+    fn put_into(&self, target: &mut [u8], log: &[u8]) {
+        for (word, bytes) in bits(self.mask).zip(log[self.at..].chunks_exact(8)) {
+            target[word as usize * 8..][..8].copy_from_slice(bytes);
+        }
+    }
+}
+
+impl Replay<'_> {
+    /// Reads the log and follows its chain; the file is not changed (REPLAY-1).
+    fn judge(&self) -> Result<Pending> {
+        let mut pending = Pending {
+            sequence: self.head.log_sequence,
+            chain: self.head.log_chain,
+            incarnation: self.head.incarnation,
+            // room for addresses alone, until it is read
+            log: Vec::with_capacity(self.head.log_room as usize),
+            ..Pending::default()
+        };
+        self.follow(&mut pending)?;
+        self.look_behind(&mut pending)?;
+        Ok(pending)
+    }
+
+    fn settle(mut self, pending: &Pending) -> Result<Head> {
+        self.apply(pending)?;
+        let file_len = self.disk.len().map_err(|source| self.io("measure", source))?;
+        let disk = self.disk;
+        let head = &mut self.head;
+        head.file_len = file_len.min(head.max);
+        (head.log_head, head.log_sequence, head.log_chain) =
+            ((head.log_head + pending.position) % head.log_room, pending.sequence, pending.chain);
+        (head.log_synced, head.log_clean) = (pending.sequence, 1);
+        head.incarnation = pending.incarnation + 1;
+        // Both: another backend may change pages from now on, over which an older head would replay
+        // the log.
+        head.write_both(disk).map_err(|source| self.io("write the media head", source))?;
+        Ok(self.head)
+    }
+
+    fn io(&self, action: &'static str, source: io::Error) -> Error {
+        Error::Io { action, path: self.path.into(), source }
+    }
+
+    fn damaged(&self, position: u64, detail: String) -> Error {
+        let at = self.head.log_at + (self.head.log_head + position) % self.head.log_room;
+        Error::Damaged { path: self.path.into(), at, detail }
+    }
+
+    /// Reads on until the log's first `end` bytes are there; beyond its room there is nothing.
+    fn read_to(&self, log: &mut Vec<u8>, end: u64) -> Result<()> {
+        let Head { log_at, log_room, log_head, .. } = self.head;
+        while (log.len() as u64) < end.min(log_room) {
+            let from = log.len() as u64;
+            let place = (log_head + from) % log_room;
+            // Up to the ring's end, or to where it was begun.
+            let step = STEP.min(log_room - place).min(log_room - from);
+            if from.is_multiple_of(AHEAD) {
+                // The disk is asked for more at once than is waited for.
+                self.disk.expect(log_at + place, AHEAD.min(log_room - place));
+            }
+            log.resize((from + step) as usize, 0);
+            let read = self.disk.read_at(log_at + place, &mut log[from as usize..]);
+            let named = |source: io::Error| {
+                io::Error::new(source.kind(), format!("{source} (offset {:#x} + {step})", log_at + place))
+            };
+            read.map_err(|source| self.io("read the log", named(source)))?;
+        }
+        Ok(())
+    }
+
+    /// The whole record of one of those incarnations that begins at `position`, if one does
+    /// (REC-1).
+    fn record_at(
+        &self,
+        log: &mut Vec<u8>,
+        position: u64,
+        incarnations: RangeInclusive<u64>,
+    ) -> Result<Option<RecordHeader>> {
+        self.read_to(log, position + HEADER_LEN)?;
+        let header = log.get(position as usize..).and_then(|rest| RecordHeader::read_from_prefix(rest).ok());
+        let Some((header, _)) = header else { return Ok(None) };
+        let life = incarnations.contains(&header.incarnation) || seeded("media-no-chain");
+        let sane = header.magic == RECORD_MAGIC && life && header.payload_len % 8 == 0;
+        if !sane || header.payload_len == 0 || header.payload_len > self.head.log_room - position - HEADER_LEN {
+            return Ok(None);
+        }
+        let end = position + HEADER_LEN + header.payload_len;
+        self.read_to(log, end)?;
+        let whole = sums_agree(crc32c::crc32c(&log[position as usize + 4..end as usize]), header.checksum);
+        Ok((whole || seeded("media-torn-record")).then_some(header))
+    }
+
+    /// Follows the chain from the head's position to the first break.
+    fn follow(&self, pending: &mut Pending) -> Result<()> {
+        while let Some(header) =
+            self.record_at(&mut pending.log, pending.position, pending.incarnation..=pending.incarnation)?
+            && header.sequence == pending.sequence
+            && (header.chain == pending.chain || seeded("media-no-chain"))
+        {
+            let start = (pending.position + HEADER_LEN) as usize;
+            let payload = start..start + header.payload_len as usize;
+            self.collect(pending, payload).map_err(|detail| self.damaged(pending.position, detail))?;
+            pending.position += padded(header.payload_len);
+            (pending.sequence, pending.chain) = (pending.sequence + 1, header.checksum.into());
+            pending.records += 1;
+        }
+        Ok(())
+    }
+
+    /// Notes the runs of one record. What is wrong here was wrong when the checksum was made.
+    fn collect(&self, pending: &mut Pending, payload: std::ops::Range<usize>) -> Result<(), String> {
+        let Pending { log, runs, allocations, incarnation, .. } = pending;
+        let mut at = payload.start;
+        let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().expect("eight bytes"));
+        while at < payload.end {
+            let (first, count) = run_parts(word(at));
+            at += 8;
+            let mask = words_mask(count);
+            let (len, count) = match (mask, count) {
+                (Some(mask), _) if mask == 0 || count != RUN_WORDS | u64::from(mask) => {
+                    return Err(format!("a run of the log has no count: {count:#x}"));
+                }
+                (Some(mask), _) => (mask.count_ones() as usize * 8, 1),
+                (None, 0) => (8, 0),
+                (None, count) => (count as usize * LINE_WORDS * 8, count),
+            };
+            if payload.end - at < len {
+                return Err("a run of the log reaches beyond its record".into());
+            }
+            let bytes = if count == 0 { word(at) } else { count * LINE };
+            if bytes == 0 {
+                if first <= *incarnation || first > INCARNATION_MAX {
+                    return Err(format!("the log begins incarnation {first} after {incarnation}"));
+                }
+                *incarnation = first;
+                at += len;
+                continue;
+            }
+            let start = first * LINE; // 48 bits and 6: no overflow
+            let end = start.checked_add(bytes).filter(|&end| end <= self.head.max);
+            let Some(end) = end else { return Err(format!("the log names {start:#x} + {bytes}, beyond the store")) };
+            let parts = self.disk.parts(start, bytes);
+            if parts.iter().any(|(_, file)| file.is_none()) {
+                return Err(format!("the log names {start:#x} + {bytes}, for which the map of chunks has no place"));
+            }
+            if count == 0 {
+                allocations.push((start, bytes));
+            } else if self.overlaps_media(start, end) {
+                return Err(format!("the log names {start:#x} + {bytes}, which belongs to the media itself"));
+            } else {
+                runs.push(Run { first, count, at, mask: mask.unwrap_or(ALL) });
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn overlaps_media(&self, start: u64, end: u64) -> bool {
+        let Head { log_at, log_len, .. } = self.head;
+        start < log_at + log_len && end > log_at || start < crate::HEAD_END && end > COPIES[0]
+    }
+
+    /// A break is the end of the log unless something proves that the broken record had been on the
+    /// medium. Records lie side by side: where a stretch much longer than any record holds the
+    /// beginning of none, there are no more.
+    ///
+    /// A later life is a proof, too: its records were written only after the record that began it
+    /// was on the medium. A later record in the place of the break itself says that the head is
+    /// older than the log, because a write of it was lost or its newer copy has rotted.
+    fn look_behind(&self, pending: &mut Pending) -> Result<()> {
+        let (position, sequence, incarnation) = (pending.position, pending.sequence, pending.incarnation);
+        let broken = |witness: String| {
+            Err(self.damaged(
+                position,
+                format!("record {sequence} of the log is broken, though {witness} says that it was synced"),
+            ))
+        };
+        if self.head.log_synced > sequence {
+            return broken("the media head".into());
+        }
+        let stretch = 4 * record_max(self.head.log_room);
+        let lives = incarnation..=if seeded("media-witness-of-one-life") { incarnation } else { INCARNATION_MAX };
+        let (mut later, mut until) = (position, position + stretch);
+        while later < until.min(self.head.log_room) {
+            if let Some(header) = self.record_at(&mut pending.log, later, lives.clone())?
+                && header.sequence > sequence
+            {
+                if header.synced > sequence {
+                    return broken(format!("record {}", header.sequence));
+                }
+                until = later + padded(header.payload_len) + stretch;
+            }
+            later += SECTOR;
+        }
+        Ok(())
+    }
+
+    fn apply(&self, pending: &Pending) -> Result<()> {
+        let io = |source| self.io("replay the log", source);
+        for &(at, len) in &pending.allocations {
+            self.disk.allocate(at, len).map_err(io)?;
+        }
+        let whole =
+            |run: &Run, line| Line { number: run.first + line, at: run.at + (line * LINE) as usize, mask: run.mask };
+        let mut lines: Vec<Line> =
+            pending.runs.iter().flat_map(|run| (0..run.count).map(move |line| whole(run, line))).collect();
+        // stable: what is newer stays behind what it replaces
+        lines.sort_by_key(|line| line.number);
+        self.expect_pages(pending);
+        let file_len = self.disk.len().map_err(io)?;
+        let mut page = [0; PAGE as usize];
+        // Bytes to be written, and where they begin.
+        let (mut start, mut bytes) = (0, Vec::new());
+        // Page by page: where only words of a line are known, the page is read first and written
+        // back around them.
+        for lines in lines.chunk_by(|one, next| one.page() == next.page()) {
+            let page_at = lines[0].page() * PAGE;
+            let partial = lines.iter().any(|line| line.mask != ALL);
+            if partial {
+                let there = file_len.saturating_sub(page_at).min(PAGE) as usize;
+                page[there..].fill(0);
+                self.disk.read_at(page_at, &mut page[..there]).map_err(io)?;
+            }
+            for line in lines {
+                line.put_into(&mut page[(line.number % LINES_PER_PAGE * LINE) as usize..], &pending.log);
+            }
+            for run in lines.chunk_by(|one, next| partial || next.number <= one.number + 1) {
+                let (first, end) = (run[0].number * LINE, (run[run.len() - 1].number + 1) * LINE);
+                if start + bytes.len() as u64 != first || bytes.len() >= 1 << 20 {
+                    self.put(start, &bytes)?;
+                    bytes.clear();
+                    start = first;
+                }
+                bytes.extend_from_slice(&page[(first - page_at) as usize..(end - page_at) as usize]);
+            }
+        }
+        self.put(start, &bytes)?;
+        self.disk.sync().map_err(io)
+    }
+
+    /// Asks for the pages that hold what the log speaks of, in runs: most of them are about to be
+    /// read.
+    fn expect_pages(&self, pending: &Pending) {
+        let mut pages: Vec<(u64, u64)> = pending
+            .runs
+            .iter()
+            .map(|run| (run.first / LINES_PER_PAGE, (run.first + run.count - 1) / LINES_PER_PAGE))
+            .collect();
+        pages.sort_unstable();
+        let mut pages = pages.into_iter().peekable();
+        while let Some((first, mut last)) = pages.next() {
+            while let Some(next) = pages.next_if(|next| next.0 <= last + GAP) {
+                last = last.max(next.1);
+            }
+            self.disk.expect(first * PAGE, (last + 1 - first) * PAGE);
+        }
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let io = |source| self.io("replay the log", source);
+        let end = at + bytes.len() as u64;
+        let len = self.disk.len().map_err(io)?;
+        if end > len {
+            self.disk.allocate(len, end.next_multiple_of(4096) - len).map_err(io)?;
+        }
+        self.disk.write_at(at, bytes).map_err(io)
+    }
+}

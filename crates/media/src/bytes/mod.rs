@@ -1,0 +1,8 @@
+//! Mapped bytes: the mapping, loads and stores, flush instructions of each ISA, and windows on ranges.
+
+pub(crate) mod access;
+pub(crate) mod flusher;
+pub(crate) mod isa;
+pub(crate) mod line_words;
+pub(crate) mod mapping;
+pub(crate) mod window;

@@ -1,0 +1,74 @@
+//! Freeing chunks: their places in the file are given to others, and the file becomes shorter where
+//! they were its last.
+//!
+//! For the process that has the store alone, when it closes or trims it. One chunk of which nothing
+//! is backed, each step durable before the next:
+//!   1. the log names none of its bytes: the caller has seen to that, and lets no thread back any
+//!      of them meanwhile
+//!   2. the first copy of its slot says that it is free
+//!   3. the second copy; from now on the place may be another's, and the slot, too
+//!
+//! A crash after 2 leaves a slot of which one copy says more: that one counts, and the other is
+//! written again when the store is opened.
+//!
+//! Invariants
+//!   CHUNK-6  A chunk is freed only while the log names no byte of it: recovery takes a log that
+//!            names bytes without a place for damaged.
+//!
+//! Threads: as the rest of the map.
+
+use super::slot::{FREE, Slot};
+use super::{Chunks, Extent};
+use crate::backends::file::Disk;
+use crate::seeded;
+use std::io;
+use std::ops::Range;
+use std::sync::Weak;
+
+impl Chunks {
+    /// Frees each chunk of whose store offsets `is_free` says that nothing is backed. Returns their
+    /// bytes. Nothing while other processes may have the store (CHUNK-4).
+    pub(crate) fn free(&self, disk: &dyn Disk, is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
+        let _making = self.making.lock();
+        let chunks = self.freeable(is_free);
+        for chunk in &chunks {
+            self.free_one(disk, chunk)?;
+        }
+        if !chunks.is_empty() {
+            // A failure leaves the file longer than it need be.
+            let _ = disk.shorten(self.state.read().layout.end());
+        }
+        Ok(chunks.iter().map(|chunk| chunk.len).sum())
+    }
+
+    /// The chunks that [`Chunks::free`] frees.
+    pub(crate) fn freeable(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> Vec<Extent> {
+        if self.is_linear() || self.users.get().is_some() {
+            return Vec::new();
+        }
+        let chunks = self.extents().into_iter().filter(|extent| extent.slot > 0 && !self.overlaps_log(extent));
+        chunks.filter(|extent| is_free(extent.at..extent.end())).collect()
+    }
+
+    fn overlaps_log(&self, extent: &Extent) -> bool {
+        extent.at < self.log.end && self.log.start < extent.end()
+    }
+
+    fn free_one(&self, disk: &dyn Disk, chunk: &Extent) -> io::Result<()> {
+        self.require_good()?;
+        self.state.write().layout.remove(chunk.at);
+        for mapping in self.mappings.lock().iter().filter_map(Weak::upgrade) {
+            mapping.hide(chunk)?;
+        }
+        let (number, changes) = (chunk.slot - 1, chunk.changes + 1);
+        let slot = Slot::new(FREE, changes, (chunk.at, chunk.file, chunk.len), number);
+        if !seeded("media-chunk-free-unwritten") {
+            self.put(disk, number, slot)?; // 2, 3
+        }
+        disk.punch(chunk.file, chunk.len);
+        let mut state = self.state.write();
+        state.layout.give_back(chunk.file); // CHUNK-3
+        state.free.push((number, changes));
+        Ok(())
+    }
+}

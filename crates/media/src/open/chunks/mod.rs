@@ -1,0 +1,569 @@
+//! The map of chunks: which range of store offsets lies where in the file.
+//!
+//! Offsets of a store are sparse: each object has a span of its own, as large as it may ever
+//! become. The file is compact. A range of offsets gets a place in the file, a *chunk*, when
+//! something of it is backed for the first time; loads and stores find it because it is mapped at
+//! its offset, everything else asks this map. Design: docs/design/chunks.md; format:
+//! docs/formats/media.md, section 6.
+//!
+//! A new chunk, each step durable before the next:
+//!   1. the file is as long as the chunk needs, and reads as zeros there
+//!   2. the first copy of its slot
+//!   3. the second copy; from now on the chunk may be used
+//!
+//! A chunk of which nothing is backed any more is freed when the store is closed or trimmed by the
+//! process that has it alone (`free.rs`). Until then what is backed at its offsets lies there
+//! again.
+//!
+//! Invariants
+//!   CHUNK-1  A slot counts only if its checksum covers its fields and its number.
+//!   CHUNK-2  Nothing is stored in a chunk before both copies of its slot are on the medium, nor
+//!            before the file is long enough.
+//!   CHUNK-3  The place of a chunk is taken by another only after both copies of its slot say that
+//!            it is free.
+//!   CHUNK-4  While several processes have the store, chunks are added and none is removed.
+//!   CHUNK-5  A sync that returns without an error is believed only after every sync that
+//!            overlapped it has ended, and none has failed: the system reports a failed write to
+//!            one of them.
+//!
+//! Threads: any; one makes a chunk at a time, and of several processes one.
+
+mod chunk_disk;
+mod fault;
+mod free;
+mod placement;
+mod slot;
+
+pub(crate) use chunk_disk::ChunkDisk;
+pub(crate) use fault::{Guard, resolve};
+pub(crate) use slot::{SEGMENT, SEGMENTS, SLOTS};
+
+use crate::backends::file::Disk;
+use crate::bytes::mapping::Mapping;
+use crate::open::head::Head;
+use crate::processes::members::Users;
+use crate::{Error, Result, seeded};
+use parking_lot::{Mutex, RwLock};
+use placement::Layout;
+use slot::{CHUNK, Copy, FREE, LINK, SECTOR, Slot};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use zerocopy::IntoBytes;
+
+/// Chunks of a store at most: each is a mapping of its own, of which Linux allows a process 65,530.
+pub(crate) const CHUNKS_MAX: usize = 30_000;
+
+/// `len` bytes of the store from `at`, which lie in the file from `file`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub at: u64,
+    pub file: u64,
+    pub len: u64,
+    /// The number of its slot, from 1; 0 for the beginning of the file.
+    pub slot: usize,
+    /// How often that slot has changed.
+    pub changes: u64,
+}
+
+impl Extent {
+    pub(crate) fn end(&self) -> u64 {
+        self.at + self.len
+    }
+
+    fn identity(len: u64) -> Extent {
+        Extent { at: 0, file: 0, len, slot: 0, changes: 0 }
+    }
+}
+
+/// The map of one file, as this process knows it.
+pub(crate) struct Chunks {
+    path: PathBuf,
+    /// One past the last offset of the store.
+    max: u64,
+    /// Bytes that the budget leaves out: the log.
+    log: Range<u64>,
+    /// Bytes of the file that may have room on the disk.
+    limit: AtomicU64,
+    /// `None`: every offset is its place in the file.
+    map_at: Option<u64>,
+    state: RwLock<State>,
+    making: Mutex<()>,
+    /// A write or sync of the map failed: what the medium holds is unknown, and nothing is tried
+    /// again.
+    failed: AtomicBool,
+    /// Syncs of the file read; who waits for all that run writes (CHUNK-5).
+    syncs: RwLock<()>,
+    mappings: Mutex<Vec<Weak<Mapping>>>,
+    users: OnceLock<Arc<Users>>,
+}
+
+/// What was read of the map.
+#[derive(Clone, Default)]
+struct State {
+    layout: Layout,
+    /// File offset of each segment.
+    segments: Vec<u64>,
+    /// Slots in use, links and free ones among them: the next one is empty.
+    count: usize,
+    /// Free slots, which may be used again, and how often they have changed.
+    free: Vec<(usize, u64)>,
+    /// Slots whose copies do not agree.
+    stale: Vec<(usize, Slot)>,
+}
+
+/// Where the copies of a slot lie.
+fn places(segments: &[u64], number: usize) -> [u64; 2] {
+    let at = segments[number / SLOTS] + (number % SLOTS * size_of::<Slot>()) as u64;
+    [at, at + SEGMENT]
+}
+
+impl Chunks {
+    /// The map that lies behind the first `map_at` bytes of a file, read; `map_at` 0: offsets are
+    /// places.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: a slot that cannot be read is named; [`Error::Io`].
+    pub(crate) fn open(disk: &dyn Disk, path: &Path, head: &Head) -> Result<Chunks> {
+        let chunks = Chunks {
+            path: path.into(),
+            max: head.max,
+            log: head.log_at..head.log_at + head.log_len,
+            limit: u64::MAX.into(),
+            map_at: (head.map_at != 0).then_some(head.map_at),
+            state: RwLock::default(),
+            making: Mutex::new(()),
+            failed: AtomicBool::new(false),
+            syncs: RwLock::new(()),
+            mappings: Mutex::default(),
+            users: OnceLock::new(),
+        };
+        *chunks.state.write() = chunks.read(disk)?;
+        Ok(chunks)
+    }
+
+    /// Whether every offset is its place in the file.
+    pub(crate) fn is_linear(&self) -> bool {
+        self.map_at.is_none()
+    }
+
+    fn damaged(&self, at: u64, detail: String) -> Error {
+        Error::Damaged { path: self.path.clone(), at, detail }
+    }
+
+    /// Reads both copies of every segment. Nothing is written.
+    fn read(&self, disk: &dyn Disk) -> Result<State> {
+        let mut state = State::default();
+        let Some(map_at) = self.map_at else {
+            let whole = state.layout.insert(Extent::identity(self.max));
+            whole.expect("the first extent shares no bytes");
+            return Ok(state);
+        };
+        let measure = || disk.len().map_err(|source| Error::Io { action: "measure", path: self.path.clone(), source });
+        let mut overlapping = state.layout.insert(Extent::identity(map_at)).is_err();
+        let mut next = Some(map_at);
+        let mut ended = false;
+        while let Some(segment) = next.take() {
+            let len = measure()?;
+            if state.segments.is_empty() && segment + 2 * SEGMENT > len {
+                let detail = format!("the file has {len} bytes and should have more: it was truncated from outside");
+                return Err(self.damaged(len, detail));
+            }
+            if state.segments.len() == SEGMENTS || segment.checked_add(2 * SEGMENT).is_none_or(|end| end > len) {
+                return Err(self.damaged(segment, "the map of chunks leads to no segment there".into()));
+            }
+            overlapping |= state.layout.take(segment, 2 * SEGMENT).is_err();
+            state.segments.push(segment);
+            let copies = [read_copy(disk, segment), read_copy(disk, segment + SEGMENT)];
+            let len = measure()?; // after the slots: another process may be making the file longer
+            for index in 0..SLOTS {
+                let number = (state.segments.len() - 1) * SLOTS + index;
+                let place = places(&state.segments, number)[0];
+                let parsed = copies.each_ref().map(|copy| Slot::parse(copy.slot(index), number));
+                let slot = Slot::choose(parsed);
+                let slot = slot.map_err(|()| {
+                    self.damaged(place, format!("both copies of slot {number} of the map of chunks are damaged"))
+                })?;
+                let Some(slot) = slot else {
+                    ended = true;
+                    continue;
+                };
+                if ended {
+                    let detail = format!("slot {number} of the map of chunks lies behind one that is empty");
+                    return Err(self.damaged(place, detail));
+                }
+                state.count = number + 1;
+                if parsed != [Copy::Good(slot); 2] {
+                    state.stale.push((number, slot));
+                }
+                match slot.kind() {
+                    LINK if index == SLOTS - 1 => next = Some(slot.file),
+                    FREE if index != SLOTS - 1 => state.free.push((number, slot.count())),
+                    CHUNK if index != SLOTS - 1 => {
+                        let (number, changes) = (number + 1, slot.count());
+                        let extent = Extent { at: slot.at, file: slot.file, len: slot.len, slot: number, changes };
+                        self.require_sane(&extent, len, place)?;
+                        overlapping |= state.layout.insert(extent).is_err();
+                    }
+                    kind => {
+                        return Err(
+                            self.damaged(place, format!("slot {number} of the map of chunks is of kind {kind}"))
+                        );
+                    }
+                }
+                if overlapping {
+                    let detail = format!("slot {number} of the map of chunks shares bytes with another");
+                    return Err(self.damaged(place, detail));
+                }
+            }
+        }
+        Ok(state)
+    }
+
+    fn require_sane(&self, extent: &Extent, file_len: u64, place: u64) -> Result<()> {
+        let Extent { at, file, len, slot, .. } = *extent;
+        let ends = [at, file].map(|start| start.checked_add(len));
+        let whole = [at, file, len].iter().all(|size| size.is_multiple_of(4096)) && len > 0;
+        if !whole || ends[0].is_none_or(|end| end > 1 << 46) || ends[1].is_none() {
+            let detail = format!("slot {} of the map of chunks: {len:#x} bytes of {at:#x} at {file:#x}", slot - 1);
+            return Err(self.damaged(place, detail));
+        }
+        if file + len > file_len {
+            let needed = file + len;
+            let detail =
+                format!("the file has {file_len} bytes and should have {needed}: it was truncated from outside");
+            return Err(self.damaged(file_len, detail));
+        }
+        Ok(())
+    }
+
+    /// Writes those slots again whose copies do not agree, for whoever has the store alone or makes
+    /// a chunk: what was read counts from now on.
+    pub(crate) fn repair(&self, disk: &dyn Disk) -> Result<()> {
+        let _making = self.making.lock();
+        let stale = std::mem::take(&mut self.state.write().stale);
+        for (number, slot) in stale {
+            let written = self.put(disk, number, slot);
+            written.map_err(|source| Error::Io {
+                action: "write the map of chunks of",
+                path: self.path.clone(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A mapping that new chunks are to be seen in.
+    pub(crate) fn show_in(&self, mapping: &Arc<Mapping>) {
+        if !self.is_linear() {
+            self.mappings.lock().push(Arc::downgrade(mapping));
+        }
+    }
+
+    /// Other processes have the store, too: one makes a chunk at a time.
+    pub(crate) fn share(&self, users: &Arc<Users>) {
+        let _ = self.users.set(Arc::clone(users));
+    }
+
+    /// All extents, in the order of store offsets.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        self.state.read().layout.extents.values().copied().collect()
+    }
+
+    /// Where the last chunk ends.
+    pub(crate) fn reach(&self) -> u64 {
+        self.state.read().layout.extents.values().next_back().map_or(0, Extent::end)
+    }
+
+    /// The extent that holds `at`.
+    pub(crate) fn find(&self, at: u64) -> Option<Extent> {
+        self.state.read().layout.find(at)
+    }
+
+    /// The part of a range that begins it and lies in one piece, and its place in the file, if it
+    /// has one.
+    pub(crate) fn part(&self, range: Range<u64>) -> (Range<u64>, Option<u64>) {
+        if self.is_linear() {
+            let file = range.start;
+            return (range, Some(file));
+        }
+        let (layout, Range { start, end }) = (&self.state.read().layout, range);
+        match layout.find(start) {
+            Some(extent) => (start..extent.end().min(end), Some(extent.file + (start - extent.at))),
+            None => (start..layout.extents.range(start..).next().map_or(end, |(next, _)| *next).min(end), None),
+        }
+    }
+
+    /// The parts of a range: each with its place in the file, or `None`.
+    pub(crate) fn parts(&self, at: u64, len: u64) -> Vec<(Range<u64>, Option<u64>)> {
+        let (mut parts, mut at, end) = (Vec::with_capacity(1), at, at + len);
+        while at < end {
+            let (range, file) = self.part(at..end);
+            at = range.end;
+            parts.push((range, file));
+        }
+        parts
+    }
+
+    /// Whether all of a range has its place.
+    pub(crate) fn has(&self, at: u64, len: u64) -> bool {
+        self.is_linear() || self.state.read().layout.gap(at..at + len).is_none()
+    }
+
+    /// Gives each part of a range its place in the file (CHUNK-2).
+    pub(crate) fn cover(&self, disk: &dyn Disk, at: u64, len: u64) -> io::Result<()> {
+        if self.has(at, len) {
+            return Ok(());
+        }
+        let _making = self.making.lock();
+        let users = self.users.get();
+        let _turn = users.map(|users| users.map_turn()).transpose().map_err(io::Error::other)?;
+        if users.is_some() {
+            self.catch_up(disk).map_err(io::Error::other)?;
+            if !seeded("media-chunk-left-half") {
+                self.complete(disk)?;
+            }
+        }
+        self.require_room(disk, at..at + len)?;
+        loop {
+            let gap = self.state.read().layout.gap(at..at + len);
+            let Some(gap) = gap else { return Ok(()) };
+            self.make(disk, gap)?;
+        }
+    }
+
+    /// Writes the second copies that processes which died have left out. The caller has the lock,
+    /// so no other process is about to write them: the news of later chunks is looked for behind
+    /// them.
+    fn complete(&self, disk: &dyn Disk) -> io::Result<()> {
+        let stale = std::mem::take(&mut self.state.write().stale);
+        stale.into_iter().try_for_each(|(number, slot)| self.put(disk, number, slot))
+    }
+
+    /// Refuses room for a range beyond what the file may have in all. The log takes from what is
+    /// set aside for it.
+    fn require_limit(&self, disk: &ChunkDisk, at: u64, len: u64) -> io::Result<()> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if limit == u64::MAX || self.is_linear() || self.log.contains(&at) || seeded("media-no-limit") {
+            return Ok(());
+        }
+        let begun = self.log_chunks();
+        let aside = if begun > 0 { (self.log.end - self.log.start).saturating_sub(begun) } else { 0 };
+        let room = disk.room()?;
+        if room.saturating_add(len).saturating_add(aside) <= limit {
+            return Ok(());
+        }
+        // What holds data has its room.
+        let data = disk.data(at, len).unwrap_or_default().iter().map(|data| data.end - data.start).sum();
+        if room.saturating_add(len - len.min(data)).saturating_add(aside) <= limit {
+            return Ok(());
+        }
+        let detail = format!(
+            "the store's maximum (`--max`) is {limit} bytes, of which {room} are in use and {aside} are for its log; remove \
+             something, or raise the maximum with `everbyte grow`"
+        );
+        Err(io::Error::new(io::ErrorKind::QuotaExceeded, detail))
+    }
+
+    /// Bytes of the chunks of the log.
+    fn log_chunks(&self) -> u64 {
+        self.state.read().layout.extents.range(self.log.clone()).map(|(_, extent)| extent.len).sum()
+    }
+
+    /// Refuses chunks that are larger than what the file system has left: they would lengthen the
+    /// file for nothing.
+    fn require_room(&self, disk: &dyn Disk, range: Range<u64>) -> io::Result<()> {
+        let (mut missing, mut from) = (0, range.start);
+        while let Some(gap) = self.state.read().layout.gap(from..range.end) {
+            missing += gap.end - gap.start;
+            from = gap.end;
+        }
+        match missing > disk.free()? {
+            true => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the map again: another process may have made chunks. The caller has the lock, or has
+    /// no use for the newest.
+    fn catch_up(&self, disk: &dyn Disk) -> Result<()> {
+        let read = self.read(disk)?;
+        let extents: Vec<Extent> = read.layout.extents.values().copied().collect();
+        // Mapped first: a thread that finds a chunk in the map stores there at once.
+        let shown = self.show(disk, &extents);
+        shown.map_err(|source| Error::Io { action: "map", path: self.path.clone(), source })?;
+        *self.state.write() = read;
+        Ok(())
+    }
+
+    /// Looks for chunks that other processes have made.
+    pub(crate) fn refresh(&self, disk: &dyn Disk) -> Result<()> {
+        if self.is_linear() {
+            return Ok(());
+        }
+        let (segments, count) = {
+            let state = self.state.read();
+            (state.segments.clone(), state.count)
+        };
+        // The slot that is written next, or the segment that it will be in.
+        let next = if count < segments.len() * SLOTS { count } else { count - 1 };
+        let mut tag = [0; 8];
+        disk.read_at(places(&segments, next)[1] + 24, &mut tag).map_err(|source| Error::Io {
+            action: "read the map of chunks of",
+            path: self.path.clone(),
+            source,
+        })?;
+        if next == count && tag == [0; 8] {
+            return Ok(());
+        }
+        let _making = self.making.lock();
+        self.catch_up(disk)
+    }
+
+    fn show(&self, disk: &dyn Disk, extents: &[Extent]) -> io::Result<()> {
+        let mappings = self.mappings.lock().clone();
+        mappings
+            .iter()
+            .filter_map(Weak::upgrade)
+            .try_for_each(|mapping| mapping.show(disk.mappable(), extents).map(drop))
+    }
+
+    /// Makes one chunk that holds the beginning of `gap`.
+    fn make(&self, disk: &dyn Disk, gap: Range<u64>) -> io::Result<()> {
+        self.require_good()?;
+        let most = if seeded("media-few-chunks") { 8 } else { CHUNKS_MAX };
+        if self.state.read().layout.extents.len() >= most {
+            let detail = format!("the store has {most} separate ranges in its file: no more can be mapped");
+            return Err(io::Error::other(detail));
+        }
+        // While others have the store a slot is used once: they look at the next one only.
+        let free = self.state.read().free.last().copied().filter(|_| self.users.get().is_none());
+        let (number, count) = match free {
+            Some((number, count)) => (number, count + 1),
+            None => (self.next_slot(disk)?, 1),
+        };
+        let room = disk.room()?;
+        let mut chunk = {
+            let apart = self.log_chunks();
+            let most = self.limit.load(Ordering::Relaxed);
+            self.state.read().layout.choose(gap, self.max, (room, most), apart)
+        };
+        (chunk.slot, chunk.changes) = (number + 1, count);
+        if !seeded("media-chunk-no-room") {
+            self.prepare(disk, chunk.file, chunk.len)?; // 1
+        }
+        // 2, 3
+        self.put(disk, number, Slot::new(CHUNK, count, (chunk.at, chunk.file, chunk.len), number))?;
+        if seeded("media-chunk-no-room") {
+            self.prepare(disk, chunk.file, chunk.len)?;
+        }
+        self.show(disk, &[chunk])?; // before any thread finds it in the map, and stores there
+        let mut state = self.state.write();
+        match free {
+            Some(_) => drop(state.free.pop()),
+            None => state.count = number + 1,
+        }
+        state.layout.insert(chunk).expect("a free place was chosen");
+        Ok(())
+    }
+
+    /// The number of the next slot that was never used; a segment is added where there is none.
+    fn next_slot(&self, disk: &dyn Disk) -> io::Result<usize> {
+        let (count, at) = {
+            let state = self.state.read();
+            (state.count, state.layout.free(0, 2 * SEGMENT))
+        };
+        if count % SLOTS < SLOTS - 1 {
+            return Ok(count);
+        }
+        self.prepare(disk, at, 2 * SEGMENT)?;
+        self.put(disk, count, Slot::new(LINK, 1, (0, at, 2 * SEGMENT), count))?;
+        let mut state = self.state.write();
+        state.layout.take(at, 2 * SEGMENT).expect("a free place was chosen");
+        state.segments.push(at);
+        state.count = count + 1;
+        Ok(count + 1)
+    }
+
+    /// Step 1: a range of the file that reads as zeros, durably.
+    fn prepare(&self, disk: &dyn Disk, at: u64, len: u64) -> io::Result<()> {
+        let file_len = disk.len()?;
+        if at < file_len {
+            disk.clear(at, (at + len).min(file_len) - at)?;
+        }
+        if at + len > file_len {
+            disk.lengthen(at + len)?;
+        }
+        self.synced(|| disk.sync())
+    }
+
+    /// Writes both copies of a slot, one after the other.
+    fn put(&self, disk: &dyn Disk, number: usize, slot: Slot) -> io::Result<()> {
+        let places = places(&self.state_segments(), number);
+        for (copy, place) in places.into_iter().enumerate() {
+            let freed = slot.kind() == FREE;
+            if copy == 1 && (seeded("media-chunk-one-copy") || freed && seeded("media-chunk-free-one-copy")) {
+                break;
+            }
+            let unsynced = seeded("media-chunk-unsynced") || freed && seeded("media-chunk-free-unsynced");
+            self.synced(|| match unsynced {
+                true => disk.write_at(place, slot.as_bytes()),
+                false => disk.write_sync_at(place, slot.as_bytes()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn state_segments(&self) -> Vec<u64> {
+        self.state.read().segments.clone()
+    }
+
+    /// Runs one sync; a failure is noted before others can believe theirs (CHUNK-5).
+    fn synced(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let _runs = self.syncs.read();
+        sync().inspect_err(|_| self.failed.store(true, Ordering::Release))
+    }
+
+    /// Refuses after a failure of a sync that overlapped one of the caller's, which has ended
+    /// (CHUNK-5).
+    fn require_no_other_failed(&self) -> io::Result<()> {
+        if !seeded("media-chunk-sync-believed") {
+            drop(self.syncs.write());
+        }
+        self.require_good()
+    }
+
+    /// Refuses after a failure: a sync that failed may have left what was written before in no
+    /// one's memory but the cache's.
+    pub(crate) fn require_good(&self) -> io::Result<()> {
+        match self.failed.load(Ordering::Acquire) {
+            true => Err(io::Error::other("a write of the map of chunks failed earlier")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// One copy of a segment; sectors that cannot be read are missing.
+struct SegmentCopy {
+    bytes: Vec<u8>,
+    missing: [bool; SEGMENT as usize / SECTOR],
+}
+
+impl SegmentCopy {
+    fn slot(&self, index: usize) -> Option<&[u8]> {
+        let at = index * size_of::<Slot>();
+        (!self.missing[at / SECTOR]).then(|| &self.bytes[at..at + size_of::<Slot>()])
+    }
+}
+
+fn read_copy(disk: &dyn Disk, at: u64) -> SegmentCopy {
+    let mut copy = SegmentCopy { bytes: vec![0; SEGMENT as usize], missing: Default::default() };
+    if disk.read_at(at, &mut copy.bytes).is_err() {
+        for (index, sector) in copy.bytes.chunks_exact_mut(SECTOR).enumerate() {
+            copy.missing[index] = disk.read_at(at + (index * SECTOR) as u64, sector).is_err();
+        }
+    }
+    copy
+}
