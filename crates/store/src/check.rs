@@ -2,10 +2,11 @@
 //! Changes nothing. Of a store opened for reading alone it also says what opening had to put right,
 //! for that is still to be done.
 
-use crate::catalogue::{Entry, Slot};
+use crate::catalogue::record::{Entry, Slot};
 use crate::layout::SUPERBLOCKS;
 use crate::superblock::{self, Copy, Words};
 use crate::{Result, Store, object};
+use everbyte_names::{Fault, FaultKind};
 use everbyte_space::CLUSTER;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -178,7 +179,16 @@ impl Store {
                 findings.add(FindingKind::Damage, entry.at, Some(&entry.name), detail);
             }
         }
-        for (kind, at, detail) in table.trie.iter().flat_map(|trie| trie.check(&slots)) {
+        let live = slots.iter().filter_map(|(at, slot)| match slot {
+            Slot::Live(entry) if !entry.name.is_empty() => Some((*at, &*entry.name)),
+            _ => None,
+        });
+        for Fault { kind, at, detail } in table.trie.iter().flat_map(|trie| trie.check(live.clone())) {
+            let kind = match kind {
+                FaultKind::Damage => FindingKind::Damage,
+                FaultKind::Leak => FindingKind::Leak,
+                FaultKind::DoubleUse => FindingKind::DoubleUse,
+            };
             findings.add(kind, at, None, detail);
         }
         slots

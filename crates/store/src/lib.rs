@@ -34,7 +34,6 @@ mod cold;
 mod engine;
 mod error;
 pub mod layout;
-pub mod names;
 mod object;
 pub mod raw;
 mod recover;
@@ -55,8 +54,8 @@ pub use engine::{
 };
 pub use error::{Error, Result};
 pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+pub use everbyte_names::NAME_MAX;
 pub use everbyte_space::CLUSTER;
-pub use names::rules::NAME_MAX;
 pub use object::access::{Access, Caller, Want};
 pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
 pub use recover::Recovery;

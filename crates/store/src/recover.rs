@@ -19,13 +19,13 @@
 //! flight: whatever the number of objects and their data.
 
 use crate::background::Background;
+use crate::catalogue::name_space::{self, NameTrie};
+use crate::catalogue::record::{self, Entry, Slot};
 use crate::catalogue::table::Table;
-use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{Record, SUPERBLOCKS, Superblock, header};
-use crate::names::Trie;
 use crate::store::Inner;
 use crate::superblock::{self, Words};
-use crate::{Engine, Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
+use crate::{Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
@@ -61,9 +61,9 @@ impl Store {
     pub fn attach(media: Media) -> Result<Store> {
         let (superblock, stale) = superblock::choose(&media)?;
         let mut words = Words::read(&media)?;
-        let slots = catalogue::read_all(&media, &superblock, catalogue::places(&superblock));
+        let slots = record::read_all(&media, &superblock, record::places(&superblock));
         let clean = words.closed == words.opened;
-        let trie = find_trie(&media, &superblock, &slots, !clean)?;
+        let trie = name_space::find(&media, &superblock, &slots, !clean)?;
 
         if !clean || words.opened == 0 {
             adopt(&media, &superblock, &slots); // STORE-8
@@ -120,28 +120,12 @@ fn home_of(media: &Media) -> Option<PathBuf> {
     found.or_else(|| media.is_recorded().then(|| media.path().into()))
 }
 
-/// The trie of names, if there is one.
-fn find_trie(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)], adopting: bool) -> Result<Option<Trie>> {
-    let entry = slots.iter().find_map(|(_, slot)| match slot {
-        Slot::Live(entry) if entry.engine == Engine::Names => Some(entry.clone()),
-        _ => None,
-    });
-    let Some(entry) = entry else { return Ok(None) };
-    let trie = Trie::open(media.clone(), entry, catalogue::table(superblock), adopting);
-    trie.map(Some).map_err(|(at, detail)| Error::Damaged {
-        path: media.path().into(),
-        what: "the name space",
-        at,
-        detail,
-    })
-}
-
 /// Flushes and fences what the decisions of recovery rest on.
 fn adopt(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
     for at in SUPERBLOCKS {
         media.adopt(at, size_of::<Superblock>() as u64);
     }
-    catalogue::places(superblock).for_each(|at| media.adopt(at, 8));
+    record::places(superblock).for_each(|at| media.adopt(at, 8));
     for (_, slot) in slots {
         let Some(entry) = slot.entry() else { continue };
         // An object that is being made may have no first cluster yet.
@@ -196,10 +180,10 @@ impl Inner {
     pub(crate) fn refresh_table(&self, adopting: bool) -> Result<Vec<(u64, Slot)>> {
         let (superblock, _) = superblock::choose(&self.media)?;
         *self.current.write() = superblock;
-        let slots = catalogue::read_all(&self.media, &superblock, catalogue::places(&superblock));
+        let slots = record::read_all(&self.media, &superblock, record::places(&superblock));
         let mut table = self.table.lock();
-        let adopting = adopting || !self.recovery.clean || table.trie.as_ref().is_some_and(Trie::is_adopting);
-        let trie = find_trie(&self.media, &superblock, &slots, adopting)?;
+        let adopting = adopting || !self.recovery.clean || table.trie.as_ref().is_some_and(NameTrie::reflushes);
+        let trie = name_space::find(&self.media, &superblock, &slots, adopting)?;
         table.refresh(Table::new(&superblock, &slots, trie));
         Ok(slots)
     }
@@ -209,13 +193,13 @@ impl Inner {
         let mut table = self.table.lock();
         let table = &mut *table;
         if let Some(trie) = &mut table.trie {
-            let entry = trie.entry.clone();
+            let entry = trie.records().entry.clone();
             self.settle_growth(&entry, recovery);
-            trie.settle_doubt()?;
-            let flights = trie.flights();
+            trie.recover_intents()?;
+            let flights = trie.pending_changes();
             for (slot, at) in flights {
                 table.found_flying(slot, at);
-                let found = catalogue::read(&self.media, &self.superblock(), at);
+                let found = record::read(&self.media, &self.superblock(), at);
                 if let Some(entry) = found.entry() {
                     self.media.adopt(at, size_of::<Record>() as u64);
                     if !self.media.is_hole(entry.span.at(), PRIME_LEN) {
@@ -269,7 +253,7 @@ impl Inner {
     }
 
     /// The extent of a live object, as an error that says where it is damaged.
-    pub(crate) fn extent(&self, entry: &catalogue::Entry) -> Result<object::Extent> {
+    pub(crate) fn extent(&self, entry: &record::Entry) -> Result<object::Extent> {
         let truncated = |needed| Error::Truncated { path: self.media.path().into(), len: self.media.len(), needed };
         if !self.media.holds(entry.span.at(), PRIME_LEN) {
             return Err(truncated(entry.span.at() + PRIME_LEN));

@@ -1,8 +1,8 @@
 //! [`Store`]: making, opening, closing, and asking what is in it.
 
 use crate::background::Background;
+use crate::catalogue::record::{self, Entry};
 use crate::catalogue::table::Table;
-use crate::catalogue::{self, Entry};
 use crate::cold::{Files, Residency};
 use crate::layout::{FEATURE_ACCESS, FORMAT, SUPERBLOCKS, Superblock};
 use crate::sharing::Shared;
@@ -392,7 +392,7 @@ impl Store {
             return self.inner.find_id(&mut table, name);
         }
         let found = self.inner.find_on_media(&mut table, name)?;
-        Ok(found.and_then(|at| catalogue::live_id(self.media(), at)))
+        Ok(found.and_then(|at| record::live_id(self.media(), at)))
     }
 
     /// What the object of this name is. Opens nothing.
@@ -426,7 +426,7 @@ impl Store {
         let mut table = self.inner.table.lock();
         match table.trie {
             Some(_) => Ok(()),
-            None => self.inner.begin_names(&mut table),
+            None => self.inner.promote(&mut table),
         }
     }
 

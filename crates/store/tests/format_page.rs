@@ -105,7 +105,7 @@ fn the_worked_example_of_the_trie_is_what_is_written() {
     let media = image.media();
     let (prime, node) = (0x40000, 0x50100);
     let parts = [
-        ("head, root and doubt list", prime + 512, 512),
+        ("head, root and intent list", prime + 512, 512),
         ("start of the first cluster's blocks", prime + 4096, 256),
         ("start of the second cluster's blocks", node - 256, 256),
         ("node: skip", node, 192),
@@ -113,7 +113,7 @@ fn the_worked_example_of_the_trie_is_what_is_written() {
         ("record 255 of the object table", plan.table_at + 255 * 256, 80),
     ];
     assert_page("../../docs/formats/names.md", &dump(&media, &parts));
-    let child = everbyte_store::names::layout::Block::of_word(media.load(node + 192 + 0x61 * 8)).unwrap();
-    let entry = everbyte_store::names::layout::of_entry_word(media.load(child.at)).unwrap();
-    assert_eq!(entry, (plan.table_at, everbyte_store::names::layout::tag(b"shop/a")));
+    let child = everbyte_names::layout::Block::of_word(media.load(node + 192 + 0x61 * 8)).unwrap();
+    let entry = everbyte_names::layout::of_entry_word(media.load(child.at)).unwrap();
+    assert_eq!(entry, (plan.table_at, everbyte_names::layout::tag(b"shop/a")));
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{after, record};
 use everbyte_media::{Media, museum::with};
-use everbyte_store::names::layout::{HEAD_MAGIC, head};
+use everbyte_names::layout::{HEAD_MAGIC, head};
 use everbyte_store::{Error, FormatOptions, ObjectOptions, Store};
 
 const MAX: u64 = 64 << 20;
@@ -36,7 +36,7 @@ fn nearly_full() -> Vec<u8> {
 fn left_in_list(image: &[u8]) -> usize {
     let magic = |page: &&[u8]| page[head::AT as usize..].starts_with(&HEAD_MAGIC);
     let prime = image.chunks(4096).find(magic).expect("the store has a name space");
-    prime[head::DOUBT as usize..head::FLIGHT as usize].chunks(8).filter(|word| **word != [0; 8]).count()
+    prime[head::INTENT as usize..head::PENDING as usize].chunks(8).filter(|word| **word != [0; 8]).count()
 }
 
 /// The list says what a change of the trie's form makes and gives back. A process dies at each
@@ -106,7 +106,7 @@ fn check_reports_a_list_that_is_not_empty() {
     let at = image.chunks(4096).position(|page| page[head::AT as usize..].starts_with(&HEAD_MAGIC)).unwrap() * 4096;
     record(MAX, &image, |media| {
         let store = Store::attach(media.clone()).unwrap();
-        media.store(at as u64 + head::DOUBT + 40, 1);
+        media.store(at as u64 + head::INTENT + 40, 1);
         let findings: Vec<String> = store.check().iter().map(ToString::to_string).collect();
         assert!(findings.len() == 1 && findings[0].contains("change of form is not empty"), "{findings:?}");
     });

@@ -16,10 +16,10 @@
 //!            its clusters is.
 
 use crate::catalogue::cache::Known;
+use crate::catalogue::name_space::{self, NameClusters};
+use crate::catalogue::record::{self, Entry};
 use crate::catalogue::table::Table;
-use crate::catalogue::{self, Entry};
 use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING};
-use crate::names::rules;
 use crate::store::Inner;
 use crate::{Access, Caller, Engine, Error, Object, Origin, Result, Store, object};
 use everbyte_media::seeded;
@@ -111,11 +111,11 @@ impl Store {
         let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, true, None);
         let media = self.media();
         if seeded("store-publish-early") {
-            catalogue::set_state(media, entry.at, STATE_LIVE);
+            record::set_state(media, entry.at, STATE_LIVE);
         }
         init(&object)?;
         media.fence(); // STORE-7
-        catalogue::set_state(media, entry.at, STATE_LIVE);
+        record::set_state(media, entry.at, STATE_LIVE);
         // after a failed barrier the outcome is unknown: only opening again tells
         undo.entry = None;
         if seeded("store-fence-for-barrier") {
@@ -172,7 +172,8 @@ impl Store {
         let mut table = inner.table.lock();
         let entry = inner.removable(&mut table, name)?;
         if let Some(trie) = &mut table.trie {
-            trie.burst_due(inner)?;
+            let clusters = NameClusters::of(inner, trie);
+            trie.burst_due(&clusters)?;
         }
         // A header that cannot be read does not say which clusters to release: refuse rather than
         // lose them.
@@ -183,7 +184,7 @@ impl Store {
             inner.media.fence(); // NAMES-5
         }
         table.remember(name, Known { at: entry.at, id: 0 }); // CACHE-1
-        catalogue::set_state(&inner.media, entry.at, STATE_REMOVING);
+        record::set_state(&inner.media, entry.at, STATE_REMOVING);
         inner.media.barrier()?; // STORE-7
         inner.release_record(&mut table, &entry)?;
         inner.media.barrier()?;
@@ -195,7 +196,7 @@ impl Store {
 
 impl Inner {
     fn require_free(&self, table: &mut Table, name: &str) -> Result<()> {
-        rules::validate(name)?;
+        name_space::validate(name)?;
         if self.find(table, name)?.is_some() {
             return Err(Error::Exists { name: name.into() });
         }
@@ -253,7 +254,7 @@ impl Inner {
             Err(_) if self.space.is_backed(entry.span.at()) => self.space.release(&entry.span.range()),
             Err(_) => {}
         }
-        catalogue::set_state(&self.media, entry.at, STATE_FREE);
+        record::set_state(&self.media, entry.at, STATE_FREE);
         self.media.fence();
         table.arrive(entry.at);
         table.forget(&self.superblock(), entry);

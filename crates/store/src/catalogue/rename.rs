@@ -8,10 +8,10 @@
 //!
 //! Recovery takes 1 back, and finishes from 2 on.
 
+use crate::catalogue::name_space;
+use crate::catalogue::record::{self, Entry, Slot};
 use crate::catalogue::table::Table;
-use crate::catalogue::{self, Entry, Slot};
 use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REPLACING};
-use crate::names::rules;
 use crate::store::Inner;
 use crate::{Error, Result, Store};
 use everbyte_media::seeded;
@@ -29,7 +29,7 @@ impl Store {
         // which also says that there may be `replaces`
         inner.require_feature(crate::layout::FEATURE_ACCESS)?;
         let mut table = inner.table.lock();
-        rules::validate(to)?;
+        name_space::validate(to)?;
         let old = inner.removable(&mut table, from)?;
         self.attach_object(old.id, from, true)?;
         self.detach_object(old.id); // nobody attaches it in this turn
@@ -40,7 +40,7 @@ impl Store {
         let new = Entry { at, name: to.into(), replaces: old.at, ..old };
         let claimed = inner.claim_record(&mut table, &new); // 1
         claimed.inspect_err(|_| drop(inner.take_back(&mut table, &new)))?;
-        catalogue::set_state(&inner.media, at, STATE_REPLACING); // 2
+        record::set_state(&inner.media, at, STATE_REPLACING); // 2
         if !seeded("store-rename-unsettled") {
             inner.media.barrier()?;
         }
@@ -63,15 +63,15 @@ impl Inner {
     /// # Errors
     /// [`Error::Damaged`] if the old name cannot be taken away; both records stay.
     pub(crate) fn finish_rename(&self, table: &mut Table, new: &Entry) -> Result<()> {
-        let old = catalogue::entry_of(&self.media, &self.superblock(), new.replaces).filter(|old| old.id == new.id);
+        let old = record::entry_of(&self.media, &self.superblock(), new.replaces).filter(|old| old.id == new.id);
         if let Some(old) = &old {
             if let Some(trie) = &mut table.trie {
                 trie.remove(old.at, old.name.as_bytes())?; // 3
             }
-            catalogue::set_state(&self.media, old.at, STATE_FREE);
+            record::set_state(&self.media, old.at, STATE_FREE);
             self.media.fence();
         }
-        catalogue::set_state(&self.media, new.at, STATE_LIVE); // 4
+        record::set_state(&self.media, new.at, STATE_LIVE); // 4
         self.media.fence();
         table.arrive(new.at);
         if let Some(old) = &old {
@@ -89,7 +89,7 @@ impl Inner {
         if let Some(trie) = &mut table.trie {
             trie.remove(new.at, new.name.as_bytes())?;
         }
-        catalogue::set_state(&self.media, new.at, STATE_FREE);
+        record::set_state(&self.media, new.at, STATE_FREE);
         self.media.fence();
         table.arrive(new.at);
         table.forget_name(&self.superblock(), new);

@@ -5,9 +5,9 @@
 //! those looked up.
 
 use crate::catalogue::cache::{Cache, Known};
-use crate::catalogue::{self, Entry, Slot};
+use crate::catalogue::name_space::{NameClusters, NameTrie};
+use crate::catalogue::record::{self, Entry, Slot};
 use crate::layout::Superblock;
-use crate::names::Trie;
 use crate::store::Inner;
 use crate::{Error, Result, object};
 use everbyte_space::Spans;
@@ -19,7 +19,7 @@ const CACHE_MAX: usize = 1 << 18;
 
 #[derive(Default)]
 pub(crate) struct Table {
-    pub trie: Option<Trie>,
+    pub trie: Option<NameTrie>,
     /// The records of names.
     cache: Cache,
     /// Objects that are open, by record.
@@ -59,7 +59,7 @@ impl Index {
             }
         }
         let used: Vec<u64> = slots.iter().map(|(at, _)| *at).collect();
-        index.free = catalogue::places(superblock).filter(|at| used.binary_search(at).is_err()).collect();
+        index.free = record::places(superblock).filter(|at| used.binary_search(at).is_err()).collect();
         index.free.reverse();
         index
     }
@@ -67,7 +67,7 @@ impl Index {
 
 impl Table {
     /// The table of a store whose first records are `slots`.
-    pub(crate) fn new(superblock: &Superblock, slots: &[(u64, Slot)], trie: Option<Trie>) -> Table {
+    pub(crate) fn new(superblock: &Superblock, slots: &[(u64, Slot)], trie: Option<NameTrie>) -> Table {
         let index = trie.is_none().then(|| Index::new(superblock, slots));
         let mut cache = Cache::default();
         for entry in slots.iter().filter_map(|(_, slot)| slot.entry()).filter(|entry| !entry.name.is_empty()) {
@@ -115,7 +115,7 @@ impl Table {
 
     /// Gives a record back that is free on media.
     pub(crate) fn give_record(&mut self, superblock: &Superblock, at: u64) {
-        let first = catalogue::table(superblock).contains(&at);
+        let first = record::table(superblock).contains(&at);
         match (&mut self.index, &mut self.trie) {
             (Some(index), _) if first => index.free.push(at),
             (_, Some(trie)) if !first => trie.give_record(at),
@@ -129,16 +129,16 @@ impl Table {
     /// # Errors
     /// [`Error::Busy`].
     pub(crate) fn depart(&mut self, superblock: &Superblock, record: u64) -> Result<bool> {
-        let looked_at = catalogue::table(superblock).contains(&record) || self.flying.contains_key(&record);
+        let looked_at = record::table(superblock).contains(&record) || self.flying.contains_key(&record);
         let Some(trie) = self.trie.as_mut().filter(|_| !looked_at) else { return Ok(false) };
-        self.flying.insert(record, trie.depart(record).ok_or(Error::Busy)?);
+        self.flying.insert(record, trie.begin_change(record).ok_or(Error::Busy)?);
         Ok(true)
     }
 
     /// Takes [`Table::depart`] back. Flushed.
     pub(crate) fn arrive(&mut self, record: u64) {
         if let (Some(slot), Some(trie)) = (self.flying.remove(&record), &mut self.trie) {
-            trie.arrive(slot);
+            trie.end_change(slot);
         }
     }
 
@@ -165,7 +165,7 @@ impl Inner {
             return Ok(Some(known.id));
         }
         let Some(at) = self.find(table, name)? else { return Ok(None) };
-        let id = catalogue::live_id(&self.media, at);
+        let id = record::live_id(&self.media, at);
         id.into_iter().for_each(|id| table.remember(name, Known { at, id }));
         Ok(id)
     }
@@ -173,7 +173,7 @@ impl Inner {
     /// The record of this name by the trie; `None` also where there is none, and the cache knows
     /// all.
     pub(crate) fn find_on_media(&self, table: &mut Table, name: &str) -> Result<Option<u64>> {
-        table.trie.as_mut().map_or(Ok(None), |trie| trie.find(name.as_bytes()))
+        table.trie.as_mut().map_or(Ok(None), |trie| Ok(trie.find(name.as_bytes())?))
     }
 
     /// The object of this name.
@@ -183,7 +183,7 @@ impl Inner {
     pub(crate) fn live(&self, table: &mut Table, name: &str) -> Result<Entry> {
         let not_found = || Error::NotFound { name: name.into() };
         let at = self.find(table, name)?.ok_or_else(not_found)?;
-        match catalogue::read(&self.media, &self.superblock(), at) {
+        match record::read(&self.media, &self.superblock(), at) {
             Slot::Live(entry) => Ok(entry),
             Slot::Damaged(detail) => Err(self.damaged_record(at, detail)),
             Slot::Free | Slot::Creating(_) | Slot::Replacing(_) | Slot::Removing(_) => Err(not_found()),
@@ -200,12 +200,12 @@ impl Inner {
             Some(trie) => trie.list(prefix.as_bytes())?,
             None => {
                 self.index(table)?;
-                catalogue::places(&superblock).collect()
+                record::places(&superblock).collect()
             }
         };
         let mut found = Vec::new();
         for at in places {
-            match catalogue::read(&self.media, &superblock, at) {
+            match record::read(&self.media, &superblock, at) {
                 Slot::Live(entry) if entry.name.starts_with(prefix) => found.push(entry),
                 Slot::Damaged(detail) => return Err(self.damaged_record(at, detail)),
                 _ => {}
@@ -220,8 +220,8 @@ impl Inner {
     /// Every record that is not free, checked against all others.
     pub(crate) fn all_slots(&self, table: &Table) -> Result<Vec<(u64, Slot)>> {
         let superblock = self.superblock();
-        let more = table.trie.as_ref().map_or(Ok(vec![]), Trie::record_places)?;
-        Ok(catalogue::read_all(&self.media, &superblock, catalogue::places(&superblock).chain(more)))
+        let more = table.trie.as_ref().map_or(Ok(vec![]), NameTrie::record_places)?;
+        Ok(record::read_all(&self.media, &superblock, record::places(&superblock).chain(more)))
     }
 
     /// What is free. The first call in a store with a trie reads every record.
@@ -246,17 +246,19 @@ impl Inner {
     /// A free record. The last of the table goes to the name space, which has room for more.
     ///
     /// # Errors
-    /// As [`Inner::begin_names`], and [`Error::Full`].
+    /// As [`Inner::promote`], and [`Error::Full`].
     pub(crate) fn free_record(&self, table: &mut Table) -> Result<u64> {
         let left = self.index(table)?.free.len();
         if left <= 1 && table.trie.is_none() {
-            self.begin_names(table)?;
+            self.promote(table)?;
         }
         if let Some(at) = self.index(table)?.free.pop() {
             return Ok(at);
         }
         let slots = self.superblock().table_slots;
-        table.trie.as_mut().ok_or(Error::Full { slots })?.take_record(self)
+        let trie = table.trie.as_mut().ok_or(Error::Full { slots })?;
+        let clusters = NameClusters::of(self, trie);
+        trie.take_record(&clusters)
     }
 
     /// Puts a new object's record on media, as `creating`, and its name in its place. Fenced on
@@ -264,16 +266,17 @@ impl Inner {
     pub(crate) fn claim_record(&self, table: &mut Table, entry: &Entry) -> Result<()> {
         let superblock = self.superblock();
         table.depart(&superblock, entry.at)?;
-        catalogue::write(&self.media, entry.at, entry);
+        record::write(&self.media, entry.at, entry);
         self.media.fence(); // STORE-3, NAMES-5
-        catalogue::set_state(&self.media, entry.at, crate::layout::STATE_CREATING);
+        record::set_state(&self.media, entry.at, crate::layout::STATE_CREATING);
         self.media.fence();
         table.add(entry);
         match &mut table.trie {
             Some(trie) => {
-                trie.burst_due(self)?;
-                trie.prepare(self)?;
-                trie.insert(entry.at, entry.name.as_bytes())
+                let clusters = NameClusters::of(self, trie);
+                trie.burst_due(&clusters)?;
+                trie.prepare(&clusters)?;
+                Ok(trie.insert(entry.at, entry.name.as_bytes())?)
             }
             None => Ok(()),
         }

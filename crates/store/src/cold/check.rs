@@ -4,7 +4,7 @@
 use super::backing::Backing;
 use super::table::{Place, Table};
 use crate::FindingKind;
-use crate::catalogue::Entry;
+use crate::catalogue::record::Entry;
 use crate::object::Extent;
 use crate::store::Inner;
 use everbyte_space::CLUSTER;

@@ -4,7 +4,7 @@ use super::backing::{Backing, Candidate, Owner};
 use super::pager::{Cold, Hearing};
 use super::table::{Place, Table};
 use super::{Files, Pager, RealFiles};
-use crate::catalogue::Entry;
+use crate::catalogue::record::Entry;
 use crate::layout::{FEATURE_COLD, header};
 use crate::object::{self, Extent};
 use crate::store::Inner;

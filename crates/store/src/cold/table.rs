@@ -2,7 +2,7 @@
 //!
 //! Format: docs/formats/swap.md, section 2.
 
-use crate::catalogue::Entry;
+use crate::catalogue::record::Entry;
 use crate::layout::{COLD_MAGIC, COLD_ZEROS, ColdHeader};
 use everbyte_media::Media;
 use everbyte_media::sums_agree;

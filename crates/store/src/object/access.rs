@@ -10,8 +10,9 @@
 //! Invariants
 //!   STORE-12  Of the two copies of an object's access words the one that counts is never written.
 
+use crate::catalogue::record;
 use crate::layout::{AccessWords, Record, STATE_LIVE};
-use crate::{Error, Result, Store, catalogue};
+use crate::{Error, Result, Store};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{seal, unseal};
 use std::mem::offset_of;
@@ -192,7 +193,7 @@ impl Store {
     }
 
     /// Refuses an object whose rights do not let this process do what it wants.
-    pub(crate) fn require_access(&self, entry: &catalogue::Entry, want: Want) -> Result<()> {
+    pub(crate) fn require_access(&self, entry: &record::Entry, want: Want) -> Result<()> {
         if entry.access == Access::EVERYBODY || entry.access.allows(&Caller::before(&entry.access), want) {
             return Ok(());
         }

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 
-use crate::catalogue::Entry;
+use crate::catalogue::record::Entry;
 use crate::cold::{Cold, Pager, Table};
 
 /// Bytes of the prime page that belong to this room; what follows is the engine's.

@@ -5,7 +5,7 @@
 //! Threads: any; while those of a user are counted, and until who asked has got them, nobody else
 //! gets any.
 
-use crate::catalogue::{Entry, Slot};
+use crate::catalogue::record::{Entry, Slot};
 use crate::layout::{SUPERBLOCKS, Superblock, header};
 use crate::store::Inner;
 use crate::{Engine, Error, Result, Store, Want, object, superblock};

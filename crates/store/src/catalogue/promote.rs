@@ -1,31 +1,33 @@
-//! The table is full: the name space begins. Its object takes the last free record.
+//! Promotion of the table to a trie: the table is full, and the object that holds the trie takes the
+//! last free record.
 //!
 //!   1. the superblock says that the store has a trie, which older programs refuse; settled
 //!   2. record, span and first clusters, as for any object
-//!   3. the names of all records are entered, one by one
+//!   3. the names of all records are inserted, one by one
 //!   4. record state `live`, then a barrier
 //!
-//! A crash before 4 leaves a table that is its own index, and an object that recovery takes back.
+//! A crash before 4 leaves a table without a trie, and an object that recovery takes back.
 
-use super::Trie;
+use crate::catalogue::name_space::{NameClusters, StoreRecords};
+use crate::catalogue::record::{self, Entry};
 use crate::catalogue::table::Table;
-use crate::catalogue::{self, Entry};
 use crate::layout::{FEATURE_NAMES, STATE_LIVE, SUPERBLOCKS, Superblock};
 use crate::store::Inner;
 use crate::{Access, CLUSTER, Engine, Error, Result, object, superblock};
+use everbyte_names::Trie;
 
-/// The largest span of a name space: room for some 50 million names. Addresses cost nothing.
+/// The largest span of a name space: enough for some 50 million names. Addresses cost nothing.
 const SPAN_MAX: u64 = 16 << 30;
 /// The smallest: nodes, containers and records each take a cluster.
 const SPAN_MIN: u64 = 4 * CLUSTER;
 
 impl Inner {
-    /// Begins the trie over the names of the table.
+    /// Builds the trie over the names of the table.
     ///
     /// # Errors
     /// [`Error::Full`] if no record is left for it; [`Error::NoSpan`], [`Error::OutOfSpace`],
     /// [`Error::Media`]. The table goes on as before.
-    pub(crate) fn begin_names(&self, table: &mut Table) -> Result<()> {
+    pub(crate) fn promote(&self, table: &mut Table) -> Result<()> {
         let superblock = self.superblock();
         let (spans_at, max, table_slots) = (superblock.spans_at, superblock.end(), superblock.table_slots);
         let most = (max / 16).clamp(SPAN_MIN, SPAN_MAX).ilog2();
@@ -39,17 +41,18 @@ impl Inner {
         let (name, engine) = (String::new(), Engine::Names);
         let (origin, access) = (None, Access::EVERYBODY);
         let entry = Entry { at, id, name, engine, fingerprint: 0, span, origin, small: false, access, replaces: 0 };
-        let named = catalogue::read_all(&self.media, &self.superblock(), catalogue::places(&self.superblock()));
+        let named = record::read_all(&self.media, &self.superblock(), record::places(&self.superblock()));
 
         self.index(table)?.take_last();
         self.claim_record(table, &entry)?; // 2
         let built = object::make(self, &entry).and_then(|()| {
-            let first = entry.span.at() + CLUSTER;
-            let mut trie =
-                Trie::new(self.media.clone(), entry.clone(), first, catalogue::table(&self.superblock()), false);
+            let first = span.at()..span.at() + CLUSTER;
+            let records = StoreRecords { entry: entry.clone(), table: record::table(&self.superblock()) };
+            let mut trie = Trie::new(self.media.clone(), first, records, false);
             trie.format();
+            let clusters = NameClusters { store: self, entry: entry.clone() };
             for entry in named.iter().filter_map(|(_, slot)| slot.entry()) {
-                trie.prepare(self)?;
+                trie.prepare(&clusters)?;
                 trie.insert(entry.at, entry.name.as_bytes())?; // 3
             }
             Ok(trie)
@@ -62,13 +65,13 @@ impl Inner {
             }
         };
         self.media.fence();
-        catalogue::set_state(&self.media, at, STATE_LIVE); // 4
+        record::set_state(&self.media, at, STATE_LIVE); // 4
         self.media.barrier()?;
         table.trie = Some(trie);
         Ok(())
     }
 
-    /// Makes the superblock say that readers must know of `feature`. Settled.
+    /// Adds `feature` to the features that a reader must know, in the superblock. Settled.
     pub(crate) fn require_feature(&self, feature: u64) -> Result<()> {
         let mut current = self.current.write();
         if current.features & feature == feature {

@@ -1,12 +1,10 @@
-//! Which names there are: UTF-8 paths such as `shop/orders`.
-
-use crate::{Error, Result};
+//! The rules for names: UTF-8 paths such as `shop/orders`.
 
 /// The longest name in bytes.
 pub const NAME_MAX: usize = 128;
 
-/// Which rule `name` breaks, if any.
-pub(crate) fn complaint(name: &str) -> Option<&'static str> {
+/// The rule that `name` breaks, if it breaks one.
+pub fn complaint(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("it is empty");
     }
@@ -23,15 +21,6 @@ pub(crate) fn complaint(name: &str) -> Option<&'static str> {
         return Some("`.` and `..` are not names");
     }
     None
-}
-
-/// # Errors
-/// [`Error::BadName`].
-pub(crate) fn validate(name: &str) -> Result<()> {
-    match complaint(name) {
-        None => Ok(()),
-        Some(why) => Err(Error::BadName { name: name.chars().take(NAME_MAX).collect(), why }),
-    }
 }
 
 #[cfg(test)]
