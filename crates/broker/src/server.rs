@@ -257,7 +257,7 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
     let peer = sockopt::socket_peercred(connection)?;
     let mut groups = vec![peer.gid.as_raw()];
     // an older kernel tells none
-    groups.extend(everbyte_media::peer_groups(connection.as_fd()).unwrap_or_default());
+    groups.extend(everbyte_members::peer_groups(connection.as_fd()).unwrap_or_default());
     let caller = Caller { user: peer.uid.as_raw(), groups };
     let mut message = vec![0; MESSAGE];
     let (len, whole) = net::recv(connection, message.as_mut_slice(), net::RecvFlags::TRUNC)?;

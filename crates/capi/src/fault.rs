@@ -108,7 +108,9 @@ impl Finer for store::Error {
         match self {
             Error::Media(error) => error.finer(),
             Error::OutOfSpace { .. } => Some(libc::ENOSPC),
-            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::OutOfTurn { .. } => Some(libc::EPERM),
+            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::NotExclusive { .. } => {
+                Some(libc::EPERM)
+            }
             _ => None,
         }
     }

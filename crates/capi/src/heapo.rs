@@ -11,7 +11,7 @@ use crate::mapped::Mapped;
 use crate::process::{self, Process};
 use crate::running::{self, End};
 use everbyte_heap::Heap;
-use everbyte_store::{NAME_MAX, Turn, Want};
+use everbyte_store::{Exclusive, NAME_MAX, Want};
 use everbyte_tx::Tx;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -63,15 +63,15 @@ unsafe fn writable(object: *const c_char) -> Result<Arc<Mapped>> {
 /// return.
 fn transact<T>(object: &Arc<Mapped>, body: impl Fn(&Tx<'_>) -> Result<T>) -> Result<T> {
     running::within(object, &body).unwrap_or_else(|| {
-        let _turn = object.undo.enter()?;
+        let _exclusive = object.undo.enter()?;
         Ok(object.undo.run_ordered(body)?.value)
     })
 }
 
 /// Changes the size of a heap.
 fn resize(object: &Arc<Mapped>, change: impl FnOnce(&Heap) -> everbyte_heap::Result<()>) -> Result<()> {
-    let turn = object.undo.enter()?;
-    turn.iter().for_each(Turn::changed);
+    let exclusive = object.undo.enter()?;
+    exclusive.iter().for_each(Exclusive::changed);
     Ok(change(object.undo.heap())?)
 }
 
@@ -233,7 +233,7 @@ fn set_prime_node(object: &Arc<Mapped>, node: usize) -> Result<()> {
     if let Some(noted) = running::within(object, |tx| Ok(tx.store(root_at, node as u64)?)) {
         return noted;
     }
-    let _turn = object.undo.enter()?;
+    let _exclusive = object.undo.enter()?;
     media.fence(); // what the caller has flushed is there before a root leads to it
     object.undo.heap().object().set_root(node as u64);
     Ok(media.barrier()?)

@@ -3,20 +3,20 @@
 
 use crate::fault::{Fault, Result};
 use crate::mapped::Mapped;
-use everbyte_store::Turn;
+use everbyte_store::Exclusive;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 struct Held {
-    turn: Option<Turn>,
+    exclusive: Option<Exclusive>,
     object: Arc<Mapped>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if self.object.is_inherited() {
-            std::mem::forget(self.turn.take()); // the parent's
+            std::mem::forget(self.exclusive.take()); // the parent's
             return;
         }
         self.object.running.fetch_sub(1, Ordering::Release);
@@ -29,9 +29,9 @@ thread_local! {
 
 /// Waits until this thread has the object.
 pub fn lock(object: Arc<Mapped>) -> Result<()> {
-    let turn = object.enter()?;
+    let exclusive = object.enter()?;
     object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
-    HELD.with_borrow_mut(|held| held.push(Held { turn, object }));
+    HELD.with_borrow_mut(|held| held.push(Held { exclusive, object }));
     Ok(())
 }
 

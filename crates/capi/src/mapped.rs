@@ -15,7 +15,7 @@
 //! Threads: any.
 
 use crate::fault::{Fault, Result};
-use everbyte_store::{Claim, News, Object, PRIME_LEN, Turn, Want};
+use everbyte_store::{Claim, Exclusive, Object, PRIME_LEN, Since, Want};
 use everbyte_tx::Undo;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,18 +73,18 @@ impl Mapped {
     }
 
     /// The turn on it, caught up with others; `None`: it is this process's alone.
-    pub fn enter(&self) -> Result<Option<Turn>> {
+    pub fn enter(&self) -> Result<Option<Exclusive>> {
         if self.want == Want::Write {
             return Ok(self.undo.enter()?);
         }
-        let turn = self.object().turn()?;
-        if turn.as_ref().is_some_and(|turn| turn.news() != News::Nothing) {
+        let exclusive = self.object().exclusive()?;
+        if exclusive.as_ref().is_some_and(|exclusive| exclusive.since() != Since::Unchanged) {
             self.guard(false)?;
             let caught_up = self.undo.enter().map(drop);
             self.guard(true)?;
             caught_up?;
         }
-        Ok(turn)
+        Ok(exclusive)
     }
 
     /// The address of an offset.

@@ -12,7 +12,7 @@ use crate::mnemosyne;
 use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{FlushKind, Media, Options};
-use everbyte_store::{CreateOptions, Engine, ObjectOptions, Store, Turn, Want};
+use everbyte_store::{CreateOptions, Engine, Exclusive, ObjectOptions, Store, Want};
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -223,16 +223,16 @@ impl Process {
 
     /// The heap of the mapped object in which `at`, which may be anything, lies, and the turn to
     /// change it. Words that it stores blocks to hold addresses.
-    pub fn heap_at(&self, at: u64) -> Result<(Heap, Option<Turn>)> {
+    pub fn heap_at(&self, at: u64) -> Result<(Heap, Option<Exclusive>)> {
         let here = |object: &&Arc<Mapped>| object.undo.heap().object().span().contains(&at);
         let object = self.mapped.read().values().find(here).cloned();
         let object = object.ok_or_else(|| {
             Fault::invalid(format!("{:#x} is not in an object that this process has mapped", self.base + at))
         })?;
         object.require_writable()?;
-        let turn = object.enter()?;
-        turn.iter().for_each(Turn::changed);
-        Ok((object.undo.heap().based_at(self.base), turn))
+        let exclusive = object.enter()?;
+        exclusive.iter().for_each(Exclusive::changed);
+        Ok((object.undo.heap().based_at(self.base), exclusive))
     }
 
     /// Whether so many bytes are there; other processes may have let the store grow.

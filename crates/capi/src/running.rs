@@ -6,7 +6,7 @@
 
 use crate::fault::{Fault, Result};
 use crate::mapped::Mapped;
-use everbyte_store::Turn;
+use everbyte_store::Exclusive;
 use everbyte_tx::{Started, Tx};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ struct Running {
     /// Refers to the engine of `object`, and is dropped before it.
     started: Option<Started<'static>>,
     /// Others wait that share the object, until the transaction has ended.
-    turn: Option<Turn>,
+    exclusive: Option<Exclusive>,
     object: Arc<Mapped>,
     /// How many have begun and not ended, the outermost included.
     depth: u32,
@@ -28,7 +28,7 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.object.is_inherited() {
-            std::mem::forget((self.started.take(), self.turn.take())); // the parent's
+            std::mem::forget((self.started.take(), self.exclusive.take())); // the parent's
             return;
         }
         self.started = None; // rolled back, unless it was taken to be committed
@@ -47,13 +47,13 @@ pub fn begin(object: Arc<Mapped>) -> Result<()> {
             running.depth += 1;
             return Ok(());
         }
-        let turn = object.enter()?;
+        let exclusive = object.enter()?;
         object.running.fetch_add(1, Ordering::AcqRel);
         // SAFETY: `started` borrows the engine that `object` owns. The engine lies behind the
         // `Arc`, which `Running` keeps, so it neither moves nor ends while `started` lives; and
         // `Running` drops `started` first.
         let started = unsafe { std::mem::transmute::<Started<'_>, Started<'static>>(object.undo.start()) };
-        running.push(Running { started: Some(started), turn, object, depth: 1, doomed: false });
+        running.push(Running { started: Some(started), exclusive, object, depth: 1, doomed: false });
         Ok(())
     })
 }

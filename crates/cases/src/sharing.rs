@@ -115,7 +115,7 @@ fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> 
 /// Somebody else has had the store open since the dead one had opened it: whoever comes now is not
 /// alone, and recovers nothing by opening.
 fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
-    (seen.died() && seen.begun_count() > 0).then(|| media.share().and_then(|others| others.enter(1 << 20)))
+    (seen.died() && seen.begun_count() > 0).then(|| media.lock_joining().and_then(|joining| Ok(joining.join(1 << 20)?)))
 }
 
 /// Overwrites what `media` shows with what `image` holds.

@@ -13,7 +13,7 @@ use crate::raw::Raw as _;
 use crate::{Error, Kind, Kv, Result};
 use everbyte_media::seeded;
 use everbyte_store::raw::AsStore;
-use everbyte_store::{Engine, Error as StoreError, News, Object, Turn};
+use everbyte_store::{Engine, Error as StoreError, Exclusive, Object, Since};
 use parking_lot::RwLock;
 
 /// A store of either kind that other processes may have open, too.
@@ -59,7 +59,7 @@ impl SharedKv {
     /// # Errors
     /// As [`Kv::open`]; what `look` returns.
     pub fn look<T, E: From<Error>>(&self, look: impl FnOnce(&Kv) -> Result<T, E>) -> Result<T, E> {
-        let _turn = self.enter()?;
+        let _exclusive = self.enter()?;
         look(self.kv.read().as_ref().expect("open, once entered"))
     }
 
@@ -68,21 +68,21 @@ impl SharedKv {
     /// # Errors
     /// As [`Kv::open`]; what `change` returns.
     pub fn change<T, E: From<Error>>(&self, change: impl FnOnce(&Kv) -> Result<T, E>) -> Result<T, E> {
-        let turn = self.enter()?;
-        turn.iter().for_each(Turn::changed);
+        let exclusive = self.enter()?;
+        exclusive.iter().for_each(Exclusive::changed);
         change(self.kv.read().as_ref().expect("open, once entered"))
     }
 
-    fn enter(&self) -> Result<Option<Turn>> {
-        let turn = self.object.turn().map_err(Error::from)?;
-        let news = turn.as_ref().is_some_and(|turn| turn.news() != News::Nothing);
+    fn enter(&self) -> Result<Option<Exclusive>> {
+        let exclusive = self.object.exclusive().map_err(Error::from)?;
+        let news = exclusive.as_ref().is_some_and(|exclusive| exclusive.since() != Since::Unchanged);
         let news = news && !seeded("hkv-news-ignored");
         if news || self.kv.read().is_none() {
             let mut kv = self.kv.write();
             *kv = None; // it is opened once at a time
             *kv = Some(Kv::open(self.object.clone())?);
         }
-        Ok(turn)
+        Ok(exclusive)
     }
 }
 

@@ -147,6 +147,31 @@ impl ErrorInfo for Error {
     }
 }
 
+impl From<everbyte_members::Error> for Error {
+    fn from(error: everbyte_members::Error) -> Error {
+        match error {
+            everbyte_members::Error::Io { action, path, source } => Error::Io { action, path, source },
+            everbyte_members::Error::InUse { path, holder } => Error::InUse { path, holder },
+            everbyte_members::Error::Forked { owner } => Error::Forked { owner },
+        }
+    }
+}
+
+/// `members` lies below this crate; its errors are answered here.
+impl ErrorInfo for everbyte_members::Error {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            everbyte_members::Error::Io { source, .. } => ErrorKind::of_io(source),
+            everbyte_members::Error::InUse { .. } => ErrorKind::Busy,
+            everbyte_members::Error::Forked { .. } => ErrorKind::Invalid,
+        }
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        None
+    }
+}
+
 fn whose(object: &Option<String>) -> String {
     object.as_ref().map_or_else(|| "the store".into(), |object| format!("object `{object}`"))
 }

@@ -36,7 +36,6 @@ mod media;
 pub mod museum;
 mod open;
 mod pages;
-mod processes;
 
 pub use backends::file::{Disk, disk_alone};
 pub use backends::latch::{Latch, LatchGuard};
@@ -61,6 +60,3 @@ pub use open::probe::{Probe, probe};
 pub use pages::binding;
 pub use pages::page_watch::{Watch, Watcher};
 pub use pages::unreadable::NamedRange;
-pub use processes::members::{IDS, Opening, User};
-pub use processes::peer_groups::peer_groups;
-pub use processes::robust_lock::{Left, RobustLock, TOKEN_MAX};

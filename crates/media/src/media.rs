@@ -9,8 +9,8 @@ use crate::bytes::mapping::Mapping;
 use crate::counters::{Counter, Counters};
 use crate::museum::sites::{Call, left_out};
 use crate::pages::unreadable::Names;
-use crate::processes::members::Users;
 use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
+use everbyte_members::Members;
 use parking_lot::Mutex;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub binding: Option<u64>,
     pub opened: Opened,
     /// Set where the media is shared.
-    pub users: OnceLock<Arc<Users>>,
+    pub members: OnceLock<Arc<Members>>,
     /// What ranges are called in errors.
     pub names: Arc<Names>,
 }
@@ -129,7 +129,7 @@ impl Media {
             found_len,
             binding,
             opened,
-            users: OnceLock::new(),
+            members: OnceLock::new(),
             names: Arc::default(),
         })
     }
@@ -351,8 +351,8 @@ impl Media {
     /// [`Error::Forked`].
     #[inline]
     pub fn require_here(&self) -> Result<()> {
-        match (self.inner.users.get(), &self.inner.backend) {
-            (Some(users), _) => users.require_here(),
+        match (self.inner.members.get(), &self.inner.backend) {
+            (Some(members), _) => Ok(members.require_here()?),
             (None, Backend::File(file)) => file.require_here(),
             _ => Ok(()),
         }

@@ -1,7 +1,8 @@
 //! Places in the file on shared mappings: what one process has given a place, another finds,
 //! whether it was told or not.
 
-use everbyte_media::{BackendChoice, Disk, Geometry, Media, Options, User, file_offset};
+use everbyte_media::{BackendChoice, Disk, Geometry, Media, Options, file_offset};
+use everbyte_members::Membership;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,9 +22,9 @@ fn create(path: &Path) -> Media {
     Media::create(path, geometry, &options()).unwrap()
 }
 
-fn enter(path: &Path, token: u32) -> (Media, Arc<User>) {
-    let (media, opening) = Media::open_shared(path, &options()).unwrap();
-    (media, Arc::new(opening.expect("shm is shared").enter(token).unwrap()))
+fn join(path: &Path, token: u32) -> (Media, Arc<Membership>) {
+    let (media, joining) = Media::open_shared(path, &options()).unwrap();
+    (media, Arc::new(joining.expect("shm is shared").join(token).unwrap()))
 }
 
 fn len(path: &Path) -> u64 {
@@ -66,7 +67,7 @@ fn a_pointer_to_a_chunk_that_another_process_made_is_followed() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("store");
     drop(create(&path));
-    let ((one, _first), (two, _second)) = (enter(&path, 1), enter(&path, 2));
+    let ((one, _first), (two, _second)) = (join(&path, 1), join(&path, 2));
     one.extend(FAR + (1 << 40), 4096).unwrap();
     two.refresh().unwrap(); // it reaches so far
     for index in 0..200 {
@@ -122,8 +123,8 @@ fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let path = dir.path().join("store");
         drop(create(&path));
-        let ((one, _first), (two, _second)) = (enter(&path, 1), enter(&path, 2));
-        let ((three, _third), far) = (enter(&path, 3), |index: u64| FAR + index * (1 << 30));
+        let ((one, _first), (two, _second)) = (join(&path, 1), join(&path, 2));
+        let ((three, _third), far) = (join(&path, 3), |index: u64| FAR + index * (1 << 30));
         one.extend(FAR + (1 << 40), 4096).unwrap();
         [&two, &three].iter().for_each(|media| media.refresh().unwrap());
         everbyte_media::museum::with("media-chunk-one-copy", || one.extend(far(1), 4096)).unwrap();

@@ -60,12 +60,12 @@ fn a_child_that_lives_on_keeps_no_store_from_others() {
 
     let path = dir.path().join("shared");
     drop(create(&path, BackendChoice::Shm));
-    let (media, opening) = Media::open_shared(&path, &options(BackendChoice::Shm)).unwrap();
-    let user = opening.unwrap().enter(1).unwrap();
+    let (media, joining) = Media::open_shared(&path, &options(BackendChoice::Shm)).unwrap();
+    let member = joining.unwrap().join(1).unwrap();
     let child = Child::fork();
     let others = || Media::open(&path, &options(BackendChoice::Shm));
     assert!(others().is_err(), "while a user lives");
-    drop((user, media));
+    drop((member, media));
     drop(others().unwrap());
     assert!(child.is_alive());
 

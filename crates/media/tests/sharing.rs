@@ -1,11 +1,12 @@
-//! Several users of one store file: who is alone, who is alive, and a lock that survives its
-//! holder.
+//! Several members of one store file: which of them is alone, which are alive, and a lock that
+//! survives its holder.
 
-use everbyte_media::{BackendChoice, Geometry, HEAD_END, Left, Media, Options, RobustLock, User};
+use everbyte_media::{BackendChoice, Geometry, HEAD_END, Media, Options};
+use everbyte_members::{Membership, Predecessor, RobustLock, SlotMode};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the tests keep the word of their lock, and a count that it guards.
+/// Offsets of the word of the lock, and of a count that it guards.
 const LOCK: u64 = HEAD_END;
 const COUNT: u64 = HEAD_END + 64;
 
@@ -18,21 +19,21 @@ fn create(path: &Path) {
     Media::create(path, geometry, &options()).unwrap();
 }
 
-fn enter(path: &Path, token: u32) -> (Media, Arc<User>, bool) {
-    let (media, opening) = Media::open_shared(path, &options()).unwrap();
-    let opening = opening.expect("shm is shared");
-    let alone = opening.is_alone();
-    (media, Arc::new(opening.enter(token).unwrap()), alone)
+fn join(path: &Path, token: u32) -> (Media, Arc<Membership>, bool) {
+    let (media, joining) = Media::open_shared(path, &options()).unwrap();
+    let joining = joining.expect("shm is shared");
+    let alone = joining.is_alone();
+    (media, Arc::new(joining.join(token).unwrap()), alone)
 }
 
 #[test]
-fn the_first_user_is_alone_and_others_are_not() {
+fn the_first_member_is_alone_and_others_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     create(&path);
-    let (one, first, alone) = enter(&path, 1);
+    let (one, first, alone) = join(&path, 1);
     assert!(alone);
-    let (two, second, alone) = enter(&path, 2);
+    let (two, second, alone) = join(&path, 2);
     assert!(!alone && first.is_alive(2).unwrap() && second.is_alive(1).unwrap() && !first.is_alive(3).unwrap());
     one.store(COUNT, 7);
     assert_eq!(two.load(COUNT), 7);
@@ -44,59 +45,66 @@ fn the_first_user_is_alone_and_others_are_not() {
 
     let refused = |refused: everbyte_media::Result<Media>| refused.unwrap_err().to_string().contains("in use");
     assert!(refused(Media::open(&path, &options())) && refused(Media::open_read_only(&path, &options())));
-    assert!(first.attach(9, false).unwrap() && second.attach(9, false).unwrap() && !first.attach(9, true).unwrap());
-    second.detach(9);
-    assert!(first.attach(9, true).unwrap() && !second.attach(9, false).unwrap());
+    assert!(
+        first.lock_slot(9, SlotMode::Shared).unwrap()
+            && second.lock_slot(9, SlotMode::Shared).unwrap()
+            && !first.lock_slot(9, SlotMode::Exclusive).unwrap()
+    );
+    second.unlock_slot(9);
+    assert!(first.lock_slot(9, SlotMode::Exclusive).unwrap() && !second.lock_slot(9, SlotMode::Shared).unwrap());
     drop((one, first));
-    assert!(!second.is_alive(1).unwrap() && second.attach(9, false).unwrap(), "who has left has nothing");
-    assert!(second.leave(Ok::<_, everbyte_media::Error>).unwrap(), "the last one");
+    assert!(
+        !second.is_alive(1).unwrap() && second.lock_slot(9, SlotMode::Shared).unwrap(),
+        "slots end with the membership"
+    );
+    assert!(second.leave(Ok::<_, everbyte_media::Error>).unwrap(), "the last member");
     drop((two, second));
     let reader = Media::open_read_only(&path, &options()).unwrap();
     assert!(Media::open_shared(&path, &options()).is_err_and(|error| error.to_string().contains("in use")));
     drop(reader);
-    assert!(enter(&path, 1).2, "everybody has left");
+    assert!(join(&path, 1).2, "every member has left");
 }
 
 /// Threads stand for processes: each has the file open for itself.
 #[test]
 fn a_count_under_the_lock_is_exact() {
-    const USERS: u32 = 4;
-    const TURNS: u64 = 2_000;
+    const MEMBERS: u32 = 4;
+    const ROUNDS: u64 = 2_000;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     create(&path);
-    let users: Vec<_> = (1..=USERS).map(|token| enter(&path, token)).collect();
+    let members: Vec<_> = (1..=MEMBERS).map(|token| join(&path, token)).collect();
     std::thread::scope(|scope| {
-        for (media, user, _) in &users {
+        for (media, member, _) in &members {
             scope.spawn(|| {
-                let lock = RobustLock::new(media.clone(), LOCK, Arc::clone(user));
-                for _ in 0..TURNS {
-                    assert_eq!(lock.acquire().unwrap(), Left::InOrder);
+                let lock = RobustLock::new(media.clone(), LOCK, Arc::clone(member));
+                for _ in 0..ROUNDS {
+                    assert_eq!(lock.acquire().unwrap(), Predecessor::Released);
                     media.store(COUNT, media.load(COUNT) + 1);
                     lock.release();
                 }
             });
         }
     });
-    assert_eq!(users[0].0.load(COUNT), u64::from(USERS) * TURNS);
+    assert_eq!(members[0].0.load(COUNT), u64::from(MEMBERS) * ROUNDS);
 }
 
 #[test]
-fn the_heir_of_a_dead_holder_is_told_until_somebody_has_put_it_right() {
+fn the_successor_of_a_dead_holder_learns_of_the_death_until_one_has_released_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     create(&path);
-    let (media, user, _) = enter(&path, 1);
-    let lock = RobustLock::new(media, LOCK, user);
-    let (other, dying, _) = enter(&path, 2);
+    let (media, member, _) = join(&path, 1);
+    let lock = RobustLock::new(media, LOCK, member);
+    let (other, dying, _) = join(&path, 2);
     RobustLock::new(other.clone(), LOCK, Arc::clone(&dying)).acquire().unwrap();
     std::thread::scope(|scope| {
-        let heir = scope.spawn(|| lock.acquire().unwrap());
+        let successor = scope.spawn(|| lock.acquire().unwrap());
         drop((other, dying));
-        assert_eq!(heir.join().unwrap(), Left::HalfDone);
+        assert_eq!(successor.join().unwrap(), Predecessor::Died);
     });
     lock.abandon();
-    assert_eq!(lock.acquire().unwrap(), Left::HalfDone);
+    assert_eq!(lock.acquire().unwrap(), Predecessor::Died);
     lock.release();
-    assert_eq!(lock.acquire().unwrap(), Left::InOrder);
+    assert_eq!(lock.acquire().unwrap(), Predecessor::Released);
 }

@@ -109,9 +109,9 @@ pub enum Error {
         /// Who has the store open, where that is known: ` (pid 12, 34)`, or empty.
         users: String,
     },
-    /// A shared object is changed by somebody who has not waited for the turn.
-    #[error("object `{object}` is shared with other processes: change it in a turn (`Undo::enter`)")]
-    OutOfTurn {
+    /// A thread changes a shared object without the object's lock.
+    #[error("object `{object}` is shared with other processes: take its lock before changing it (`Undo::enter`)")]
+    NotExclusive {
         /// The object.
         object: String,
     },
@@ -315,6 +315,12 @@ fn shown(name: &str) -> String {
     name.chars().map(shown).collect()
 }
 
+impl From<everbyte_members::Error> for Error {
+    fn from(error: everbyte_members::Error) -> Error {
+        Error::Media(error.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -331,7 +337,7 @@ impl ErrorInfo for Error {
             | Error::WrongFingerprint { .. } => ErrorKind::Foreign,
             Error::NewerFormat { .. } => ErrorKind::Newer,
             Error::Damaged { .. } | Error::Truncated { .. } | Error::Backing { .. } => ErrorKind::Damaged,
-            Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } | Error::OutOfTurn { .. } => {
+            Error::BadOption { .. } | Error::BadName { .. } | Error::BadRange { .. } | Error::NotExclusive { .. } => {
                 ErrorKind::Invalid
             }
             Error::SameIdentity { .. }

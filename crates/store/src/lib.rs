@@ -40,7 +40,6 @@ mod recover;
 mod sharing;
 mod store;
 mod superblock;
-mod turn;
 
 pub use catalogue::copy::Origin;
 pub use catalogue::create::ObjectOptions;
@@ -54,11 +53,12 @@ pub use engine::{
 };
 pub use error::{Error, Result};
 pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+pub use everbyte_members::Since;
 pub use everbyte_names::NAME_MAX;
 pub use everbyte_space::CLUSTER;
 pub use object::access::{Access, Caller, Want};
 pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
 pub use recover::Recovery;
+pub use sharing::Exclusive;
 pub use store::{CreateOptions, FormatOptions, Info, ObjectInfo, Store};
 pub use superblock::plan::Plan;
-pub use turn::{News, Turn};

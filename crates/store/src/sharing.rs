@@ -2,9 +2,9 @@
 //!
 //! Who opens it first recovers it; who comes later joins, and finds it as its users have it.
 //! Whatever is the store's own (names, records, bitmaps, the file's length) changes in turns of one
-//! turnstile; whatever is an object's, in turns of the object's own ([`Object::turn`]). Whose turn
+//! turnstile; whatever is an object's, in turns of the object's own ([`Object::exclusive`]). Whose turn
 //! follows that of a dead process first finishes or undoes what that one left, by the steps of
-//! opening.
+//! joining.
 //!
 //! Order of turns: an object's, then the store's.
 //!
@@ -18,9 +18,9 @@ use crate::layout::{self, shared};
 use crate::recover;
 use crate::store::Inner;
 use crate::superblock::identity;
-use crate::turn::{News, Turn, Turnstile};
 use crate::{Engine, Error, Object, Result, Store, Want};
-use everbyte_media::{IDS, Media, Opening, Options, TOKEN_MAX, User};
+use everbyte_media::{Media, Options};
+use everbyte_members::{JoinLock, Membership, SLOTS, Since, SlotMode, TOKEN_MAX};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,14 +33,20 @@ const CREATED_BITS: u32 = 24;
 
 /// What a process that shares a store has of it.
 pub(crate) struct Shared {
-    pub user: Arc<User>,
-    turnstile: Arc<Turnstile>,
+    pub member: Arc<Membership>,
+    shared_lock: Arc<SharedLock>,
     /// The count of changes of names that the table shows.
     names: AtomicU64,
     /// By id, how many handles and creations need the object attached. Locked while it is attached
     /// or detached: the last of one opening may go while the first of the next comes (SHARE-3).
     attached: Mutex<HashMap<u64, usize>>,
 }
+
+/// The lock on data that the members of a store share.
+pub(crate) type SharedLock = everbyte_members::SharedLock<Media>;
+
+/// The guard of the lock that a shared store, or a shared object, has in its file.
+pub type Exclusive = everbyte_members::Exclusive<Media>;
 
 impl Store {
     /// Opens a store that other processes may open in the same way, where the backend lets
@@ -64,9 +70,9 @@ impl Store {
         Store::found(Media::open_shared_files(bytes, locks, name, options)?)
     }
 
-    fn found(opened: (Media, Option<Opening>)) -> Result<Store> {
+    fn found(opened: (Media, Option<JoinLock>)) -> Result<Store> {
         match opened {
-            (media, Some(opening)) => Store::share(media, opening),
+            (media, Some(joining)) => Store::share(media, joining),
             (media, None) => Store::attach(media),
         }?
         .hold()
@@ -81,12 +87,12 @@ impl Store {
         if !media.capabilities().shared {
             return Store::attach(media);
         }
-        let opening = media.share()?;
-        Store::share(media, opening)
+        let joining = media.lock_joining()?;
+        Store::share(media, joining)
     }
 
-    fn share(media: Media, opening: Opening) -> Result<Store> {
-        let alone = opening.is_alone();
+    fn share(media: Media, joining: JoinLock) -> Result<Store> {
+        let alone = joining.is_alone();
         let store = if alone { Store::attach(media)? } else { recover::join(media)? };
         let media = store.media().clone();
         if alone {
@@ -98,12 +104,12 @@ impl Store {
             return Err(Error::BadOption { detail: detail.into() });
         }
         media.store(shared::JOINED, token);
-        let user = Arc::new(opening.enter(token as u32)?);
-        let turnstile = Turnstile::new(media, shared::AT, store.generation(), Arc::clone(&user));
+        let member = Arc::new(joining.join(token as u32)?);
+        let shared_lock = SharedLock::new(media, shared::AT, store.generation(), Arc::clone(&member));
         if alone {
-            turnstile.in_order();
+            shared_lock.set_recovered();
         }
-        let shared = Shared { user, turnstile, names: AtomicU64::new(u64::MAX), attached: Mutex::default() };
+        let shared = Shared { member, shared_lock, names: AtomicU64::new(u64::MAX), attached: Mutex::default() };
         assert!(store.inner.shared.set(shared).is_ok(), "a store is shared once");
         store.inner.background.keep(false);
         Ok(store)
@@ -125,31 +131,31 @@ impl Store {
     }
 
     /// The store's turn, caught up (SHARE-1); `None` in a store that is not shared.
-    pub(crate) fn turn(&self) -> Result<Option<Turn>> {
+    pub(crate) fn exclusive(&self) -> Result<Option<Exclusive>> {
         let Some(shared) = self.inner.shared.get() else { return Ok(None) };
-        let turn = shared.turnstile.enter()?;
-        if turn.news() != News::Nothing {
+        let exclusive = shared.shared_lock.acquire()?;
+        if exclusive.since() != Since::Unchanged {
             self.media().refresh()?;
             self.space().forget_holes(); // somebody may have backed them since
-            if turn.news() == News::HalfDone {
+            if exclusive.since() == Since::OwnerDied {
                 self.inner.inherit()?;
             }
             let names = self.media().load(shared::NAMES);
-            if shared.names.swap(names, Ordering::Relaxed) != names || turn.news() == News::HalfDone {
+            if shared.names.swap(names, Ordering::Relaxed) != names || exclusive.since() == Since::OwnerDied {
                 self.inner.refresh_table(false)?;
             }
-            turn.caught_up();
+            exclusive.caught_up();
         }
-        Ok(Some(turn))
+        Ok(Some(exclusive))
     }
 
     /// The store's turn, for a change that others are to hear of.
-    pub(crate) fn changing(&self) -> Result<Option<Turn>> {
+    pub(crate) fn changing(&self) -> Result<Option<Exclusive>> {
         self.media().require_opener()?;
         self.require_readable()?;
-        let turn = self.turn()?;
-        turn.iter().for_each(Turn::changed);
-        Ok(turn)
+        let exclusive = self.exclusive()?;
+        exclusive.iter().for_each(Exclusive::changed);
+        Ok(exclusive)
     }
 
     /// Refuses a store of whose own pages one could not be read: a bitmap that reads as zeros would
@@ -163,14 +169,14 @@ impl Store {
     }
 
     /// The store's turn, for a change of names or of what lies behind them.
-    pub(crate) fn renaming(&self) -> Result<Option<Turn>> {
-        let turn = self.changing()?;
+    pub(crate) fn renaming(&self) -> Result<Option<Exclusive>> {
+        let exclusive = self.changing()?;
         if let Some(shared) = self.inner.shared.get() {
             let names = self.media().load(shared::NAMES) + 1;
             self.media().store(shared::NAMES, names);
             shared.names.store(names, Ordering::Relaxed);
         }
-        Ok(turn)
+        Ok(exclusive)
     }
 
     /// Runs `change` in one turn of the store: what it does to names and objects, other processes
@@ -179,12 +185,12 @@ impl Store {
     /// # Errors
     /// As [`Store::object`]; `change` has not run then.
     pub fn at_once<T>(&self, change: impl FnOnce() -> T) -> Result<T> {
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         Ok(change())
     }
 
     /// Opens an object of this engine and fingerprint that other processes may have open, too. The
-    /// engine has to use [`Object::turn`].
+    /// engine has to use [`Object::exclusive`].
     ///
     /// # Errors
     /// As [`Store::object`], [`Object::require_engine`] and [`Object::require_fingerprint`];
@@ -211,9 +217,9 @@ impl Store {
     pub(crate) fn attach_object(&self, id: u64, name: &str, alone: bool) -> Result<()> {
         let Some(shared) = self.inner.shared.get() else { return Ok(()) };
         let mut attached = shared.attached.lock();
-        match shared.user.attach(id, alone)? {
+        match shared.member.lock_slot(id, if alone { SlotMode::Exclusive } else { SlotMode::Shared })? {
             true => *attached.entry(id).or_default() += 1,
-            false => return Err(Error::Attached { object: name.into(), users: self.media().users() }),
+            false => return Err(Error::Attached { object: name.into(), users: self.media().holders() }),
         }
         Ok(())
     }
@@ -229,31 +235,31 @@ impl Store {
             }
             attached.remove(&id);
         }
-        shared.user.detach(id);
+        shared.member.unlock_slot(id);
     }
 
     /// Leaves a shared store; the last to leave closes it (SHARE-2).
     pub(crate) fn leave(&self, shared: &Shared) -> Result<()> {
-        shared.user.leave(|alone| {
+        shared.member.leave(|alone| {
             let left = self.media().load(shared::LEFT) + 1;
             self.media().store(shared::LEFT, left);
             if !alone || left != self.media().load(shared::JOINED) {
                 return Ok(());
             }
-            let _turn = self.turn()?;
+            let _exclusive = self.exclusive()?;
             self.close_alone()
         })
     }
 }
 
 impl Inner {
-    /// A number for an object: openings above; below, creations in this opening, by any process.
+    /// A number for an object: openings above; below, creations in this joining, by any process.
     /// The caller has the turn.
     ///
     /// # Errors
     /// [`Error::NoIds`].
     pub(crate) fn next_id(&self) -> Result<u64> {
-        let room = |next: u64| next < 1 << CREATED_BITS && self.generation < IDS >> CREATED_BITS;
+        let room = |next: u64| next < 1 << CREATED_BITS && self.generation < SLOTS >> CREATED_BITS;
         let next = if self.shared.get().is_some() {
             let next = self.media.load(shared::CREATED);
             if room(next) {
@@ -280,14 +286,14 @@ impl Object {
     pub fn share(&self) -> Result<()> {
         let store = self.store();
         let Some(shared) = store.inner.shared.get() else { return Ok(()) };
-        let _turn = store.turn()?;
-        if !shared.user.attach(self.id(), false)? {
-            return Err(Error::Attached { object: self.name().into(), users: self.media().users() });
+        let _exclusive = store.exclusive()?;
+        if !shared.member.lock_slot(self.id(), SlotMode::Shared)? {
+            return Err(Error::Attached { object: self.name().into(), users: self.media().holders() });
         }
         self.inner.alone.store(false, Ordering::Relaxed);
         let at = self.prime() + layout::header::SHARED;
-        let turnstile = || Turnstile::new(self.media().clone(), at, store.generation(), Arc::clone(&shared.user));
-        self.inner.turnstile.get_or_init(turnstile);
+        let shared_lock = || SharedLock::new(self.media().clone(), at, store.generation(), Arc::clone(&shared.member));
+        self.inner.shared_lock.get_or_init(shared_lock);
         Ok(())
     }
 
@@ -295,34 +301,36 @@ impl Object {
     /// is not shared.
     ///
     /// # Errors
-    /// [`Error::OutOfTurn`].
+    /// [`Error::NotExclusive`].
     #[inline]
-    pub fn changing_in_turn(&self) -> Result<()> {
-        match self.inner.turnstile.get() {
-            Some(turnstile) if !turnstile.changing() => Err(Error::OutOfTurn { object: self.name().into() }),
+    pub fn changing_exclusively(&self) -> Result<()> {
+        match self.inner.shared_lock.get() {
+            Some(shared_lock) if !shared_lock.changed_by_this_thread() => {
+                Err(Error::NotExclusive { object: self.name().into() })
+            }
             _ => Ok(()),
         }
     }
 
     /// The turn on a shared object: until it is dropped nobody else has it, in this process or
     /// another. `None`: the object is this process's alone. What the engine remembers of the object
-    /// it brings up to date by [`Turn::news`].
+    /// it brings up to date by [`Exclusive::since`].
     ///
     /// # Errors
     /// [`Error::Media`]; [`Error::Damaged`] if what a dead process left does not let itself be put
     /// right.
     #[inline]
-    pub fn turn(&self) -> Result<Option<Turn>> {
-        let Some(turnstile) = self.inner.turnstile.get() else {
+    pub fn exclusive(&self) -> Result<Option<Exclusive>> {
+        let Some(shared_lock) = self.inner.shared_lock.get() else {
             self.store().require_here()?;
             return Ok(None);
         };
-        let turn = turnstile.enter()?;
-        if turn.news() != News::Nothing {
-            drop(self.store().turn()?); // a dead process may have left the store half done, too
+        let exclusive = shared_lock.acquire()?;
+        if exclusive.since() != Since::Unchanged {
+            drop(self.store().exclusive()?); // a dead process may have left the store half done, too
             self.refresh()?;
         }
-        Ok(Some(turn))
+        Ok(Some(exclusive))
     }
 }
 

@@ -276,7 +276,7 @@ impl Store {
     /// Sizes and counts. Costs one look at each object.
     pub fn info(&self) -> Info {
         let inner = &*self.inner;
-        let _turn = self.turn(); // without it this is what was known last
+        let _exclusive = self.exclusive(); // without it this is what was known last
         let live = inner.list(&mut inner.table.lock(), "").unwrap_or_default();
         let backed = live.iter().map(|entry| {
             let end = object::read_header(&inner.media, entry).map_or(entry.span.at(), |extent| extent.backed);
@@ -314,7 +314,7 @@ impl Store {
     /// looked at nobody gets more than reading.
     pub(crate) fn open_object(&self, name: &str, alone: bool, want: Want) -> Result<Object> {
         let inner = &*self.inner;
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         let mut table = inner.table.lock();
         let entry = inner.live(&mut table, name).map_err(|error| self.require_readable().err().unwrap_or(error))?;
         self.require_access(&entry, if self.is_read_only() { Want::Read } else { want })?;
@@ -360,7 +360,7 @@ impl Store {
     /// As [`Store::objects`].
     pub fn objects_below(&self, prefix: &str) -> Result<Vec<ObjectInfo>> {
         let inner = &*self.inner;
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         let live = inner.list(&mut inner.table.lock(), prefix)?;
         self.require_readable()?;
         Ok(live.into_iter().map(|entry| inner.describe(entry)).collect())
@@ -372,7 +372,7 @@ impl Store {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn find(&self, name: &str) -> Result<Option<u64>> {
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         let found = self.inner.find_id(&mut self.inner.table.lock(), name)?;
         if found.is_none() {
             self.require_readable()?;
@@ -386,7 +386,7 @@ impl Store {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn find_on_media(&self, name: &str) -> Result<Option<u64>> {
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         let mut table = self.inner.table.lock();
         if table.trie.is_none() {
             return self.inner.find_id(&mut table, name);
@@ -400,7 +400,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Damaged`].
     pub fn stat(&self, name: &str) -> Result<ObjectInfo> {
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
         Ok(self.inner.describe(entry))
     }
@@ -410,7 +410,7 @@ impl Store {
     /// # Errors
     /// As [`Store::objects`].
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         let live = self.inner.list(&mut self.inner.table.lock(), prefix)?;
         Ok(live.into_iter().map(|entry| entry.name).collect())
     }
@@ -422,7 +422,7 @@ impl Store {
     /// [`Error::Full`], [`Error::NoSpan`], [`Error::OutOfSpace`], [`Error::Media`]: the table goes
     /// on as before.
     pub fn index_names(&self) -> Result<()> {
-        let _turn = self.renaming()?;
+        let _exclusive = self.renaming()?;
         let mut table = self.inner.table.lock();
         match table.trie {
             Some(_) => Ok(()),
@@ -491,7 +491,7 @@ impl Store {
     /// [`Error::Media`].
     pub fn trim(&self) -> Result<u64> {
         let inner = &*self.inner;
-        let _turn = self.changing()?;
+        let _exclusive = self.changing()?;
         let (swept, given_back);
         {
             let _nobody_backs = inner.gate.write();

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{after, record};
-use everbyte_media::{IDS, Media, Options, museum::with};
+use everbyte_media::{Media, Options, museum::with};
+use everbyte_members::SLOTS;
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock, WORDS, words};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOptions, Store};
 
@@ -33,7 +34,7 @@ fn change_id(media: &Media, slot: u64, id: u64) {
 /// the object.
 #[test]
 fn an_id_that_is_none_is_damage_and_no_panic() {
-    for id in [0, IDS, u64::MAX] {
+    for id in [0, SLOTS, u64::MAX] {
         let media = Media::anonymous(MAX, &Options::default()).unwrap();
         let store = format(media.clone());
         make(&store, "x");

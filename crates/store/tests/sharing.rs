@@ -2,7 +2,7 @@
 //! is shown in `capi`.
 
 use everbyte_media::{BackendChoice, Media, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, News, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, ObjectOptions, Since, Store};
 use std::path::Path;
 
 fn small() -> ObjectOptions {
@@ -63,26 +63,26 @@ fn growth_and_release_are_seen_in_the_next_turn() {
     let mine = create(&one, "a").unwrap();
     mine.share().unwrap();
     let theirs = other.object_shared("a", Engine::None, 0).unwrap();
-    for (user, news) in [(&mine, News::HalfDone), (&theirs, News::Changed), (&mine, News::Nothing)] {
-        let turn = user.turn().unwrap().unwrap();
-        assert_eq!(turn.news(), news);
-        turn.caught_up();
+    for (user, news) in [(&mine, Since::OwnerDied), (&theirs, Since::Changed), (&mine, Since::Unchanged)] {
+        let exclusive = user.exclusive().unwrap().unwrap();
+        assert_eq!(exclusive.since(), news);
+        exclusive.caught_up();
     }
     {
-        let turn = mine.turn().unwrap().unwrap();
-        assert_eq!(turn.news(), News::Nothing);
+        let exclusive = mine.exclusive().unwrap().unwrap();
+        assert_eq!(exclusive.since(), Since::Unchanged);
         let grown = mine.grow(3 * CLUSTER).unwrap();
         mine.media().write(grown.start, b"new");
         mine.release(grown.start + CLUSTER..grown.end).unwrap();
-        turn.changed();
+        exclusive.changed();
     }
-    let turn = theirs.turn().unwrap().unwrap();
-    assert_eq!((turn.news(), theirs.backed()), (News::Changed, mine.backed()));
+    let exclusive = theirs.exclusive().unwrap().unwrap();
+    assert_eq!((exclusive.since(), theirs.backed()), (Since::Changed, mine.backed()));
     assert_eq!(theirs.holes(), mine.holes());
     assert_eq!(theirs.media().read_vec(theirs.prime() + CLUSTER, 3), b"new");
-    turn.caught_up();
-    drop(turn);
-    assert_eq!(theirs.turn().unwrap().unwrap().news(), News::Nothing);
+    exclusive.caught_up();
+    drop(exclusive);
+    assert_eq!(theirs.exclusive().unwrap().unwrap().since(), Since::Unchanged);
     // What was released and is backed by the other is not punched by who released it.
     let hole = theirs.holes()[0].clone();
     theirs.back(hole.clone()).unwrap();

@@ -94,10 +94,10 @@ impl Undo {
     /// [`Error::Log`].
     pub fn open(object: Object) -> Result<Undo> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let turn = object.turn()?;
-        let heap = if turn.is_some() { Heap::join(object)? } else { Heap::open(object)? };
+        let exclusive = object.exclusive()?;
+        let heap = if exclusive.is_some() { Heap::join(object)? } else { Heap::open(object)? };
         let lanes = table::read(&heap, (MAGIC, FORMAT))?;
-        let (journals, recovered) = match &turn {
+        let (journals, recovered) = match &exclusive {
             None => recover::recover(&heap)?,
             Some(_) => {
                 let join = |lane| Journal::join(heap.media(), lane);
@@ -114,8 +114,8 @@ impl Undo {
             poisoned: AtomicBool::new(false),
             recovered,
         };
-        if let Some(turn) = &turn {
-            inner.catch_up(turn)?;
+        if let Some(exclusive) = &exclusive {
+            inner.catch_up(exclusive)?;
         }
         Ok(Undo { inner: Arc::new(inner) })
     }
@@ -299,7 +299,7 @@ impl Inner {
         if self.poisoned.load(Ordering::Acquire) {
             return Err(Error::Poisoned { object: self.name() });
         }
-        self.heap.object().changing_in_turn()?; // TX-8
+        self.heap.object().changing_exclusively()?; // TX-8
         let first = FIRST.get();
         if first != usize::MAX
             && let Some(lane) = self.lanes[first % self.lanes.len()].try_lock_arc()

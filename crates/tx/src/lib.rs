@@ -40,6 +40,7 @@ mod commit;
 mod context;
 mod engine;
 mod error;
+mod exclusive;
 pub mod layout;
 mod lock;
 mod owned;
@@ -48,7 +49,6 @@ mod recover;
 pub mod redo;
 mod started;
 mod table;
-mod turn;
 mod tx;
 
 pub use engine::{Ordered, Quiet, Undo};

@@ -38,7 +38,7 @@ fn work(path: &Path, worker: usize) {
     let store = Store::open_shared(path, &options(path)).unwrap();
     let undo = shared(&store);
     loop {
-        let turn = undo.enter().unwrap();
+        let exclusive = undo.enter().unwrap();
         let (at, next) = (word(&undo, worker), count(&undo, worker) + 1);
         let replaced: Result<(), TxError<Error>> = undo.run(|tx| {
             let block = tx.allocate([40, 300, 9000, 80_000][next as usize % 4])?;
@@ -48,7 +48,7 @@ fn work(path: &Path, worker: usize) {
             if old == 0 { Ok(()) } else { tx.free(old) }
         });
         replaced.unwrap();
-        drop(turn); // nobody waits while this one cannot tell
+        drop(exclusive); // nobody waits while this one cannot tell
         std::io::stderr().write_all(&next.to_le_bytes()).unwrap();
     }
 }
@@ -101,19 +101,19 @@ fn who_is_killed_takes_nothing_along() {
     for round in 0..16_u64 {
         let worker = round as usize * 7 % WORKERS;
         let told = workers[worker].take().unwrap().kill_after(1 + round * 11 % 40);
-        let turn = undo.enter().unwrap();
+        let exclusive = undo.enter().unwrap();
         let found = count(&undo, worker);
-        drop(turn);
+        drop(exclusive);
         assert!(found == told || found == told + 1, "round {round}: told {told}, found {found}");
         workers[worker] = Some(Worker::start(&path, worker));
     }
     workers.into_iter().flatten().for_each(|worker| _ = worker.kill_after(1));
-    let turn = undo.enter().unwrap();
+    let exclusive = undo.enter().unwrap();
     let blocks: BTreeSet<u64> = (0..WORKERS).map(|worker| undo.media().load(word(&undo, worker))).collect();
     assert_eq!(undo.check(Some(&blocks)), []);
     // A kill between a growth of the file and its bit leaves room that `trim` gives back: a note.
     assert!(store.check().iter().all(|finding| finding.kind == FindingKind::Note), "{:?}", store.check());
-    drop(turn);
-    let out_of_turn = undo.run(|tx| tx.store(word(&undo, 0), 0));
-    assert!(matches!(out_of_turn, Err(TxError::Aborted(Error::Store(StoreError::OutOfTurn { .. })))));
+    drop(exclusive);
+    let not_exclusive = undo.run(|tx| tx.store(word(&undo, 0), 0));
+    assert!(matches!(not_exclusive, Err(TxError::Aborted(Error::Store(StoreError::NotExclusive { .. })))));
 }

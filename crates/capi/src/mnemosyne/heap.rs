@@ -7,7 +7,7 @@ use super::sections::{Home, home};
 use crate::fault::{Fault, Result, answer, done};
 use crate::process::Process;
 use everbyte_heap::Heap;
-use everbyte_store::Turn;
+use everbyte_store::Exclusive;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
@@ -17,7 +17,7 @@ struct Word {
     heap: Heap,
     address: usize,
     /// Others wait that share the object.
-    _turn: Option<Turn>,
+    _exclusive: Option<Exclusive>,
 }
 
 impl Word {
@@ -26,11 +26,11 @@ impl Word {
             return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
         }
         let home = home(address, 8)?;
-        let (heap, turn) = match &home.owner {
+        let (heap, exclusive) = match &home.owner {
             Some(owner) => (owner.program.heap().clone(), None),
             None => Process::get()?.heap_at(home.at)?,
         };
-        Ok(Word { home, heap, address, _turn: turn })
+        Ok(Word { home, heap, address, _exclusive: exclusive })
     }
 
     /// Runs `change` on the word where the store has it, and shows the program what it holds then.

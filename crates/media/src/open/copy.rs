@@ -14,8 +14,8 @@ use crate::backends::file::Disk;
 use crate::open::chunks::Chunks;
 use crate::open::head::{COPIES, Head};
 use crate::open::open_options::{choose, examine, open_to_read, sync_directory};
-use crate::processes::file_lock::{self, Hold};
 use crate::{BackendKind, Error, Media, Options, Result};
+use everbyte_members::{FileLockMode, lock_file};
 use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -41,7 +41,7 @@ impl Media {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Media> {
         let from = open_to_read(source)?;
-        file_lock::lock(&from, source, Hold::Readers)?;
+        lock_file(&from, source, FileLockMode::Readers)?;
         let (head, _) = examine(&from, source)?;
         let chunks = Chunks::open(&from, source, &head)?;
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(target);

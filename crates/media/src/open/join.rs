@@ -1,16 +1,15 @@
 //! Opening a store that several processes use at once, on backends where they see each other's
-//! stores.
+//! stores, and the words of the media in which such processes place their locks.
 //!
-//! Who opens it first brings its log in and recovers it; whoever comes while it has users only maps
-//! it. Both hold the same lock on the file that readers hold, so that who wants it alone is
-//! refused, and told by whom.
+//! The first process to open the store replays its log and recovers it. A process that opens it
+//! while it has members only maps it. Both hold the shared lock on the file that readers hold, too,
+//! so a process that wants the store exclusively is refused and told the holders' ids.
 
 use crate::backends::direct::Direct;
 use crate::media::{Backend, Media, Opened};
 use crate::open::open_options::{bring_in, choose, chunked, examine, repair_copies};
-use crate::processes::file_lock::{self, Hold};
-use crate::processes::members::{self, Opening, Users};
-use crate::{BackendKind, Error, Options, Result};
+use crate::{BackendKind, Error, Options, Result, seeded};
+use everbyte_members::{FileLockMode, JoinLock, Members, SharedWords, holders, is_read, lock_file};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -18,12 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Media {
-    /// Opens a store that other processes may have open, too; see [`Opening`] for what is to be
+    /// Opens a store that other processes may have open, too; see [`JoinLock`] for what is to be
     /// done next. `None`: the backend is not shared, and this process has the store alone.
     ///
     /// # Errors
     /// As [`Media::open`]; [`Error::InUse`] while a process has the store alone, or looks at it.
-    pub fn open_shared(path: &Path, options: &Options) -> Result<(Media, Option<Opening>)> {
+    pub fn open_shared(path: &Path, options: &Options) -> Result<(Media, Option<JoinLock>)> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
         Media::share_file(file, None, path, options)
@@ -39,50 +38,55 @@ impl Media {
         locks: File,
         name: &Path,
         options: &Options,
-    ) -> Result<(Media, Option<Opening>)> {
+    ) -> Result<(Media, Option<JoinLock>)> {
         Media::share_file(bytes, Some(locks), name, options)
     }
 
-    fn share_file(file: File, locks: Option<File>, path: &Path, options: &Options) -> Result<(Media, Option<Opening>)> {
+    pub(crate) fn share_file(
+        file: File,
+        locks: Option<File>,
+        path: &Path,
+        options: &Options,
+    ) -> Result<(Media, Option<JoinLock>)> {
         let io = |action| move |source| Error::Io { action, path: path.into(), source };
         if choose(&file, path, options.backend)? == BackendKind::File {
             return Ok((Media::open_file(file, locks, path, options)?, None));
         }
-        let users = Arc::new(Users::of_file(&file, locks, path)?);
-        let locks = users.locks().expect("users of a file");
-        file_lock::lock(locks, path, Hold::Users)?;
-        let opening = users.begin()?;
-        if members::is_looked_at(&file).map_err(io("look for locks of"))? {
-            return Err(Error::InUse { path: path.into(), holder: file_lock::holders(file.as_fd()) });
+        let members = Arc::new(Members::of_file(&file, locks, path)?);
+        let locks = members.locks().expect("members of a file");
+        lock_file(locks, path, FileLockMode::Members)?;
+        let joining = members.lock_joining()?;
+        if is_read(&file).map_err(io("look for locks of"))? {
+            return Err(Error::InUse { path: path.into(), holder: holders(file.as_fd()) });
         }
         let (head, copies) = examine(&file, path)?;
         let file = Arc::new(file);
-        let (mut head, chunks, opened) = match opening.is_alone() {
+        let (mut head, chunks, opened) = match joining.is_alone() {
             true => bring_in(&file, path, head)?,
-            // The log was brought in by who opened it first.
+            // The first member has replayed the log.
             false => (head, chunked(&file, path, &head)?.chunks, Opened::default()),
         };
-        if opening.is_alone() {
+        if joining.is_alone() {
             repair_copies(&*file, path, &mut head, &copies)?;
         }
         let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
-        let media = Media::map((file, None), path, (head, chunks, opened), options, Some(&users))?;
-        let child_has_it = media.inner.mapping.keep_from_children();
-        child_has_it.map_err(io("keep from children"))?;
-        assert!(media.inner.users.set(users).is_ok(), "a media has its users once");
-        Ok((media, Some(opening)))
+        let media = Media::map((file, None), path, (head, chunks, opened), options, Some(&members))?;
+        let kept = media.inner.mapping.keep_from_children();
+        kept.map_err(io("keep from children"))?;
+        assert!(media.inner.members.set(members).is_ok(), "members are set once");
+        Ok((media, Some(joining)))
     }
 
-    /// The users of memory without a file, or of a recorder's: to become one of several in this
-    /// process. For tests.
+    /// Locks the membership of memory without a file, or of a recorder's, whose members all live in
+    /// this process. For tests.
     ///
     /// # Errors
     /// None on such media.
-    pub fn share(&self) -> Result<Opening> {
-        self.inner.users.get_or_init(|| Arc::new(Users::in_memory())).begin()
+    pub fn lock_joining(&self) -> Result<JoinLock> {
+        Ok(self.inner.members.get_or_init(|| Arc::new(Members::in_memory())).lock_joining()?)
     }
 
-    /// Looks how far the file reaches by now: other users may have let it grow.
+    /// Reads the file's present length and its chunks: other members may have grown it.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
@@ -96,22 +100,42 @@ impl Media {
         Ok(())
     }
 
-    /// Who has the store's file open, by the kernel's table of locks: ` (pid 12, 34)`, or empty.
-    pub fn users(&self) -> String {
+    /// The processes that hold a lock on the store's file, by the kernel's table of locks, as
+    /// `another process (pid 12, 34)`; empty without a file.
+    pub fn holders(&self) -> String {
         match &self.inner.backend {
-            Backend::Direct(Direct { file: Some(backing), .. }) => file_lock::holders(backing.file.as_fd()),
+            Backend::Direct(Direct { file: Some(backing), .. }) => holders(backing.file.as_fd()),
             _ => String::new(),
         }
     }
+}
 
-    /// Waits until somebody wakes who waits for this word, unless its lower half is no longer
-    /// `expected`; not longer than `most`, and perhaps for nothing.
-    pub(crate) fn wait_for_word(&self, at: u64, expected: u32, most: Duration) {
+impl SharedWords for Media {
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        Media::load(self, at)
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) {
+        Media::store(self, at, value);
+    }
+
+    #[inline]
+    fn compare_exchange(&self, at: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
+        Media::compare_exchange(self, at, current, new)
+    }
+
+    fn wait(&self, at: u64, expected: u32, most: Duration) {
         self.inner.mapping.wait(at, expected, most);
     }
 
-    /// Wakes one that waits for this word.
-    pub(crate) fn wake_word(&self, at: u64) {
+    fn wake(&self, at: u64) {
         self.inner.mapping.wake(at);
+    }
+
+    #[inline(always)]
+    fn seeded(&self, bug: &'static str) -> bool {
+        seeded(bug)
     }
 }

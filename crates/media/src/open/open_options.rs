@@ -10,10 +10,10 @@ use crate::open::chunks::{ChunkDisk, Chunks, Guard, SEGMENT};
 use crate::open::copy;
 use crate::open::head::{COPIES, HEAD_END, Head};
 use crate::pages::binding;
-use crate::processes::file_lock::{self, Hold};
-use crate::processes::fork::{Birth, Own};
-use crate::processes::members::Users;
 use crate::{BackendChoice, BackendKind, Error, FlushKind, Options, Profile, Recorder, Result, seeded};
+use everbyte_members::Members;
+use everbyte_members::{Birth, PrivateDescriptor};
+use everbyte_members::{FileLockMode, lock_file, lock_file_apart};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -167,7 +167,7 @@ impl Media {
     }
 
     fn look(file: File, path: &Path, options: &Options, at_home: bool) -> Result<Media> {
-        file_lock::lock(&file, path, Hold::Readers)?;
+        lock_file(&file, path, FileLockMode::Readers)?;
         let (head, copies) = examine(&file, path)?;
         let kind = choose(&file, path, options.backend)?;
         let file = Arc::new(file);
@@ -199,7 +199,7 @@ impl Media {
     /// As [`Media::open`]. The file is never changed.
     pub fn open_recorded(path: &Path, recorder: Box<dyn Recorder>) -> Result<Media> {
         let file = open_to_read(path)?;
-        file_lock::lock(&file, path, Hold::Readers)?;
+        lock_file(&file, path, FileLockMode::Readers)?;
         let (head, Copies { torn: torn_heads, .. }) = examine(&file, path)?;
         let file = Arc::new(file);
         let disk = chunked(&file, path, &head)?;
@@ -221,7 +221,7 @@ impl Media {
     pub fn raise_max(path: &Path, max: u64) -> Result<()> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
-        file_lock::lock(&file, path, Hold::Alone)?;
+        lock_file(&file, path, FileLockMode::Exclusive)?;
         let (head, _) = examine(&file, path)?;
         let file = Arc::new(file);
         let (mut head, ..) = bring_in(&file, path, head)?;
@@ -243,11 +243,11 @@ impl Media {
     /// Maps a file that stores reach, and that was locked by the other one, or by its own
     /// description. With `users`, several processes have it.
     pub(crate) fn map(
-        (file, lock): (Arc<File>, Option<Own>),
+        (file, lock): (Arc<File>, Option<PrivateDescriptor>),
         path: &Path,
         (head, chunks, opened): (Head, Arc<Chunks>, Opened),
         options: &Options,
-        users: Option<&Arc<Users>>,
+        members: Option<&Arc<Members>>,
     ) -> Result<Media> {
         debug_assert!(lock.is_none(), "a lock of its own is for private mappings");
         let kind = choose(&file, path, options.backend)?;
@@ -256,11 +256,11 @@ impl Media {
         let mode = if kind == BackendKind::Pmem { Mode::SharedSync } else { Mode::Shared };
         // Whatever lies up to the log is looked at with the store's lock held, which brings news of
         // chunks.
-        let guarded = users.filter(|_| !chunks.is_linear()).map(|_| (head.log_at + head.log_len) & !4095);
+        let guarded = members.filter(|_| !chunks.is_linear()).map(|_| (head.log_at + head.log_len) & !4095);
         let mapping = Arc::new(map_file(file.as_fd(), path, mode, (&head, &chunks, len), guarded)?);
         chunks.show_in(&mapping);
-        let guard = users.map(|users| {
-            chunks.share(users);
+        let guard = members.map(|members| {
+            chunks.share(members);
             Guard::new(&mapping, &chunks, &file)
         });
         let backing = Backing { file, disk, head: head.into(), _guard: guard };
@@ -329,10 +329,10 @@ impl Media {
         let options = &Options { give_back: options.give_back && binding.is_none(), ..options.clone() };
         let backend =
             FileBackend::start(disk, Arc::clone(&mapping), Arc::clone(&counters), path, head, resumed, options)?;
-        let (backend, path, users) = (Backend::File(backend), path.into(), OnceLock::new());
+        let (backend, path, members) = (Backend::File(backend), path.into(), OnceLock::new());
         let beneath = OnceLock::new();
         let names = Arc::default();
-        Ok(Media::new(Inner { mapping, beneath, backend, counters, path, found_len, binding, opened, users, names }))
+        Ok(Media::new(Inner { mapping, beneath, backend, counters, path, found_len, binding, opened, members, names }))
     }
 
     /// Memory of this process alone, under the rules of `shm`; gone with the process. For tests and
@@ -378,10 +378,10 @@ impl Direct {
 
 /// Locks a file for this process alone. A shared mapping belongs to the lock: a child of fork that
 /// keeps it could store there.
-fn lock_alone(file: &File, locks: Option<File>, path: &Path, options: &Options) -> Result<Option<Own>> {
+fn lock_alone(file: &File, locks: Option<File>, path: &Path, options: &Options) -> Result<Option<PrivateDescriptor>> {
     match choose(file, path, options.backend)? {
-        BackendKind::File => file_lock::lock_apart(file, locks, path).map(Some),
-        _ => file_lock::lock(file, path, Hold::Alone).map(|()| None),
+        BackendKind::File => Ok(Some(lock_file_apart(file, locks, path)?)),
+        _ => lock_file(file, path, FileLockMode::Exclusive).map(|()| None).map_err(Error::from),
     }
 }
 

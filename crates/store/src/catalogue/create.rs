@@ -102,7 +102,7 @@ impl Store {
         wish: Wish,
         init: impl FnOnce(&Object) -> Result<(), E>,
     ) -> Result<Object, E> {
-        let _turn = self.renaming()?;
+        let _exclusive = self.renaming()?;
         self.inner.require_feature(if wish.small { FEATURE_ACCESS | FEATURE_SMALL } else { FEATURE_ACCESS })?;
         let entry = self.claim(name, wish)?;
         let mut undo = Undo { store: &self.inner, entry: Some(&entry) };
@@ -134,7 +134,7 @@ impl Store {
     /// # Errors
     /// [`Error::BadName`], [`Error::Exists`], [`Error::Damaged`] while a record is damaged.
     pub fn require_free(&self, name: &str) -> Result<()> {
-        let _turn = self.turn()?;
+        let _exclusive = self.exclusive()?;
         self.inner.require_free(&mut self.inner.table.lock(), name)
     }
 
@@ -168,7 +168,7 @@ impl Store {
     /// [`Error::Attached`] while another has; [`Error::Damaged`].
     pub fn remove_object(&self, name: &str) -> Result<()> {
         let inner = &*self.inner;
-        let _turn = self.renaming()?;
+        let _exclusive = self.renaming()?;
         let mut table = inner.table.lock();
         let entry = inner.removable(&mut table, name)?;
         if let Some(trie) = &mut table.trie {

@@ -157,7 +157,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
         return Err("its checksum is wrong".into());
     }
     // Others know the object by its id, by locks on bytes of the file, too.
-    if record.id == 0 || record.id >= everbyte_media::IDS {
+    if record.id == 0 || record.id >= everbyte_members::SLOTS {
         return Err(format!("its id {:#x} is none", record.id));
     }
     let span = Span::new(record.span_at, record.span_len)

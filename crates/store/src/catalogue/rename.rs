@@ -25,7 +25,7 @@ impl Store {
     /// has; [`Error::Denied`]; otherwise as [`Store::create_object`].
     pub fn rename_object(&self, from: &str, to: &str) -> Result<()> {
         let inner = &*self.inner;
-        let _turn = self.renaming()?;
+        let _exclusive = self.renaming()?;
         // which also says that there may be `replaces`
         inner.require_feature(crate::layout::FEATURE_ACCESS)?;
         let mut table = inner.table.lock();

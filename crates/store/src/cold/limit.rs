@@ -43,7 +43,7 @@ impl Store {
     pub fn set_resident(&self, name: &str, clusters: Option<u64>, backing: Option<&Path>) -> Result<()> {
         let Some(clusters) = clusters else { return self.lift_limit(name) };
         let inner = &*self.inner;
-        let turn = self.changing()?;
+        let exclusive = self.changing()?;
         if !self.media().can_watch() && !self.media().is_recorded() {
             let detail = "only objects in memory that is written in place (backends `pmem` and `shm`) have such a limit: on backend `file` they lie on a disk already";
             return Err(Error::BadOption { detail: detail.into() });
@@ -75,14 +75,14 @@ impl Store {
             Backing::bring_home(inner.files(), owner)?;
         }
         inner.set_limit(&entry, header::RESIDENT, Some(clusters))?;
-        drop(turn);
+        drop(exclusive);
         self.object(name).map(drop) // which keeps the limit
     }
 
     fn lift_limit(&self, name: &str) -> Result<()> {
-        let turn = self.turn()?;
+        let exclusive = self.exclusive()?;
         self.inner.removable(&mut self.inner.table.lock(), name)?;
-        drop(turn);
+        drop(exclusive);
         let (inner, object) = (&*self.inner, self.object(name)?);
         let Some(cold) = object.cold() else {
             let Some(owner) = inner.backing_of(object.entry(), &inner.extent(object.entry())?) else { return Ok(()) };

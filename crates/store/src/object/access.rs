@@ -176,7 +176,7 @@ impl Store {
     /// # Errors
     /// As [`Store::chmod`].
     pub fn change_access(&self, caller: &Caller, name: &str, new: impl FnOnce(Access) -> Access) -> Result<()> {
-        let _turn = self.renaming()?;
+        let _exclusive = self.renaming()?;
         self.inner.require_feature(crate::layout::FEATURE_ACCESS)?;
         let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
         let new = new(entry.access);

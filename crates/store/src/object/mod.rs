@@ -22,8 +22,8 @@ mod quota;
 
 use crate::background::Growth;
 use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
+use crate::sharing::SharedLock;
 use crate::store::Inner as StoreInner;
-use crate::turn::Turnstile;
 use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::sums_agree;
 use everbyte_media::{Media, NamedRange, seeded};
@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     /// Opened for this process alone, and not shared since.
     pub alone: AtomicBool,
     /// Set where other processes may have it open.
-    pub turnstile: OnceLock<Arc<Turnstile>>,
+    pub shared_lock: OnceLock<Arc<SharedLock>>,
     /// Of an object that may be larger than its memory.
     cold: Option<Cold>,
     /// How errors of the media name it.
@@ -98,7 +98,7 @@ impl Object {
                 growth: Mutex::default(),
                 claimed: AtomicBool::new(false),
                 alone: AtomicBool::new(alone),
-                turnstile: OnceLock::new(),
+                shared_lock: OnceLock::new(),
                 cold,
             }),
         }
@@ -244,14 +244,14 @@ impl Object {
     /// Makes holes in the file of what was released, as far as a checkpoint has passed it;
     /// [`Object::release`] and [`Object::grow`] do so, too. Returns the bytes given back.
     pub fn punch(&self) -> u64 {
-        let Ok(_turn) = self.store().changing() else { return 0 };
+        let Ok(_exclusive) = self.store().changing() else { return 0 };
         self.store().space().punch()
     }
 
     /// Notes that the released clusters of `range` should be holes in the file: after a crash
     /// nobody remembers which are. They become holes as if they had been released now.
     pub fn forget(&self, range: Range<u64>) {
-        let Ok(_turn) = self.store().changing() else { return };
+        let Ok(_exclusive) = self.store().changing() else { return };
         let _growth = self.inner.growth.lock();
         for hole in self.store().space().bitmap().runs(self.media(), range, false) {
             self.store().space().forget(hole);
@@ -278,7 +278,7 @@ impl Object {
     /// [`Error::UserQuotaExceeded`]: nothing has changed.
     pub fn grow(&self, bytes: u64) -> Result<Range<u64>> {
         let inner = &*self.inner;
-        let _turn = self.store().changing()?;
+        let _exclusive = self.store().changing()?;
         let mut growth = inner.growth.lock();
         let _flight = self.store().depart(inner.entry.at);
         let range = grow_by(&self.store().inner, &inner.entry, self.backed(), bytes, self.pager())?;
@@ -300,7 +300,7 @@ impl Object {
     /// [`Error::BadRange`] for the first cluster, anything beyond [`Object::backed`], or parts of
     /// clusters; [`Error::Damaged`] if the bitmap there is.
     pub fn release(&self, range: Range<u64>) -> Result<()> {
-        let _turn = self.store().changing()?;
+        let _exclusive = self.store().changing()?;
         let _growth = self.inner.growth.lock();
         self.check_range(&range)?;
         self.store().space().require_good(&range)?;
@@ -332,7 +332,7 @@ impl Object {
     }
 
     fn back_with(&self, range: Range<u64>, zeroed: bool) -> Result<()> {
-        let _turn = self.store().changing()?;
+        let _exclusive = self.store().changing()?;
         let _growth = self.inner.growth.lock();
         self.check_range(&range)?;
         let space = self.store().space();

@@ -19,7 +19,7 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
     pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
-        let _turn = self.changing()?;
+        let _exclusive = self.changing()?;
         let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
         self.require_access(&entry, Want::Write)?;
         self.inner.extent(&entry)?;
@@ -33,7 +33,7 @@ impl Store {
     /// # Errors
     /// [`Error::Media`].
     pub fn set_user_quota(&self, clusters: Option<u64>) -> Result<()> {
-        let _turn = self.renaming()?; // which makes others read the superblock again
+        let _exclusive = self.renaming()?; // which makes others read the superblock again
         let mut current = self.inner.current.write();
         let user_quota = clusters.map_or(0, |clusters| clusters.clamp(1, 1 << 31) * CLUSTER);
         let next = Superblock { user_quota, sequence: current.sequence + 1, ..*current };

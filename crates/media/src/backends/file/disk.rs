@@ -3,8 +3,8 @@
 
 use super::allocate::allocate;
 use crate::Result;
-use crate::processes::file_lock;
-use crate::processes::fork::Own;
+use everbyte_members::PrivateDescriptor;
+use everbyte_members::lock_file_apart;
 use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
@@ -240,7 +240,7 @@ pub(crate) struct FileDisk {
     /// Writes read, and zeros that go into holes write (ALLOC-1).
     writes: RwLock<()>,
     /// Ends with it.
-    _lock: Option<Own>,
+    _lock: Option<PrivateDescriptor>,
 }
 
 /// A file that nobody else has in this way until what is returned is dropped, or this process ends,
@@ -249,7 +249,7 @@ pub(crate) struct FileDisk {
 /// # Errors
 /// [`Error::InUse`](crate::Error::InUse), [`Error::Io`](crate::Error::Io).
 pub fn disk_alone(file: File, path: &Path) -> Result<Arc<dyn Disk>> {
-    let lock = file_lock::lock_apart(&file, None, path)?;
+    let lock = lock_file_apart(&file, None, path)?;
     Ok(Arc::new(FileDisk::new(file, Some(lock))))
 }
 
@@ -272,7 +272,7 @@ const ALIGNMENT: usize = 512;
 const RUN_MIN: usize = 64 << 10;
 
 impl FileDisk {
-    pub(crate) fn new(file: File, lock: Option<Own>) -> FileDisk {
+    pub(crate) fn new(file: File, lock: Option<PrivateDescriptor>) -> FileDisk {
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
         // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs
         // one without.

@@ -43,7 +43,7 @@ impl Chunks {
 
     /// The chunks that [`Chunks::free`] frees.
     pub(crate) fn freeable(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> Vec<Extent> {
-        if self.is_linear() || self.users.get().is_some() {
+        if self.is_linear() || self.members.get().is_some() {
             return Vec::new();
         }
         let chunks = self.extents().into_iter().filter(|extent| extent.slot > 0 && !self.overlaps_log(extent));

@@ -41,8 +41,8 @@ pub(crate) use slot::{SEGMENT, SEGMENTS, SLOTS};
 use crate::backends::file::Disk;
 use crate::bytes::mapping::Mapping;
 use crate::open::head::Head;
-use crate::processes::members::Users;
 use crate::{Error, Result, seeded};
+use everbyte_members::Members;
 use parking_lot::{Mutex, RwLock};
 use placement::Layout;
 use slot::{CHUNK, Copy, FREE, LINK, SECTOR, Slot};
@@ -97,7 +97,7 @@ pub(crate) struct Chunks {
     /// Syncs of the file read; who waits for all that run writes (CHUNK-5).
     syncs: RwLock<()>,
     mappings: Mutex<Vec<Weak<Mapping>>>,
-    users: OnceLock<Arc<Users>>,
+    members: OnceLock<Arc<Members>>,
 }
 
 /// What was read of the map.
@@ -138,7 +138,7 @@ impl Chunks {
             failed: AtomicBool::new(false),
             syncs: RwLock::new(()),
             mappings: Mutex::default(),
-            users: OnceLock::new(),
+            members: OnceLock::new(),
         };
         *chunks.state.write() = chunks.read(disk)?;
         Ok(chunks)
@@ -263,8 +263,8 @@ impl Chunks {
     }
 
     /// Other processes have the store, too: one makes a chunk at a time.
-    pub(crate) fn share(&self, users: &Arc<Users>) {
-        let _ = self.users.set(Arc::clone(users));
+    pub(crate) fn share(&self, members: &Arc<Members>) {
+        let _ = self.members.set(Arc::clone(members));
     }
 
     /// All extents, in the order of store offsets.
@@ -318,9 +318,9 @@ impl Chunks {
             return Ok(());
         }
         let _making = self.making.lock();
-        let users = self.users.get();
-        let _turn = users.map(|users| users.map_turn()).transpose().map_err(io::Error::other)?;
-        if users.is_some() {
+        let members = self.members.get();
+        let _growth = members.map(|members| members.lock_growth()).transpose().map_err(io::Error::other)?;
+        if members.is_some() {
             self.catch_up(disk).map_err(io::Error::other)?;
             if !seeded("media-chunk-left-half") {
                 self.complete(disk)?;
@@ -439,7 +439,7 @@ impl Chunks {
             return Err(io::Error::other(detail));
         }
         // While others have the store a slot is used once: they look at the next one only.
-        let free = self.state.read().free.last().copied().filter(|_| self.users.get().is_none());
+        let free = self.state.read().free.last().copied().filter(|_| self.members.get().is_none());
         let (number, count) = match free {
             Some((number, count)) => (number, count + 1),
             None => (self.next_slot(disk)?, 1),

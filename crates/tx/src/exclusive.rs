@@ -11,7 +11,7 @@
 
 use crate::engine::Inner;
 use crate::{Error, Result, Undo, recover};
-use everbyte_store::{News, Turn};
+use everbyte_store::{Exclusive, Since};
 use std::sync::atomic::Ordering;
 
 impl Undo {
@@ -22,33 +22,33 @@ impl Undo {
     /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if what a dead
     /// process left cannot be put right: the next who enters tries again.
     #[inline]
-    pub fn enter(&self) -> Result<Option<Turn>> {
-        let turn = self.inner.heap.object().turn()?;
-        if let Some(turn) = &turn {
-            self.inner.catch_up(turn)?;
+    pub fn enter(&self) -> Result<Option<Exclusive>> {
+        let exclusive = self.inner.heap.object().exclusive()?;
+        if let Some(exclusive) = &exclusive {
+            self.inner.catch_up(exclusive)?;
         }
-        Ok(turn)
+        Ok(exclusive)
     }
 }
 
 impl Inner {
     /// Brings up to date what is known of the object.
     #[inline]
-    pub(crate) fn catch_up(&self, turn: &Turn) -> Result<()> {
-        match turn.news() {
-            News::Nothing => return Ok(()),
+    pub(crate) fn catch_up(&self, exclusive: &Exclusive) -> Result<()> {
+        match exclusive.since() {
+            Since::Unchanged => return Ok(()),
             _ if self.poisoned.load(Ordering::Acquire) => return Err(Error::Poisoned { object: self.name() }),
-            News::Changed => {
+            Since::Changed => {
                 self.heap.refresh()?;
                 self.lanes.iter().try_for_each(|lane| lane.lock().journal.refresh())?;
             }
-            News::HalfDone => {
+            Since::OwnerDied => {
                 self.heap.inherit()?;
                 let (journals, _) = recover::recover(&self.heap)?;
                 self.lanes.iter().zip(journals).for_each(|(lane, journal)| lane.lock().journal = journal);
             }
         }
-        turn.caught_up();
+        exclusive.caught_up();
         Ok(())
     }
 }
