@@ -2,9 +2,9 @@
 //! of the same recorded media, undecided until it is synced.
 
 use crate::Case;
+use everbyte_cold::layout::{SWAP_SLOTS, SwapHeader};
 use everbyte_media::{Disk, Media};
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
-use everbyte_store::layout::{SWAP_SLOTS, SwapHeader};
 use everbyte_store::{CLUSTER, Error, Files, FindingKind, FormatOptions, Object, ObjectOptions, Store};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -128,7 +128,7 @@ impl Files for Drawer {
         self.media.flush(self.at, 8);
     }
 
-    fn touches_are_told(&self) -> bool {
+    fn reports_touches(&self) -> bool {
         self.told
     }
 }

@@ -30,7 +30,6 @@
 mod background;
 mod catalogue;
 mod check;
-mod cold;
 mod engine;
 mod error;
 pub mod layout;
@@ -44,19 +43,19 @@ mod superblock;
 pub use catalogue::copy::Origin;
 pub use catalogue::create::ObjectOptions;
 pub use check::{Finding, FindingKind};
-pub use cold::Residency;
-#[doc(hidden)]
-pub use cold::{Files, RealFiles};
 pub use engine::{
     CustomEngine, Deep, Engine, EngineError, EngineTools, Fact, NoTools, PlainTools, Repair, RepairStep, Sums, Token,
     Total, Walk, require_whole,
 };
 pub use error::{Error, Result};
+#[doc(hidden)]
+pub use everbyte_cold::{Files, RealFiles};
 pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 pub use everbyte_members::Since;
 pub use everbyte_names::NAME_MAX;
 pub use everbyte_space::CLUSTER;
 pub use object::access::{Access, Caller, Want};
+pub use object::limit::Residency;
 pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
 pub use recover::Recovery;
 pub use sharing::Exclusive;

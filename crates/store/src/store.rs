@@ -3,13 +3,14 @@
 use crate::background::Background;
 use crate::catalogue::record::{self, Entry};
 use crate::catalogue::table::Table;
-use crate::cold::{Files, Residency};
 use crate::layout::{FEATURE_ACCESS, FORMAT, SUPERBLOCKS, Superblock};
+use crate::object::limit::Residency;
 use crate::sharing::Shared;
 use crate::superblock::identity::{self, Held};
 use crate::superblock::plan::Plan;
 use crate::superblock::{self, Copy, Words};
 use crate::{Access, Engine, Error, Object, Origin, Recovery, Result, Want, object};
+use everbyte_cold::Files;
 use everbyte_media::{BackendKind, Media, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};

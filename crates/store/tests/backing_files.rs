@@ -1,8 +1,8 @@
 //! A path names a backing file and proves nothing: whatever it leads to is left alone unless its
 //! header is this object's.
 
+use everbyte_cold::layout::{COLD_MAGIC, ColdHeader};
 use everbyte_media::{BackendChoice, Options};
-use everbyte_store::layout::{COLD_MAGIC, ColdHeader};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs;
 use std::os::unix::fs::FileExt;

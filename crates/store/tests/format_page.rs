@@ -57,11 +57,11 @@ impl Files for OneFile {
 
     fn remove(&self, _path: &Path, _disk: &dyn Disk) {}
 
-    fn pair(&self) -> everbyte_store::Result<[u8; 16]> {
+    fn pair(&self) -> std::io::Result<[u8; 16]> {
         Ok(*b"worked example 5")
     }
 
-    fn touches_are_told(&self) -> bool {
+    fn reports_touches(&self) -> bool {
         true
     }
 }

@@ -18,6 +18,7 @@
 //! Threads: any. Growth, release and backing of one object take turns.
 
 pub(crate) mod access;
+pub(crate) mod limit;
 mod quota;
 
 use crate::background::Growth;
@@ -35,7 +36,10 @@ use std::sync::{Arc, OnceLock};
 use zerocopy::FromZeros;
 
 use crate::catalogue::record::Entry;
-use crate::cold::{Cold, Pager, Table};
+use crate::object::limit::Paging;
+use everbyte_cold::{Backing, ColdTable};
+
+type Pager = everbyte_cold::Pager<Backing>;
 
 /// Bytes of the prime page that belong to this room; what follows is the engine's.
 pub const HEADER_LEN: u64 = 512;
@@ -59,13 +63,13 @@ pub(crate) struct Inner {
     /// Set where other processes may have it open.
     pub shared_lock: OnceLock<Arc<SharedLock>>,
     /// Of an object that may be larger than its memory.
-    cold: Option<Cold>,
+    cold: Option<Paging>,
     /// How errors of the media name it.
     _name: NamedRange,
 }
 
 impl Inner {
-    pub(crate) fn cold(&self) -> Option<&Cold> {
+    pub(crate) fn cold(&self) -> Option<&Paging> {
         self.cold.as_ref()
     }
 }
@@ -87,7 +91,7 @@ impl Drop for Claim {
 }
 
 impl Object {
-    pub(crate) fn new(store: Store, entry: Entry, backed: u64, alone: bool, cold: Option<Cold>) -> Object {
+    pub(crate) fn new(store: Store, entry: Entry, backed: u64, alone: bool, cold: Option<Paging>) -> Object {
         let name = store.media().name_range(entry.span.range(), &entry.name);
         Object {
             inner: Arc::new(Inner {
@@ -120,13 +124,13 @@ impl Object {
         &self.inner.entry
     }
 
-    pub(crate) fn cold(&self) -> Option<&Cold> {
+    pub(crate) fn cold(&self) -> Option<&Paging> {
         self.inner.cold()
     }
 
     /// Who knows which of its clusters are cold, if any may be.
     fn pager(&self) -> Option<&Pager> {
-        self.cold().map(|cold| &*cold.pager).filter(|pager| pager.is_lazy())
+        self.cold().map(|cold| cold.pager()).filter(|pager| pager.is_lazy())
     }
 
     /// The media it lies on.
@@ -306,7 +310,7 @@ impl Object {
         self.store().space().require_good(&range)?;
         self.store().inner.background.release(&range, self.cold().is_none());
         if let Some(cold) = self.cold() {
-            cold.pager.forget(&range)?;
+            cold.pager().forget(&range)?;
         }
         self.store().space().punch();
         Ok(())
@@ -457,7 +461,7 @@ fn back_cold(space: &Space, pager: &Pager, hole: &Range<u64>) -> Result<()> {
     space.note_used(hole);
     space.mark(hole);
     space.media().fence();
-    pager.admit(hole)
+    Ok(pager.admit(hole)?)
 }
 
 /// Stores a sealed word and flushes it; no fence.
@@ -576,7 +580,7 @@ pub(crate) fn read_header(media: &Media, entry: &Entry) -> Result<Extent, (u64, 
     };
     let (quota, resident) = (limit(header::QUOTA, found.quota)?, limit(header::RESIDENT, found.resident)?);
     let tails = (limit(header::TAIL, found.tail)?, limit(header::TAIL_REACH, found.tail_reach)?);
-    let room = Table::range(entry.span).map_or(0, |range| range.end - range.start);
+    let room = ColdTable::range(entry.span).map_or(0, |range| range.end - range.start);
     let (tail, tail_reach) = match tails {
         (0, reach) if reach == 0 || reach == room => (0, reach),
         (tail, reach) if tail == room && reach == room && backed <= entry.span.end() - room => tails,

@@ -95,12 +95,16 @@ fn same_file(file: &File, other: &Path) -> bool {
 /// Sixteen random bytes.
 pub(crate) fn random() -> Result<[u8; 16]> {
     let mut identity = [0; 16];
-    let source = Path::new("/dev/urandom");
-    File::open(source).and_then(|mut file| file.read_exact(&mut identity)).map_err(|error| {
-        Error::Media(everbyte_media::Error::Io { action: "read random bytes", path: source.into(), source: error })
-    })?;
+    File::open(RANDOM).and_then(|mut file| file.read_exact(&mut identity)).map_err(no_random)?;
     Ok(identity)
 }
+
+/// The error of a system without random bytes.
+pub(crate) fn no_random(source: std::io::Error) -> Error {
+    Error::Media(everbyte_media::Error::Io { action: "read random bytes", path: RANDOM.into(), source })
+}
+
+const RANDOM: &str = "/dev/urandom";
 
 /// An address for a new bound store of at most `max` bytes.
 pub(crate) fn random_address(max: u64) -> Result<u64> {

@@ -1,26 +1,24 @@
 //! The backing file: a header that says which object it belongs to, then slots of one cluster each.
 //!
 //! Format: docs/formats/swap.md, section 1. The cold table alone says which slots are in use, and
-//! what they hold.
+//! which clusters they hold.
 //!
-//! A path is only a name: the file behind it may be a user's document, or hold the cold clusters of
-//! another object. So a file is created under a free name, or taken if it holds nothing; it is
-//! removed only through a header that was found to be right.
+//! A path proves nothing: the file behind it may be a user's document, or hold the cold clusters of
+//! another object. So a file is created under a free name, or taken if it is empty; it is removed
+//! only after its header was verified.
 //!
 //! Invariants
-//!   COLD-5  A file is truncated, written to or removed only if it holds nothing, or its header
-//!           names this object: its pair, its id, and for a file that does not lie beside the store
-//!           the path of the store.
+//!   COLD-5  A file is truncated, written to or removed only if it is empty, or its header names
+//!           this object: its pair, its id, and the path of the store unless the file lies beside
+//!           the store.
 
 use crate::layout::{SWAP_FORMAT, SWAP_MAGIC, SWAP_SLOTS, SwapHeader};
-use crate::superblock::identity;
-use crate::{Error, Result};
-use everbyte_media::sums_agree;
-use everbyte_media::{Disk, disk_alone};
+use crate::{Error, Result, Tier};
+use everbyte_media::{Disk, disk_alone, sums_agree};
 use everbyte_space::CLUSTER;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -28,8 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Where backing files are made and found: a seam for those who explore what a crash leaves of
-/// them.
+/// The directory of backing files. Tests replace it to explore crashes of backing files.
 pub trait Files: Send + Sync {
     /// A new file of this name, empty, for this process alone.
     ///
@@ -43,21 +40,23 @@ pub trait Files: Send + Sync {
     fn open(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn Disk>>;
     /// Removes the file of this name if it is the one that is open as `disk`.
     fn remove(&self, path: &Path, disk: &dyn Disk);
-    /// What a new backing file and its table have in common.
+    /// The random bytes that a new backing file and its table bear both.
     ///
     /// # Errors
     /// The system has no random bytes.
-    fn pair(&self) -> Result<[u8; 16]> {
-        identity::random()
+    fn pair(&self) -> io::Result<[u8; 16]> {
+        let mut pair = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut pair)?;
+        Ok(pair)
     }
-    /// Whether whoever touches a cold cluster calls [`crate::Object::warm`] first, where nobody
-    /// else can notice.
-    fn touches_are_told(&self) -> bool {
+    /// Whether the program calls [`crate::Pager::warm`] before it touches a cold cluster, on media
+    /// that report no touches.
+    fn reports_touches(&self) -> bool {
         false
     }
 }
 
-/// The files of the system.
+/// The files of the operating system.
 pub struct RealFiles;
 
 impl Files for RealFiles {
@@ -98,28 +97,32 @@ fn is_of_this_name(open: BorrowedFd<'_>, path: &Path) -> io::Result<bool> {
 }
 
 /// An object's backing file, open.
-pub(crate) struct Backing {
+pub struct Backing {
     disk: Arc<dyn Disk>,
-    /// For messages.
     owner: Owner,
 }
 
-/// Whose file it is, and where.
+/// The object that a backing file belongs to, and the file's path.
 #[derive(Clone)]
-pub(crate) struct Owner {
-    /// For messages.
+pub struct Owner {
+    /// The store's path, for messages.
     pub store: PathBuf,
+    /// The store's identity.
     pub identity: [u8; 16],
+    /// The object's name, for messages.
     pub object: String,
+    /// The object's id.
     pub id: u64,
+    /// The random bytes that the cold table and the file bear.
     pub pair: [u8; 16],
+    /// The path of the backing file.
     pub path: PathBuf,
     /// The path of the store's file, for a backing file that does not lie beside it.
     pub home: Option<PathBuf>,
 }
 
 impl Owner {
-    pub(crate) fn error(&self, detail: String) -> Error {
+    fn error(&self, detail: String) -> Error {
         let Owner { store, object, path, .. } = self.clone();
         Error::Backing { store, object, path, detail }
     }
@@ -148,7 +151,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Refuses the file of a store that has another path: this one may be a copy of it.
+    /// Refuses the file of a store at another path: the owner's store may be a copy of that one.
     fn require_home(&self, header: &SwapHeader) -> Result<(), String> {
         let found = home_of(header);
         let same = match (&self.home, &found) {
@@ -178,20 +181,20 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// A file that an object may have: a new one, one that holds nothing, or one that it had before.
-pub(crate) struct Candidate {
+/// A file that may become an object's backing file: a new one, an empty one, or the object's
+/// earlier one.
+pub struct Candidate {
     disk: Arc<dyn Disk>,
     /// The pair of an earlier limit of the object, whose header the file bears.
     pub earlier: Option<[u8; 16]>,
 }
 
 impl Candidate {
-    /// A file for an object without a limit, whose table had `earlier` as its pair, if it ever had
-    /// one.
+    /// A file for an object without a limit. `earlier` is the pair of the object's earlier table.
     ///
     /// # Errors
-    /// [`Error::Backing`]: the path names something that may be another's. Nothing has changed.
-    pub(crate) fn find(files: &dyn Files, owner: &Owner, earlier: Option<[u8; 16]>) -> Result<Candidate> {
+    /// [`Error::Backing`]: the path names a file that may be another owner's. Nothing has changed.
+    pub fn find(files: &dyn Files, owner: &Owner, earlier: Option<[u8; 16]>) -> Result<Candidate> {
         let disk = match files.create(&owner.path) {
             Ok(disk) => return Ok(Candidate { disk, earlier: None }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files.open(&owner.path, false),
@@ -213,7 +216,7 @@ impl Candidate {
     }
 }
 
-/// Whether a file holds no data: it is empty, or its creation was interrupted before the first
+/// Whether a file holds no data: it has no bytes, or its creation was interrupted before the first
 /// slot.
 fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
     let len = disk.len()?;
@@ -224,7 +227,7 @@ fn holds_nothing(disk: &dyn Disk) -> io::Result<bool> {
         return Ok(false);
     }
     let header = read_header(disk)?;
-    // Any word of it may be missing; a header of another format may have another checksum.
+    // Any word of the header may be missing; a header of another format may have another checksum.
     let known = [0, SWAP_FORMAT].contains(&header.format);
     let torn = header.magic == SWAP_MAGIC && known && !sums_agree(header.checksum, header.sum());
     Ok(torn || header.as_bytes().iter().all(|&byte| byte == 0))
@@ -237,12 +240,12 @@ fn read_header(disk: &dyn Disk) -> io::Result<SwapHeader> {
 }
 
 impl Backing {
-    /// Makes a file the object's, synced. Its cold table bears the pair by now, settled: a crash
-    /// leaves a file that the next limit takes.
+    /// Makes a file the object's backing file; synced. The caller has settled the pair in the cold
+    /// table: a crash then leaves a file that the next limit takes.
     ///
     /// # Errors
-    /// [`Error::Backing`]: the file is gone.
-    pub(crate) fn make(candidate: Candidate, owner: Owner, files: &dyn Files) -> Result<Backing> {
+    /// [`Error::Backing`]: the file is removed.
+    pub fn make(candidate: Candidate, owner: Owner, files: &dyn Files) -> Result<Backing> {
         let Candidate { disk, .. } = candidate;
         let backing = Backing { disk, owner };
         let len = backing.disk.len().unwrap_or(0);
@@ -274,11 +277,11 @@ impl Backing {
         written.map_err(owner.failed("write"))
     }
 
-    /// Opens it and finds out whether it is this object's.
+    /// Opens the file and verifies that it belongs to this object.
     ///
     /// # Errors
     /// [`Error::Backing`].
-    pub(crate) fn open(files: &dyn Files, owner: Owner, read_only: bool) -> Result<Backing> {
+    pub fn open(files: &dyn Files, owner: Owner, read_only: bool) -> Result<Backing> {
         let (backing, header) = Backing::open_any_home(files, owner, read_only)?;
         backing.owner.require_home(&header).map_err(|detail| backing.owner.error(detail))?;
         Ok(backing)
@@ -296,24 +299,24 @@ impl Backing {
         Ok((Backing { disk, owner }, header))
     }
 
-    /// Opens the file that lies beside the store, of an object whose clusters are all in memory: if
-    /// there is none, or one that holds nothing, it is made.
+    /// Opens the file beside the store of an object whose clusters are all in memory. A missing file
+    /// or an empty one is made.
     ///
     /// # Errors
     /// [`Error::Backing`].
-    pub(crate) fn open_or_make(files: &dyn Files, owner: Owner) -> Result<Backing> {
+    pub fn open_or_make(files: &dyn Files, owner: Owner) -> Result<Backing> {
         Backing::open(files, owner.clone(), false).or_else(|error| match Candidate::find(files, &owner, None) {
             Ok(candidate) => Backing::make(candidate, owner, files),
-            Err(_) => Err(error), // which says more
+            Err(_) => Err(error), // the first error says more
         })
     }
 
-    /// Gives the file of a store that was moved to the place where the store is now.
+    /// Writes the store's present path into the file of a store that was moved.
     ///
     /// # Errors
-    /// [`Error::Backing`]: it is another's, or a store lies where this one is said to have been.
+    /// [`Error::Backing`]: the file is another owner's, or a store lies at the path in the header.
     /// Nothing has changed.
-    pub(crate) fn bring_home(files: &dyn Files, owner: Owner) -> Result<()> {
+    pub fn bring_home(files: &dyn Files, owner: Owner) -> Result<()> {
         let (backing, header) = Backing::open_any_home(files, owner, false)?;
         if backing.owner.require_home(&header).is_ok() {
             return Ok(());
@@ -328,37 +331,37 @@ impl Backing {
         }
     }
 
-    /// Removes the file, which is of no use any more.
-    pub(crate) fn remove(&self, files: &dyn Files) {
+    /// Removes the file, whose slots are all free.
+    pub fn remove(&self, files: &dyn Files) {
         files.remove(&self.owner.path, &*self.disk); // COLD-5
     }
 
     fn at(slot: u32) -> u64 {
         SWAP_SLOTS + u64::from(slot) * CLUSTER
     }
+}
 
-    /// Makes sure of room for so many slots: a full disk is an error here, and not at a store.
-    pub(crate) fn reserve(&self, slots: u64) -> Result<()> {
+impl Tier for Backing {
+    fn reserve(&self, slots: u64) -> Result<()> {
         let (before, end) = (self.disk.len().unwrap_or(u64::MAX), SWAP_SLOTS + slots.max(1) * CLUSTER);
         let reserved = self.disk.allocate(SWAP_SLOTS, end - SWAP_SLOTS).inspect_err(|_| {
             if before < end {
-                // the file system may have given a part, which no slot has yet
+                // the file system may have given a part; no slot uses it yet
                 self.disk.punch(before, end - before);
             }
         });
         reserved.map_err(self.owner.failed("find room for"))
     }
 
-    pub(crate) fn write(&self, slot: u32, bytes: &[u8]) -> Result<()> {
+    fn write(&self, slot: u32, bytes: &[u8]) -> Result<()> {
         self.disk.write_at(Backing::at(slot), bytes).map_err(self.owner.failed("write"))
     }
 
-    pub(crate) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.disk.sync().map_err(self.owner.failed("sync"))
     }
 
-    /// Reads a slot that is to have this checksum; it is the bytes of the cluster at `at`.
-    pub(crate) fn read(&self, slot: u32, checksum: u32, at: u64, into: &mut [u8]) -> Result<()> {
+    fn read(&self, slot: u32, checksum: u32, at: u64, into: &mut [u8]) -> Result<()> {
         let found = match self.disk.read_at(Backing::at(slot), into) {
             Ok(()) if sums_agree(crc32c::crc32c(into), checksum) => return Ok(()),
             Ok(()) => "they are not what was written".into(),

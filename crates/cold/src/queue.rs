@@ -1,9 +1,9 @@
-//! Which clusters grow cold next, and which slots are free.
+//! The order in which clusters become cold, and the free slots of a tier.
 //!
-//! A segmented queue: clusters come in *warm*, and the oldest of these, a quarter of all, are put
-//! *aside*: hidden, though they are still in memory. Who touches one of them makes it warm again,
-//! at the price of a fault without any reading. Who is not touched until it is the oldest grows
-//! cold. So nobody samples anything while memory suffices.
+//! A segmented queue: clusters enter as *warm*. The oldest of these, a quarter of all, are put
+//! *aside*: they are hidden, though they are still in memory. A touch makes a cluster warm again, at
+//! the price of a fault without any reading. A cluster that stays aside until it is the oldest
+//! becomes cold. So no sampling takes place while memory suffices.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,18 +14,18 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Clusters in memory.
+    /// The number of clusters in memory.
     pub(crate) fn len(&self) -> usize {
         self.warm.len() + self.aside.len()
     }
 
-    /// A cluster comes in, or is touched again.
+    /// A cluster enters, or is touched again.
     pub(crate) fn warm(&mut self, cluster: u32) {
         self.remove(cluster);
         self.warm.push_back(cluster);
     }
 
-    /// A cluster that is in memory, and hidden.
+    /// Adds a cluster that is in memory and hidden.
     pub(crate) fn put_aside(&mut self, cluster: u32) {
         self.aside.push_back(cluster);
     }
@@ -35,7 +35,7 @@ impl Queue {
         self.aside.retain(|&other| other != cluster);
     }
 
-    /// The warm cluster to be put aside, if fewer than `least` are. The caller hides it.
+    /// Puts the oldest warm cluster aside, if fewer than `least` are. The caller hides it.
     pub(crate) fn next_aside(&mut self, least: usize) -> Option<u32> {
         if self.aside.len() >= least {
             return None;
@@ -45,29 +45,29 @@ impl Queue {
         Some(cluster)
     }
 
-    /// The cluster that has been aside for longest.
+    /// Takes the cluster that has been aside for longest.
     pub(crate) fn oldest(&mut self) -> Option<u32> {
         self.aside.pop_front()
     }
 }
 
-/// Slots of a backing file: all from `end` on are free, and some before it.
+/// Free slots of a tier: all from `end` on, and some before it.
 #[derive(Default)]
-pub(crate) struct Slots {
+pub(crate) struct FreeSlots {
     free: BTreeSet<u32>,
     end: u32,
 }
 
-impl Slots {
-    /// Those that are not `used`; `Err` with a slot that is used twice.
-    pub(crate) fn without(mut used: Vec<u32>) -> Result<Slots, u32> {
+impl FreeSlots {
+    /// All slots that are not `used`; `Err` with a slot that is used twice.
+    pub(crate) fn without(mut used: Vec<u32>) -> Result<FreeSlots, u32> {
         used.sort_unstable();
         if let Some(pair) = used.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(pair[0]);
         }
         let end = used.last().map_or(0, |last| last + 1);
         let used: BTreeSet<u32> = used.into_iter().collect();
-        Ok(Slots { free: (0..end).filter(|slot| !used.contains(slot)).collect(), end })
+        Ok(FreeSlots { free: (0..end).filter(|slot| !used.contains(slot)).collect(), end })
     }
 
     pub(crate) fn take(&mut self) -> u32 {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_touched_while_aside_stays() {
+    fn a_cluster_that_is_touched_while_aside_stays() {
         let mut queue = Queue::default();
         (0..8).for_each(|cluster| queue.warm(cluster));
         while queue.next_aside(2).is_some() {}
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn the_lowest_free_slot_is_taken() {
-        assert_eq!(Slots::without(vec![3, 1, 3]).err(), Some(3));
-        let mut slots = Slots::without(vec![3, 1]).unwrap();
+        assert_eq!(FreeSlots::without(vec![3, 1, 3]).err(), Some(3));
+        let mut slots = FreeSlots::without(vec![3, 1]).unwrap();
         assert_eq!([slots.take(), slots.take(), slots.take()], [0, 2, 4]);
         slots.give(1);
         assert_eq!([slots.take(), slots.take()], [1, 5]);

@@ -2,10 +2,8 @@
 //!
 //! Format: docs/formats/swap.md, section 2.
 
-use crate::catalogue::record::Entry;
 use crate::layout::{COLD_MAGIC, COLD_ZEROS, ColdHeader};
-use everbyte_media::Media;
-use everbyte_media::sums_agree;
+use everbyte_media::{Media, sums_agree};
 use everbyte_space::{CLUSTER, Span, clusters_up};
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -13,40 +11,49 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use zerocopy::FromZeros;
 
-/// Where the bytes of a cluster are.
+/// The location of a cluster's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In memory, or nowhere: the cluster is not backed.
-    Here,
-    /// Nowhere: all of them are zeros.
+pub enum Location {
+    /// Memory; also of a cluster that is not backed.
+    Memory,
+    /// None: all bytes are zeros.
     Zeros,
-    /// In a slot of the backing file, with this checksum.
-    Slot { slot: u32, checksum: u32 },
+    /// A slot of the backing file.
+    Slot {
+        /// The slot.
+        slot: u32,
+        /// The CRC-32C of its bytes.
+        checksum: u32,
+    },
 }
 
+/// The cold table of an object.
 #[derive(Clone)]
-pub(crate) struct Table {
+pub struct ColdTable {
     media: Media,
     at: u64,
     clusters: u64,
 }
 
-impl Table {
-    /// The end of `span` that a table for it takes.
-    pub(crate) fn range(span: Span) -> Option<Range<u64>> {
+impl ColdTable {
+    /// The end of `span` that a table for it takes; `None`: the span is too small for a table.
+    pub fn range(span: Span) -> Option<Range<u64>> {
         let bytes = size_of::<ColdHeader>() as u64 + span.len() / CLUSTER * 8;
         let bytes = clusters_up(bytes).filter(|&bytes| bytes < span.len())?;
         Some(span.end() - bytes..span.end())
     }
 
-    /// The table of an object that has one.
-    pub(crate) fn of(media: &Media, entry: &Entry) -> Option<Table> {
-        let Range { start: at, .. } = Table::range(entry.span)?;
-        Some(Table { media: media.clone(), at, clusters: entry.span.len() / CLUSTER })
+    /// The table of an object with this span.
+    pub fn of(media: &Media, span: Span) -> Option<ColdTable> {
+        let Range { start: at, .. } = ColdTable::range(span)?;
+        Some(ColdTable { media: media.clone(), at, clusters: span.len() / CLUSTER })
     }
 
-    /// Names a backing file; stored and flushed. Counts once the object has a limit.
-    pub(crate) fn name(&self, pair: [u8; 16], path: Option<&Path>) -> Result<(), String> {
+    /// Names a backing file; stored and flushed. The table counts once the object has a limit.
+    ///
+    /// # Errors
+    /// The path is too long.
+    pub fn name(&self, pair: [u8; 16], path: Option<&Path>) -> Result<(), String> {
         let bytes = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
         let mut header =
             ColdHeader { magic: COLD_MAGIC, pair, path_len: bytes.len() as u32, ..ColdHeader::new_zeroed() };
@@ -59,9 +66,12 @@ impl Table {
         Ok(())
     }
 
-    /// What the backing file has in common with this table, and its path, unless it lies beside the
-    /// store.
-    pub(crate) fn named(&self) -> Result<([u8; 16], Option<PathBuf>), (u64, String)> {
+    /// The pair that the backing file bears too, and the file's path; `None`: the file lies beside
+    /// the store.
+    ///
+    /// # Errors
+    /// The offset of the damage, and its description.
+    pub fn named(&self) -> Result<([u8; 16], Option<PathBuf>), (u64, String)> {
         let wrong = |detail: &str| Err((self.at, format!("its cold table {detail}")));
         if !self.media.holds(self.at, self.len()) {
             return wrong("lies beyond the file's end");
@@ -89,38 +99,39 @@ impl Table {
         self.at + size_of::<ColdHeader>() as u64 + u64::from(cluster) * 8
     }
 
-    /// Clusters that it can speak for: those before itself.
-    pub(crate) fn clusters(&self) -> u32 {
+    /// The number of clusters with a word that counts: those before the table itself.
+    pub fn clusters(&self) -> u32 {
         (self.clusters - (self.len().div_ceil(CLUSTER))) as u32
     }
 
     /// Whether no cluster is cold.
-    pub(crate) fn is_warm(&self) -> bool {
-        (0..self.clusters()).all(|cluster| self.get(cluster) == Place::Here)
+    pub fn is_warm(&self) -> bool {
+        (0..self.clusters()).all(|cluster| self.get(cluster) == Location::Memory)
     }
 
-    pub(crate) fn get(&self, cluster: u32) -> Place {
+    /// The location of a cluster's bytes.
+    pub fn get(&self, cluster: u32) -> Location {
         match self.media.load(self.word_at(cluster)) {
-            0 => Place::Here,
-            COLD_ZEROS => Place::Zeros,
-            word => Place::Slot { slot: ((word >> 32) as u32).wrapping_sub(1), checksum: word as u32 },
+            0 => Location::Memory,
+            COLD_ZEROS => Location::Zeros,
+            word => Location::Slot { slot: ((word >> 32) as u32).wrapping_sub(1), checksum: word as u32 },
         }
     }
 
-    /// Stored and flushed.
-    pub(crate) fn set(&self, cluster: u32, place: Place) {
-        let word = match place {
-            Place::Here => 0,
-            Place::Zeros => COLD_ZEROS,
-            Place::Slot { slot, checksum } => u64::from(slot + 1) << 32 | u64::from(checksum),
+    /// Stores and flushes the location of a cluster's bytes; no fence.
+    pub(crate) fn set(&self, cluster: u32, location: Location) {
+        let word = match location {
+            Location::Memory => 0,
+            Location::Zeros => COLD_ZEROS,
+            Location::Slot { slot, checksum } => u64::from(slot + 1) << 32 | u64::from(checksum),
         };
         let _section = self.media.section();
         self.media.store(self.word_at(cluster), word);
         self.media.flush(self.word_at(cluster), 8);
     }
 
-    /// Flushes what recovery acts on; the caller fences.
-    pub(crate) fn adopt(&self) {
+    /// Flushes the bytes that recovery acts on; the caller fences.
+    pub fn adopt(&self) {
         self.media.adopt(self.at, self.len());
     }
 }

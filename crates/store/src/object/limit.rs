@@ -1,14 +1,14 @@
-//! Limits of objects: how many of their clusters may be in memory.
+//! Limits of objects: the number of their clusters that may be in memory.
 
-use super::backing::{Backing, Candidate, Owner};
-use super::pager::{Cold, Hearing};
-use super::table::{Place, Table};
-use super::{Files, Pager, RealFiles};
 use crate::catalogue::record::Entry;
 use crate::layout::{FEATURE_COLD, header};
 use crate::object::{self, Extent};
 use crate::store::Inner;
-use crate::{Error, Object, ObjectInfo, Result, Store, Want};
+use crate::superblock::identity;
+use crate::{Error, FindingKind, Object, ObjectInfo, Result, Store, Want};
+use everbyte_cold::{
+    Backing, Candidate, ColdTable, FaultKind, Files, Location, Owner, Pager, RealFiles, Tier, TouchSource,
+};
 use everbyte_media::seeded;
 use everbyte_space::CLUSTER;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Store {
         self.attach_object(entry.id, name, true)?;
         self.detach_object(entry.id); // nobody attaches it in this turn
         let extent = inner.extent(&entry)?;
-        let least = Table::range(entry.span).map(|tail| 1 + (tail.end - tail.start) / CLUSTER + LEAST);
+        let least = ColdTable::range(entry.span).map(|tail| 1 + (tail.end - tail.start) / CLUSTER + LEAST);
         if least.is_none_or(|least| clusters < least) {
             let detail = match least {
                 Some(least) => format!("object `{name}` needs at least {least} clusters in memory, not {clusters}"),
@@ -90,9 +90,9 @@ impl Store {
             inner.remove_backing(Some(owner));
             return Ok(());
         };
-        cold.pager.warm_all()?;
+        cold.pager().warm_all()?;
         inner.set_limit(object.entry(), header::RESIDENT, None)?;
-        cold.pager.remove_backing(inner.files());
+        cold.pager().tier().remove(inner.files());
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Store {
     /// the object has a limit.
     fn make_table(&self, entry: &Entry, extent: &Extent, backing: Option<&Path>) -> Result<()> {
         let (inner, media, prime) = (&*self.inner, self.media(), entry.span.at());
-        let range = Table::range(entry.span).expect("the limit fits");
+        let range = ColdTable::range(entry.span).expect("the limit fits");
         inner.space.give_back(); // nothing is cleared in the background where pages may be hidden
         if range.start < extent.backed {
             let (span, asked) = (entry.span.len(), range.end - range.start);
@@ -124,12 +124,12 @@ impl Store {
             object::set_word(media, prime + header::TAIL, range.end - range.start);
             media.fence();
         }
-        let table = Table::of(media, entry).expect("it has a place");
+        let table = ColdTable::of(media, entry.span).expect("it has a place");
         let earlier = table.named().ok().map(|(pair, _)| pair);
         let owner = inner.owner(entry, [0; 16], absolute(backing)?)?;
         let files = inner.files();
         let candidate = Candidate::find(files, &owner, earlier)?;
-        let pair = candidate.earlier.map_or_else(|| files.pair(), Ok)?;
+        let pair = candidate.earlier.map_or_else(|| files.pair(), Ok).map_err(identity::no_random)?;
         table.name(pair, owner.home.is_some().then_some(&owner.path)).map_err(|detail| Error::BadOption { detail })?;
         if !seeded("store-backing-unnamed") {
             media.barrier()?; // before the file bears the pair: a later limit takes no other
@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// The pager of an object that has a limit.
-    pub(crate) fn pager(&self, entry: &Entry, extent: &Extent) -> Result<Option<Cold>> {
+    pub(crate) fn pager(&self, entry: &Entry, extent: &Extent) -> Result<Option<Paging>> {
         if extent.resident == 0 {
             return Ok(None);
         }
@@ -177,20 +177,20 @@ impl Store {
             at,
             detail: format!("`{}`: {detail}", entry.name),
         };
-        let table =
-            Table::of(media, entry).ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;
+        let table = ColdTable::of(media, entry.span)
+            .ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;
         let (pair, path) = table.named().map_err(damaged)?;
         table.adopt(); // STORE-8: of a shared store nobody is told whose process died
         media.fence();
         let read_only = media.opened().read_only;
-        let hearing = match () {
-            () if read_only => Hearing::Nothing,
-            () if media.can_watch() => Hearing::Faults,
-            () if media.is_recorded() && inner.files().touches_are_told() => Hearing::Calls,
-            () => Hearing::Nothing,
+        let touches = match () {
+            () if read_only => TouchSource::None,
+            () if media.can_watch() => TouchSource::Faults,
+            () if media.is_recorded() && inner.files().reports_touches() => TouchSource::Calls,
+            () => TouchSource::None,
         };
         let warm = table.is_warm();
-        if warm && hearing == Hearing::Nothing {
+        if warm && touches == TouchSource::None {
             return Ok(None); // no cluster leaves the memory, and none is elsewhere
         }
         // A file is made where the store says, and never where only a path on media says (COLD-5).
@@ -203,8 +203,23 @@ impl Store {
             (prime..extent.backed).step_by(CLUSTER as usize).map(|at| inner.space.is_backed(at)).collect();
         let frames = (extent.resident / CLUSTER).saturating_sub(1 + extent.tail / CLUSTER).max(LEAST);
         let frames = usize::try_from(frames).unwrap_or(usize::MAX);
-        let pager = Pager::new(media, prime, (table, backing), (hearing, frames), &backed).map_err(damaged)?;
-        Cold::begin(Arc::new(pager)).map(Some)
+        let pager = Pager::new(media, prime, (table, backing), (touches, frames), &backed).map_err(damaged)?;
+        Ok(Some(Paging::begin(pager)?))
+    }
+}
+
+/// The paging of an object whose cold clusters lie in a backing file.
+pub(crate) type Paging = everbyte_cold::Paging<Backing>;
+
+impl From<everbyte_cold::Error> for Error {
+    fn from(error: everbyte_cold::Error) -> Error {
+        match error {
+            everbyte_cold::Error::Media(error) => Error::Media(error),
+            everbyte_cold::Error::OutOfSpace { at, bytes, source } => Error::OutOfSpace { at, bytes, source },
+            everbyte_cold::Error::Backing { store, object, path, detail } => {
+                Error::Backing { store, object, path, detail }
+            }
+        }
     }
 }
 
@@ -253,7 +268,7 @@ impl Inner {
 
     /// Who has an object's backing file, if it has one.
     pub(crate) fn backing_of(&self, entry: &Entry, extent: &Extent) -> Option<Owner> {
-        let table = Table::of(&self.media, entry).filter(|_| extent.resident > 0)?;
+        let table = ColdTable::of(&self.media, entry.span).filter(|_| extent.resident > 0)?;
         let (pair, path) = table.named().ok()?;
         self.owner(entry, pair, path).ok()
     }
@@ -269,7 +284,7 @@ impl Inner {
     /// As a growth that is taken back: the words that say that it is there, its bits, and then how
     /// far bits may be set.
     fn drop_table(&self, entry: &Entry, before: &Extent) {
-        let Some(range) = Table::range(entry.span).filter(|_| before.tail == 0) else { return };
+        let Some(range) = ColdTable::range(entry.span).filter(|_| before.tail == 0) else { return };
         let prime = entry.span.at();
         match object::read_header(&self.media, entry) {
             Ok(extent) if extent.tail_reach > 0 => {}
@@ -285,17 +300,39 @@ impl Inner {
         self.space.punch();
     }
 
-    /// What of an object is in memory, as its table says; `None`: it has no limit.
+    /// The faults of an object's cold clusters. Costs a look at each of them.
+    pub(crate) fn check_cold(&self, entry: &Entry, extent: &Extent) -> Vec<(FindingKind, u64, String)> {
+        if extent.resident == 0 {
+            return Vec::new();
+        }
+        let Some(table) = ColdTable::of(&self.media, entry.span) else { return Vec::new() };
+        let (pair, path) = match table.named() {
+            Ok(named) => named,
+            Err((at, detail)) => return vec![(FindingKind::Damage, at, detail)],
+        };
+        let (prime, open) =
+            (entry.span.at(), || Ok::<_, Error>(Backing::open(self.files(), self.owner(entry, pair, path)?, true)?));
+        let clusters = ((extent.backed - prime) / CLUSTER) as u32;
+        let found = everbyte_cold::check(&table, prime, clusters, |at| self.space.is_backed(at), open).into_iter();
+        let kind = |kind| match kind {
+            FaultKind::Damage => FindingKind::Damage,
+            FaultKind::DoubleUse => FindingKind::DoubleUse,
+            FaultKind::Note => FindingKind::Note,
+        };
+        found.map(|fault| (kind(fault.kind), fault.at, fault.detail)).collect()
+    }
+
+    /// The clusters of an object in memory, by its cold table; `None`: it has no limit.
     pub(crate) fn residency(&self, entry: &Entry, extent: &Extent) -> Option<Residency> {
         if extent.resident == 0 {
             return None;
         }
-        let table = Table::of(&self.media, entry)?;
+        let table = ColdTable::of(&self.media, entry.span)?;
         table.named().ok()?;
         let clusters = (extent.backed - entry.span.at()) / CLUSTER;
         let backed = (0..clusters as u32)
             .filter(|&cluster| self.space.is_backed(entry.span.at() + u64::from(cluster) * CLUSTER));
-        let (here, cold): (Vec<u32>, Vec<u32>) = backed.partition(|&cluster| table.get(cluster) == Place::Here);
+        let (here, cold): (Vec<u32>, Vec<u32>) = backed.partition(|&cluster| table.get(cluster) == Location::Memory);
         let resident = here.len() as u64 + extent.tail / CLUSTER;
         Some(Residency { limit: extent.resident / CLUSTER, resident, cold: cold.len() as u64 })
     }
@@ -308,7 +345,7 @@ impl Object {
     /// # Errors
     /// [`Error::Backing`], [`Error::Media`]: nothing is lost, and they stay in memory.
     pub fn cool(&self, range: std::ops::Range<u64>) -> Result<()> {
-        self.cold().map_or(Ok(()), |cold| cold.pager.cool(&range))
+        self.cold().map_or(Ok(()), |cold| Ok(cold.pager().cool(&range)?))
     }
 
     /// Brings the cold clusters of a range to memory, as touching them does.
@@ -316,7 +353,7 @@ impl Object {
     /// # Errors
     /// [`Error::Backing`], [`Error::OutOfSpace`], [`Error::Media`]: nothing is lost.
     pub fn warm(&self, range: std::ops::Range<u64>) -> Result<()> {
-        self.cold().map_or(Ok(()), |cold| cold.pager.warm(&range))
+        self.cold().map_or(Ok(()), |cold| Ok(cold.pager().warm(&range)?))
     }
 
     /// What of it is in memory; `None`: it has no limit.
