@@ -128,7 +128,7 @@ pub fn soak(words: &[&str]) -> Result {
         shell::run(tests.env("EVERBYTE_SOAK", "50").env("EVERBYTE_ROUND", rounds.to_string()))?;
         let engines = ["everbyte-kv", "everbyte-heap", "everbyte-tx", "everbyte-hkv", "everbyte-log"];
         let packages: Vec<&str> = engines.iter().flat_map(|engine| ["--package", engine]).collect();
-        let programs = ["--test", "swarm", "--test", "chains"];
+        let programs = ["--test", "swarm", "--test", "chains", "--test", "model"];
         let seed = rounds.to_string();
         let mut tests = cargo(&[&["test", "--release", "--quiet", "--locked"][..], &packages, &programs].concat());
         shell::run(tests.env("EVERBYTE_SOAK", "500").env("EVERBYTE_ROUND", seed))?;

@@ -161,8 +161,8 @@ fn programs() -> Result<Vec<Program>> {
         let crate_ = folder.file_name().unwrap_or_default().to_string_lossy();
         let target = message["target"]["name"].as_str().unwrap_or("test");
         let kind = &message["target"]["kind"][0];
-        let opens_files = fs::read_to_string(source)
-            .is_ok_and(|body| body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR")); // no repository there
+        let body = sources(Path::new(source));
+        let opens_files = body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR"); // no repository there
         let tests = kind == "test" && TESTED.contains(&&*crate_) && opens_files;
         let writer = kind == "bin" && target == "suite-writer";
         if tests && message["profile"]["test"] == true {
@@ -173,4 +173,14 @@ fn programs() -> Result<Vec<Program>> {
         }
     }
     Ok(programs)
+}
+
+/// The text of a test program: its file, or every file beside its `main.rs`.
+fn sources(root: &Path) -> String {
+    let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let folder = root.parent().filter(|_| root.ends_with("main.rs"));
+    match folder.and_then(|folder| fs::read_dir(folder).ok()) {
+        Some(files) => files.flatten().map(|file| text(&file.path())).collect(),
+        None => text(root),
+    }
 }

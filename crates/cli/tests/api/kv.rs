@@ -1,10 +1,6 @@
 //! The key-value commands, alone and across processes.
 
-#![forbid(unsafe_code)]
-
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use serde_json::Value;
 use std::io::Write;
 use std::process::Stdio;

@@ -235,7 +235,7 @@ fn no_rotten_sector_loses_a_key_without_an_error() {
     let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
     let seed =
         std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(std::process::id() as u64);
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test rot");
+    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test faults rot");
     let mut random = Random::new(seed);
     for (name, closed) in [("killed under load", false), ("closed in order", true)] {
         let rotten = Rotten::new(name, closed, 3);

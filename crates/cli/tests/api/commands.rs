@@ -1,10 +1,6 @@
 //! Each command as a person or a script meets it.
 
-#![forbid(unsafe_code)]
-
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use serde_json::Value;
 
 #[test]

@@ -1,10 +1,6 @@
 //! `check --deep` walks typed pools without their programs.
 
-#![forbid(unsafe_code)]
-
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use everbyte_heap::Heap;
 use everbyte_object::layout::HEADER;
 use everbyte_object::{MemPool, PRefCell, PSafe, PVec, Pbox, Pool, Prc, Root, UntypedPool, pool};

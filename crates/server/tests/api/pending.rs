@@ -2,15 +2,13 @@
 //! commit waits for company. The disk's syncs stop at a gate, so a test knows what is settled. Each
 //! check runs again with seeded bugs on, and must find them.
 
-mod common;
-
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use common::{Client, Reply, command, figure};
+use crate::common::{Client, Reply, command, figure};
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Disk, Media, museum};
 use everbyte_server::{Handle, Options, Server};

@@ -1,10 +1,8 @@
 //! The tools that users have: redis-cli and redis-benchmark, unmodified.
 
-mod common;
-
 use std::process::{Command, Output};
 
-use common::Ours;
+use crate::common::Ours;
 
 fn run(us: &Ours, tool: &str, words: &[&str]) -> Output {
     Command::new(tool)
@@ -53,7 +51,7 @@ fn redis_cli_pipe_loads() {
         .expect("redis-cli: apt-get install redis-tools");
     let mut input = child.stdin.take().unwrap();
     for number in 0..20_000 {
-        input.write_all(&common::command(&["SET", &format!("key:{number}"), "value"])).unwrap();
+        input.write_all(&crate::common::command(&["SET", &format!("key:{number}"), "value"])).unwrap();
     }
     drop(input);
     let output = child.wait_with_output().unwrap();

@@ -111,7 +111,7 @@ fn counts_right_in_the_end(folder: &Path, mut random: Random) {
 
 fn random() -> Random {
     let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x3011d);
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test word_count");
+    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test processes word_count");
     Random::new(seed)
 }
 

@@ -1,11 +1,7 @@
 //! `check` and `info` look and do not touch: the file's bytes are the same afterwards, whatever
 //! state it was in.
 
-#![forbid(unsafe_code)]
-
-mod common;
-
-use common::{Place, flip, said};
+use crate::common::{Place, flip, said};
 use everbyte_hkv::raw::Raw as _;
 use std::fs;
 use std::io::Write;
@@ -22,7 +18,7 @@ fn state(path: &Path) -> (Vec<u8>, i64, i64) {
 
 /// Runs a command that must leave the store and its directory as they are; returns what it said.
 #[track_caller]
-fn untouched(place: &Place, words: &[&str]) -> common::Said {
+fn untouched(place: &Place, words: &[&str]) -> crate::common::Said {
     let path = place.path("everbyte.store");
     let before = state(&path);
     let said = place.run(words);

@@ -1,10 +1,6 @@
 //! Copies of stores: clones, copies made by hand, and what tells them apart.
 
-#![forbid(unsafe_code)]
-
-mod common;
-
-use common::{Place, flip};
+use crate::common::{Place, flip};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;

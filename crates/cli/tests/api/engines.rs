@@ -1,10 +1,6 @@
 //! The command line treats every engine alike, by the engines' tools.
 
-#![forbid(unsafe_code)]
-
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use everbyte_store::{CustomEngine, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::redo::Truncation;
 use everbyte_tx::{Error, Redo};

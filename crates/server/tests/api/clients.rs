@@ -1,12 +1,10 @@
 //! Clients that behave badly, clients that are many, clients that ask for much.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{Client, Ours, PATIENCE, Random, Reply, command, figure};
+use crate::common::{Client, Ours, PATIENCE, Random, Reply, command, figure};
 use everbyte_server::{Error, Options, Server};
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -35,7 +33,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 fn garbage_and_half_frames_hurt_nobody_else() {
     let us = Ours::start();
     let mut good = us.client();
-    let mut random = Random::new(common::seed("garbage_and_half"));
+    let mut random = Random::new(crate::common::seed("garbage_and_half"));
     let mut half = us.client();
     half.send(b"*3\r\n$3\r\nSET\r\n$1\r\nh\r\n$5\r\nhal");
     let mut giant = us.client();
@@ -292,7 +290,7 @@ fn a_reader_beside_writers_sees_whole_commands_in_one_order() {
 fn scan_returns_every_key_that_stays() {
     let us = Ours::start();
     let (mut client, mut other) = (us.client(), us.client());
-    let mut random = Random::new(common::seed("scan_returns"));
+    let mut random = Random::new(crate::common::seed("scan_returns"));
     for number in 0..2000 {
         client.call(&["SET", &format!("stay:{number:04}"), ""]);
     }
@@ -401,7 +399,7 @@ fn a_taken_address_is_an_error_that_names_it() {
         ("127.0.0.1", "an address and a port"),
         ("192.0.2.1:6380", "no such address"),
     ] {
-        let table = common::table(&dir.path().join(words.replace(' ', "-")));
+        let table = crate::common::table(&dir.path().join(words.replace(' ', "-")));
         let error = Server::bind(table, Options { address: given.into(), open: true, ..Options::default() }).err();
         let text = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(text.contains(given) && text.contains(words), "{text}");

@@ -121,7 +121,7 @@ fn a_lost_page_is_an_error_for_its_keys_and_nothing_else() {
     let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
     let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(u64::from(std::process::id()));
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test memory_errors");
+    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test faults memory_errors");
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("store");
     let told = store(&path);

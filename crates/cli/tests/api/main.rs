@@ -1,0 +1,13 @@
+//! Commands and their output.
+
+#![forbid(unsafe_code)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod commands;
+mod copies;
+mod deep;
+mod engines;
+mod kv;
+mod look;

@@ -1,0 +1,5 @@
+//! Calls of the key-value store and their results.
+
+mod given_up;
+mod max;
+mod parts;

@@ -1,0 +1,4 @@
+//! Bad input, damaged bytes, full stores and failing disks.
+
+mod bad_days;
+mod on_files;

@@ -1,0 +1,5 @@
+//! Programs beside a plain model of the store.
+
+mod chains;
+mod programs;
+mod swarm;

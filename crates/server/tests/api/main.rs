@@ -1,0 +1,8 @@
+//! The server as its clients see it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clients;
+mod pending;
+mod tools;

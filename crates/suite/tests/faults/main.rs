@@ -1,0 +1,4 @@
+//! Stores whose memory or disk loses bytes.
+
+mod memory_errors;
+mod rot;
