@@ -2,10 +2,9 @@
 //! everything above.
 
 use crate::{Case, TOTAL};
-use everbyte_media::{BackendChoice, Media, Options, Words};
+use everbyte_media::{BackendChoice, OpenOptions, Options, Words};
 use everbyte_sim::{DiskTape, Explorer, Failure, RecordedDisk, Report};
 use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const CASES: &[Case] = &[Case {
@@ -24,7 +23,7 @@ fn options() -> Options {
 }
 
 fn open(disk: &Arc<RecordedDisk>) -> Result<Store, Error> {
-    Store::attach(Media::open_disk(Arc::clone(disk) as _, Path::new("recorded"), &options())?)
+    Store::attach(OpenOptions::new("recorded").on_disk(Arc::clone(disk) as _).open(&options())?)
 }
 
 /// Words of one line that are flushed by themselves, one after the other.

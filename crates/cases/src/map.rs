@@ -2,11 +2,10 @@
 //! freed, and given to another.
 
 use crate::{Case, TOTAL};
-use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_media::{BackendChoice, OpenOptions, Options};
 use everbyte_sim::{DiskTape, Explorer, Failure, PowerCut, RecordedDisk, Report};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const CASES: &[Case] = &[Case {
@@ -55,7 +54,7 @@ fn options() -> Options {
 }
 
 fn open(disk: &Arc<RecordedDisk>) -> Result<Store, Error> {
-    Store::attach(Media::open_disk(Arc::clone(disk) as _, Path::new("recorded"), &options())?)
+    Store::attach(OpenOptions::new("recorded").on_disk(Arc::clone(disk) as _).open(&options())?)
 }
 
 /// An object whose number is in its root, and at the end of its last cluster. Its span is as many

@@ -4,7 +4,7 @@ mod common;
 
 use common::{create, heap_of, store_of};
 use everbyte_heap::{Error, Heap, Op};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Media, OpenOptions, Options};
 use everbyte_store::Store;
 
 /// Makes allocations durable the way a lane does, without a lane: nothing crashes here.
@@ -401,7 +401,7 @@ fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
     let create = CreateOptions { media: media.clone(), max: 64 << 20, ..CreateOptions::default() };
     Store::create(&path, &create).unwrap().close().unwrap();
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
-    let store = Store::attach(Media::open_disk(disk.clone(), &path, &media).unwrap()).unwrap();
+    let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
     let heap = common::heap_in(&store, 32 << 20);
     let blocks: Vec<u64> = (0..160).map(|_| allocate(&heap, 60_000)).collect();
     blocks.iter().for_each(|&at| free(&heap, at));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{heap_in, heap_of};
-use everbyte_media::{BackendChoice, Durability, Media, Options};
+use everbyte_media::{BackendChoice, Durability, OpenOptions, Options};
 use everbyte_store::{CreateOptions, Store};
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn opened_and_walked(blocks: u64) -> (u64, u64) {
     drop(heap);
     store.close().unwrap();
     drop(store);
-    let media = Media::open(&path, &options).unwrap();
+    let media = OpenOptions::new(&path).open(&options).unwrap();
     let pages = || {
         forget();
         let store = Store::attach(media.clone()).unwrap();

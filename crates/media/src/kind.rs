@@ -10,9 +10,9 @@ use std::path::PathBuf;
 /// The kind of an error: which reaction makes sense.
 ///
 /// ```
-/// use everbyte_media::{Error, ErrorInfo, ErrorKind, Media, Options};
+/// use everbyte_media::{Error, ErrorInfo, ErrorKind, OpenOptions, Options};
 ///
-/// let refused = Media::open("/dev/null/absent".as_ref(), &Options::default()).unwrap_err();
+/// let refused = OpenOptions::new("/dev/null/absent").open(&Options::default()).unwrap_err();
 /// assert_eq!(refused.kind(), ErrorKind::Io);
 /// assert!(refused.os_error().is_some());
 /// assert_eq!(Error::Forked { owner: 1 }.kind(), ErrorKind::Invalid);

@@ -9,7 +9,7 @@ use crate::bytes::mapping::Mapping;
 use crate::counters::{Counter, Counters};
 use crate::museum::sites::{Call, left_out};
 use crate::pages::unreadable::Names;
-use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Recorder, Result, Words, seeded};
+use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Options, Recorder, Result, Words, seeded};
 use everbyte_members::Members;
 use parking_lot::Mutex;
 use std::panic::Location;
@@ -37,10 +37,10 @@ pub struct Mark(pub(crate) u64);
 /// clones are one media.
 #[derive(Clone)]
 pub struct Media {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<MappedStore>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct MappedStore {
     pub mapping: Arc<Mapping>,
     /// The file mapped a second time, once pages are hidden in the first.
     pub beneath: OnceLock<Arc<Mapping>>,
@@ -59,7 +59,7 @@ pub(crate) struct Inner {
 /// What opening found; see [`Media::opened`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Opened by [`Media::open_read_only`]: the file stays as it is.
+    /// Opened by [`crate::OpenOptions::read_only`]: the file stays as it is.
     pub read_only: bool,
     /// Records that the log held and that were brought in: the store had not been closed.
     pub log_records: u64,
@@ -111,6 +111,19 @@ impl Media {
         Ok(Media::assemble(mapping.into(), backend, "sim".into(), (len, None), Opened::default()))
     }
 
+    /// Memory of this process alone, under the rules of `shm`; it ends with the process. For tests
+    /// and benches.
+    ///
+    /// # Errors
+    /// The system is out of memory, or the options ask for an instruction that this CPU lacks.
+    pub fn anonymous(len: u64, options: &Options) -> Result<Media> {
+        let path = PathBuf::from("anonymous");
+        let mapping = Mapping::anonymous(len, len);
+        let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
+        let direct = Direct::new(BackendKind::Shm, None, &path, options)?;
+        Ok(Media::assemble(mapping.into(), Backend::Direct(direct), path, (len, None), Opened::default()))
+    }
+
     pub(crate) fn assemble(
         mapping: Arc<Mapping>,
         backend: Backend,
@@ -120,7 +133,7 @@ impl Media {
     ) -> Media {
         let counters = Arc::new(Counters::new());
         let beneath = OnceLock::new();
-        Media::new(Inner {
+        Media::new(MappedStore {
             mapping,
             beneath,
             backend,
@@ -134,7 +147,7 @@ impl Media {
         })
     }
 
-    pub(crate) fn new(inner: Inner) -> Media {
+    pub(crate) fn new(inner: MappedStore) -> Media {
         Media { inner: Arc::new(inner) }
     }
 

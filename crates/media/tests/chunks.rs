@@ -1,7 +1,7 @@
 //! Places in the file on shared mappings: what one process has given a place, another finds,
 //! whether it was told or not.
 
-use everbyte_media::{BackendChoice, Disk, Geometry, Media, Options, file_offset};
+use everbyte_media::{BackendChoice, Disk, Geometry, Media, OpenOptions, Options, file_offset};
 use everbyte_members::Membership;
 use std::fs::File;
 use std::io;
@@ -19,11 +19,11 @@ fn options() -> Options {
 
 fn create(path: &Path) -> Media {
     let geometry = Geometry { max: MAX, len: LEN, log_at: 16 << 10, log_len: 16 << 10 };
-    Media::create(path, geometry, &options()).unwrap()
+    OpenOptions::new(path).create(geometry, &options()).unwrap()
 }
 
 fn join(path: &Path, token: u32) -> (Media, Arc<Membership>) {
-    let (media, joining) = Media::open_shared(path, &options()).unwrap();
+    let (media, joining) = OpenOptions::new(path).open_shared(&options()).unwrap();
     (media, Arc::new(joining.expect("shm is shared").join(token).unwrap()))
 }
 
@@ -38,7 +38,7 @@ fn what_lies_far_apart_is_found_again_in_a_short_file() {
         let path = dir.path().join("store");
         drop(create(&path));
         let options = Options { backend, log_room: 16 << 10, ..Options::default() };
-        let media = Media::open(&path, &options).unwrap();
+        let media = OpenOptions::new(&path).open(&options).unwrap();
         let places: Vec<u64> = (0..300).map(|index| FAR + index / 3 * (1 << 32) + index % 3 * (64 << 10)).collect();
         for &at in &places {
             media.extend(at, 64 << 10).unwrap();
@@ -50,8 +50,8 @@ fn what_lies_far_apart_is_found_again_in_a_short_file() {
         media.close().unwrap();
         drop(media);
         assert!(len(&path) < 2 * 300 * (64 << 10) + (2 << 20), "{backend:?}: {}", len(&path));
-        for open in [Media::open_read_only, Media::open] {
-            let media = open(&path, &options).unwrap();
+        for open in [OpenOptions::read_only, |plain| plain] {
+            let media = open(OpenOptions::new(&path)).open(&options).unwrap();
             places.iter().for_each(|&at| assert_eq!((media.load(at + 8), media.load(at)), (at, 0), "{at:#x}"));
             assert_eq!(media.load(FAR + (1 << 31)), 0, "nothing was ever backed there");
         }
@@ -110,7 +110,7 @@ fn a_map_has_as_many_segments_as_it_needs() {
         media.store(FAR + index * (1 << 30), index);
     }
     drop(media);
-    let media = Media::open(&path, &options()).unwrap();
+    let media = OpenOptions::new(&path).open(&options()).unwrap();
     (0..400).for_each(|index| assert_eq!(media.load(FAR + index * (1 << 30)), index));
     assert!(len(&path) < 2 * 400 * (64 << 10), "{}", len(&path));
 }
@@ -191,7 +191,8 @@ fn a_refused_growth_does_not_lengthen_the_file() {
     let path = dir.path().join("store");
     drop(create(&path));
     let disk = Arc::new(NearlyFull(File::options().read(true).write(true).open(&path).unwrap()));
-    let media = Media::open_disk(disk, &path, &Options { log_room: 16 << 10, ..Options::default() }).unwrap();
+    let media =
+        OpenOptions::new(&path).on_disk(disk).open(&Options { log_room: 16 << 10, ..Options::default() }).unwrap();
     let before = len(&path);
     let refused = media.extend(FAR, 4 << 20).unwrap_err();
     assert!(refused.to_string().contains("No space left"), "{refused}");
@@ -207,9 +208,9 @@ fn room_beyond_the_limit_is_refused_wherever_it_is_asked_for() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let geometry = Geometry { max: MAX, len: LEN, log_at: 16 << 20, log_len: 2 << 20 };
-        drop(Media::create(&path, geometry, &options()).unwrap());
+        drop(OpenOptions::new(&path).create(geometry, &options()).unwrap());
         let options = Options { backend, log_room: 16 << 10, ..Options::default() };
-        let media = Media::open(&path, &options).unwrap();
+        let media = OpenOptions::new(&path).open(&options).unwrap();
         media.limit_room(8 << 20);
         let refused = |index: &u64| media.extend(FAR + index * (1 << 30), 1 << 20).is_err();
         let count = (0..20).find(refused).unwrap_or(20);

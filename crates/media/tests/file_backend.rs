@@ -1,7 +1,7 @@
 //! The `file` backend as programs see it: what a barrier keeps, what an end without close loses,
 //! how a log turns over.
 
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn create(options: &Options) -> (tempfile::TempDir, PathBuf, Media) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let geometry = Geometry { max: MAX, len: MAX / 2, log_at: 16 << 10, log_len: LOG };
-    let media = Media::create(&path, geometry, options).unwrap();
+    let media = OpenOptions::new(&path).create(geometry, options).unwrap();
     (dir, path, media)
 }
 
@@ -37,7 +37,7 @@ fn settled_words_survive_a_death_and_unflushed_ones_do_not() {
         settle(&media, DATA + 4096, 2);
         media.store(DATA + 8192, 3);
         media.abandon();
-        let media = Media::open(&path, &options()).unwrap();
+        let media = OpenOptions::new(&path).open(&options()).unwrap();
         assert_eq!((media.load(DATA), media.load(DATA + 4096), media.load(DATA + 8192)), (1, 2, 0));
     }
 }
@@ -67,7 +67,7 @@ fn the_log_turns_over() {
         });
         let image = media.read_vec(DATA, 1200 * 512);
         media.abandon();
-        let media = Media::open(&path, &options).unwrap();
+        let media = OpenOptions::new(&path).open(&options).unwrap();
         assert!(media.read_vec(DATA, 1200 * 512) == image, "background {background}");
     }
 }
@@ -85,7 +85,7 @@ fn an_epoch_larger_than_the_log_passes() {
         media.barrier().unwrap();
     }
     media.abandon();
-    let media = Media::open(&path, &options()).unwrap();
+    let media = OpenOptions::new(&path).open(&options()).unwrap();
     assert!((DATA..DATA + (1 << 20)).step_by(8).all(|at| media.load(at) == at));
 }
 
@@ -102,7 +102,8 @@ fn closing_and_dropping_leave_everything_in_place() {
         drop(media);
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes[DATA as usize + 64..][..8], 77_u64.to_le_bytes());
-        let media = Media::open(&path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
+        let media =
+            OpenOptions::new(&path).open(&Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
         assert_eq!(media.load(DATA + 64), 77);
     }
 }
@@ -113,7 +114,7 @@ fn every_backend_replays_before_it_maps() {
     let (_dir, path, media) = create(&options());
     settle(&media, DATA + 64, 78);
     media.abandon();
-    let media = Media::open(&path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
+    let media = OpenOptions::new(&path).open(&Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
     assert_eq!(media.load(DATA + 64), 78);
 }
 
@@ -124,7 +125,7 @@ fn growth_survives_with_what_was_stored_in_it() {
     media.extend(MAX / 2 + 100, (1 << 20) - 1000).unwrap(); // in whole pages, whatever was asked
     settle(&media, MAX / 2 + 4096, 5);
     media.abandon();
-    let media = Media::open(&path, &options()).unwrap();
+    let media = OpenOptions::new(&path).open(&options()).unwrap();
     assert_eq!(media.len(), MAX / 2 + (1 << 20));
     assert_eq!(media.load(MAX / 2 + 4096), 5);
 }

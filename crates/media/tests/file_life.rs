@@ -1,6 +1,6 @@
 //! The `file` backend in a process: forks, memory, threads, time.
 
-use everbyte_media::{BackendChoice, Disk, Durability, Error, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Disk, Durability, Error, Geometry, Media, OpenOptions, Options};
 use everbyte_sim::{DiskEvent, RecordedDisk};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,7 +20,7 @@ fn create(log_len: u64, options: &Options) -> (tempfile::TempDir, PathBuf, Media
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let geometry = Geometry { max: 64 << 20, len: 32 << 20, log_at: 16 << 10, log_len };
-    let media = Media::create(&path, geometry, options).unwrap();
+    let media = OpenOptions::new(&path).create(geometry, options).unwrap();
     (dir, path, media)
 }
 
@@ -199,7 +199,7 @@ fn a_panic_inside_a_checkpoint_is_the_last_that_is_written() {
     let (_dir, path, media) = create(1 << 20, &options);
     drop(media);
     let panics = Arc::new(AtomicBool::new(false));
-    let media = Media::open_disk(slow_disk(&path, panics.clone()), &path, &options).unwrap();
+    let media = OpenOptions::new(&path).on_disk(slow_disk(&path, panics.clone())).open(&options).unwrap();
     settle(&media, DATA, 7);
     panics.store(true, Ordering::Relaxed);
     assert!(catch_unwind(AssertUnwindSafe(|| media.checkpoint())).is_err());
@@ -208,7 +208,7 @@ fn a_panic_inside_a_checkpoint_is_the_last_that_is_written() {
     media.flush(DATA, 8);
     assert!(matches!(media.barrier(), Err(Error::Poisoned { .. })));
     drop(media);
-    assert_eq!(Media::open(&path, &options).unwrap().load(DATA), 7);
+    assert_eq!(OpenOptions::new(&path).open(&options).unwrap().load(DATA), 7);
 }
 
 /// Threads that wait together share a sync.
@@ -216,7 +216,7 @@ fn a_panic_inside_a_checkpoint_is_the_last_that_is_written() {
 fn eight_threads_share_syncs() {
     let (_dir, path, media) = create(1 << 20, &options());
     drop(media);
-    let media = Media::open_disk(slow_disk(&path, Arc::default()), &path, &options()).unwrap();
+    let media = OpenOptions::new(&path).on_disk(slow_disk(&path, Arc::default())).open(&options()).unwrap();
     let before = media.counts();
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
@@ -267,9 +267,9 @@ fn recorded(durability: Durability) -> (Arc<RecordedDisk>, Media) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("small");
     let geometry = Geometry { max: 64 << 10, len: 64 << 10, log_at: 16 << 10, log_len: 16 << 10 };
-    drop(Media::create(&path, geometry, &options()).unwrap());
+    drop(OpenOptions::new(&path).create(geometry, &options()).unwrap());
     let disk = RecordedDisk::new(&std::fs::read(path).unwrap()).unwrap();
-    let media = Media::open_disk(disk.clone(), "recorded".as_ref(), &Options { durability, ..options() }).unwrap();
+    let media = OpenOptions::new("recorded").on_disk(disk.clone()).open(&Options { durability, ..options() }).unwrap();
     (disk, media)
 }
 
@@ -298,7 +298,7 @@ fn a_mark_is_settled_and_then_checkpointed() {
     media.punch(DATA, 4096);
     assert_eq!(media.load(DATA), 0, "a private copy of a punched page is not kept");
     drop(media);
-    assert_eq!(Media::open(&path, &options()).unwrap().load(DATA), 0);
+    assert_eq!(OpenOptions::new(&path).open(&options()).unwrap().load(DATA), 0);
 }
 
 /// The head tells how long the file should be, on every backend and after every growth.
@@ -310,9 +310,9 @@ fn truncation_from_outside_is_found_on_every_backend() {
         let grown = media.len() + (1 << 20);
         media.extend(media.len(), 1 << 20).unwrap();
         drop(media);
-        assert_eq!(Media::open(&path, &options).unwrap().len(), grown);
+        assert_eq!(OpenOptions::new(&path).open(&options).unwrap().len(), grown);
         std::fs::File::options().write(true).open(&path).unwrap().set_len(grown - 4096).unwrap();
-        let damaged = Media::open(&path, &options).unwrap_err();
+        let damaged = OpenOptions::new(&path).open(&options).unwrap_err();
         assert!(matches!(&damaged, Error::Damaged { at, .. } if *at == grown - 4096), "{damaged}");
     }
 }
@@ -324,7 +324,7 @@ fn closing_rescues_nothing_that_was_never_flushed() {
     media.store(DATA, 1);
     media.close().unwrap();
     drop(media);
-    assert_eq!(Media::open(&path, &options()).unwrap().load(DATA), 0);
+    assert_eq!(OpenOptions::new(&path).open(&options()).unwrap().load(DATA), 0);
 }
 
 /// Holes reach the medium with the close: nobody would make them again.
@@ -336,7 +336,7 @@ fn a_close_brings_holes_to_the_medium() {
     drop(media);
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
     let disk_options = Options { background: false, ..options() };
-    let media = Media::open_disk(disk.clone(), &path, &disk_options).unwrap();
+    let media = OpenOptions::new(&path).on_disk(disk.clone()).open(&disk_options).unwrap();
     settle(&media, DATA, 2);
     media.checkpoint().unwrap();
     media.punch(DATA + 4096, 8192);
@@ -363,7 +363,7 @@ fn reopening_writes_one_sector_whatever_the_log_holds() {
     media.abandon();
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
     let begun = disk.tape().events.len();
-    let media = Media::open_disk(disk.clone(), &path, &disk_options).unwrap();
+    let media = OpenOptions::new(&path).on_disk(disk.clone()).open(&disk_options).unwrap();
     assert!(media.opened().log_records > 0 && media.len() >= (40 << 20) + 4096);
     let events = disk.tape().events.split_off(begun);
     let written: Vec<usize> = events
@@ -376,13 +376,13 @@ fn reopening_writes_one_sector_whatever_the_log_holds() {
     assert!(whole(&media));
     settle(&media, DATA + 8, 7);
     media.abandon();
-    let media = Media::open_disk(disk.clone(), &path, &disk_options).unwrap();
+    let media = OpenOptions::new(&path).on_disk(disk.clone()).open(&disk_options).unwrap();
     assert!(whole(&media) && media.load(DATA + 8) == 7);
     settle(&media, DATA + 16, 8);
     media.checkpoint().unwrap();
     settle(&media, DATA + 24, 9);
     media.abandon();
-    let media = Media::open_disk(disk, &path, &disk_options).unwrap();
+    let media = OpenOptions::new(&path).on_disk(disk).open(&disk_options).unwrap();
     assert!(media.opened().log_records < 3, "the checkpoint passed the earlier lives");
     assert!(whole(&media) && [7, 8, 9] == [8, 16, 24].map(|at| media.load(DATA + at)));
     media.close().unwrap();

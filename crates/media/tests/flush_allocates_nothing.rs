@@ -1,6 +1,6 @@
 //! Once a store has run for a while, flush, fence and barrier allocate nothing.
 
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, OpenOptions, Options};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -34,7 +34,7 @@ fn flush_fence_and_barrier_allocate_nothing() {
     for durability in [Durability::Always, Durability::Process] {
         let path = dir.path().join(format!("{durability:?}"));
         let options = Options { backend: BackendChoice::File, durability, background: false, ..Options::default() };
-        let media = Media::create(&path, geometry, &options).unwrap();
+        let media = OpenOptions::new(&path).create(geometry, &options).unwrap();
         let round = |from: u64| {
             for put in from..from + 300 {
                 let _section = media.section();

@@ -1,7 +1,7 @@
 //! Children of fork that live on: they have nothing of what their parent opened, its locks
 //! included.
 
-use everbyte_media::{BackendChoice, Geometry, Media, Options, disk_alone};
+use everbyte_media::{BackendChoice, Geometry, Media, OpenOptions, Options, disk_alone};
 use std::fs::File;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn options(backend: BackendChoice) -> Options {
 
 fn create(path: &Path, backend: BackendChoice) -> Media {
     let geometry = Geometry { max: 64 << 20, len: 1 << 20, log_at: 16 << 10, log_len: 64 << 10 };
-    Media::create(path, geometry, &options(backend)).unwrap()
+    OpenOptions::new(path).create(geometry, &options(backend)).unwrap()
 }
 
 /// A child that lives until this is dropped.
@@ -52,7 +52,7 @@ fn a_child_that_lives_on_keeps_no_store_from_others() {
     let path = dir.path().join("disk");
     let media = create(&path, BackendChoice::File);
     let child = Child::fork();
-    let others = || Media::open(&path, &options(BackendChoice::File));
+    let others = || OpenOptions::new(&path).open(&options(BackendChoice::File));
     assert!(others().is_err(), "while the one who opened it lives");
     drop(media);
     drop(others().unwrap());
@@ -60,10 +60,10 @@ fn a_child_that_lives_on_keeps_no_store_from_others() {
 
     let path = dir.path().join("shared");
     drop(create(&path, BackendChoice::Shm));
-    let (media, joining) = Media::open_shared(&path, &options(BackendChoice::Shm)).unwrap();
+    let (media, joining) = OpenOptions::new(&path).open_shared(&options(BackendChoice::Shm)).unwrap();
     let member = joining.unwrap().join(1).unwrap();
     let child = Child::fork();
-    let others = || Media::open(&path, &options(BackendChoice::Shm));
+    let others = || OpenOptions::new(&path).open(&options(BackendChoice::Shm));
     assert!(others().is_err(), "while a user lives");
     drop((member, media));
     drop(others().unwrap());

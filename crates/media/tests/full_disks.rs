@@ -1,6 +1,6 @@
 //! Disks without room, file systems without `fallocate`, and limits on the size of files.
 
-use everbyte_media::{BackendChoice, Error, Geometry, Media, Options, museum};
+use everbyte_media::{BackendChoice, Error, Geometry, Media, OpenOptions, Options, museum};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +75,7 @@ fn fill(media: &Media) -> Result<Vec<u64>, String> {
 #[test]
 fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
     let Some(mount) = Mount::ext2("8M") else { return };
-    let create = || Media::create(&mount.path(), GEOMETRY, &options(BackendChoice::File)).unwrap();
+    let create = || OpenOptions::new(&mount.path()).create(GEOMETRY, &options(BackendChoice::File)).unwrap();
     let media = create();
     museum::with("media-zeros-behind-the-end", || fill(&media)).expect_err("the seeded bug was not found");
     drop(media);
@@ -91,7 +91,7 @@ fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
         media.checkpoint().unwrap();
     }
     drop(media);
-    let media = Media::open(&mount.path(), &options(BackendChoice::File)).unwrap();
+    let media = OpenOptions::new(&mount.path()).open(&options(BackendChoice::File)).unwrap();
     assert!(granted.iter().all(|&at| media.load(at) == at && media.load(at + (252 << 10)) == at + (252 << 10)));
 }
 
@@ -103,11 +103,11 @@ fn a_growth_whose_head_was_not_written_is_refused_until_it_is() {
     use std::os::fd::AsRawFd;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
-    drop(Media::create(&path, GEOMETRY, &options(BackendChoice::Shm)).unwrap());
+    drop(OpenOptions::new(&path).create(GEOMETRY, &options(BackendChoice::Shm)).unwrap());
     let file = std::fs::File::from(memfd_create("store", MemfdFlags::ALLOW_SEALING).unwrap());
     std::os::unix::fs::FileExt::write_all_at(&file, &std::fs::read(&path).unwrap(), 0).unwrap();
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let media = Media::open(&path, &options(BackendChoice::Shm)).unwrap();
+    let media = OpenOptions::new(&path).open(&options(BackendChoice::Shm)).unwrap();
     media.extend(1 << 20, 4096).unwrap(); // its place in the file, and more
     fcntl_add_seals(&file, SealFlags::FUTURE_WRITE).unwrap(); // growth is allowed, and no write
     for _ in 0..2 {
@@ -125,9 +125,9 @@ fn child_under_a_limit() {
     for (name, backend) in [("file", BackendChoice::File), ("shm", BackendChoice::Shm)] {
         let path = Path::new(&folder).join(name);
         let large = Geometry { len: 4 << 20, ..GEOMETRY };
-        let refused = Media::create(&path, large, &options(backend)).unwrap_err();
+        let refused = OpenOptions::new(&path).create(large, &options(backend)).unwrap_err();
         assert!(too_large(&refused) && !path.exists(), "{refused}");
-        let media = Media::create(&path, GEOMETRY, &options(backend)).unwrap();
+        let media = OpenOptions::new(&path).create(GEOMETRY, &options(backend)).unwrap();
         settle(&media, DATA, 7);
         let before = path.metadata().unwrap().len();
         let refused = media.extend(4 << 20, 4 << 20).unwrap_err();
@@ -137,7 +137,7 @@ fn child_under_a_limit() {
         settle(&media, 128 << 10, 8);
         media.close().unwrap();
     }
-    let refused = Media::open(&Path::new(&folder).join("large"), &options(BackendChoice::File)).unwrap_err();
+    let refused = OpenOptions::new(&Path::new(&folder).join("large")).open(&options(BackendChoice::File)).unwrap_err();
     assert!(too_large(&refused), "{refused}");
 }
 
@@ -148,7 +148,7 @@ fn child_under_a_limit() {
 fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let large = Geometry { len: 4 << 20, ..GEOMETRY };
-    drop(Media::create(&dir.path().join("large"), large, &options(BackendChoice::File)).unwrap());
+    drop(OpenOptions::new(&dir.path().join("large")).create(large, &options(BackendChoice::File)).unwrap());
     let output = Command::new("sh") // where the unit is 512 bytes
         .args(["-c", "ulimit -f 2048; exec \"$0\" --exact child_under_a_limit --nocapture"])
         .arg(std::env::current_exe().unwrap())
@@ -165,7 +165,7 @@ fn a_new_store_is_for_its_owner_alone() {
     let dir = tempfile::tempdir().unwrap();
     for (name, backend) in [("file", BackendChoice::File), ("shm", BackendChoice::Shm)] {
         let path = dir.path().join(name);
-        let media = Media::create(&path, GEOMETRY, &options(backend)).unwrap();
+        let media = OpenOptions::new(&path).create(GEOMETRY, &options(backend)).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.metadata().unwrap().uid(), rustix::process::geteuid().as_raw());
         drop(media);

@@ -1,6 +1,6 @@
 //! Real processes, really killed: what a process was told before SIGKILL is there for the next one.
 
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, OpenOptions, Options};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ fn options(round: u64) -> Options {
 /// Stores and tells, until it is killed. B never gets ahead of A.
 fn child(path: &Path) {
     let round = std::env::var("EVERBYTE_TEST_ROUND").unwrap().parse().unwrap();
-    let media = Media::open(path, &options(round)).unwrap();
+    let media = OpenOptions::new(path).open(&options(round)).unwrap();
     let mut told = std::io::stderr();
     for value in media.load(A) + 1.. {
         {
@@ -46,7 +46,7 @@ fn what_was_told_before_a_kill_is_there_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let geometry = Geometry { max: 8 << 20, len: 4 << 20, log_at: 16 << 10, log_len: 64 << 10 };
-    drop(Media::create(&path, geometry, &options(0)).unwrap());
+    drop(OpenOptions::new(&path).create(geometry, &options(0)).unwrap());
     let mut newest = 0;
     for round in 0..15_u64 {
         let mut killed = Command::new(std::env::current_exe().unwrap())
@@ -68,7 +68,7 @@ fn what_was_told_before_a_kill_is_there_after_it() {
         killed.wait().unwrap();
         let told = rest.chunks_exact(8).last().map_or(word, |last| last.try_into().unwrap());
         let told = u64::from_le_bytes(told);
-        let media = Media::open(&path, &options(0)).unwrap();
+        let media = OpenOptions::new(&path).open(&options(0)).unwrap();
         let (a, b) = (media.load(A), media.load(B));
         assert!(
             told > newest && a >= told && b >= told && a >= b && a <= told + 1,

@@ -1,7 +1,7 @@
 //! Pages whose bytes the system cannot give: memory errors (a raised signal), and files that were
 //! truncated from outside.
 
-use everbyte_media::{BackendChoice, Error, Geometry, Media, Options, museum};
+use everbyte_media::{BackendChoice, Error, Geometry, Media, OpenOptions, Options, museum};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn geometry() -> Geometry {
 }
 
 fn create(path: &Path, backend: BackendChoice) -> Media {
-    Media::create(path, geometry(), &options(backend)).unwrap()
+    OpenOptions::new(path).create(geometry(), &options(backend)).unwrap()
 }
 
 fn options(backend: BackendChoice) -> Options {
@@ -119,7 +119,8 @@ fn a_barrier_is_an_error_after_a_flush_of_a_lost_page() {
 fn a_mapping_with_many_lost_pages_is_lost_as_a_whole() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("m");
-    let media = Media::create(&path, Geometry { max: 64 << 20, len: 64 << 20, ..geometry() }, &Options::default());
+    let media =
+        OpenOptions::new(&path).create(Geometry { max: 64 << 20, len: 64 << 20, ..geometry() }, &Options::default());
     let media = media.unwrap();
     media.store(DATA, 7);
     File::options().write(true).open(&path).unwrap().set_len(DATA + PAGE).unwrap();
@@ -141,7 +142,7 @@ fn a_file_truncated_while_it_is_mapped_is_an_error_and_no_signal() {
         media.barrier().unwrap();
         media.close().unwrap();
         drop(media);
-        let media = Media::open(&path, &options(backend)).unwrap();
+        let media = OpenOptions::new(&path).open(&options(backend)).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(DATA + PAGE).unwrap();
         assert_eq!(media.load(DATA), 7);
         media.require_readable(DATA, PAGE).unwrap();
@@ -163,7 +164,7 @@ fn a_lost_page_stays_out_of_the_file() -> Result<(), String> {
     assert_eq!(offset(&media.barrier().unwrap_err()), DATA + 64);
     let checkpointed = media.checkpoint();
     media.abandon();
-    let media = Media::open(&path, &options(BackendChoice::File)).unwrap();
+    let media = OpenOptions::new(&path).open(&options(BackendChoice::File)).unwrap();
     match (checkpointed, media.load(DATA), media.load(DATA + 64)) {
         (Err(Error::Poisoned { cause, .. }), 7, 0) if cause.contains("0x100000") => Ok(()),
         other => Err(format!("{other:?}")),

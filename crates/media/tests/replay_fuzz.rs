@@ -1,9 +1,8 @@
 //! Whatever bytes lie in the log and the heads, opening answers with a store or a typed error,
 //! never a panic.
 
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options};
 use everbyte_sim::{Random, RecordedDisk};
-use std::path::Path;
 use std::sync::Arc;
 
 const LOG_AT: usize = 16 << 10;
@@ -20,7 +19,7 @@ fn image() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let geometry = Geometry { max: 256 << 10, len: 64 << 10, log_at: LOG_AT as u64, log_len: LOG_LEN as u64 };
-    let media = Media::create(&path, geometry, &options()).unwrap();
+    let media = OpenOptions::new(&path).create(geometry, &options()).unwrap();
     for at in (0x8000..0xc000).step_by(832) {
         media.write(at, &[at as u8; 200]);
         media.flush(at, 200);
@@ -34,7 +33,7 @@ fn image() -> Vec<u8> {
 
 fn open(image: &[u8]) -> Option<Media> {
     let disk: Arc<RecordedDisk> = RecordedDisk::new(image).unwrap();
-    match Media::open_disk(disk, Path::new("fuzzed"), &options()) {
+    match OpenOptions::new("fuzzed").on_disk(disk).open(&options()) {
         Ok(media) => Some(media),
         Err(error) => {
             assert!(error.to_string().starts_with("fuzzed: "), "{error}");

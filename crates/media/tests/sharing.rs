@@ -1,7 +1,7 @@
 //! Several members of one store file: which of them is alone, which are alive, and a lock that
 //! survives its holder.
 
-use everbyte_media::{BackendChoice, Geometry, HEAD_END, Media, Options};
+use everbyte_media::{BackendChoice, Geometry, HEAD_END, Media, OpenOptions, Options};
 use everbyte_members::{Membership, Predecessor, RobustLock, SlotMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ fn options() -> Options {
 
 fn create(path: &Path) {
     let geometry = Geometry { max: 1 << 20, len: 64 << 10, log_at: 32 << 10, log_len: 16 << 10 };
-    Media::create(path, geometry, &options()).unwrap();
+    OpenOptions::new(path).create(geometry, &options()).unwrap();
 }
 
 fn join(path: &Path, token: u32) -> (Media, Arc<Membership>, bool) {
-    let (media, joining) = Media::open_shared(path, &options()).unwrap();
+    let (media, joining) = OpenOptions::new(path).open_shared(&options()).unwrap();
     let joining = joining.expect("shm is shared");
     let alone = joining.is_alone();
     (media, Arc::new(joining.join(token).unwrap()), alone)
@@ -44,7 +44,10 @@ fn the_first_member_is_alone_and_others_are_not() {
     two.extend(128 << 10, 4096).unwrap(); // after the head that the other has written
 
     let refused = |refused: everbyte_media::Result<Media>| refused.unwrap_err().to_string().contains("in use");
-    assert!(refused(Media::open(&path, &options())) && refused(Media::open_read_only(&path, &options())));
+    assert!(
+        refused(OpenOptions::new(&path).open(&options()))
+            && refused(OpenOptions::new(&path).read_only().open(&options()))
+    );
     assert!(
         first.lock_slot(9, SlotMode::Shared).unwrap()
             && second.lock_slot(9, SlotMode::Shared).unwrap()
@@ -59,8 +62,8 @@ fn the_first_member_is_alone_and_others_are_not() {
     );
     assert!(second.leave(Ok::<_, everbyte_media::Error>).unwrap(), "the last member");
     drop((two, second));
-    let reader = Media::open_read_only(&path, &options()).unwrap();
-    assert!(Media::open_shared(&path, &options()).is_err_and(|error| error.to_string().contains("in use")));
+    let reader = OpenOptions::new(&path).read_only().open(&options()).unwrap();
+    assert!(OpenOptions::new(&path).open_shared(&options()).is_err_and(|error| error.to_string().contains("in use")));
     drop(reader);
     assert!(join(&path, 1).2, "every member has left");
 }

@@ -1,7 +1,7 @@
 //! A failed sync of the store's file is one for all who have written it: the system reports the
 //! failure once.
 
-use everbyte_media::{BackendChoice, Disk, Error, Geometry, Media, Options, museum};
+use everbyte_media::{BackendChoice, Disk, Error, Geometry, OpenOptions, Options, museum};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -85,11 +85,11 @@ fn a_failed_sync_of_a_growth_fails_the_checkpoint_beside_it() {
         let path = dir.path().join("store");
         let options = Options { backend: BackendChoice::File, background: false, ..Options::default() };
         let geometry = Geometry { max: 1 << 40, len: 64 << 10, log_at: 16 << 10, log_len: 16 << 10 };
-        drop(Media::create(&path, geometry, &options).unwrap());
+        drop(OpenOptions::new(&path).create(geometry, &options).unwrap());
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let (armed, syncs) = (AtomicBool::new(false), Mutex::default());
         let disk = Arc::new(OneReport { file, armed, enough, syncs, changed: Condvar::new() });
-        let media = Media::open_disk(Arc::clone(&disk) as _, &path, &options).unwrap();
+        let media = OpenOptions::new(&path).on_disk(Arc::clone(&disk) as _).open(&options).unwrap();
         media.store(48 << 10, 7);
         media.flush(48 << 10, 8);
         media.barrier().unwrap();

@@ -1,6 +1,6 @@
 //! docs/formats/media.md shows the bytes of a small store. They are what is written.
 
-use everbyte_media::{BackendChoice, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Geometry, OpenOptions, Options};
 use std::fmt::Write;
 
 /// Sixteen bytes a line, offsets as on the page; lines of zeros are left out.
@@ -22,7 +22,7 @@ fn the_worked_example_of_the_media_format_is_what_is_written() {
     let path = dir.path().join("store");
     let options = Options { backend: BackendChoice::File, background: false, ..Options::default() };
     let geometry = Geometry { max: 1 << 20, len: 64 << 10, log_at: 16 << 10, log_len: 16 << 10 };
-    let media = Media::create(&path, geometry, &options).unwrap();
+    let media = OpenOptions::new(&path).create(geometry, &options).unwrap();
     media.store(0x8000, 42);
     media.store(0x8048, 43);
     media.flush(0x8000, 0x50);

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use common::{Client, Random, Reply, command};
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, Media};
+use everbyte_media::{BackendChoice, Disk, OpenOptions};
 use everbyte_server::{Error, Options, Server};
 use everbyte_store::{CreateOptions, Store};
 
@@ -76,7 +76,7 @@ fn start(path: &Path) -> (Arc<Failing>, std::net::SocketAddr, everbyte_server::H
     Store::create(path, &CreateOptions { media: media(), ..CreateOptions::default() }).unwrap().close().unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
     let disk = Arc::new(Failing { file, broken: false.into(), full: false.into(), panics: false.into() });
-    let store = Store::attach(Media::open_disk(disk.clone(), path, &media()).unwrap()).unwrap();
+    let store = Store::attach(OpenOptions::new(path).on_disk(disk.clone()).open(&media()).unwrap()).unwrap();
     let kv = Kv::open_or_create(&store, "kv").unwrap();
     let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
     let (address, handle) = (server.address(), server.handle());

@@ -9,7 +9,7 @@
 //!      crashed next
 
 use crate::{Explorer, Failure, Image, Oracle, Report, Seen, Settling};
-use everbyte_media::{Heard, Mark, Media, Options};
+use everbyte_media::{Heard, Mark, Media, OpenOptions, Options};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -51,7 +51,10 @@ impl Explorer {
     /// # Errors
     /// A sentence if the store cannot be read, or the program fails without a crash.
     pub fn explore_foreign(&self, foreign: &Foreign, dir: &Path) -> Result<Result<Report, Box<Failure>>, String> {
-        let media = Media::open_read_only(&foreign.store, &Options::default()).map_err(|error| error.to_string())?;
+        let media = OpenOptions::new(&foreign.store)
+            .read_only()
+            .open(&Options::default())
+            .map_err(|error| error.to_string())?;
         let image = Image::of(&media);
         drop(media);
         let stand = Stand { foreign, dir: dir.into(), pages: RefCell::new(pages_in_use(&image)) };

@@ -19,7 +19,7 @@ use crate::recover;
 use crate::store::Inner;
 use crate::superblock::identity;
 use crate::{Engine, Error, Object, Result, Store, Want};
-use everbyte_media::{Media, Options};
+use everbyte_media::{Media, OpenOptions, Options};
 use everbyte_members::{JoinLock, Membership, SLOTS, Since, SlotMode, TOKEN_MAX};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -58,16 +58,16 @@ impl Store {
     pub fn open_shared(path: &Path, options: &Options) -> Result<Store> {
         identity::refuse_copy(path)?;
         identity::refuse_twice(path)?;
-        Store::found(Media::open_shared(path, options)?)
+        Store::found(OpenOptions::new(path).open_shared(options)?)
     }
 
     /// [`Store::open_shared`] over descriptors that somebody has passed; see
-    /// [`Media::open_shared_files`].
+    /// [`OpenOptions::over`].
     ///
     /// # Errors
     /// As [`Store::open_shared`].
     pub fn open_shared_files(bytes: File, locks: File, name: &Path, options: &Options) -> Result<Store> {
-        Store::found(Media::open_shared_files(bytes, locks, name, options)?)
+        Store::found(OpenOptions::new(name).over(bytes).locks(locks).open_shared(options)?)
     }
 
     fn found(opened: (Media, Option<JoinLock>)) -> Result<Store> {

@@ -11,7 +11,7 @@ use crate::superblock::plan::Plan;
 use crate::superblock::{self, Copy, Words};
 use crate::{Access, Engine, Error, Object, Origin, Recovery, Result, Want, object};
 use everbyte_cold::Files;
-use everbyte_media::{BackendKind, Media, Options};
+use everbyte_media::{BackendKind, Media, OpenOptions, Options};
 use everbyte_space::{CLUSTER, Space};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::fs::File;
@@ -169,14 +169,14 @@ impl Store {
         let mut others = 0..TRIES;
         let media = loop {
             let address = if options.bound { Some(identity::random_address(plan.addresses)?) } else { None };
-            match Media::create_bound(path, plan.geometry(), address, &options.media) {
+            match OpenOptions::new(path).bound_to(address).create(plan.geometry(), &options.media) {
                 // another one is as good
                 Err(everbyte_media::Error::AddressTaken { .. }) if others.next().is_some() => {}
                 made => break made?,
             }
         };
         Store::format_as(media, &plan, identity::random).and_then(Store::hold).inspect_err(|_| {
-            let _ = std::fs::remove_file(path); // ours: `Media::create` made it
+            let _ = std::fs::remove_file(path); // this call created it
         })
     }
 
@@ -188,7 +188,7 @@ impl Store {
     /// copy beside its open original. Otherwise as [`Store::attach`].
     pub fn open(path: &Path, options: &Options) -> Result<Store> {
         identity::refuse_copy(path)?;
-        let store = Store::attach(Media::open(path, options)?)?;
+        let store = Store::attach(OpenOptions::new(path).open(options)?)?;
         store.require_readable()?;
         store.hold()
     }
@@ -199,7 +199,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`]; several may read at once.
     pub fn open_read_only(path: &Path, options: &Options) -> Result<Store> {
-        Store::attach(Media::open_read_only(path, options)?)
+        Store::attach(OpenOptions::new(path).read_only().open(options)?)
     }
 
     /// [`Store::open_read_only`] over a descriptor that somebody has passed; `name` is for
@@ -208,7 +208,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open_read_only`].
     pub fn open_read_only_file(file: File, name: &Path, options: &Options) -> Result<Store> {
-        Store::attach(Media::open_read_only_file(file, name, options)?)
+        Store::attach(OpenOptions::new(name).read_only().over(file).open(options)?)
     }
 
     /// Formats empty media, all zeros, and opens the store on it.
@@ -479,8 +479,10 @@ impl Store {
             }
             store.close()?;
         }
-        Media::raise_max(path, max)?;
-        let store = Store::open(path, options)?;
+        identity::refuse_copy(path)?;
+        let store = Store::attach(OpenOptions::new(path).grown(max).open(options)?)?;
+        store.require_readable()?;
+        let store = store.hold()?;
         store.grow(max)?;
         Ok(store)
     }

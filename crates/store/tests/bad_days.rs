@@ -3,7 +3,7 @@
 mod common;
 
 use common::copy_sparsely;
-use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_media::{BackendChoice, Media, OpenOptions, Options};
 use everbyte_sim::{DiskCall, FaultReport, Image, RecordedDisk, fault_loop};
 use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, Object, ObjectOptions, Store};
 use std::fs::{self, File};
@@ -75,7 +75,9 @@ fn room_that_was_asked_for_in_vain_is_given_back() {
     let path = dir.path().join("a.store");
     create(&path, BackendChoice::File, 4 << 20).close().unwrap();
     let disk = RecordedDisk::new(&fs::read(&path).unwrap()).unwrap();
-    let store = Store::attach(Media::open_disk(disk.clone(), &path, &options(BackendChoice::File)).unwrap()).unwrap();
+    let store =
+        Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&options(BackendChoice::File)).unwrap())
+            .unwrap();
     let object = store.create_object("o", span(8), |object| object.grow(5 * CLUSTER).map(drop)).unwrap();
     let at = object.prime() + CLUSTER;
     for hole in [at, at + 2 * CLUSTER] {

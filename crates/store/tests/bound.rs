@@ -1,6 +1,6 @@
 //! Bound stores: at one address for life, or not open.
 
-use everbyte_media::{BackendChoice, Error as MediaError, Media, Options, binding};
+use everbyte_media::{BackendChoice, Error as MediaError, OpenOptions, Options, binding};
 use everbyte_store::{CreateOptions, Error, ObjectOptions, Store};
 use std::path::Path;
 
@@ -91,8 +91,8 @@ fn more_than_the_window_holds_is_refused() {
     create(&path, BackendChoice::File).unwrap().close().unwrap();
     let home = Store::open(&path, &options(BackendChoice::File)).unwrap().info().binding.unwrap();
     let beyond = binding::WINDOW.end - home + (2 << 20);
-    let refused = Media::raise_max(&path, beyond).unwrap_err();
+    let refused = OpenOptions::new(&path).grown(beyond).open(&options(BackendChoice::File)).unwrap_err();
     assert!(matches!(refused, MediaError::Unsupported { .. }), "{refused}");
-    Media::raise_max(&path, 32 << 20).unwrap();
+    OpenOptions::new(&path).grown(32 << 20).open(&options(BackendChoice::File)).unwrap();
     assert_eq!(Store::open(&path, &options(BackendChoice::File)).unwrap().info().binding, Some(home));
 }

@@ -2,7 +2,7 @@
 //! an error, nothing changed, the room given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes
 //! every step (`cargo xtask soak`).
 
-use everbyte_media::{BackendChoice, Geometry, Media, Options, museum};
+use everbyte_media::{BackendChoice, Geometry, OpenOptions, Options, museum};
 use everbyte_space::{Space, SpaceLayout};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
@@ -325,7 +325,8 @@ fn room_for_clusters_that_come_to_nothing_goes_back_at_once() {
     let kept = |name: &str| {
         let path = home.path().join(name);
         let geometry = Geometry { max: 64 << 20, len: 1 << 20, log_at: 16384, log_len: 65536 };
-        let media = Media::create(&path, geometry, &Options { background: false, ..Options::default() }).unwrap();
+        let media =
+            OpenOptions::new(&path).create(geometry, &Options { background: false, ..Options::default() }).unwrap();
         let space = Space::new(media, SpaceLayout { bitmap_at: 128 << 10, used_at: 132 << 10, bitmap_len: 4096 });
         let room = || fs::metadata(&path).unwrap().blocks() * 512;
         let range = 8 << 20..12 << 20;

@@ -3,7 +3,7 @@
 
 use crate::class;
 use crate::patch::Image;
-use everbyte_media::{BackendChoice, Durability, Geometry, HEAD_END, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, HEAD_END, OpenOptions, Options};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ fn good() -> &'static Image {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("good");
         let geometry = Geometry { max: 1 << 20, len: 256 << 10, log_at: HEAD_END, log_len: LOG };
-        let media = Media::create(&path, geometry, &options()).expect("a file");
+        let media = OpenOptions::new(&path).create(geometry, &options()).expect("a file");
         for turn in 0..3u8 {
             {
                 let _section = media.section();
@@ -45,7 +45,7 @@ pub fn run(input: &[u8]) -> String {
     FOLDER.with(|folder| {
         let path = folder.path().join("patched");
         std::fs::write(&path, good().patched(input)).expect("room for a file");
-        match Media::open(&path, &options()) {
+        match OpenOptions::new(&path).open(&options()) {
             Ok(media) => {
                 let mut bytes = [0; 200];
                 if media.holds(128 << 10, 200) {

@@ -4,7 +4,7 @@
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use everbyte_log::{Form, Full, Journal, WordLog};
-use everbyte_media::{BackendChoice, Geometry, Media, Options, Profile};
+use everbyte_media::{BackendChoice, Geometry, Media, OpenOptions, Options, Profile};
 use std::path::Path;
 
 const SIZES: [u64; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -24,7 +24,7 @@ fn media(folder: &Path, unit: u64, profile: Profile) -> Result<Media> {
     let len = END * unit;
     let geometry = Geometry { max: len, len, log_at: 64 << 10, log_len: 64 << 10 };
     let options = Options { backend: BackendChoice::Shm, profile, ..Options::default() };
-    let media = Media::create(&folder.join(profile.name), geometry, &options)?;
+    let media = OpenOptions::new(&folder.join(profile.name)).create(geometry, &options)?;
     media.zero(TORN * unit, (END - TORN) * unit);
     Ok(media)
 }

@@ -16,7 +16,7 @@
 mod watch;
 
 use crate::fault::{Fault, Result, answer};
-use everbyte_media::{Capabilities, Heard, Media, Recorder};
+use everbyte_media::{Capabilities, Heard, OpenOptions, Recorder};
 use everbyte_store::Store;
 use parking_lot::Mutex;
 use std::ffi::{CStr, OsString, c_char, c_int, c_long};
@@ -126,7 +126,7 @@ pub fn open(path: &Path) -> Result<Option<Store>> {
     }
     let precision = word("EVERBYTE_RECORD_MODE", &[("scan", Precision::Pages), ("precise", Precision::Stores)])?;
     let fence_settles = word("EVERBYTE_RECORD_SETTLING", &[("fence", true), ("barrier", false)])?;
-    let media = Media::open_recorded(path, Box::new(Ear { fence_settles }))?;
+    let media = OpenOptions::new(path).record(Box::new(Ear { fence_settles }))?;
     watch::start(&media, precision)?;
     Ok(Some(Store::attach(media)?))
 }

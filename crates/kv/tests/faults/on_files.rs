@@ -2,7 +2,7 @@
 //! syncs fail.
 
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Media, Options};
+use everbyte_media::{BackendChoice, OpenOptions, Options};
 use everbyte_sim::{DiskCall, RecordedDisk};
 use everbyte_store::{CreateOptions, Store};
 
@@ -39,7 +39,7 @@ fn a_failed_sync_is_told_and_what_was_settled_can_be_read() {
     created.close().unwrap();
     drop(created);
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
-    let store = Store::attach(Media::open_disk(disk.clone(), &path, &media).unwrap()).unwrap();
+    let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
     let kv = Kv::create(&store, "t").unwrap();
     for key in 0..100_u8 {
         kv.put(&[key], &[key; 100]).unwrap();
@@ -58,7 +58,7 @@ fn a_failed_sync_is_told_and_what_was_settled_can_be_read() {
     assert_eq!((kv.get(b"unknown").unwrap(), kv.range::<[u8]>(..).count(), kv.len()), (None, 100, 100));
     assert!(store.close().unwrap_err().to_string().contains("poisoned"));
     drop((kv, store));
-    let store = Store::attach(Media::open_disk(disk, &path, &media).unwrap()).unwrap();
+    let store = Store::attach(OpenOptions::new(&path).on_disk(disk).open(&media).unwrap()).unwrap();
     let kv = Kv::open(&store, "t").unwrap();
     let found: Vec<Vec<u8>> = kv.range::<[u8]>(..).map(|entry| entry.unwrap().0).collect();
     assert!((0..100_u8).all(|key| found.contains(&vec![key])) && found.len() <= 101, "{} keys", found.len());

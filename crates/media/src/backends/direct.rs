@@ -2,18 +2,18 @@
 //! profile on request.
 
 use crate::backends::file::Disk;
-use crate::backends::profile::{Profile, spin_until};
+use crate::backends::profile::{Profile, spin_until, ticks_per_ns};
 use crate::bytes::isa;
 use crate::bytes::mapping::{LARGE, Mapping};
 use crate::open::chunks::{ChunkDisk, Guard};
 use crate::open::head::Head;
-use crate::{BackendKind, Error, FlushKind, Result};
+use crate::{BackendKind, Error, FlushKind, Options, Result};
 use everbyte_members::Birth;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,8 +23,8 @@ pub(crate) struct Direct {
     pub profile: Profile,
     /// `None` for memory without a file.
     pub file: Option<Box<Backing>>,
-    /// A file that is only looked at: kept open for its lock, too.
-    pub looked_at: Option<ChunkDisk>,
+    /// The file that a read-only media was copied from: kept open for its lock, too.
+    pub read_from: Option<ChunkDisk>,
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,
@@ -76,6 +76,48 @@ fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
 }
 
 impl Direct {
+    /// The backend of a shared mapping; `file` is `None` for memory without a file.
+    pub(crate) fn new(kind: BackendKind, file: Option<Box<Backing>>, path: &Path, options: &Options) -> Result<Direct> {
+        let flush = if options.flush_on_fail { FlushKind::None } else { options.flush.unwrap_or_else(isa::detect) };
+        if !isa::supported(flush) {
+            let detail = format!("this CPU has no {}; leave the flush instruction to be chosen", flush.name());
+            return Err(Error::Unsupported { path: path.into(), detail });
+        }
+        let profile = options.profile;
+        let slow = !profile.is_free();
+        if slow {
+            ticks_per_ns(); // calibrate now, not inside the first fence
+        }
+        Ok(Direct {
+            kind,
+            flush,
+            profile,
+            slow,
+            busy_until: 0.into(),
+            punched: false.into(),
+            file,
+            read_from: None,
+            birth: Birth::new(),
+            path: path.into(),
+        })
+    }
+
+    /// The backend of a private copy that is only read. It has no file to allocate in or to sync.
+    pub(crate) fn for_reading(kind: BackendKind, disk: ChunkDisk, path: &Path) -> Direct {
+        Direct {
+            kind,
+            flush: FlushKind::None,
+            profile: Profile::DRAM,
+            slow: false,
+            busy_until: 0.into(),
+            punched: false.into(),
+            file: None,
+            read_from: Some(disk),
+            birth: Birth::new(),
+            path: path.into(),
+        }
+    }
+
     #[inline]
     pub(crate) fn flush(&self, mapping: &Mapping, at: u64, len: u64) -> u64 {
         let start = if self.slow { isa::ticks() } else { 0 };
@@ -143,7 +185,7 @@ impl Direct {
         {
             disk.chunks.refresh(&**file).ok()?; // another process may have given it a place
         }
-        self.file.as_deref().map(|backing| &backing.disk).or(self.looked_at.as_ref())?.data(at, len)
+        self.file.as_deref().map(|backing| &backing.disk).or(self.read_from.as_ref())?.data(at, len)
     }
 
     /// Brings holes to the medium: after a clean close nobody remembers which were to be made.

@@ -12,9 +12,9 @@
 
 use crate::backends::file::Disk;
 use crate::open::chunks::Chunks;
+use crate::open::examine::{choose, examine, open_for_reading, sync_directory};
 use crate::open::head::{COPIES, Head};
-use crate::open::open_options::{choose, examine, open_to_read, sync_directory};
-use crate::{BackendKind, Error, Media, Options, Result};
+use crate::{BackendKind, Error, Options, Result};
 use everbyte_members::{FileLockMode, lock_file};
 use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
 use std::fs::File;
@@ -26,35 +26,24 @@ use std::path::Path;
 /// Bytes copied between two reports of progress.
 const STEP: u64 = 16 << 20;
 
-impl Media {
-    /// Makes the file `target`, a copy of the store `source`, and opens it. `progress` hears how
-    /// many bytes of how many have been copied. The source is only read: it may be one that a dead
-    /// process left.
-    ///
-    /// # Errors
-    /// As [`Media::open_read_only`] for the source, as [`Media::create`] and [`Media::open`] for
-    /// the target, of which nothing is left.
-    pub fn create_copy(
-        source: &Path,
-        target: &Path,
-        options: &Options,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Media> {
-        let from = open_to_read(source)?;
-        lock_file(&from, source, FileLockMode::Readers)?;
-        let (head, _) = examine(&from, source)?;
-        let chunks = Chunks::open(&from, source, &head)?;
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(target);
-        let file = file.map_err(|source| Error::Io { action: "create", path: target.into(), source })?;
-        let copied = copy(&from, (head, &chunks), &file, target, options, progress).map_err(|source| Error::Io {
-            action: "copy to",
-            path: target.into(),
-            source,
-        });
-        copied.and_then(|()| Media::open_file(file, None, target, options)).inspect_err(|_| {
-            let _ = std::fs::remove_file(target); // ours: `create_new` made it
-        })
-    }
+/// Steps 1 to 3, and the sync of step 4: makes the file `target` from the store `source`.
+pub(crate) fn create(
+    source: &Path,
+    target: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<File> {
+    let from = open_for_reading(source)?;
+    lock_file(&from, source, FileLockMode::Readers)?;
+    let (head, _) = examine(&from, source)?;
+    let chunks = Chunks::open(&from, source, &head)?;
+    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(target);
+    let file = file.map_err(|source| Error::Io { action: "create", path: target.into(), source })?;
+    let copied = copy(&from, (head, &chunks), &file, target, options, progress);
+    copied.map_err(|source| Error::Io { action: "copy to", path: target.into(), source }).inspect_err(|_| {
+        let _ = std::fs::remove_file(target); // this call created it
+    })?;
+    Ok(file)
 }
 
 /// Step 3, and the sync of step 4.

@@ -7,8 +7,9 @@
 
 use crate::backends::direct::Direct;
 use crate::media::{Backend, Media, Opened};
-use crate::open::open_options::{bring_in, choose, chunked, examine, repair_copies};
-use crate::{BackendKind, Error, Options, Result, seeded};
+use crate::open::examine::{chunk_disk, examine, repair_copies, replay_log};
+use crate::open::open_options::map_shared;
+use crate::{Error, Options, Result, seeded};
 use everbyte_members::{FileLockMode, JoinLock, Members, SharedWords, holders, is_read, lock_file};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -16,67 +17,39 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Maps a store as one of its members, of which the caller becomes one by [`JoinLock::join`].
+pub(crate) fn open_shared(
+    file: File,
+    locks: Option<File>,
+    path: &Path,
+    options: &Options,
+) -> Result<(Media, JoinLock)> {
+    let io = |action| move |source| Error::Io { action, path: path.into(), source };
+    let members = Arc::new(Members::of_file(&file, locks, path)?);
+    let locks = members.locks().expect("members of a file");
+    lock_file(locks, path, FileLockMode::Members)?;
+    let joining = members.lock_joining()?;
+    if is_read(&file).map_err(io("look for locks of"))? {
+        return Err(Error::InUse { path: path.into(), holder: holders(file.as_fd()) });
+    }
+    let (head, copies) = examine(&file, path)?;
+    let file = Arc::new(file);
+    let (mut head, chunks, opened) = match joining.is_alone() {
+        true => replay_log(&file, path, head)?,
+        // The first member has replayed the log.
+        false => (head, chunk_disk(&file, path, &head)?.chunks, Opened::default()),
+    };
+    if joining.is_alone() {
+        repair_copies(&*file, path, &mut head, &copies)?;
+    }
+    let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
+    let media = map_shared((file, None), path, (head, chunks, opened), options, Some(&members))?;
+    media.inner.mapping.keep_from_children().map_err(io("keep from children"))?;
+    assert!(media.inner.members.set(members).is_ok(), "members are set once");
+    Ok((media, joining))
+}
+
 impl Media {
-    /// Opens a store that other processes may have open, too; see [`JoinLock`] for what is to be
-    /// done next. `None`: the backend is not shared, and this process has the store alone.
-    ///
-    /// # Errors
-    /// As [`Media::open`]; [`Error::InUse`] while a process has the store alone, or looks at it.
-    pub fn open_shared(path: &Path, options: &Options) -> Result<(Media, Option<JoinLock>)> {
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(|source| Error::Io { action: "open", path: path.into(), source })?;
-        Media::share_file(file, None, path, options)
-    }
-
-    /// [`Media::open_shared`] over descriptors that somebody has passed: of the store's bytes, and
-    /// one of a description of its own for locks. `name` is for messages.
-    ///
-    /// # Errors
-    /// As [`Media::open_shared`].
-    pub fn open_shared_files(
-        bytes: File,
-        locks: File,
-        name: &Path,
-        options: &Options,
-    ) -> Result<(Media, Option<JoinLock>)> {
-        Media::share_file(bytes, Some(locks), name, options)
-    }
-
-    pub(crate) fn share_file(
-        file: File,
-        locks: Option<File>,
-        path: &Path,
-        options: &Options,
-    ) -> Result<(Media, Option<JoinLock>)> {
-        let io = |action| move |source| Error::Io { action, path: path.into(), source };
-        if choose(&file, path, options.backend)? == BackendKind::File {
-            return Ok((Media::open_file(file, locks, path, options)?, None));
-        }
-        let members = Arc::new(Members::of_file(&file, locks, path)?);
-        let locks = members.locks().expect("members of a file");
-        lock_file(locks, path, FileLockMode::Members)?;
-        let joining = members.lock_joining()?;
-        if is_read(&file).map_err(io("look for locks of"))? {
-            return Err(Error::InUse { path: path.into(), holder: holders(file.as_fd()) });
-        }
-        let (head, copies) = examine(&file, path)?;
-        let file = Arc::new(file);
-        let (mut head, chunks, opened) = match joining.is_alone() {
-            true => bring_in(&file, path, head)?,
-            // The first member has replayed the log.
-            false => (head, chunked(&file, path, &head)?.chunks, Opened::default()),
-        };
-        if joining.is_alone() {
-            repair_copies(&*file, path, &mut head, &copies)?;
-        }
-        let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
-        let media = Media::map((file, None), path, (head, chunks, opened), options, Some(&members))?;
-        let kept = media.inner.mapping.keep_from_children();
-        kept.map_err(io("keep from children"))?;
-        assert!(media.inner.members.set(members).is_ok(), "members are set once");
-        Ok((media, Some(joining)))
-    }
-
     /// Locks the membership of memory without a file, or of a recorder's, whose members all live in
     /// this process. For tests.
     ///

@@ -101,7 +101,7 @@ impl fmt::Display for Durability {
     }
 }
 
-/// Options of [`crate::Media::open`] and [`crate::Media::create`].
+/// The choices of [`crate::OpenOptions::open`] and [`crate::OpenOptions::create`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Which mapping to use.

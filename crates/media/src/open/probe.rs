@@ -1,6 +1,6 @@
 //! What a place gives: which backend and why, what it survives, and what it costs there, measured.
 
-use crate::{BackendKind, Error, FlushKind, Geometry, Media, Options, Result};
+use crate::{BackendKind, Error, FlushKind, Geometry, Media, OpenOptions, Options, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub fn probe(path: &Path) -> Result<Probe> {
     let number = COUNT.fetch_add(1, Relaxed);
     let scratch = Scratch(directory.join(format!(".everbyte-probe-{}-{number}", std::process::id())));
     let geometry = Geometry { max: 4 << 20, len: 4 << 20, log_at: 16 << 10, log_len: 1 << 20 };
-    let media = Media::create(&scratch.0, geometry, &Options { background: false, ..Options::default() })?;
+    let media = OpenOptions::new(&scratch.0).create(geometry, &Options { background: false, ..Options::default() })?;
     let kind = media.kind();
     Ok(Probe {
         kind,

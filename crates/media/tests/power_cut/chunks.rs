@@ -3,7 +3,7 @@
 
 use crate::program::{open, options};
 use crate::traps::{finds, settle};
-use everbyte_media::{Durability, Error, Geometry, Media};
+use everbyte_media::{Durability, Error, Geometry, Media, OpenOptions};
 use everbyte_sim::{DiskCall, PowerCut, PowerFailure, PowerReport, RecordedDisk};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn created() -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let geometry = Geometry { max: MAX, len: LEN, log_at: 16 << 10, log_len: 16 << 10 };
-    drop(Media::create(&path, geometry, &options(Durability::Always)).unwrap());
+    drop(OpenOptions::new(&path).create(geometry, &options(Durability::Always)).unwrap());
     std::fs::read(&path).unwrap()
 }
 

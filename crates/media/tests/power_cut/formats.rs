@@ -5,7 +5,7 @@
 //! lines of zeros left out: a store whose process died, and one that was closed.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, open};
-use everbyte_media::{Durability, Error, FORMAT, Media, Words, museum};
+use everbyte_media::{Durability, Error, FORMAT, Media, OpenOptions, Words, museum};
 use everbyte_sim::{PowerCut, PowerFailure, PowerReport, RecordedDisk};
 
 const HEADS: [usize; 2] = [8 << 10, 12 << 10];
@@ -53,18 +53,21 @@ fn a_store_of_format_1_is_read_and_brought_to_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         std::fs::write(&path, &image).unwrap();
-        let media = Media::open_read_only(&path, &crate::program::options(Durability::Always)).unwrap();
+        let media = OpenOptions::new(&path).read_only().open(&crate::program::options(Durability::Always)).unwrap();
         assert_eq!(holds(&media), [1, 3, 4, 5]);
         drop(media);
         assert!(std::fs::read(&path).unwrap() == image);
-        let media = Media::open(&path, &crate::program::options(Durability::Always)).unwrap();
+        let media = OpenOptions::new(&path).open(&crate::program::options(Durability::Always)).unwrap();
         assert_eq!(holds(&media), [1, 3, 4, 5]);
         media.store(DATA + 16, 6);
         media.flush(DATA + 16, 8);
         media.close().unwrap();
         drop(media);
         assert_eq!(format(&std::fs::read(&path).unwrap()), FORMAT);
-        assert_eq!(holds(&Media::open(&path, &crate::program::options(Durability::Always)).unwrap()), [1, 3, 4, 5]);
+        assert_eq!(
+            holds(&OpenOptions::new(&path).open(&crate::program::options(Durability::Always)).unwrap()),
+            [1, 3, 4, 5]
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, World, explore, growing, linear, open, options};
 use crate::traps::{finds, settle};
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options};
+use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options};
 use everbyte_sim::{DiskCall, PowerCut, PowerReport, RecordedDisk};
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ fn a_disk_too_full_for_a_larger_log_harms_nothing() {
 fn the_keeper_grows_the_log_beside_writers() {
     let disk = RecordedDisk::new(&growing()).unwrap();
     let options = Options { background: true, ..options(Durability::Always) };
-    let media = Media::open_disk(disk.clone(), "recorded".as_ref(), &options).unwrap();
+    let media = OpenOptions::new("recorded").on_disk(disk.clone()).open(&options).unwrap();
     let word = |thread: u64, page: u64| DATA + page * 4096 + thread * 64;
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
@@ -156,7 +156,7 @@ fn a_new_store_takes_little_of_its_disk() {
     let path = dir.path().join("store");
     let geometry = Geometry { max: 128 << 20, len: 64 << 20, log_at: 16 << 10, log_len: 32 << 20 };
     let options = Options { backend: BackendChoice::File, log_room: 1 << 20, ..Options::default() };
-    let media = Media::create(&path, geometry, &options).unwrap();
+    let media = OpenOptions::new(&path).create(geometry, &options).unwrap();
     let taken = || std::fs::metadata(&path).unwrap().blocks() * 512;
     assert_eq!(media.log_room(), 1 << 20);
     assert!((1 << 20..3 << 19).contains(&taken()), "{}", taken());

@@ -2,7 +2,7 @@
 
 use crate::program::{DATA, fresh, options};
 use crate::traps::settle;
-use everbyte_media::{Disk, Durability, Media, Options};
+use everbyte_media::{Disk, Durability, OpenOptions, Options};
 use everbyte_sim::RecordedDisk;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -78,7 +78,7 @@ fn a_sync_that_is_due_waits_for_no_whole_checkpoint() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
     let slow = Arc::new(Slow { disk, progress: Mutex::default(), changed: Condvar::new() });
     let options = Options { background: true, ..options(Durability::Interval(Duration::ZERO)) };
-    let media = Media::open_disk(slow.clone(), "slow".as_ref(), &options).unwrap();
+    let media = OpenOptions::new("slow").on_disk(slow.clone()).open(&options).unwrap();
     // Somewhat more than half of the log, on pages that do not lie side by side.
     (0..18).for_each(|put| settle(&media, DATA + put % 4 * 8192, put + 1));
     slow.wait(|progress| progress.runs == 1);

@@ -1,9 +1,8 @@
 //! Random programs on a recorded disk, and the exploration of what they leave.
 
 use crate::model::Model;
-use everbyte_media::{BackendChoice, Durability, Geometry, Media, Options, Words};
+use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options, Words};
 use everbyte_sim::{Cut, DiskEvent, PowerCut, PowerFailure, PowerReport, Random, RecordedDisk};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +42,7 @@ fn created(geometry: Geometry) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let options = Options { log_room: LOG_LEN, ..options(Durability::Always) };
-    drop(Media::create(&path, geometry, &options).unwrap());
+    drop(OpenOptions::new(&path).create(geometry, &options).unwrap());
     std::fs::read(&path).unwrap()
 }
 
@@ -53,7 +52,7 @@ pub fn options(durability: Durability) -> Options {
 }
 
 pub fn open(disk: &Arc<RecordedDisk>, durability: Durability) -> everbyte_media::Result<Media> {
-    Media::open_disk(disk.clone(), Path::new("recorded"), &options(durability))
+    OpenOptions::new("recorded").on_disk(disk.clone()).open(&options(durability))
 }
 
 #[derive(Clone, Copy, Debug)]

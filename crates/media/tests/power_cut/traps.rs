@@ -3,7 +3,7 @@
 //! and must be found.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, Op, Op::*, Program, World, explore, fresh, open, options};
-use everbyte_media::{Durability, Error, Media, museum};
+use everbyte_media::{Durability, Error, Media, OpenOptions, museum};
 use everbyte_sim::{DiskCall, PowerCut, PowerFailure, PowerReport, RecordedDisk};
 use std::sync::Arc;
 
@@ -278,7 +278,7 @@ fn a_disk_too_full_for_the_log_refuses_to_open() {
     let path = dir.path().join("store");
     let geometry = everbyte_media::Geometry { max: 128 << 10, len: 64 << 10, log_at: LOG_AT, log_len: LOG_LEN };
     let shm = everbyte_media::Options { backend: everbyte_media::BackendChoice::Shm, ..Default::default() };
-    drop(Media::create(&path, geometry, &shm).unwrap());
+    drop(OpenOptions::new(&path).create(geometry, &shm).unwrap());
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
     for call in [DiskCall::Allocate, DiskCall::Write] {
         disk.fail(call, 0, libc::ENOSPC);
@@ -297,7 +297,7 @@ fn the_first_preparation_of_the_log_may_be_cut() {
     let path = dir.path().join("store");
     let geometry = everbyte_media::Geometry { max: 128 << 10, len: 64 << 10, log_at: LOG_AT, log_len: LOG_LEN };
     let shm = everbyte_media::Options { backend: everbyte_media::BackendChoice::Shm, ..Default::default() };
-    let media = Media::create(&path, geometry, &shm).unwrap();
+    let media = OpenOptions::new(&path).create(geometry, &shm).unwrap();
     media.store(A, 7);
     drop(media);
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
@@ -318,7 +318,7 @@ fn the_first_preparation_of_the_log_may_be_cut() {
 fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
     let options = everbyte_media::Options { background: true, ..options(Durability::Always) };
-    let media = Media::open_disk(disk.clone(), std::path::Path::new("recorded"), &options).unwrap();
+    let media = OpenOptions::new("recorded").on_disk(disk.clone()).open(&options).unwrap();
     let (pair, bulk) = (|thread: u64| A + thread * 4096, |thread: u64| DATA + 8192 + thread * 4096);
     settle(&media, DATA + 16384, 1);
     let first = media.mark();

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use crate::common::{Client, Reply, command, figure};
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, Media, museum};
+use everbyte_media::{BackendChoice, Disk, OpenOptions, museum};
 use everbyte_server::{Handle, Options, Server};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::{Condvar, Mutex};
@@ -115,7 +115,7 @@ impl Ours {
         Store::create(&path, &options).unwrap().close().unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let disk = Arc::new(Gated { file, gate: Mutex::default(), changed: Condvar::new() });
-        let store = Store::attach(Media::open_disk(disk.clone(), &path, &media).unwrap()).unwrap();
+        let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
         let kv = Kv::open_or_create(&store, "kv").unwrap();
         let server = Server::bind(kv, Options { address: "127.0.0.1:0".into(), ..Options::default() }).unwrap();
         let (address, handle) = (server.address(), server.handle());

@@ -13,7 +13,7 @@
 
 use crate::superblock::identity;
 use crate::{Error, Finding, Recovery, Result, Store};
-use everbyte_media::{Media, Options, publish, seeded};
+use everbyte_media::{Media, OpenOptions, Options, publish, seeded};
 use std::path::{Path, PathBuf};
 
 impl Store {
@@ -42,7 +42,7 @@ impl Store {
         original.require_sound()?;
         original.require_whole()?;
         let identity = identity::random()?;
-        let media = Media::create_copy(source, &part, options, progress)?; // 2
+        let media = OpenOptions::new(&part).create_copy(source, options, progress)?; // 2
         let named = Store::finish_clone(media, identity, || Ok(publish(&part, target)?));
         named.map(|()| identity).inspect_err(|_| {
             let _ = std::fs::remove_file(&part); // ours: `create_copy` made it

@@ -21,7 +21,7 @@ use crate::layout::{SUPERBLOCKS, Superblock};
 use crate::superblock;
 use crate::{Error, PRIME_LEN, Result, Store, object};
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, Options, binding};
+use everbyte_media::{OpenOptions, Options, binding};
 use everbyte_space::CLUSTER;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +122,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`] and [`Store::rebase`].
     pub fn open_rebased(path: &Path, options: &Options) -> Result<Store> {
-        let store = Store::attach(Media::open(path, options)?)?;
+        let store = Store::attach(OpenOptions::new(path).open(options)?)?;
         store.rebase(random()?)?;
         store.hold()
     }

@@ -89,7 +89,7 @@ impl Plan {
         Ok(Plan { max, addresses, table_at, space, log_at, log_len, spans_at })
     }
 
-    /// What `Media::create` needs: superblocks, heads and the object table are there from the
+    /// What `OpenOptions::create` needs: superblocks, heads and the object table are there from the
     /// beginning.
     pub fn geometry(&self) -> Geometry {
         Geometry { max: self.addresses, len: self.space.bitmap_at, log_at: self.log_at, log_len: self.log_len }

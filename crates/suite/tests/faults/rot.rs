@@ -7,11 +7,10 @@
 //! (`cargo xtask soak`).
 
 use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, ErrorInfo, Media, Options, museum};
+use everbyte_media::{BackendChoice, Disk, ErrorInfo, OpenOptions, Options, museum};
 use everbyte_sim::{DiskCall, DiskEvent, Random, RecordedDisk, SECTOR};
 use everbyte_store::{CreateOptions, Store};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Below this lie superblock, media heads and log; pages of data are behind.
@@ -29,7 +28,7 @@ fn options() -> Options {
 }
 
 fn attach(disk: &Arc<RecordedDisk>) -> Result<Store, String> {
-    let media = Media::open_disk(disk.clone(), Path::new("rotten"), &options()).map_err(|error| error.to_string())?;
+    let media = OpenOptions::new("rotten").on_disk(disk.clone()).open(&options()).map_err(|error| error.to_string())?;
     Store::attach(media).map_err(|error| error.to_string())
 }
 
