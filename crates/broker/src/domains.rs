@@ -373,7 +373,7 @@ fn write(object: &Object, entry: &Entry) {
 
 /// The record that counts; flushed, no fence.
 fn read(object: &Object) -> Result<Entry> {
-    object.media().adopt(at(object, 0), ENTRIES);
+    object.media().reflush(at(object, 0), ENTRIES);
     let both = [0, 1].map(|turn| object.media().get::<Entry>(at(object, turn)));
     let newest = both.into_iter().filter(Entry::is_whole).max_by_key(|entry| entry.turn);
     newest.ok_or_else(|| {

@@ -186,7 +186,7 @@ fn adopt(object: &Object) {
         let bytes = bytes_of(object, cluster..cluster + 1);
         if object.is_backed(bytes.start) {
             object.warm(bytes.clone()).expect("its bytes are there");
-            object.media().adopt(bytes.start, 8);
+            object.media().reflush(bytes.start, 8);
         }
     }
     object.media().fence();

@@ -542,7 +542,7 @@ impl<'t> Batch<'t> {
         // BATCH-3
         let empty = |index: &usize| node.start(*index) == 0 && node.slot(*index).place != 0;
         for at in (node.base()..node.count()).filter(empty).map(|index| node.slot_at(index)) {
-            self.shared.media.adopt(at, 8);
+            self.shared.media.reflush(at, 8);
             self.emptied.insert(at);
         }
     }

@@ -116,8 +116,8 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     }
     // A process that died rather than a machine may have left the commit in the caches: what
     // recovery stores must not survive without it. What it commits was fenced before it.
-    media.adopt(header_at + COMMIT_AT, 16);
-    media.adopt(header.area + VOID_COUNT_AT, AREA - VOID_COUNT_AT);
+    media.reflush(header_at + COMMIT_AT, 16);
+    media.reflush(header.area + VOID_COUNT_AT, AREA - VOID_COUNT_AT);
     media.fence();
     let commit = media.load(header_at + COMMIT_AT);
     let (version, chosen) = (commit >> 1, (commit & 1) as usize);
@@ -320,7 +320,7 @@ fn scrub_node(shared: &Shared, view: &View, node: &Node<'_>, life: Life, rest: &
     let media = &shared.media;
     // A stamp that a dead process already took out, but did not flush, must be out for good before
     // the list forgets it.
-    media.adopt(node.slots(), node.count() as u64 * SLOT);
+    media.reflush(node.slots(), node.count() as u64 * SLOT);
     for index in 0..node.count() {
         let (slot_at, slot) = (node.slot_at(index), node.slot(index));
         if slot.start == 0 {

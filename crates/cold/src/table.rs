@@ -132,6 +132,6 @@ impl ColdTable {
 
     /// Flushes the bytes that recovery acts on; the caller fences.
     pub fn adopt(&self) {
-        self.media.adopt(self.at, self.len());
+        self.media.reflush(self.at, self.len());
     }
 }

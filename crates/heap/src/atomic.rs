@@ -155,7 +155,7 @@ impl Inner {
             let slot: Slot = self.media.get(at);
             // A dead process may have left the slot unflushed, valid or retired: what is done from
             // here on must not survive without it (HEAP-8, HEAP-10).
-            self.media.adopt(at, size_of::<Slot>() as u64);
+            self.media.reflush(at, size_of::<Slot>() as u64);
             self.slots.set_turn(number, slot.turn);
             if slot.check == 0 || !sums_agree(slot.check, slot.sum()) {
                 if slot.check != 0 {

@@ -111,7 +111,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len) {
         return Err(damaged(prime + HEADER, "the heap's header speaks of another span"));
     }
-    media.adopt(prime + layout::END, 8); // HEAP-10; recovery of the heap's log fences it
+    media.reflush(prime + layout::END, 8); // HEAP-10; recovery of the heap's log fences it
     let end = layout::unseal(header.end, layout::END).map(u64::from);
     let backed = (object.backed() - prime) / CLUSTER;
     match end {

@@ -218,7 +218,7 @@ impl Inner {
     fn load_cluster(&self, cluster: u64, pool: &mut Pool) {
         let (twin, record) = (self.cluster(cluster), self.record(cluster));
         // Blocks handed out here must not survive without what the cluster is (HEAP-10).
-        self.media.adopt(record, 8);
+        self.media.reflush(record, 8);
         match layout::unseal_kind(self.media.load(record), cluster) {
             Some(Kind::System) => twin.set_usage(Use::System),
             Some(Kind::Pages) => {

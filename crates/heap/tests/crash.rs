@@ -225,7 +225,7 @@ fn operations_of_a_ledger_happen_whole_or_not() {
     };
     let finish = |heap: &Heap| {
         let (media, at) = (heap.media(), ledger(heap));
-        media.adopt(at, 8);
+        media.reflush(at, 8);
         let entries = (0..media.load(at)).map(|index| media.get::<[u64; 3]>(at + 64 + index * 24)).collect::<Vec<_>>();
         let ops: Vec<Op> = entries.iter().map(|entry| Op::from(entry[0])).collect();
         ops.iter().for_each(|op| heap.validate(*op).unwrap());

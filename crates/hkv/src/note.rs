@@ -212,7 +212,7 @@ impl Base {
         let notes: [Words; 2] = [0, 1].map(|place| media.get(self.note_at(place)));
         // A dead process may have left them unflushed: nothing that follows from them must survive
         // without them.
-        [0, 1].iter().for_each(|place| media.adopt(self.note_at(*place), size_of::<Words>() as u64));
+        [0, 1].iter().for_each(|place| media.reflush(self.note_at(*place), size_of::<Words>() as u64));
         let mut found: Vec<Parts> = notes.iter().filter_map(|note| self.read(note)).collect();
         if let [one, two] = &found[..]
             && one.turn == (two.turn + 1) % TURNS
@@ -282,7 +282,7 @@ impl Base {
             1 => self.record_checksum(at),
             _ => {
                 let bucket = linked::read(self, at)?;
-                self.media().adopt(at, BUCKET);
+                self.media().reflush(at, BUCKET);
                 Some(linked::checksum(self.record_checksum(bucket[0])?, &bucket))
             }
         }
@@ -291,7 +291,7 @@ impl Base {
     /// That of the record that a slot leads to, if it is whole.
     pub(crate) fn record_checksum(&self, slot: u64) -> Option<u32> {
         let record = Record::read(self.heap(), slot & ((1 << PLACE_BITS) - 1)).ok()?;
-        self.media().adopt(record.at, record.len());
+        self.media().reflush(record.at, record.len());
         record.is_whole(self.heap()).then_some(record.head.checksum)
     }
 }

@@ -41,7 +41,7 @@ pub use backends::file::{Disk, disk_alone};
 pub use backends::latch::{Latch, LatchGuard};
 pub use backends::profile::Profile;
 pub use backends::recorder::Recorder;
-pub use backends::trace_line::Heard;
+pub use backends::trace_line::TraceLine;
 pub use bytes::flusher::Flusher;
 pub use bytes::isa::{FlushKind, LINE};
 pub use bytes::line_words::Words;

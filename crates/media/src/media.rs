@@ -323,7 +323,7 @@ impl Media {
     /// # Panics
     /// If the range lies outside [`Media::len`].
     #[track_caller]
-    pub fn adopt(&self, at: u64, len: u64) {
+    pub fn reflush(&self, at: u64, len: u64) {
         if self.capabilities().fence_settles && !seeded("media-adopt-nothing") {
             let _section = self.section();
             self.flush(at, len);
@@ -448,7 +448,7 @@ impl Media {
     /// Where the first byte of the store is mapped, for the rooms that may hold unsafe code (typed
     /// objects): offset 0. It stays there while any clone of this media lives, and [`Media::len`]
     /// bytes of it are backed. Whoever stores through it does so inside a [`Section`], and calls
-    /// [`Media::told`].
+    /// [`Media::report_store`].
     #[inline(always)]
     pub fn address(&self) -> std::ptr::NonNull<u8> {
         self.inner.mapping.address()
@@ -466,7 +466,7 @@ impl Media {
     /// # Panics
     /// If the range lies outside [`Media::len`].
     #[inline]
-    pub fn told(&self, at: u64, len: u64) {
+    pub fn report_store(&self, at: u64, len: u64) {
         if let Backend::Sim(recorder) = &self.inner.backend {
             let mut recorder = recorder.lock();
             // Whole words, as they are stored: what lies beside the range in its first and last

@@ -45,7 +45,7 @@ impl Table {
 
     fn take_page(&mut self, at: u64) {
         let media = self.heap.media().clone();
-        media.adopt(at, PAGE); // recovery builds on it; its first step fences
+        media.reflush(at, PAGE); // recovery builds on it; its first step fences
         self.pages.push(at);
         self.pieces.extend((1..=PIECES).map(|line| media.get::<Piece>(at + line * 64)));
     }

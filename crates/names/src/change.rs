@@ -123,7 +123,7 @@ impl<R: Records> Trie<R> {
             End::Container(at) => {
                 if self.reflushes {
                     // a dead process may have removed the entry in the caches alone
-                    self.media.adopt(at, BlockKind::Container.size());
+                    self.media.reflush(at, BlockKind::Container.size());
                 }
                 places(at).find(|&place| self.media.load(place) == entry_word(record, name)).map(|place| (at, place))
             }

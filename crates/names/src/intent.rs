@@ -72,7 +72,7 @@ impl<R: Records> Trie<R> {
     pub fn recover_intents(&mut self) -> Result<()> {
         let list: Vec<u64> =
             (0..head::INTENT_WORDS as usize).map(|index| self.media.load(self.intent_at(index))).collect();
-        self.media.adopt(self.intent_at(0), head::INTENT_WORDS * 8);
+        self.media.reflush(self.intent_at(0), head::INTENT_WORDS * 8);
         if list.iter().all(|&word| word == 0) {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl<R: Records> Trie<R> {
                 continue;
             }
             self.pending |= 1 << slot;
-            self.media.adopt(self.pending_at(slot), 8);
+            self.media.reflush(self.pending_at(slot), 8);
             match of_record_word(word).filter(|&record| self.is_record(record)) {
                 Some(record) => found.push((slot, record)),
                 // a torn word: its change has not begun; `check` reports a damaged one

@@ -145,7 +145,7 @@ impl<R: Records> Trie<R> {
         for cluster in self.clusters() {
             let Some(slab) = self.slab(cluster)? else { continue };
             if self.reflushes {
-                self.media.adopt(slab.at, SLAB_BLOCKS); // STORE-8; fenced before a block is used
+                self.media.reflush(slab.at, SLAB_BLOCKS); // STORE-8; fenced before a block is used
             }
             for block in slab.blocks() {
                 let taken = match slab.kind {

@@ -165,7 +165,7 @@ impl<R: Records> Trie<R> {
             let Some((record, tag)) = self.entry_at(place)? else { continue };
             if tag == wanted && self.records.has_name(&self.media, record, name) {
                 if self.reflushes {
-                    self.media.adopt(place, 8);
+                    self.media.reflush(place, 8);
                 }
                 return Ok(Some((place, record)));
             }
@@ -178,7 +178,7 @@ impl<R: Records> Trie<R> {
         let mut descent = Descent { above: Vec::new(), word: self.root_word(), depth: 0, end: End::Empty };
         loop {
             if self.reflushes {
-                self.media.adopt(descent.word, 8);
+                self.media.reflush(descent.word, 8);
             }
             let node = match self.child(descent.word)? {
                 None => return Ok(descent),

@@ -1,7 +1,7 @@
 //! Programs in other languages before the explorer: [`Foreign`].
 //!
 //!   1. the program runs in a process of its own on a private copy of a store; the library it is
-//!      linked with watches its memory and writes a tape, a line for each [`Heard`]
+//!      linked with watches its memory and writes a tape, a line for each [`TraceLine`]
 //!   2. the tape is played on the explorer's own media, which makes crash images of it as of any
 //!      program's
 //!   3. each image is written to a file, and a second command runs on that: it recovers, looks, and
@@ -9,7 +9,7 @@
 //!      crashed next
 
 use crate::{Explorer, Failure, Image, Oracle, Report, Seen, Settling};
-use everbyte_media::{Heard, Mark, Media, OpenOptions, Options};
+use everbyte_media::{Mark, Media, OpenOptions, Options, TraceLine};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -81,30 +81,30 @@ enum Voice<'t> {
 }
 
 /// Does to `media` what a tape says.
-fn play(tape: &[Heard], media: &Media, mut say: impl FnMut(Voice<'_>)) {
+fn play(tape: &[TraceLine], media: &Media, mut say: impl FnMut(Voice<'_>)) {
     let mut marks: Vec<Mark> = Vec::new();
     let mut begun = 0;
     for heard in tape {
         match heard {
-            Heard::Store(at, bytes) => media.write(*at, bytes),
-            Heard::Flush(at, len) => media.flush(*at, *len),
-            Heard::Fence => {
+            TraceLine::Store(at, bytes) => media.write(*at, bytes),
+            TraceLine::Flush(at, len) => media.flush(*at, *len),
+            TraceLine::Fence => {
                 media.fence();
                 marks.push(media.mark());
             }
-            Heard::Barrier(mark) => {
+            TraceLine::Barrier(mark) => {
                 if let Some(&mark) = mark.checked_sub(1).and_then(|last| marks.get(last as usize)) {
                     media.settle(mark).expect("no faults are injected here");
                 }
             }
-            Heard::Allocate(at, len) => media.extend(*at, *len).expect("no faults are injected here"),
-            Heard::Punch(at, len) => media.punch(*at, *len),
-            Heard::Begin(name) => {
+            TraceLine::Allocate(at, len) => media.extend(*at, *len).expect("no faults are injected here"),
+            TraceLine::Punch(at, len) => media.punch(*at, *len),
+            TraceLine::Begin(name) => {
                 begun += 1;
                 say(Voice::Begin(name));
             }
-            Heard::Acked => say(Voice::Acked(begun - 1)),
-            Heard::Recovered => say(Voice::Recovered),
+            TraceLine::Acked => say(Voice::Acked(begun - 1)),
+            TraceLine::Recovered => say(Voice::Recovered),
         }
     }
 }
@@ -117,7 +117,7 @@ fn pages_in_use(image: &Image) -> BTreeSet<u64> {
 
 impl Stand<'_> {
     /// Runs the program once on a copy of the store.
-    fn record(&self, settling: Settling, image: &Image) -> Result<Vec<Heard>, String> {
+    fn record(&self, settling: Settling, image: &Image) -> Result<Vec<TraceLine>, String> {
         let copy = self.dir.join("run.store");
         self.write(&copy, &image.media()).map_err(|error| format!("{}: {error}", copy.display()))?;
         let (tape, run) = self.run(&self.foreign.run, &copy, settling, None)?;
@@ -125,8 +125,8 @@ impl Stand<'_> {
             return Err(format!("`{}` fails without any crash: {said}", self.foreign.run));
         }
         let sound = tape.iter().try_fold(0, |open: usize, heard| match heard {
-            Heard::Begin(_) => Some(open + 1),
-            Heard::Acked => open.checked_sub(1).map(|_| open),
+            TraceLine::Begin(_) => Some(open + 1),
+            TraceLine::Acked => open.checked_sub(1).map(|_| open),
             _ => Some(open),
         });
         match sound {
@@ -169,7 +169,7 @@ impl Stand<'_> {
         store: &Path,
         settling: Settling,
         seen: Option<&Seen>,
-    ) -> Result<(Vec<Heard>, Result<(), String>), String> {
+    ) -> Result<(Vec<TraceLine>, Result<(), String>), String> {
         let tape = store.with_extension("tape");
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).stdin(Stdio::null()).env("EVERBYTE_STORE", store).env("EVERBYTE_RECORD", &tape);
@@ -186,7 +186,7 @@ impl Stand<'_> {
         // none: it did not open its store
         let text = std::fs::read_to_string(&tape).unwrap_or_default();
         let _ = std::fs::remove_file(&tape);
-        let heard: Vec<Heard> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
+        let heard: Vec<TraceLine> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
         self.pages.borrow_mut().extend(heard.iter().flat_map(touched));
         let result = if output.status.success() {
             Ok(())
@@ -199,9 +199,9 @@ impl Stand<'_> {
 }
 
 /// The pages that a line of a tape stores to.
-fn touched(heard: &Heard) -> impl Iterator<Item = u64> {
+fn touched(heard: &TraceLine) -> impl Iterator<Item = u64> {
     let (at, len) = match heard {
-        Heard::Store(at, bytes) => (*at, bytes.len() as u64),
+        TraceLine::Store(at, bytes) => (*at, bytes.len() as u64),
         _ => (0, 0),
     };
     (at & !(PAGE - 1)..at + len).step_by(PAGE as usize)

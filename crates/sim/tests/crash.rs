@@ -437,7 +437,7 @@ fn a_second_run_that_builds_on_what_a_dead_process_never_flushed_is_found() {
             Order::InOrder,
             |media, twin| {
                 if adopts {
-                    media.adopt(0, 4096);
+                    media.reflush(0, 4096);
                     media.fence();
                 }
                 for _ in 0..3 {

@@ -171,7 +171,7 @@ impl Bitmap {
                 media.flush(at, 8);
             } else if found.word(index).is_some() {
                 // as it should be, but perhaps only in the caches of a process that died
-                media.adopt(at, 8);
+                media.reflush(at, 8);
             }
         }
     }
@@ -181,7 +181,7 @@ impl Bitmap {
     pub(crate) fn adopt(&self, media: &Media, range: &Range<u64>) {
         let adopt_some = |some: Range<u64>| {
             if !some.is_empty() {
-                media.adopt(some.start, some.end - some.start);
+                media.reflush(some.start, some.end - some.start);
             }
         };
         let (mut found, mut adopted) = (self.words(media), 0..0);

@@ -123,9 +123,9 @@ fn home_of(media: &Media) -> Option<PathBuf> {
 /// Flushes and fences what the decisions of recovery rest on.
 fn adopt(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
     for at in SUPERBLOCKS {
-        media.adopt(at, size_of::<Superblock>() as u64);
+        media.reflush(at, size_of::<Superblock>() as u64);
     }
-    record::places(superblock).for_each(|at| media.adopt(at, 8));
+    record::places(superblock).for_each(|at| media.reflush(at, 8));
     for (_, slot) in slots {
         let Some(entry) = slot.entry() else { continue };
         // An object that is being made may have no first cluster yet.
@@ -138,7 +138,7 @@ fn adopt(media: &Media, superblock: &Superblock, slots: &[(u64, Slot)]) {
 
 fn adopt_header(media: &Media, entry: &Entry) {
     if media.holds(entry.span.at(), HEADER_LEN) {
-        media.adopt(entry.span.at(), HEADER_LEN);
+        media.reflush(entry.span.at(), HEADER_LEN);
     }
 }
 
@@ -201,7 +201,7 @@ impl Inner {
                 table.found_flying(slot, at);
                 let found = record::read(&self.media, &self.superblock(), at);
                 if let Some(entry) = found.entry() {
-                    self.media.adopt(at, size_of::<Record>() as u64);
+                    self.media.reflush(at, size_of::<Record>() as u64);
                     if !self.media.is_hole(entry.span.at(), PRIME_LEN) {
                         adopt_header(&self.media, entry);
                     }

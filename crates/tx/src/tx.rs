@@ -164,9 +164,9 @@ impl Tx<'_> {
     pub fn tell(&self) {
         if self.inner.media.is_recorded() {
             let state = self.context.state.borrow();
-            state.work.ranges.each(|at, end| self.inner.media.told(at, end - at));
+            state.work.ranges.each(|at, end| self.inner.media.report_store(at, end - at));
             let own = state.work.allocated.iter().chain(&state.work.discarded);
-            own.for_each(|block| self.inner.media.told(block.at, block.size));
+            own.for_each(|block| self.inner.media.report_store(block.at, block.size));
         }
     }
 

@@ -2,7 +2,7 @@
 //! program does.
 //!
 //! The explorer starts the program with these variables set:
-//!   EVERBYTE_RECORD           the file that the tape is written to, a line for each [`Heard`]
+//!   EVERBYTE_RECORD           the file that the tape is written to, a line for each [`TraceLine`]
 //!   EVERBYTE_RECORD_MODE      `scan` or `precise`, see [`watch`]
 //!   EVERBYTE_RECORD_SETTLING  `fence` or `barrier`: what settles
 //!   EVERBYTE_CRASH_BEGUN, EVERBYTE_CRASH_ACKED
@@ -16,7 +16,7 @@
 mod watch;
 
 use crate::fault::{Fault, Result, answer};
-use everbyte_media::{Capabilities, Heard, OpenOptions, Recorder};
+use everbyte_media::{Capabilities, OpenOptions, Recorder, TraceLine};
 use everbyte_store::Store;
 use parking_lot::Mutex;
 use std::ffi::{CStr, OsString, c_char, c_int, c_long};
@@ -36,11 +36,11 @@ struct Tape {
 
 impl Tape {
     /// Writes what was stored since the last line, then the line.
-    fn note(&mut self, heard: &Heard) {
-        let mut write = |heard: &Heard| writeln!(self.file, "{heard}");
+    fn note(&mut self, heard: &TraceLine) {
+        let mut write = |heard: &TraceLine| writeln!(self.file, "{heard}");
         let mut result = Ok(());
         watch::stored(&mut |at, bytes| {
-            let written = write(&Heard::Store(at, bytes.to_vec()));
+            let written = write(&TraceLine::Store(at, bytes.to_vec()));
             result = std::mem::replace(&mut result, Ok(())).and(written);
         });
         let flushed = result.and_then(|()| write(heard)).and_then(|()| self.file.flush());
@@ -48,7 +48,7 @@ impl Tape {
     }
 }
 
-fn note(heard: &Heard) {
+fn note(heard: &TraceLine) {
     let mut slot = TAPE.lock();
     if slot.is_none() {
         let Some(path) = requested() else { return };
@@ -86,11 +86,11 @@ impl Recorder for Ear {
     fn store(&mut self, _at: u64, _bytes: &[u8]) {}
 
     fn flush(&mut self, at: u64, len: u64) {
-        note(&Heard::Flush(at, len));
+        note(&TraceLine::Flush(at, len));
     }
 
     fn fence(&mut self) {
-        note(&Heard::Fence);
+        note(&TraceLine::Fence);
         if let Some(tape) = &mut *TAPE.lock() {
             tape.fences += 1;
         }
@@ -101,17 +101,17 @@ impl Recorder for Ear {
     }
 
     fn barrier(&mut self, mark: u64) -> io::Result<()> {
-        note(&Heard::Barrier(mark));
+        note(&TraceLine::Barrier(mark));
         Ok(())
     }
 
     fn allocate(&mut self, at: u64, len: u64) -> io::Result<()> {
-        note(&Heard::Allocate(at, len));
+        note(&TraceLine::Allocate(at, len));
         Ok(())
     }
 
     fn punch(&mut self, at: u64, len: u64) {
-        note(&Heard::Punch(at, len));
+        note(&TraceLine::Punch(at, len));
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -154,18 +154,18 @@ pub unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
     }
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    note(&Heard::Begin(name.to_string_lossy().into_owned()));
+    note(&TraceLine::Begin(name.to_string_lossy().into_owned()));
     1
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn everbyte_crash_acked() {
-    note(&Heard::Acked);
+    note(&TraceLine::Acked);
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn everbyte_crash_recovered() {
-    note(&Heard::Recovered);
+    note(&TraceLine::Recovered);
 }
 
 #[unsafe(no_mangle)]

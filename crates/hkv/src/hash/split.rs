@@ -209,7 +209,7 @@ fn segments(base: &Base) -> Option<[u64; SEGMENTS]> {
 pub(crate) fn checksum(base: &Base, new: Range<u64>) -> Option<u32> {
     let at = bucket_at(&segments(base)?, new.start);
     let words: Option<Vec<_>> = (0..GROUP).map(|index| linked::read(base, at.checked_add(index * BUCKET)?)).collect();
-    base.media().adopt(at, GROUP * BUCKET);
+    base.media().reflush(at, GROUP * BUCKET);
     Some(crc32c::crc32c(words?.as_bytes()))
 }
 

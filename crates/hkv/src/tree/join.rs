@@ -149,6 +149,6 @@ fn sum(node: &Node) -> u32 {
 /// the one that stays.
 pub(crate) fn checksum(base: &Base, [_, (at, order)]: [(u64, u64); 2]) -> Option<u32> {
     let joined = Node::read(base, at, None).ok()?.with_order(Order(order))?;
-    base.media().adopt(at, NODE);
+    base.media().reflush(at, NODE);
     Some(sum(&joined))
 }

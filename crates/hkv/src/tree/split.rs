@@ -143,7 +143,7 @@ pub(crate) fn checksum(base: &Base, [(parent, order), (halved, _)]: [(u64, u64);
     let (at, slot) = above.slot(Some(left + 1).filter(|&right| right < above.count())?);
     let node = Node::read(base, slot.place, Some(above.level().checked_sub(1)?)).ok()?;
     let least = if node.level() == 0 { base.record_checksum(node.low())? } else { 0 };
-    base.media().adopt(at, size_of::<NodeSlot>() as u64);
-    base.media().adopt(node.at, NODE);
+    base.media().reflush(at, size_of::<NodeSlot>() as u64);
+    base.media().reflush(node.at, NODE);
     Some(sum(&slot, &node, least))
 }

@@ -69,7 +69,7 @@ impl Journal {
         if committed {
             // Operations are applied because of this word: it must not be lost where they survive
             // (UNDO-6).
-            media.adopt(at + WORD_AT, 8);
+            media.reflush(at + WORD_AT, 8);
             media.fence();
         }
         Ok(Recovery { media: media.clone(), range, salt, generation, committed, walk })

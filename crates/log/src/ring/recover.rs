@@ -143,12 +143,12 @@ fn neutralise(ring: &Ring, from: u64, to: u64) -> u64 {
 
 fn settle_found(ring: &Ring, head: u64, tail: u64) {
     let _section = ring.media.section();
-    ring.media.adopt(ring.at, RING_AT);
+    ring.media.reflush(ring.at, RING_AT);
     let start = ring.offset(head);
     let whole = ring.at + RING_AT + ring.words * 8;
     let len = (tail - head) * 8;
     let first = len.min(whole - start);
-    ring.media.adopt(start, first);
-    ring.media.adopt(ring.at + RING_AT, len - first);
+    ring.media.reflush(start, first);
+    ring.media.reflush(ring.at + RING_AT, len - first);
     ring.media.fence();
 }

@@ -1,4 +1,4 @@
-//! [`Heard`]: what a recorder hears, as a line of text: how a program in another process tells the
+//! [`TraceLine`]: what a recorder hears, as a line of text: how a program in another process tells the
 //! explorer.
 
 use std::fmt::{self, Write};
@@ -8,7 +8,7 @@ use std::str::FromStr;
 ///
 /// As text a line each: a word, then numbers in hexadecimal, or bytes, or a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum TraceLine {
     /// Bytes were stored: where, and what.
     Store(u64, Vec<u8>),
     /// Bytes were flushed: where, and how many.
@@ -29,37 +29,37 @@ pub enum Heard {
     Recovered,
 }
 
-impl fmt::Display for Heard {
+impl fmt::Display for TraceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Heard::Store(at, bytes) => {
+            TraceLine::Store(at, bytes) => {
                 write!(f, "store {at:x} ")?;
                 bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
-            Heard::Flush(at, len) => write!(f, "flush {at:x} {len:x}"),
-            Heard::Fence => f.write_str("fence"),
-            Heard::Barrier(mark) => write!(f, "barrier {mark:x}"),
-            Heard::Allocate(at, len) => write!(f, "allocate {at:x} {len:x}"),
-            Heard::Punch(at, len) => write!(f, "punch {at:x} {len:x}"),
-            Heard::Begin(name) => {
+            TraceLine::Flush(at, len) => write!(f, "flush {at:x} {len:x}"),
+            TraceLine::Fence => f.write_str("fence"),
+            TraceLine::Barrier(mark) => write!(f, "barrier {mark:x}"),
+            TraceLine::Allocate(at, len) => write!(f, "allocate {at:x} {len:x}"),
+            TraceLine::Punch(at, len) => write!(f, "punch {at:x} {len:x}"),
+            TraceLine::Begin(name) => {
                 f.write_str("begin ")?;
                 name.chars().try_for_each(|letter| f.write_char(if letter == '\n' { ' ' } else { letter }))
             }
-            Heard::Acked => f.write_str("acked"),
-            Heard::Recovered => f.write_str("recovered"),
+            TraceLine::Acked => f.write_str("acked"),
+            TraceLine::Recovered => f.write_str("recovered"),
         }
     }
 }
 
-impl FromStr for Heard {
+impl FromStr for TraceLine {
     type Err = String;
 
-    fn from_str(line: &str) -> Result<Heard, String> {
+    fn from_str(line: &str) -> Result<TraceLine, String> {
         parse(line).ok_or_else(|| format!("`{line}` is not a line of a tape"))
     }
 }
 
-fn parse(line: &str) -> Option<Heard> {
+fn parse(line: &str) -> Option<TraceLine> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let pair = || {
@@ -71,16 +71,16 @@ fn parse(line: &str) -> Option<Heard> {
             let (at, hex) = rest.split_once(' ')?;
             let digits = hex.as_bytes().chunks(2);
             let bytes = digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok());
-            Heard::Store(number(at)?, bytes.collect::<Option<_>>()?)
+            TraceLine::Store(number(at)?, bytes.collect::<Option<_>>()?)
         }
-        "flush" => pair().map(|(at, len)| Heard::Flush(at, len))?,
-        "allocate" => pair().map(|(at, len)| Heard::Allocate(at, len))?,
-        "punch" => pair().map(|(at, len)| Heard::Punch(at, len))?,
-        "barrier" => Heard::Barrier(number(rest)?),
-        "begin" => Heard::Begin(rest.into()),
-        "fence" if rest.is_empty() => Heard::Fence,
-        "acked" if rest.is_empty() => Heard::Acked,
-        "recovered" if rest.is_empty() => Heard::Recovered,
+        "flush" => pair().map(|(at, len)| TraceLine::Flush(at, len))?,
+        "allocate" => pair().map(|(at, len)| TraceLine::Allocate(at, len))?,
+        "punch" => pair().map(|(at, len)| TraceLine::Punch(at, len))?,
+        "barrier" => TraceLine::Barrier(number(rest)?),
+        "begin" => TraceLine::Begin(rest.into()),
+        "fence" if rest.is_empty() => TraceLine::Fence,
+        "acked" if rest.is_empty() => TraceLine::Acked,
+        "recovered" if rest.is_empty() => TraceLine::Recovered,
         _ => return None,
     })
 }
@@ -92,21 +92,21 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_nothing_else() {
         for heard in [
-            Heard::Store(64, vec![0, 255, 16]),
-            Heard::Flush(0, u64::MAX),
-            Heard::Fence,
-            Heard::Barrier(17),
-            Heard::Allocate(4096, 65536),
-            Heard::Punch(1, 2),
-            Heard::Begin("insert a b".into()),
-            Heard::Acked,
-            Heard::Recovered,
+            TraceLine::Store(64, vec![0, 255, 16]),
+            TraceLine::Flush(0, u64::MAX),
+            TraceLine::Fence,
+            TraceLine::Barrier(17),
+            TraceLine::Allocate(4096, 65536),
+            TraceLine::Punch(1, 2),
+            TraceLine::Begin("insert a b".into()),
+            TraceLine::Acked,
+            TraceLine::Recovered,
         ] {
             assert_eq!(heard.to_string().parse(), Ok(heard));
         }
-        assert_eq!(Heard::Begin("two\nlines".into()).to_string(), "begin two lines");
+        assert_eq!(TraceLine::Begin("two\nlines".into()).to_string(), "begin two lines");
         for bad in ["", "store", "store 10", "store x 00", "store 0 0g", "flush 1", "fence 1", "barrier", "jump 1 2"] {
-            assert!(bad.parse::<Heard>().is_err(), "{bad}");
+            assert!(bad.parse::<TraceLine>().is_err(), "{bad}");
         }
     }
 }

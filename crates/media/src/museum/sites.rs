@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// What is called at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
-    /// `flush`, `flush_words` and `adopt`.
+    /// `flush`, `flush_words` and `reflush`.
     Flush,
     /// `fence`.
     Fence,

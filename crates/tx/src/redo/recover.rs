@@ -32,7 +32,7 @@ pub(super) fn recover(heap: &Heap) -> Result<Found> {
     let damaged = |at, detail: &str| Error::Damaged { object: object.name().into(), at, detail: detail.into() };
     let floor =
         unseal_floor(media.load(floor_at)).ok_or_else(|| damaged(floor_at, "the floor fails its check bits"))?;
-    media.adopt(floor_at, 8); // the fence of the logs' own recovery orders it
+    media.reflush(floor_at, 8); // the fence of the logs' own recovery orders it
     let (mut logs, mut records) = (Vec::with_capacity(parts.count as usize), Vec::new());
     for part in parts.each() {
         let at = part.start;
