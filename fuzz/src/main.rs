@@ -9,8 +9,9 @@
 
 #![forbid(unsafe_code)]
 
-use everbyte_fuzz::mutate::{Random, mutate};
+use everbyte_fuzz::mutate::mutate;
 use everbyte_fuzz::{HANG, TARGETS, Target, corpus, inputs};
+use everbyte_workload::Random;
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -86,12 +87,12 @@ fn fuzz(target: &Target, words: &Words) -> usize {
         }
     }
     let (known, start) = (classes.len(), Instant::now());
-    let mut random = Random(words.seed);
+    let mut random = Random::new(words.seed);
     let (mut runs, mut findings) = (0u64, 0);
     let mut panics = BTreeSet::new();
     while start.elapsed() < Duration::from_secs(words.seconds) {
-        let one = random.below(pool.len());
-        let other = random.below(pool.len());
+        let one = random.index(pool.len());
+        let other = random.index(pool.len());
         let input = mutate(&mut random, &pool[one], &pool[other]);
         runs += 1;
         match run(target, &input, &last) {

@@ -2,8 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use everbyte_fuzz::mutate::{Random, mutate};
+use everbyte_fuzz::mutate::mutate;
 use everbyte_fuzz::{TARGETS, inputs};
+use everbyte_workload::Random;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -22,11 +23,11 @@ fn corpora_neither_panic_nor_hang() {
 fn a_short_search_finds_nothing() {
     for target in TARGETS {
         let pool: Vec<Vec<u8>> = inputs(target).into_iter().chain((target.seeds)()).collect();
-        let mut random = Random(0x5eed);
+        let mut random = Random::new(0x5eed);
         let start = Instant::now();
         let mut runs = 0;
         while runs < 2000 && start.elapsed() < Duration::from_secs(5) {
-            let (one, other) = (random.below(pool.len()), random.below(pool.len()));
+            let (one, other) = (random.index(pool.len()), random.index(pool.len()));
             let input = mutate(&mut random, &pool[one], &pool[other]);
             let run = std::panic::catch_unwind(|| (target.run)(&input));
             assert!(run.is_ok(), "{}: panicked on {input:02x?}", target.name);

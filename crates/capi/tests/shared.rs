@@ -84,11 +84,10 @@ impl Hammer {
     fn hammer(&self, processes: usize, kills: usize) {
         let mut workers: Vec<Option<Worker>> = (0..processes).map(|number| Some(self.start(number))).collect();
         let mut told = vec![0; processes];
-        let mut random = 0x9e37_79b9_u64;
+        let mut random = everbyte_workload::Random::new(0x9e37_79b9);
         for _ in 0..kills {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let number = (random >> 33) as usize % processes;
-            told[number] = workers[number].take().unwrap().kill_after(1 + (random >> 40) % 50);
+            let number = random.index(processes);
+            told[number] = workers[number].take().unwrap().kill_after(1 + random.below(50));
             workers[number] = Some(self.start(number));
         }
         let found = self.look(); // beside those who work

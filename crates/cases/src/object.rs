@@ -5,8 +5,9 @@ use crate::{Case, TOTAL, object_maps, object_migrate, object_repair, object_type
 use everbyte_media::Media;
 use everbyte_object::raw::Raw as _;
 use everbyte_object::{Journal, MemPool, PRefCell, PSafe, Pbox, Pool, PoolOptions, Root, UntypedPool, pool};
-use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FindingKind, FormatOptions, Store};
+use everbyte_workload::Random;
 
 pub(crate) const CASES: &[Case] = &[
     Case {

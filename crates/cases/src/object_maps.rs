@@ -5,7 +5,8 @@
 use crate::object::{self, End, Explored, image, open, recover};
 use everbyte_media::Media;
 use everbyte_object::{Journal, MemPool, PBTreeMap, PCell, PHashMap, PRefCell, PSafe, PString, Pbox, Prc, Root};
-use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
 

@@ -8,7 +8,8 @@ use everbyte_object::prc::PWeak as RcWeak;
 use everbyte_object::{
     Journal, MemPool, PCell, PMutex, POnceCell, PRefCell, PRwLock, PSafe, PString, PVec, Parc, Pbox, Prc, Root, VCell,
 };
-use everbyte_sim::{Explorer, Failure, Image, Order, Random, Report, Seen, Twin};
+use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
+use everbyte_workload::Random;
 
 type Slot<T, P> = PRefCell<Option<T>, P>;
 type Counter<P> = PMutex<u64, P>;

@@ -6,16 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const SAMPLE: usize = 5;
 
-/// The day, or what `EVERBYTE_SEED` says.
+/// The day, or the number in `EVERBYTE_SEED`.
 fn seed() -> u64 {
-    let given = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok());
-    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400))
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
+    everbyte_workload::seed(day, "-p everbyte-cases --test mutants")
 }
 
 #[test]
 fn a_sample_of_fences_and_flushes_is_still_necessary() {
     let (list, seed) = (read_list().unwrap(), seed());
-    println!("replay: EVERBYTE_SEED={seed}");
     let found = list.iter().filter_map(|(name, verdict)| match verdict {
         Verdict::Found(case) => Some((name.clone(), case.clone())),
         _ => None,

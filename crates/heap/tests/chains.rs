@@ -1,18 +1,19 @@
 //! A heap with as many holes as blocks: whatever goes through its tables does so on a stack of 256
 //! KiB.
 //!
-//! With `EVERBYTE_SOAK` set, to anything, there are a million blocks.
+//! With `EVERBYTE_SOAK` set, there are a million blocks.
 
 mod common;
 
 use common::{create, heap_of};
 use everbyte_heap::Op;
-use everbyte_sim::swarm::{links, on_a_small_stack};
+use everbyte_sim::swarm::on_a_small_stack;
+use everbyte_workload::long_or;
 use std::collections::BTreeSet;
 
 #[test]
 fn many_blocks_and_holes_are_opened_checked_and_given_back_on_a_small_stack() {
-    let blocks = links(20_000, 1_000_000);
+    let blocks = long_or(20_000, 1_000_000);
     let (store, heap) = create(16 << 30, 8 << 30);
     let mut all = Vec::new();
     while (all.len() as u64) < blocks {

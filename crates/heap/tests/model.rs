@@ -5,8 +5,8 @@ mod common;
 use common::{create, heap_of};
 use everbyte_heap::{Error, Heap, Op, layout};
 use everbyte_media::Media;
-use everbyte_sim::Random;
 use everbyte_store::Store;
+use everbyte_workload::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -177,10 +177,8 @@ fn threads_share_a_heap() {
 /// `EVERBYTE_SOAK=100000` for a long run.
 #[test]
 fn random_crashes_leak_and_double_nothing() {
-    let rounds = std::env::var("EVERBYTE_SOAK").ok().and_then(|count| count.parse().ok()).unwrap_or(1500u64);
-    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1u64);
-    println!("replay: EVERBYTE_SOAK={rounds} EVERBYTE_SEED={seed} cargo test -p everbyte-heap random_crashes");
-    let mut random = Random::new(seed);
+    let rounds = everbyte_workload::soak().unwrap_or(1500);
+    let mut random = Random::new(everbyte_workload::seed(1, "-p everbyte-heap random_crashes"));
     let (store, heap) = create(4 << 20, 2 << 20);
     let mut bytes = store.media().read_vec(0, store.media().len() as usize);
     drop((store, heap));
@@ -219,7 +217,7 @@ fn random_crashes_leak_and_double_nothing() {
 /// on for ever on a long one.
 mod random_tape {
     use everbyte_media::Recorder;
-    use everbyte_sim::Random;
+    use everbyte_workload::Random;
     use parking_lot::Mutex;
     use std::collections::BTreeMap;
     use std::io;

@@ -1,14 +1,15 @@
 //! Random programs whose options are drawn too, against a model of who owns which bytes: sizes at
 //! the thresholds of classes, pages, clusters and zones, heaps of one zone and of several, heaps
 //! that fill, blocks that are thinned out, reservations given up among commits, openings in the
-//! middle, threads beside each other. Seeds and long runs: `everbyte_sim::swarm`.
+//! middle, threads beside each other. Seeds and long runs: `everbyte_workload`.
 
 mod common;
 
 use common::{create, heap_of};
 use everbyte_heap::{Block, Heap, Op, layout};
-use everbyte_sim::{Random, swarm};
+use everbyte_sim::swarm;
 use everbyte_store::Store;
+use everbyte_workload::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sizes at the thresholds of words, classes, pages, clusters and zones.
@@ -430,5 +431,5 @@ fn run(random: &mut Random, soak: bool) {
 
 #[test]
 fn heap_programs_with_options_of_their_own() {
-    swarm::programs(20, run);
+    everbyte_workload::programs(20, run);
 }

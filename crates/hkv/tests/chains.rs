@@ -2,19 +2,20 @@
 //! store that had no room to grow. Whatever walks a chain does so on a stack of 256 KiB here, in a
 //! time that grows with the chain and not faster.
 //!
-//! With `EVERBYTE_SOAK` set, to anything, the chain has a million links.
+//! With `EVERBYTE_SOAK` set, the chain has a million links.
 
 use everbyte_hkv::layout::{BUCKET, HashRoot, LINK};
 use everbyte_hkv::raw::Raw as _;
 use everbyte_hkv::{Hash, Kv};
 use everbyte_media::{Media, Options};
-use everbyte_sim::swarm::{links, on_a_small_stack};
+use everbyte_sim::swarm::on_a_small_stack;
 use everbyte_store::{FormatOptions, Store};
 use everbyte_tx::{Error, Undo};
+use everbyte_workload::long_or;
 
 #[test]
 fn a_chain_of_buckets_is_opened_checked_and_split_on_a_small_stack() {
-    let links = links(20_000, 1_000_000);
+    let links = long_or(20_000, 1_000_000);
     let media = Media::anonymous(8 << 30, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let hash = Hash::create(&store, "t", Some(2 << 30)).unwrap();

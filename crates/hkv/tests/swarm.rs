@@ -1,14 +1,15 @@
 //! Random programs whose options are drawn too, on stores of both kinds, against a `BTreeMap`: keys
 //! with shared prefixes and of many lengths, values at the thresholds of the format, stores that
 //! fill, ranges thinned out, openings in the middle, two threads. Seeds and long runs:
-//! `everbyte_sim::swarm`.
+//! `everbyte_workload`.
 
 use everbyte_hkv::raw::Raw as _;
 use everbyte_hkv::{Direction, Kind, Kv};
 use everbyte_media::{Media, Options};
-use everbyte_sim::Random;
-use everbyte_sim::swarm::{self, Keys};
+use everbyte_sim::swarm;
 use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::Keys;
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -271,5 +272,5 @@ fn run(random: &mut Random, soak: bool) {
 
 #[test]
 fn hkv_programs_with_options_of_their_own() {
-    swarm::programs(20, run);
+    everbyte_workload::programs(20, run);
 }

@@ -1,14 +1,15 @@
 //! A lane that goes through very many segments is read back and rolled back on a stack of 256 KiB.
 //!
-//! With `EVERBYTE_SOAK` set, to anything, the chain has a million links.
+//! With `EVERBYTE_SOAK` set, the chain has a million links.
 
 use everbyte_log::{Journal, Outcome};
 use everbyte_media::{Media, Options};
-use everbyte_sim::swarm::{links, on_a_small_stack};
+use everbyte_sim::swarm::on_a_small_stack;
+use everbyte_workload::long_or;
 
 #[test]
 fn a_chain_of_segments_is_recovered_and_rolled_back_on_a_small_stack() {
-    let links = links(20_000, 1_000_000);
+    let links = long_or(20_000, 1_000_000);
     let (lane, segment) = (0..256, 128);
     let home = lane.end + links * segment;
     let media = Media::anonymous(1 << 30, &Options::default()).unwrap();

@@ -1,11 +1,12 @@
 //! Random lives of a lane whose options are drawn too, against a plain model: ranges at the
 //! thresholds of the format, lanes and further segments of the least size and of more, roll-backs
 //! and openings at every point, two lanes beside each other. Seeds and long runs:
-//! `everbyte_sim::swarm`.
+//! `everbyte_workload`.
 
 use everbyte_log::{Error, Journal, Outcome};
 use everbyte_media::{Media, Options};
-use everbyte_sim::{Random, swarm};
+use everbyte_sim::swarm;
+use everbyte_workload::Random;
 use std::ops::Range;
 
 /// Where the home of a lane begins, and its bytes. The lane lies at the begin of its part, its
@@ -223,5 +224,5 @@ fn run(random: &mut Random, soak: bool) {
 
 #[test]
 fn lives_with_options_of_their_own() {
-    swarm::programs(15, run);
+    everbyte_workload::programs(15, run);
 }

@@ -2,7 +2,8 @@
 //! never a panic.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options};
-use everbyte_sim::{Random, RecordedDisk};
+use everbyte_sim::RecordedDisk;
+use everbyte_workload::Random;
 use std::sync::Arc;
 
 const LOG_AT: usize = 16 << 10;

@@ -5,7 +5,7 @@ mod common;
 
 use common::store;
 use everbyte_object::{MemPool, Out, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool};
-use everbyte_sim::Random;
+use everbyte_workload::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use common::{Client, Random, Reply, command};
+use common::{Client, Reply, command};
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Disk, OpenOptions};
 use everbyte_server::{Error, Options, Server};
 use everbyte_store::{CreateOptions, Store};
+use everbyte_workload::Random;
 
 /// A file whose syncs and allocations fail on demand.
 struct Failing {
@@ -205,12 +206,12 @@ fn a_full_disk_refuses_and_every_answer_is_true() {
         for (number, client) in clients.iter_mut().enumerate() {
             let mut bytes = Vec::new();
             for _ in 0..20 {
-                let key = format!("{number}:{}", random.below(2000));
-                if random.below(4) == 0 {
+                let key = format!("{number}:{}", random.index(2000));
+                if random.index(4) == 0 {
                     bytes.extend(command(&["DEL", &key]));
                     asked.push((number, key, None));
                 } else {
-                    let size = [10, 300, 5_000, 60_000][random.below(4)];
+                    let size = [10, 300, 5_000, 60_000][random.index(4)];
                     let value = vec![b'a' + (round % 26) as u8; size];
                     bytes.extend(command(&[b"SET", key.as_bytes(), &value]));
                     asked.push((number, key, Some(value)));
@@ -233,7 +234,7 @@ fn a_full_disk_refuses_and_every_answer_is_true() {
                 other => panic!("{other:?}"),
             }
         }
-        let key = format!("0:{}", random.below(2000));
+        let key = format!("0:{}", random.index(2000));
         let found = clients[1].call(&["GET", &key]);
         assert_eq!(
             found,

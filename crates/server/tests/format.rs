@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Ours, Random, Reply};
+use common::{Ours, Reply};
 use everbyte_server::fuzz_protocol;
+use everbyte_workload::Random;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/protocol");
@@ -20,17 +21,17 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
 }
 
 fn mutated(random: &mut Random, corpus: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = corpus[random.below(corpus.len())].1.clone();
-    for _ in 0..1 + random.below(8) {
-        let at = random.below(bytes.len() + 1);
-        match random.below(6) {
+    let mut bytes = corpus[random.index(corpus.len())].1.clone();
+    for _ in 0..1 + random.index(8) {
+        let at = random.index(bytes.len() + 1);
+        match random.index(6) {
             0 => bytes.truncate(at),
             1 => bytes.insert(at, random.next() as u8),
             2 if at < bytes.len() => bytes[at] = random.next() as u8,
-            3 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            3 if at < bytes.len() => bytes[at] ^= 1 << random.index(8),
             4 => {
-                let other = &corpus[random.below(corpus.len())].1;
-                let from = random.below(other.len() + 1);
+                let other = &corpus[random.index(corpus.len())].1;
+                let from = random.index(other.len() + 1);
                 bytes.splice(at..at, other[from..].iter().copied());
             }
             _ => bytes.splice(at..at, *b"\r\n$").for_each(drop),

@@ -6,7 +6,8 @@
 
 mod common;
 
-use common::{Client, Ours, Random, Redis, Reply, command};
+use common::{Client, Ours, Redis, Reply, command};
+use everbyte_workload::Random;
 
 fn shown(bytes: &[u8]) -> String {
     let text = bytes.escape_ascii().to_string();
@@ -244,7 +245,7 @@ fn patterns_choose_the_same_keys() {
     let (mut ours, mut theirs) = (us.client(), redis.client());
     let alphabet: Vec<u8> = b"aabbc*?[]^-\\\x00\x7f\x80\xff".to_vec();
     let some = |random: &mut Random, size: usize| -> Vec<u8> {
-        (0..random.below(size)).map(|_| alphabet[random.below(alphabet.len())]).collect()
+        (0..random.index(size)).map(|_| alphabet[random.index(alphabet.len())]).collect()
     };
     for _ in 0..600 {
         let key = some(&mut random, 7);
@@ -335,7 +336,7 @@ fn random_programs_are_answered_byte_for_byte() {
     for round in 0..60 {
         let mut program = Vec::new();
         for _ in 0..100 {
-            let (name, shape) = commands[random.below(commands.len())];
+            let (name, shape) = commands[random.index(commands.len())];
             let mut args: Vec<&[u8]> = vec![name.as_bytes()];
             for kind in shape.bytes() {
                 args.push(match kind {
@@ -346,7 +347,7 @@ fn random_programs_are_answered_byte_for_byte() {
                     _ => random.pick(&[&b"NX"[..], b"xx", b"GET", b"KeepTTL", b"bogus"]),
                 });
             }
-            match random.below(40) {
+            match random.index(40) {
                 0 => drop(args.pop()),
                 1 => args.push(random.pick(values)),
                 _ => {}
@@ -357,13 +358,13 @@ fn random_programs_are_answered_byte_for_byte() {
             // One by one, so that a difference is found where it begins.
             if round % 2 == 0 {
                 let text: Vec<String> = args.iter().map(|arg| shown(&arg[..arg.len().min(40)])).collect();
-                compare(&mut ours, &mut theirs, &command(&args), &format!("seed {seed}, round {round}: {text:?}"));
+                compare(&mut ours, &mut theirs, &command(&args), &format!("seed {seed:#x}, round {round}: {text:?}"));
             } else {
                 program.extend_from_slice(&command(&args));
             }
         }
-        compare(&mut ours, &mut theirs, &program, &format!("seed {seed}, round {round}, pipelined"));
-        assert_eq!(scanned(&mut ours, &[]), scanned(&mut theirs, &[]), "seed {seed}, round {round}: keys");
+        compare(&mut ours, &mut theirs, &program, &format!("seed {seed:#x}, round {round}, pipelined"));
+        assert_eq!(scanned(&mut ours, &[]), scanned(&mut theirs, &[]), "seed {seed:#x}, round {round}: keys");
         if round % 10 == 9 {
             compare(&mut ours, &mut theirs, &command(&["FLUSHALL"]), "FLUSHALL");
         }

@@ -145,7 +145,7 @@ impl<'e> Engine<'e> {
     pub(crate) fn explore(&mut self) -> Option<Found> {
         let budget = self.share();
         let flow = self.walk(|engine, point| {
-            let drawn = crate::random::mix(budget.seed ^ point.event as u64).is_multiple_of(engine.point_every);
+            let drawn = everbyte_workload::mix(budget.seed ^ point.event as u64).is_multiple_of(engine.point_every);
             let last = point.event == engine.recording.events.len();
             if point.event < engine.from || !(drawn || last) {
                 return ControlFlow::Continue(());
@@ -255,9 +255,9 @@ impl<'e> Engine<'e> {
 
     fn admit(&mut self, point: &Point, trial: Trial, trials: &mut Vec<Trial>) {
         let promises = (point.begun as u64) << 32 | point.acked as u64;
-        let mut name = self.stage.hash_of(point, &trial) ^ crate::random::mix(promises + 1);
+        let mut name = self.stage.hash_of(point, &trial) ^ everbyte_workload::mix(promises + 1);
         if trial.death {
-            name = crate::random::mix(name ^ point.event as u64); // what is undecided counts too
+            name = everbyte_workload::mix(name ^ point.event as u64); // what is undecided counts too
         }
         if self.known.insert(name) {
             self.tried.images += 1;
@@ -464,12 +464,14 @@ impl<'e> Engine<'e> {
         if trial.death {
             point_every = point_every.div_ceil(2); // one image of each point
         }
-        if point_every == 0 || !crate::random::mix(!self.budget.seed ^ point.event as u64).is_multiple_of(point_every) {
+        if point_every == 0
+            || !everbyte_workload::mix(!self.budget.seed ^ point.event as u64).is_multiple_of(point_every)
+        {
             return false;
         }
         let all = point.units.iter().map(|unit| unit.stores.len() as u32);
         let whole = trial.choice.iter().all(|&count| count == 0) || trial.choice.iter().copied().eq(all);
-        whole && !trial.holes || crate::random::mix(self.stage.hash_of(point, trial)).is_multiple_of(image_every)
+        whole && !trial.holes || everbyte_workload::mix(self.stage.hash_of(point, trial)).is_multiple_of(image_every)
     }
 
     fn explores_recovery(&self, point: &Point, trial: &Trial) -> bool {
@@ -480,7 +482,7 @@ impl<'e> Engine<'e> {
 
     /// Whether the recoveries of a point's whole images, and of its dead process, are explored.
     fn draws(&self, point: &Point) -> bool {
-        let drawn = crate::random::mix(self.budget.seed ^ !(point.event as u64));
+        let drawn = everbyte_workload::mix(self.budget.seed ^ !(point.event as u64));
         drawn.is_multiple_of(self.recovery_every.0)
     }
 

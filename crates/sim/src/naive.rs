@@ -3,9 +3,9 @@
 //! law.
 
 use crate::points::{Tear, walk};
-use crate::random::Random;
 use crate::recipes::Recipe;
 use crate::tape::{Event, Recording, Settling};
+use everbyte_workload::Random;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 

@@ -7,8 +7,8 @@
 //! A failure names its point and image; the environment variable `EVERBYTE_CUT=seed:point:image`
 //! runs that one alone.
 
-use crate::Random;
 use crate::disk::{DiskEvent, DiskTape, Medium, RecordedDisk};
+use everbyte_workload::Random;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;

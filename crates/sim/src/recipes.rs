@@ -9,7 +9,7 @@
 //! the rest.
 
 use crate::points::{Point, Unit};
-use crate::random::Random;
+use everbyte_workload::Random;
 
 /// How many stores of each unit survive.
 pub(crate) type Choice = Vec<u32>;

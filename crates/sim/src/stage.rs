@@ -11,11 +11,11 @@
 //!            it.
 
 use crate::points::{Point, Tear, Unit};
-use crate::random::mix;
 use crate::recipes::Choice;
 use crate::tape::{Recording, Settling, Tape};
 use crate::{Image, Seen};
 use everbyte_media::Media;
+use everbyte_workload::mix;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};

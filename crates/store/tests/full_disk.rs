@@ -213,7 +213,7 @@ const OPERATIONS: &[Operation] = &[
 
 #[test]
 fn a_disk_that_becomes_full_at_any_step_of_an_operation_is_an_error_that_changes_nothing() {
-    let all = std::env::var_os("EVERBYTE_SOAK").is_some();
+    let all = everbyte_workload::is_long();
     for mount in Mount::all() {
         let store = filled(&mount);
         for (number, (what, operation, undo)) in OPERATIONS.iter().enumerate() {

@@ -2,8 +2,8 @@
 //! stays as it was in the middle of things.
 
 use everbyte_media::{BackendChoice, Options};
-use everbyte_sim::Random;
 use everbyte_store::{CLUSTER, CreateOptions, Error, FindingKind, ObjectOptions, Store};
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

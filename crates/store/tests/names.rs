@@ -2,8 +2,9 @@
 //! before it.
 
 use everbyte_media::{BackendChoice, Media, Options};
-use everbyte_sim::{Image, Random, Tracer};
+use everbyte_sim::{Image, Tracer};
 use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, NAME_MAX, ObjectOptions, Store};
+use everbyte_workload::Random;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -6,7 +6,7 @@
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Durability, Options};
 use everbyte_store::{CreateOptions, Store};
-use everbyte_suite::Random;
+use everbyte_workload::Random;
 use std::os::unix::fs::MetadataExt;
 
 const KEYS: u64 = 100_000;

@@ -2,21 +2,22 @@
 //! the heap, and very many transactions in a word log. They are undone, replayed and truncated on a
 //! stack of 256 KiB.
 //!
-//! With `EVERBYTE_SOAK` set, to anything, there are a million of them.
+//! With `EVERBYTE_SOAK` set, there are a million of them.
 
 mod common;
 
 use common::options;
 use everbyte_media::{Media, Options};
-use everbyte_sim::swarm::{self, links, on_a_small_stack};
+use everbyte_sim::swarm::{self, on_a_small_stack};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::redo::Truncation;
 use everbyte_tx::{Error, Redo, TxError, Undo};
+use everbyte_workload::long_or;
 
 const MAX: u64 = 8 << 30;
 
 fn span() -> u64 {
-    links(64 << 20, 2 << 30)
+    long_or(64 << 20, 2 << 30)
 }
 
 fn store() -> Store {
@@ -25,7 +26,7 @@ fn store() -> Store {
 
 #[test]
 fn a_long_transaction_is_undone_on_a_small_stack() {
-    let changes = links(20_000, 1_000_000);
+    let changes = long_or(20_000, 1_000_000);
     let store = store();
     let made = store.create_object("test", options(span()), |object| Undo::format_with(object, 2, 256));
     let undo = Undo::open(made.unwrap()).unwrap();
@@ -59,7 +60,7 @@ fn a_long_transaction_is_undone_on_a_small_stack() {
 
 #[test]
 fn a_long_word_log_is_replayed_and_truncated_on_a_small_stack() {
-    let transactions = links(20_000, 1_000_000);
+    let transactions = long_or(20_000, 1_000_000);
     let store = store();
     let options = ObjectOptions { engine: Engine::Redo, ..options(span()) };
     // A log that is less than half full calls no thread.

@@ -1,14 +1,15 @@
 //! Random programs whose options are drawn too, for both engines, against a plain model: ranges and
 //! blocks at the thresholds of the formats, logs and lanes so short that they are extended,
 //! transactions in transactions, savepoints, aborts among commits, objects that fill, openings in
-//! the middle, two threads. Seeds and long runs: `everbyte_sim::swarm`.
+//! the middle, two threads. Seeds and long runs: `everbyte_workload`.
 
 use everbyte_heap::Block;
 use everbyte_media::{Media, Options};
-use everbyte_sim::{Random, swarm};
+use everbyte_sim::swarm;
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::redo::{Truncation, Worker};
 use everbyte_tx::{Error, Redo, Tx, TxError, Undo, layout};
+use everbyte_workload::Random;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -526,10 +527,10 @@ fn run(random: &mut Random, soak: bool, kind: Kind) {
 
 #[test]
 fn undo_programs_with_options_of_their_own() {
-    swarm::programs(16, |random, soak| run(random, soak, Kind::Undo));
+    everbyte_workload::programs(16, |random, soak| run(random, soak, Kind::Undo));
 }
 
 #[test]
 fn redo_programs_with_options_of_their_own() {
-    swarm::programs(16, |random, soak| run(random, soak, Kind::Redo));
+    everbyte_workload::programs(16, |random, soak| run(random, soak, Kind::Redo));
 }

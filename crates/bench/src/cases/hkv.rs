@@ -9,11 +9,11 @@ use super::Result;
 use crate::harness::{Bench, Unit};
 use crate::host;
 use crate::ours::NAME;
-use crate::pairs::Random;
 use everbyte_bench_rivals::{Access, Bdb};
 use everbyte_hkv::{Kind, Kv};
 use everbyte_media::Options;
 use everbyte_store::{CreateOptions, Store};
+use everbyte_workload::Random;
 use std::ops::Range;
 use std::time::Instant;
 

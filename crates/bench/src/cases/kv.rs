@@ -6,9 +6,10 @@ use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
 use crate::ours::{self, Ours};
-use crate::pairs::{Random, VALUE, key, value};
+use crate::pairs::{VALUE, key, value};
 use everbyte_bench_rivals::{KV, KvRival, open_kv};
 use everbyte_media::Media;
+use everbyte_workload::Random;
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -8,12 +8,12 @@
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use crate::ours::NAME;
-use crate::structures::mix;
 use crate::structures::rbtree::{NODE, RbTree};
 use everbyte_bench_rivals::{BoostTree, Payload};
 use everbyte_media::{Options, Profile};
 use everbyte_store::{CreateOptions, Engine, ObjectOptions, Store};
 use everbyte_tx::Redo;
+use everbyte_workload::mix;
 use std::time::{Duration, Instant};
 
 /// Nodes of the trees.

@@ -10,14 +10,14 @@ use super::Result;
 use crate::harness::{Bench, Runner, Unit};
 use crate::host;
 use crate::ours::NAME;
-use crate::pairs::Random;
 use crate::structures::words::{self, Counts, Words};
-use crate::structures::{self, Maps, Top, mix};
+use crate::structures::{self, Maps, Top};
 use everbyte_bench_rivals::{Kind, Pmemobj, Structure, WORD};
 use everbyte_media::Options;
 use everbyte_object::raw::Raw as _;
 use everbyte_object::{Pool, Root};
 use everbyte_store::{CreateOptions, Store};
+use everbyte_workload::{Random, mix};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const STRUCTURES: [(&str, Structure); 3] =

@@ -10,6 +10,7 @@ pub mod words;
 
 use everbyte_bench_rivals::{Kind, Structure};
 use everbyte_object::{PSafe, Root, pool};
+use everbyte_workload::{mix, step};
 
 pool!(
     /// Of the three maps.
@@ -30,20 +31,6 @@ impl<P: everbyte_object::MemPool> Top<P> {
     pub fn new(buckets: usize, j: &everbyte_object::Journal<P>) -> Top<P> {
         Top { bst: Default::default(), kvstore: kvstore::new(buckets, j), btree8: Default::default() }
     }
-}
-
-/// SplitMix64's last step, which maps numbers to numbers one to one.
-#[inline]
-pub fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-#[inline]
-fn next(random: &mut u64) -> u64 {
-    *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mix(*random)
 }
 
 /// `get` and `remove` of a structure, by key.
@@ -82,7 +69,7 @@ pub fn run(
         return (0..keys).step_by(2).map(|number| put(top, mix(number), number)).sum();
     }
     for _ in 0..count {
-        let word = next(random);
+        let word = step(random);
         let key = mix(((word >> 32) * keys) >> 32);
         let found = match if kind == Kind::Get { 2 } else { word % 3 } {
             0 => put(top, key, word),

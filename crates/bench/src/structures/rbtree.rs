@@ -169,9 +169,9 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::structures::mix;
     use everbyte_media::{Media, Options};
     use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
+    use everbyte_workload::mix;
     use std::collections::BTreeMap;
 
     /// Nodes below a link, in order, and the black nodes of each way down.

@@ -1,8 +1,8 @@
 //! A word count: a table in shards, each behind a lock; every word is a transaction of its own.
 
-use super::mix;
 use everbyte_bench_rivals::WORD;
 use everbyte_object::{Journal, MemPool, PCell, PMutex, PRefCell, PSafe, PVec, Pbox, Root, pool};
+use everbyte_workload::mix;
 
 pool!(
     /// Of the word count.

@@ -21,12 +21,8 @@ fn media() -> Media {
 
 /// Bytes without a period, so that a part from another place differs.
 fn bytes(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 56) as u8
-    };
-    (0..len).map(|_| next()).collect()
+    let mut random = everbyte_workload::Random::new(seed);
+    (0..len).map(|_| random.next() as u8).collect()
 }
 
 /// Values of every length around the thresholds of the format, under keys in the leaf and in

@@ -161,21 +161,19 @@ fn flipped_bits() {
     let len = clean.media().len().min(until) as usize;
     let image = clean.media().read_vec(0, len);
     drop(clean);
-    let mut seed = 0x1234_5678_9abc_def1_u64;
+    let mut random = everbyte_workload::Random::new(0x1234_5678_9abc_def1);
     let mut noticed = 0;
     for _ in 0..1500 {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
         // Half of them where words are dense: prime page and the first clusters.
-        let range = if seed & 1 == 0 { until - from } else { 16 << 10 };
-        let at = from + (seed >> 8) % range;
+        let range = if random.chance(50) { until - from } else { 16 << 10 };
+        let at = from + random.below(range);
+        let bit = random.below(8);
         let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
         media.write(0, &image);
         let mut byte = [0];
         media.read(at, &mut byte);
-        media.write(at, &[byte[0] ^ 1 << (seed >> 4 & 7)]);
-        let story = format!("bit {} of {at:#x}", seed >> 4 & 7);
+        media.write(at, &[byte[0] ^ 1 << (bit)]);
+        let story = format!("bit {bit} of {at:#x}");
         let Ok(kv) = Store::attach(media).map_err(drop).and_then(|store| Kv::open(&store, "t").map_err(drop)) else {
             noticed += 1;
             continue;

@@ -2,15 +2,16 @@
 //! it, and while a snapshot is held nothing of that is reclaimed. Whatever walks a chain does so on
 //! a stack of 256 KiB here.
 //!
-//! With `EVERBYTE_SOAK` set, to anything, chains have up to a million links.
+//! With `EVERBYTE_SOAK` set, chains have up to a million links.
 
 use everbyte_kv::Kv;
 use everbyte_media::{Media, Options};
-use everbyte_sim::swarm::{copy, links, on_a_small_stack};
+use everbyte_sim::swarm::{copy, on_a_small_stack};
 use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::long_or;
 
 fn max() -> u64 {
-    links(1 << 30, 64 << 30)
+    long_or(1 << 30, 64 << 30)
 }
 
 fn store() -> Store {
@@ -48,7 +49,7 @@ fn clear(kv: &Kv) {
 
 #[test]
 fn a_chain_of_cleared_trees_is_opened_checked_and_reclaimed_on_a_small_stack() {
-    let (store, links) = (store(), links(4000, 1_000_000));
+    let (store, links) = (store(), long_or(4000, 1_000_000));
     let kv = Kv::create(&store, "t").unwrap();
     let snapshot = kv.snapshot();
     (0..links).for_each(|_| clear(&kv));
@@ -58,7 +59,7 @@ fn a_chain_of_cleared_trees_is_opened_checked_and_reclaimed_on_a_small_stack() {
 
 #[test]
 fn a_chain_of_replaced_roots_is_opened_checked_and_reclaimed_on_a_small_stack() {
-    let (store, links) = (store(), links(400, 20_000));
+    let (store, links) = (store(), long_or(400, 20_000));
     let kv = Kv::create(&store, "t").unwrap();
     (0..10_u64).for_each(|key| kv.put(&key.to_be_bytes(), b"first").unwrap());
     let snapshot = kv.snapshot();
@@ -74,7 +75,7 @@ fn a_chain_of_replaced_roots_is_opened_checked_and_reclaimed_on_a_small_stack() 
 /// chain.
 #[test]
 fn a_chain_is_scrubbed_on_a_small_stack() {
-    let (store, links) = (store(), links(4000, 1_000_000));
+    let (store, links) = (store(), long_or(4000, 1_000_000));
     let kv = Kv::create(&store, "t").unwrap();
     let closed_at = store.object("t").unwrap().prime() + 2048 + 72;
     let snapshot = kv.snapshot();
@@ -103,7 +104,7 @@ fn a_chain_is_scrubbed_on_a_small_stack() {
 /// A ledger that names very many blocks is replayed after a crash, and checked.
 #[test]
 fn a_long_ledger_is_replayed_on_a_small_stack() {
-    let (store, values) = (store(), links(4000, 1_000_000));
+    let (store, values) = (store(), long_or(4000, 1_000_000));
     let kv = Kv::create(&store, "t").unwrap();
     let mut batch = kv.batch();
     for value in 0..values {

@@ -4,8 +4,8 @@
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
-use everbyte_sim::Random;
 use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -178,9 +178,9 @@ fn run(seed: u64, shape: Shape) {
 }
 
 fn seeds(default: std::ops::Range<u64>) -> Vec<u64> {
-    match std::env::var("EVERBYTE_SEED") {
-        Ok(seed) => vec![u64::from_str_radix(seed.trim_start_matches("0x"), 16).unwrap()],
-        Err(_) => default.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).collect(),
+    match everbyte_workload::given_seed() {
+        Some(seed) => vec![seed],
+        None => default.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).collect(),
     }
 }
 

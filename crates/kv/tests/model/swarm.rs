@@ -1,12 +1,13 @@
 //! Random programs whose options are drawn too: each run has its own shapes of keys and values and
 //! its own mix of operations, and is compared with a `BTreeMap` all along. Seeds and long runs:
-//! `everbyte_sim::swarm`.
+//! `everbyte_workload`.
 
 use everbyte_kv::{Kv, Snapshot};
 use everbyte_media::{Media, Options};
-use everbyte_sim::Random;
-use everbyte_sim::swarm::{self, Keys};
+use everbyte_sim::swarm;
 use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::Keys;
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -308,7 +309,7 @@ fn run(random: &mut Random, soak: bool) {
 
 #[test]
 fn programs_with_options_of_their_own() {
-    swarm::programs(10, run);
+    everbyte_workload::programs(10, run);
 }
 
 /// Separators longer than an inline key lie in blocks of their own, which are freed with the

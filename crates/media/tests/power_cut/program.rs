@@ -2,7 +2,8 @@
 
 use crate::model::Model;
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options, Words};
-use everbyte_sim::{Cut, DiskEvent, PowerCut, PowerFailure, PowerReport, Random, RecordedDisk};
+use everbyte_sim::{Cut, DiskEvent, PowerCut, PowerFailure, PowerReport, RecordedDisk};
+use everbyte_workload::Random;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -76,7 +76,8 @@ fn explore(program: fn()) {
 }
 
 fn run(program: fn(), failures: FailurePersistence) {
-    let (seed, each) = (number("EVERBYTE_SEED", 0x5eed), number("EVERBYTE_SCHEDULES", 200).div_ceil(2) as usize);
+    let seed = everbyte_workload::given_seed().unwrap_or(0x5eed);
+    let each = number("EVERBYTE_SCHEDULES", 200).div_ceil(2) as usize;
     let schedulers: [Box<dyn Scheduler + Send>; 2] =
         [Box::new(RandomScheduler::new_from_seed(seed, each)), Box::new(PctScheduler::new_from_seed(seed, 3, each))];
     for scheduler in schedulers {

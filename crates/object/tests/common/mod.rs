@@ -15,7 +15,7 @@ pub fn store() -> Store {
 
 /// [`store`] with room for chains of a soak.
 pub fn large_store() -> Store {
-    let room = if std::env::var_os("EVERBYTE_SOAK").is_some() { 2 << 30 } else { 128 << 20 };
+    let room = if everbyte_workload::is_long() { 2 << 30 } else { 128 << 20 };
     let media = Media::anonymous(room, &Options::default()).unwrap();
     Store::format(media, &FormatOptions { log_len: 0, identity: Some([3; 16]) }).unwrap()
 }

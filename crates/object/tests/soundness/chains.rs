@@ -1,4 +1,4 @@
-//! Long chains: nothing recurses as deep as data says. With `EVERBYTE_SOAK` set, to anything,
+//! Long chains: nothing recurses as deep as data says. With `EVERBYTE_SOAK` set,
 //! chains have a million links.
 
 use crate::common::large_store;
@@ -43,7 +43,7 @@ fn link<P: MemPool>(kind: usize, next: Link<P>, j: &Journal<P>) -> Link<P> {
 }
 
 fn links() -> usize {
-    if std::env::var_os("EVERBYTE_SOAK").is_some() { 1_000_000 } else { 20_000 }
+    everbyte_workload::long_or(20_000, 1_000_000) as usize
 }
 
 /// The stack of a chain's thread.

@@ -180,7 +180,7 @@ fn commands_read_no_more_of_values_than_they_say() {
 /// `EVERBYTE_SOAK` set.
 #[test]
 fn commands_read_and_write_values_once() {
-    let size: usize = if std::env::var_os("EVERBYTE_SOAK").is_some() { 256 << 20 } else { 8 << 20 };
+    let size: usize = if everbyte_workload::is_long() { 256 << 20 } else { 8 << 20 };
     // The table of a value's chunks, the leaf, its neighbours, ledgers.
     let few = (size / (64 << 10) * 4 + (64 << 10)) as u64;
     let mut desk = Desk::new(Options::default());

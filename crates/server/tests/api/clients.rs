@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Ours, PATIENCE, Random, Reply, command, figure};
+use crate::common::{Client, Ours, PATIENCE, Reply, command, figure};
 use everbyte_server::{Error, Options, Server};
+use everbyte_workload::Random;
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -39,7 +40,7 @@ fn garbage_and_half_frames_hurt_nobody_else() {
     let mut giant = us.client();
     giant.send(b"*2147483647\r\n$536870912\r\nx");
     for round in 0..200 {
-        let bytes: Vec<u8> = (0..random.below(2000)).map(|_| random.next() as u8).collect();
+        let bytes: Vec<u8> = (0..random.index(2000)).map(|_| random.next() as u8).collect();
         let mut bad = TcpStream::connect(us.address).unwrap();
         let _ = bad.write_all(&bytes);
         let _ = bad.write_all(b"\r\n*x\r\n");
@@ -305,9 +306,9 @@ fn scan_returns_every_key_that_stays() {
             }
             assert!(cursor.parse::<u64>().unwrap() < 1 << 53);
             for _ in 0..5 {
-                let key = format!("{}:{:04}", if random.below(2) == 0 { "come" } else { "vary" }, random.below(3000));
-                let verb = if random.below(2) == 0 { "DEL" } else { "GETDEL" };
-                if random.below(3) == 0 {
+                let key = format!("{}:{:04}", if random.index(2) == 0 { "come" } else { "vary" }, random.index(3000));
+                let verb = if random.index(2) == 0 { "DEL" } else { "GETDEL" };
+                if random.index(3) == 0 {
                     other.call(&[verb, &key])
                 } else {
                     other.call(&["SET", &key, ""])

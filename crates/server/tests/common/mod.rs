@@ -267,31 +267,7 @@ pub fn figure(client: &mut Client, name: &str) -> u64 {
     line.trim().parse().unwrap()
 }
 
-/// A small generator of random numbers, seeded.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed ^ 0x9e37_79b9_7f4a_7c15)
-    }
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-    pub fn pick<'a, T: ?Sized>(&mut self, list: &[&'a T]) -> &'a T {
-        list[self.below(list.len())]
-    }
-}
-
-/// The seed of a random test: from `EVERBYTE_SEED`, else fixed, and printed when the test fails.
+/// The seed of the random test `name`.
 pub fn seed(name: &str) -> u64 {
-    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-server {name}");
-    seed
+    everbyte_workload::seed(0x5eed, &format!("-p everbyte-server {name}"))
 }

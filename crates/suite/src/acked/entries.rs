@@ -4,7 +4,7 @@
 //! batches it holds, and must then equal the model after exactly so many: a lost, torn or reordered
 //! batch shows, whatever was acknowledged.
 
-use crate::Random;
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 
 /// The key that holds the number of batches, little-endian. It sorts before all others.

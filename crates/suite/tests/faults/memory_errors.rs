@@ -118,10 +118,9 @@ fn pages(path: &Path) -> Vec<u64> {
 
 #[test]
 fn a_lost_page_is_an_error_for_its_keys_and_nothing_else() {
-    let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
-    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(u64::from(std::process::id()));
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test faults memory_errors");
+    let whole = everbyte_workload::is_long();
+    let test = "-p everbyte-suite --test faults memory_errors";
+    let seed = everbyte_workload::seed(u64::from(std::process::id()), test);
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("store");
     let told = store(&path);
@@ -129,7 +128,7 @@ fn a_lost_page_is_an_error_for_its_keys_and_nothing_else() {
     let step = if whole { 1 } else { pages.len() / 24 + 1 };
     let (mut partly, mut count) = (0, 0);
     for &at in pages.iter().skip(seed as usize % step).step_by(step) {
-        let lost = lose(&path, &told, at).unwrap_or_else(|detail| panic!("seed {seed}, page {at:#x}: {detail}"));
+        let lost = lose(&path, &told, at).unwrap_or_else(|detail| panic!("seed {seed:#x}, page {at:#x}: {detail}"));
         partly += usize::from((1..told.len()).contains(&lost));
         count += 1;
     }

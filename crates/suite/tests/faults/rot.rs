@@ -8,8 +8,9 @@
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Disk, ErrorInfo, OpenOptions, Options, museum};
-use everbyte_sim::{DiskCall, DiskEvent, Random, RecordedDisk, SECTOR};
+use everbyte_sim::{DiskCall, DiskEvent, RecordedDisk, SECTOR};
 use everbyte_store::{CreateOptions, Store};
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -229,12 +230,14 @@ impl Rotten {
     }
 }
 
+fn seed() -> u64 {
+    everbyte_workload::seed(u64::from(std::process::id()), "-p everbyte-suite --test faults rot")
+}
+
 #[test]
 fn no_rotten_sector_loses_a_key_without_an_error() {
-    let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
-    let seed =
-        std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(std::process::id() as u64);
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test faults rot");
+    let whole = everbyte_workload::is_long();
+    let seed = seed();
     let mut random = Random::new(seed);
     for (name, closed) in [("killed under load", false), ("closed in order", true)] {
         let rotten = Rotten::new(name, closed, 3);
@@ -244,7 +247,7 @@ fn no_rotten_sector_loses_a_key_without_an_error() {
         let sampled: Vec<usize> = sectors.iter().copied().skip(first).step_by(step).collect();
         let mut count = 0;
         for at in &sampled {
-            count += rotten.rot(*at, &mut random).unwrap_or_else(|detail| panic!("seed {seed}: {detail}"));
+            count += rotten.rot(*at, &mut random).unwrap_or_else(|detail| panic!("seed {seed:#x}: {detail}"));
         }
         println!("{name}: {} of {} sectors, {count} kinds of rot", sampled.len(), sectors.len());
     }
@@ -254,9 +257,8 @@ fn no_rotten_sector_loses_a_key_without_an_error() {
 /// there, and no writer goes on. If it was so once, the next opening has everything.
 #[test]
 fn a_page_that_cannot_be_read_loses_no_key_without_an_error() {
-    let whole = std::env::var_os("EVERBYTE_SOAK").is_some();
-    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|seed| seed.parse().ok());
-    let mut random = Random::new(seed.unwrap_or(u64::from(std::process::id())));
+    let whole = everbyte_workload::is_long();
+    let mut random = Random::new(seed());
     for (name, closed) in [("killed under load", false), ("closed in order", true)] {
         let rotten = Rotten::new(name, closed, 3);
         let pages = |store: &Store| {

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{FindingKind, Store};
+use everbyte_suite::debian;
 use everbyte_suite::process::{Client, Process, command, everbyte};
 use everbyte_suite::twin::{Twin, Write};
-use everbyte_suite::{Random, debian};
+use everbyte_workload::Random;
 
 const CLIENTS: usize = 4;
 const KILLS_MIN: usize = 30;
@@ -82,8 +83,7 @@ fn found(process: &Process, packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<BTreeM
 /// TB02, TB04, TB05, and the whole way from a client to the disk and back.
 #[test]
 fn every_acknowledged_write_survives_kill_9() {
-    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite every_acknowledged");
+    let seed = everbyte_workload::seed(0x5eed, "-p everbyte-suite --test processes every_acknowledged");
     let mut random = Random::new(seed);
     let program = everbyte();
     let start = Instant::now();
@@ -140,7 +140,7 @@ fn every_acknowledged_write_survives_kill_9() {
                     doubtful += twin.sent - twin.done;
                     let more = twin.compare(&found);
                     untold +=
-                        more.unwrap_or_else(|error| panic!("seed {seed}, kill {kills}, client {number}: {error}"));
+                        more.unwrap_or_else(|error| panic!("seed {seed:#x}, kill {kills}, client {number}: {error}"));
                 }
                 process
             }

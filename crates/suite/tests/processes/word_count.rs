@@ -3,7 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use everbyte_suite::{Random, debian, process};
+use everbyte_suite::{debian, process};
+use everbyte_workload::Random;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,9 +111,7 @@ fn counts_right_in_the_end(folder: &Path, mut random: Random) {
 }
 
 fn random() -> Random {
-    let seed = std::env::var("EVERBYTE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x3011d);
-    println!("replay: EVERBYTE_SEED={seed} cargo test -p everbyte-suite --test processes word_count");
-    Random::new(seed)
+    Random::new(everbyte_workload::seed(0x3011d, "-p everbyte-suite --test processes word_count"))
 }
 
 /// A process's death is a crash there.

@@ -315,11 +315,8 @@ mod tests {
     fn a_batch_holds_what_was_flushed_and_newest() {
         let mapping = Mapping::anonymous(8 << 20, 8 << 20).unwrap();
         let mut batch = Batch::new(1 << 20);
-        let mut state = 7_u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % below
-        };
+        let mut stream = everbyte_workload::Random::new(7);
+        let mut random = |below: u64| stream.below(below);
         let mut stamp = 0;
         for round in 0..60 {
             let (puts, spread) = (1 << (round % 15), [10, 1000, 131_000][round % 3]);

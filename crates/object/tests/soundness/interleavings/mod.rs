@@ -22,10 +22,6 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
 /// Runs program `seed`.
 ///
 /// # Errors
@@ -47,18 +43,18 @@ fn run(seed: u64) -> Result<(u32, u32), String> {
     RUNS.set(false);
     ran.map_err(|payload| {
         let text = payload.downcast::<String>().map_or_else(|_| "a panic".into(), |text| *text);
-        format!("{text}; replay: EVERBYTE_SEED={seed}")
+        format!("{text}; replay: EVERBYTE_SEED={seed:#x} cargo test -p everbyte-object --test soundness")
     })
 }
 
 #[test]
 fn random_interleavings_are_those_of_their_twins() {
-    if let Some(seed) = number("EVERBYTE_SEED") {
+    if let Some(seed) = everbyte_workload::given_seed() {
         println!("{:?}", program::run(seed));
         return;
     }
-    let count = number("EVERBYTE_SOAK").map_or(60, |soak| 100 * soak.max(1));
-    let first = 1_000_000 + number("EVERBYTE_ROUND").unwrap_or(0) * count;
+    let count = everbyte_workload::soak().map_or(60, |soak| 100 * soak.max(1));
+    let first = 1_000_000 + everbyte_workload::round() * count;
     let (mut committed, mut all) = (0, 0);
     for seed in first..first + count {
         let ran = run(seed).unwrap_or_else(|failure| panic!("{failure}"));

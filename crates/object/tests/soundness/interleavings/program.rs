@@ -6,8 +6,8 @@ use everbyte_object::parc::VWeak;
 use everbyte_object::{
     Error, In, Journal, PRef, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, PoolOptions, Root, TryError, pool,
 };
-use everbyte_sim::Random;
 use everbyte_store::{FormatOptions, Store};
+use everbyte_workload::Random;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};

@@ -1,0 +1,30 @@
+//! # everbyte-workload: generators and seeds of tests and benches
+//!
+//! One generator of random numbers ([`Random`]), one way to take seeds and lengths of runs from the
+//! environment, and generators of keys ([`Keys`]).
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `EVERBYTE_SEED` | the seed of a random test, decimal or `0x` and hexadecimal; the test runs that program alone |
+//! | `EVERBYTE_SOAK` | a long run; a test of many programs takes the number as their count |
+//! | `EVERBYTE_ROUND` | which of the long runs, so that each draws other programs |
+//!
+//! A random test prints the line that repeats it: `replay: EVERBYTE_SEED=0x.. cargo test ..`.
+//!
+//! ```
+//! use everbyte_workload::Random;
+//!
+//! let (mut one, mut two) = (Random::new(7), Random::new(7));
+//! assert_eq!(one.next(), two.next());
+//! assert!(one.below(50) < 50);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod keys;
+mod random;
+mod seeds;
+
+pub use keys::Keys;
+pub use random::{Random, mix, step};
+pub use seeds::{given_seed, is_long, long_or, programs, round, seed, soak};
