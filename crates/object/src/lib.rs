@@ -74,88 +74,52 @@
 #[allow(unused_extern_crates)]
 extern crate self as everbyte_object; // what derives call this crate
 
-mod borrows;
-pub mod btree_map;
-mod cell;
-mod check;
-mod copy;
-mod counted;
-mod counts;
-mod deep;
-mod derived;
-mod described;
-mod entry;
+mod description;
 mod error;
-mod guard;
-pub mod hash_map;
-mod inner;
-mod journal;
 pub mod layout;
-mod locks;
-mod map;
 mod migrate;
-mod niche;
-mod open;
-mod pbox;
-mod pmutex;
-mod ponce;
-mod pool;
-mod prefcell;
-mod prwlock;
-mod psafe;
-mod pstring;
-mod pvec;
 pub mod raw;
-mod repair;
-mod root;
-mod running;
-#[cfg(test)]
-mod schedules;
-mod schema;
-mod sync;
-mod tools;
-mod trace;
-mod untyped;
-mod vcell;
-mod wrapper;
+mod transaction;
+mod types;
+mod verify;
 
-pub use btree_map::PBTreeMap;
-pub use cell::PCell;
-pub use copy::{copy_pool, require_pool};
-pub use counted::parc::{self, Parc};
-pub use counted::prc::{self, Prc};
-pub use deep::report::{Fault, FaultKind, Leak, Report};
+#[doc(hidden)]
+pub use description::niche::Niche;
+pub use description::psafe::{PSafe, PersistentTypesMustNotImplementDrop};
+pub use description::schema::{Schema, Shape, TypeName};
+pub use description::trace::Tracer;
 pub use error::{Error, Result, TryError};
 pub use everbyte_object_derive::{PSafe, pool};
 pub use everbyte_store::{Token, Total};
-pub use hash_map::PHashMap;
-pub use journal::{InTx, Journal};
 pub use migrate::{Migrate, Migrated, MigratedType};
-#[doc(hidden)]
-pub use niche::Niche;
-pub use open::PoolOptions;
-pub use pbox::Pbox;
-pub use pmutex::{PMutex, PMutexGuard};
-pub use ponce::POnceCell;
-pub use pool::{In, MemPool, Out, Pool, PoolTag};
-pub use prefcell::{PRef, PRefCell, PRefMut};
-pub use prwlock::{PReadGuard, PRwLock, PWriteGuard};
-pub use psafe::{PSafe, PersistentTypesMustNotImplementDrop};
-pub use pstring::PString;
-pub use pvec::PVec;
-pub use repair::RepairPlan;
-pub use root::{Detached, Root};
-pub use schema::{Schema, Shape, TypeName};
-pub use tools::UndoTools;
-pub use trace::Tracer;
-pub use untyped::UntypedPool;
-pub use vcell::VCell;
+pub use transaction::copy::{copy_pool, require_pool};
+pub use transaction::journal::{InTx, Journal};
+pub use transaction::open::PoolOptions;
+pub use transaction::pool::{In, MemPool, Out, Pool, PoolTag};
+pub use transaction::root::{Detached, Root};
+pub use types::btree_map::{self, PBTreeMap};
+pub use types::cell::PCell;
+pub use types::counted::parc::{self, Parc};
+pub use types::counted::prc::{self, Prc};
+pub use types::hash_map::{self, PHashMap};
+pub use types::pbox::Pbox;
+pub use types::pmutex::{PMutex, PMutexGuard};
+pub use types::ponce::POnceCell;
+pub use types::prefcell::{PRef, PRefCell, PRefMut};
+pub use types::prwlock::{PReadGuard, PRwLock, PWriteGuard};
+pub use types::pstring::PString;
+pub use types::pvec::PVec;
+pub use types::vcell::VCell;
+pub use verify::deep::report::{Fault, FaultKind, Leak, Report};
+pub use verify::repair::RepairPlan;
+pub use verify::tools::UndoTools;
+pub use verify::untyped::UntypedPool;
 
 /// What the macros of this crate write; no part of its interface.
 #[doc(hidden)]
 pub mod hidden {
-    pub use crate::derived::{Derived, Field, Older, Parts, Variant};
+    pub use crate::description::derived::{Derived, Field, Older, Parts, Variant};
     pub use crate::migrate::{Moving, PartId, Planner, Refusal};
-    pub use crate::pool::Slot;
-    pub use crate::running::Current;
+    pub use crate::transaction::pool::Slot;
+    pub use crate::transaction::running::Current;
 }

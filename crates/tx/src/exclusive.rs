@@ -9,8 +9,8 @@
 //!
 //! Threads: one at a time; the others, and other processes, wait in `enter`.
 
-use crate::engine::Inner;
-use crate::{Error, Result, Undo, recover};
+use crate::undo::engine::Inner;
+use crate::{Error, Result, Undo, undo::recover};
 use everbyte_store::{Exclusive, Since};
 use std::sync::atomic::Ordering;
 

@@ -35,26 +35,19 @@
 
 #![forbid(unsafe_code)]
 
-mod check;
-mod commit;
-mod context;
-mod engine;
 mod error;
 mod exclusive;
 pub mod layout;
 mod lock;
 mod owned;
-mod ranges;
-mod recover;
 pub mod redo;
-mod started;
 mod table;
-mod tx;
+mod undo;
 
-pub use engine::{Ordered, Quiet, Undo};
 pub use error::{Error, Result, TxError};
 pub use lock::TxLock;
-pub use recover::Recovered;
 pub use redo::Redo;
-pub use started::Started;
-pub use tx::Tx;
+pub use undo::engine::{Ordered, Quiet, Undo};
+pub use undo::recover::Recovered;
+pub use undo::started::Started;
+pub use undo::tx::Tx;

@@ -17,8 +17,8 @@
 use super::plan::{Kind, Part, PartId, Plan, ROOT, Step};
 use super::values::read_tag;
 use super::{Migrated, MigratedType};
-use crate::counts::ByPlace;
-use crate::running::Running;
+use crate::transaction::counts::ByPlace;
+use crate::transaction::running::Running;
 use crate::{Journal, MemPool};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;

@@ -22,9 +22,9 @@
 use super::Moving;
 use super::own_types::OwnTypes;
 use super::refusal::{Reason, Refusal};
-use crate::described::Described;
-use crate::niche::Tag;
-use crate::schema::{Shape, TypeName};
+use crate::description::described::Described;
+use crate::description::niche::Tag;
+use crate::description::schema::{Shape, TypeName};
 use crate::{MemPool, PSafe};
 use std::any::TypeId;
 use std::collections::HashMap;

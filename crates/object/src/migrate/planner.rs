@@ -2,9 +2,9 @@
 
 use super::plan::{Kind, PartId, Planned, Planner, Step};
 use super::refusal::{Reason, Refusal, base};
-use crate::derived::{Derived, Field, Parts, tag_size};
-use crate::described::{Described, Line, Place, missing, tagged};
-use crate::schema::Schema;
+use crate::description::derived::{Derived, Field, Parts, tag_size};
+use crate::description::described::{Described, Line, Place, missing, tagged};
+use crate::description::schema::Schema;
 use crate::{MemPool, PSafe};
 use std::any::{TypeId, type_name};
 

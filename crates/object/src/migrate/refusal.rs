@@ -1,7 +1,7 @@
 //! Why a pool cannot be migrated, in the words of the types that were compared.
 
 use crate::Error;
-use crate::described::Line;
+use crate::description::described::Line;
 
 /// Why there is no plan.
 #[doc(hidden)]

@@ -1,0 +1,9 @@
+//! Descriptions of types: the trait of persistent types, the derived layout of a type, and the
+//! description that a pool stores.
+
+pub(crate) mod derived;
+pub(crate) mod described;
+pub(crate) mod niche;
+pub(crate) mod psafe;
+pub(crate) mod schema;
+pub(crate) mod trace;

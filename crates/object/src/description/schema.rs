@@ -1,0 +1,248 @@
+//! A root type's description: what is compared when a pool is opened, so that a changed layout is
+//! found and named.
+//!
+//! The description is text, one line for each type that the root is made of or points to:
+//!
+//! ```text
+//! Node<i32> 16 8 { val: i32 @0; next: PRefCell<Option<Pbox<Node<i32>>>> @8 }
+//! ```
+//!
+//! name, size, alignment, fields with their types and places. Its hash is the fingerprint.
+//!
+//! Invariants
+//!   SCHEMA-1  Equal descriptions mean that the bytes of one program are valid for the other.
+
+use crate::description::derived::{Derived, Field, Parts};
+use crate::description::described;
+use crate::description::niche::Tag;
+use crate::types::entry::Entry;
+use crate::verify::deep::maps::NodeShape;
+use crate::{MemPool, PSafe};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::ops::Deref;
+
+/// The name of a type in a description, pool parameters left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeName(String);
+
+impl From<&str> for TypeName {
+    fn from(name: &str) -> TypeName {
+        TypeName(name.into())
+    }
+}
+
+impl From<String> for TypeName {
+    fn from(name: String) -> TypeName {
+        TypeName(name)
+    }
+}
+
+impl Deref for TypeName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for TypeName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Size, alignment, version and fields of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    size: usize,
+    align: usize,
+    /// The integer that an enum's tag is.
+    tag: Option<String>,
+    version: u32,
+    fields: Vec<String>,
+    is_option: bool,
+    /// The first format whose descriptions have this line.
+    since: u32,
+}
+
+impl Shape {
+    /// The shape of `T`, fields to follow.
+    pub fn of<T>() -> Shape {
+        let (size, align) = (size_of::<T>(), align_of::<T>());
+        Shape { size, align, tag: None, version: 1, fields: Vec::new(), is_option: false, since: 1 }
+    }
+
+    /// The shape of an `Option` of `value`: of an enum whose tag lies where the compiler has put
+    /// it.
+    pub(crate) fn of_option<T>(tag: Tag, value: &TypeName) -> Shape {
+        let (tag, none, some, at) = match tag {
+            Tag::Before { value } => ("u8".into(), "0".into(), "1", value),
+            Tag::Inside { at: 0, bytes, none } => (format!("u{}", 8 * bytes), none.to_string(), "else", 0),
+            Tag::Inside { at, bytes, none } => (format!("u{}@{at}", 8 * bytes), none.to_string(), "else", 0),
+        };
+        let fields = vec![format!("None = {none}"), format!("Some = {some}")];
+        Shape { tag: Some(tag), fields, is_option: true, ..Shape::of::<T>() }.field("Some.0", value, at)
+    }
+
+    /// The shape of a type whose inside is this crate's.
+    pub fn opaque<T>() -> Shape {
+        Shape::of::<T>()
+    }
+
+    /// The shape of the entries of a map.
+    fn of_entry<K, V>(key: &TypeName, value: &TypeName) -> Shape {
+        let shape = Shape { since: 3, ..Shape::of::<Entry<K, V>>() };
+        shape.field("key", key, 0).field("value", value, offset_of!(Entry<K, V>, value))
+    }
+
+    /// The shape of the nodes of an ordered map whose entries are called `entry`.
+    pub(crate) fn of_node(shape: &NodeShape, align: usize, entry: &str) -> Shape {
+        let (entries, edges) = (format!("[{entry}; {}]", shape.most), format!("[u64; {}]", shape.most + 1));
+        let node = Shape { size: shape.inner() as usize, align, since: 3, ..Shape::of::<()>() };
+        let node = node.field("len", &"u32".into(), 0).field("level", &"u32".into(), 4);
+        node.field("entries", &entries.into(), shape.entries as usize).field(
+            "edges",
+            &edges.into(),
+            shape.edges as usize,
+        )
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn field(mut self, name: &str, of: &TypeName, offset: usize) -> Shape {
+        self.fields.push(format!("{name}: {of} @{offset}"));
+        self
+    }
+
+    pub(crate) fn line(&self, name: &str, format: u32) -> String {
+        let mut line = format!("{name} {} {}", self.size, self.align);
+        if format == 1 && self.is_option {
+            return line;
+        }
+        if let Some(tag) = &self.tag {
+            let _ = write!(line, " {tag}");
+        }
+        if self.version != 1 {
+            let _ = write!(line, " v{}", self.version);
+        }
+        if !self.fields.is_empty() {
+            let _ = write!(line, " {{ {} }}", self.fields.join("; "));
+        }
+        line
+    }
+}
+
+/// A description under way; see [`PSafe::describe`].
+#[derive(Default)]
+pub struct Schema {
+    /// In the order in which they were first met.
+    types: Vec<(String, Option<Shape>)>,
+    known: HashMap<TypeId, TypeName>,
+}
+
+impl Schema {
+    /// The description of a root type.
+    pub(crate) fn of<R: PSafe<P>, P: MemPool>() -> Schema {
+        let mut schema = Schema::default();
+        let root = R::describe(&mut schema);
+        schema.types.insert(0, (format!("root {root}"), None));
+        schema
+    }
+
+    /// Adds type `T` under `name`, unless it is there; `shape` describes its fields. Answers the
+    /// name it got.
+    pub fn define<T: PSafe<P>, P: MemPool>(
+        &mut self,
+        name: TypeName,
+        shape: impl FnOnce(&mut Schema) -> Shape,
+    ) -> TypeName {
+        let id = TypeId::of::<T::At<'static>>(); // names do not tell types of two blocks apart
+        if let Some(known) = self.known.get(&id) {
+            return known.clone();
+        }
+        let is_like =
+            |other: &str| other.strip_prefix(&*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'));
+        let taken = self.types.iter().filter(|(other, _)| is_like(other)).count();
+        let name = if taken == 0 { name } else { TypeName(format!("{name}#{}", taken + 1)) };
+        self.known.insert(id, name.clone());
+        let index = self.types.len();
+        self.types.push((name.0.clone(), None));
+        self.types[index].1 = Some(shape(self));
+        name
+    }
+
+    /// Adds a type that was derived.
+    #[doc(hidden)]
+    pub fn derived<T: Derived<P>, P: MemPool>(&mut self) -> TypeName {
+        let arguments = T::arguments(self);
+        let name = match arguments.is_empty() {
+            true => T::NAME.into(),
+            false => format!("{}<{}>", T::NAME, arguments.join(", ")),
+        };
+        // a name that has a meaning of its own
+        let other = if described::is_own(T::NAME) { "#2" } else { "" };
+        self.define::<T, P>(TypeName(name + other), |schema| {
+            let mut shape = Shape { version: T::VERSION, ..Shape::of::<T>() };
+            let mut add = |shape: Shape, prefix: &str, field: &Field<P>| {
+                let of = (field.describe)(schema);
+                shape.field(&format!("{prefix}{}", field.label), &of, field.offset)
+            };
+            match T::parts() {
+                Parts::Fields(fields) => fields.iter().fold(shape, |shape, field| add(shape, "", field)),
+                Parts::Variants(tag, variants) => {
+                    shape.tag = Some(tag.into());
+                    for variant in variants {
+                        shape.fields.push(format!("{} = {}", variant.name, variant.tag));
+                        let prefix = format!("{}.", variant.name);
+                        shape = variant.fields.iter().fold(shape, |shape, field| add(shape, &prefix, field));
+                    }
+                    shape
+                }
+            }
+        })
+    }
+
+    /// Adds the map `M` called `kind`, and its entries; `parts` adds what else there is, told the
+    /// map's name.
+    pub(crate) fn map<M: PSafe<P>, K: PSafe<P>, V: PSafe<P>, P: MemPool>(
+        &mut self,
+        kind: &str,
+        parts: impl FnOnce(&mut Schema, &str),
+    ) -> TypeName {
+        let (key, value) = (K::describe(self), V::describe(self));
+        let name = format!("{kind}<{key}, {value}>");
+        self.define::<M, P>(TypeName(name.clone()), |schema| {
+            schema.part(format!("{name}::Entry"), Shape::of_entry::<K, V>(&key, &value));
+            parts(schema, &name);
+            Shape::opaque::<M>()
+        })
+    }
+
+    /// Adds what is no type of the program, and known by its name alone.
+    pub(crate) fn part(&mut self, name: String, shape: Shape) {
+        self.types.push((name, Some(shape)));
+    }
+
+    /// A word that points to a `T`.
+    pub(crate) fn pointer<T: PSafe<P>, P: MemPool>(&mut self, kind: &str) -> TypeName {
+        format!("{kind}<{}>", T::describe(self)).into()
+    }
+
+    /// A type that is its value.
+    pub(crate) fn wrapper<T: PSafe<P>, P: MemPool>(&mut self, kind: &str) -> TypeName {
+        format!("{kind}<{}>", T::describe(self)).into()
+    }
+
+    /// The text, as pools of `format` have it.
+    pub(crate) fn text(&self, format: u32) -> String {
+        let line = |(name, shape): &(String, Option<Shape>)| match shape {
+            Some(shape) => shape.line(name, format) + "\n",
+            None => format!("{name}\n"),
+        };
+        let is_told = |(_, shape): &&(String, Option<Shape>)| shape.as_ref().is_none_or(|shape| shape.since <= format);
+        self.types.iter().filter(is_told).map(line).collect()
+    }
+}

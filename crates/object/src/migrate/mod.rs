@@ -1,0 +1,232 @@
+//! Migration: a pool that an older version of a program has made becomes one of this version.
+//!
+//! Steps
+//!   1. the pool's description is compared with the program's types, version by version: the plan
+//!      (`migrate/plan.rs`)
+//!   2. one transaction: every value that changes is moved into a new block (`migrate/moving.rs`),
+//!      by the program's functions where its types say `from`; old blocks are freed; header and
+//!      description follow
+//!   3. settled: the pool is one of this version, or still the old one
+//!
+//! Threads: the pool type is locked meanwhile, so nobody else sees the pool.
+
+mod moving;
+mod own_types;
+mod plan;
+mod planner;
+mod refusal;
+mod values;
+
+pub use moving::Moving;
+pub(crate) use plan::{Kind, PlanOf};
+pub use plan::{PartId, Planner};
+pub use refusal::Refusal;
+
+use crate::description::described::{Described, difference};
+use crate::description::schema::Schema;
+use crate::transaction::inner::Inner;
+use crate::transaction::open::{Bound, Found, describe, lock};
+use crate::transaction::running;
+use crate::{Error, In, Journal, MemPool, Out, PSafe, PoolTag, Result, Root, TryError};
+use everbyte_store::Store;
+use moving::Fault;
+use plan::Plan;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How a value of an older version becomes one of this version.
+///
+/// The older type is kept in the source under another name, as it was but for its pointers, which
+/// name what the program has now; the newer one says `from`:
+///
+/// ```
+/// use everbyte_object::{Journal, MemPool, Migrate, PRefCell, PSafe, Pbox};
+///
+/// #[derive(PSafe)]
+/// #[persist(version = 2, from = NodeV1<P>)]
+/// #[repr(C)]
+/// struct Node<P: MemPool> {
+///     val: i64,
+///     changes: u32,
+///     next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
+/// }
+///
+/// #[derive(PSafe)]
+/// #[persist(version = 1, name = "Node")]
+/// #[repr(C)]
+/// struct NodeV1<P: MemPool> {
+///     val: i32,
+///     next: PRefCell<Option<Pbox<Node<P>, P>>, P>,
+/// }
+///
+/// impl<P: MemPool> Migrate<NodeV1<P>, P> for Node<P> {
+///     fn migrate(old: NodeV1<P>, _: &Journal<P>) -> Node<P> {
+///         Node { val: old.val.into(), changes: 0, next: old.next }
+///     }
+/// }
+/// ```
+///
+/// What `old` points to has been migrated before; what it owns and the new value does not take is
+/// dropped. A panic rolls the whole migration back.
+///
+/// A type is made from one of an older version:
+///
+/// ```compile_fail,E0080
+/// use everbyte_object::{Journal, MemPool, Migrate, PSafe, Pool, pool};
+///
+/// #[derive(PSafe)]
+/// #[persist(version = 3, name = "Price")]
+/// #[repr(C)]
+/// struct Before(u32);
+///
+/// #[derive(PSafe)]
+/// #[persist(version = 2, from = Before)]
+/// #[repr(C)]
+/// struct Price(u64);
+///
+/// impl<P: MemPool> Migrate<Before, P> for Price {
+///     fn migrate(old: Before, _: &Journal<P>) -> Price {
+///         Price(old.0.into())
+///     }
+/// }
+///
+/// pool!(P1);
+/// let open = P1::open_migrating::<Price>;
+/// # let _: fn(&everbyte_store::Store, &str) -> _ = open;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "nothing says how `{Old}` becomes `{Self}`",
+    label = "declared by `from`",
+    note = "implement `Migrate<{Old}, P>` for `{Self}`, for every pool `P: MemPool`"
+)]
+pub trait Migrate<Old, P: MemPool>: Sized {
+    /// Makes the value of this version.
+    fn migrate(old: Old, j: &Journal<P>) -> Self;
+}
+
+/// What a migration has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// The versions of types that were migrated.
+    pub steps: Vec<MigratedType>,
+    /// Blocks made anew, also for what holds such types.
+    pub blocks: u64,
+    /// Bytes of those blocks.
+    pub made: u64,
+    /// Bytes of the blocks that they replace.
+    pub freed: u64,
+}
+
+/// One version of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigratedType {
+    /// The type.
+    pub name: String,
+    /// The version found.
+    pub from: u32,
+    /// The version made.
+    pub to: u32,
+    /// How many values.
+    pub values: u64,
+}
+
+impl fmt::Display for Migrated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for MigratedType { name, from, to, values } in &self.steps {
+            write!(f, "{name} {from} -> {to}: {values} values; ")?;
+        }
+        write!(f, "{} blocks made anew: {} bytes for {} bytes", self.blocks, self.made, self.freed)
+    }
+}
+
+pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
+    let mut bound = lock::<G>()?;
+    let found = Found::of(store, name)?;
+    let text = Schema::of::<R, Out<G>>().text(found.header.format);
+    if found.description == text {
+        return found.into_root::<R, G>(&mut bound);
+    }
+    let (inner, offset, migrated) = attempt::<R, G>(found, &mut bound, &text, true)?;
+    Ok(Root { inner, offset, migrated: Some(Box::new(migrated)), marker: PhantomData })
+}
+
+pub(crate) fn rehearse<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Migrated> {
+    let mut bound = lock::<G>()?;
+    let found = Found::of(store, name)?;
+    let text = Schema::of::<R, Out<G>>().text(found.header.format);
+    if found.description == text {
+        return Ok(Migrated::default());
+    }
+    let (.., migrated) = attempt::<R, G>(found, &mut bound, &text, false)?;
+    G::slot().unbind(&mut bound);
+    Ok(migrated)
+}
+
+/// What keeps the transaction of a migration from its commit.
+enum Stop {
+    Fault(Fault),
+    Rehearsed(u64, Migrated),
+}
+
+/// Migrates the pool, binds it, and answers where its root lies; or, if it is not to `keep` that,
+/// rolls it back.
+fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
+    found: Found,
+    bound: &mut Bound,
+    text: &str,
+    keep: bool,
+) -> Result<(Arc<Inner>, u64, Migrated)> {
+    let (name, at) = (found.name().to_string(), found.description_at());
+    let unread = || Error::Damaged { object: name.clone(), at, detail: "the description cannot be read".into() };
+    let described = Described::parse(&found.description).ok_or_else(unread)?;
+    let plan = Plan::<In<'_, G>>::of::<R::At<'_>>(described, found.header.format); // 1
+    let plan = plan.map_err(|refusal| refusal.error(&name, at))?;
+    found.require_root(plan.part(plan::ROOT).stored.0)?;
+    let header = found.header;
+    let inner = found.bind::<G>(bound);
+    let outcome = running::rooted::<G, _, _>(&inner, |running| {
+        let moving = Moving::new(&plan, running);
+        let root = moving.run(header.root).map_err(Stop::Fault)?; // 2
+        running.free(header.schema);
+        describe(running, text, root, size_of::<R>() as u64);
+        let migrated = moving.migrated();
+        if keep { Ok((root, migrated)) } else { Err(Stop::Rehearsed(root, migrated)) }
+    });
+    let error = match outcome {
+        Ok((root, migrated)) | Err(TryError::Aborted(Stop::Rehearsed(root, migrated))) => {
+            return Ok((inner, root, migrated));
+        }
+        Err(TryError::Aborted(Stop::Fault(Fault::Damaged(at, detail)))) => Error::Damaged { object: name, at, detail },
+        Err(TryError::Aborted(Stop::Fault(Fault::Circle(at)))) => Error::Circle { object: name, at },
+        Err(TryError::Failed(error)) => error,
+    };
+    G::slot().unbind(bound);
+    Err(error)
+}
+
+/// What a plain opening says of a pool whose description is not the program's.
+pub(crate) fn mismatch<R: PSafe<P>, P: MemPool>(found: &Found, wanted: &str) -> Error {
+    let object = found.name().to_string();
+    match Described::parse(&found.description).map(|described| Plan::<P>::of::<R>(described, found.header.format)) {
+        Some(Ok(plan)) => {
+            let steps: Vec<String> = plan.steps().map(|(_, step)| step.to_string()).collect();
+            let steps = match steps.is_empty() {
+                // volatile cells of another size (PLAN-3)
+                true => difference(&found.description, wanted),
+                false => steps.join(", "),
+            };
+            return Error::OlderVersion { object, steps };
+        }
+        Some(Err(refusal)) => {
+            let error = refusal.error(&object, found.description_at());
+            if matches!(error, Error::NewerVersion { .. }) {
+                return error;
+            }
+        }
+        None => {}
+    }
+    Error::WrongType { object, difference: difference(&found.description, wanted) }
+}

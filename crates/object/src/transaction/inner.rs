@@ -1,0 +1,92 @@
+//! [`Inner`]: an open pool.
+
+use crate::transaction::counts::Shared;
+use crate::transaction::locks::Table;
+use crate::transaction::sync::{AtomicBool, Mutex, meanwhile};
+use crate::{Error, Result};
+use everbyte_media::{Mark, Media, seeded};
+use everbyte_store::{Claim, Object};
+use everbyte_tx::Undo;
+use std::sync::atomic::Ordering;
+
+/// An open pool, shared by its root, its tag's slot and its transactions.
+pub(crate) struct Inner {
+    pub undo: Undo,
+    pub object: Object,
+    #[allow(dead_code)] // held
+    pub claim: Claim,
+    /// The address of the prime page.
+    pub base: *mut u8,
+    /// Bytes of the span.
+    pub len: usize,
+    pub generation: u64,
+    pub counts: Shared,
+    pub locks: Table,
+    /// The newest transaction that has met others (LOCK-4).
+    pub newest: Mutex<Option<Mark>>,
+    /// The newest transaction that returned unsettled, and whether there is one.
+    pub buffered: Mutex<Option<Mark>>,
+    pub is_buffered: AtomicBool,
+}
+
+// SAFETY: `base` is an address in a mapping that `object` keeps; everything else is shared by
+// itself.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Inner {
+    pub(crate) fn media(&self) -> &Media {
+        self.undo.media()
+    }
+
+    /// Settles what returned unsettled.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if !self.is_buffered.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mark = *self.buffered.lock();
+        if let Some(mark) = mark {
+            self.settle(mark)?;
+            let mut buffered = self.buffered.lock();
+            if *buffered == Some(mark) {
+                *buffered = None;
+                self.is_buffered.store(false, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// A transaction has returned unsettled.
+    pub(crate) fn settle_later(&self, mark: Mark) {
+        let mut buffered = self.buffered.lock();
+        *buffered = (*buffered).max(Some(mark));
+        self.is_buffered.store(true, Ordering::Release);
+    }
+
+    /// The caller has waited for nothing yet: settles its transaction, and what others left
+    /// unsettled before it.
+    #[inline]
+    pub(crate) fn settle_all(&self, mark: Option<Mark>) -> Result<()> {
+        if self.is_buffered.load(Ordering::Relaxed) {
+            self.sync()?; // the body may have seen it
+        }
+        match mark {
+            Some(mark) if !seeded("object-answer-unsettled") => self.settle(mark),
+            _ => Ok(()),
+        }
+    }
+
+    /// Settles everything that is ordered.
+    pub(crate) fn settle_ordered(&self) -> Result<()> {
+        match self.media().capabilities().fence_settles {
+            true => Ok(()),
+            false => self.settle(self.media().mark()),
+        }
+    }
+
+    fn settle(&self, mark: Mark) -> Result<()> {
+        meanwhile();
+        self.media().settle(mark).map_err(|error| Error::Tx(error.into()))
+    }
+}

@@ -1,0 +1,279 @@
+//! Making and opening pools.
+//!
+//! Making, inside `Store::create_object`, so that a crash leaves the pool whole or absent:
+//!   1. heap and lanes; the header's first line
+//!   2. one transaction: the root, the description, the header's second line
+//!   3. the store publishes the name
+//!
+//! Opening:
+//!   1. the engine recovers
+//!   2. the header is read, the description compared; `migrate` says what to do if it differs
+//!   3. the generation is raised and ordered: volatile state of earlier openings is void from then
+//!      on
+
+use crate::description::schema::Schema;
+use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX, fingerprint};
+use crate::transaction::counts::Shared;
+use crate::transaction::inner::Inner;
+use crate::transaction::locks::Table;
+use crate::transaction::pool::{In, Out};
+use crate::transaction::running::{self, Running};
+use crate::transaction::sync::{AtomicBool, Mutex, RwLockWriteGuard};
+use crate::{Error, Journal, PSafe, PoolTag, Result, Root, migrate};
+use everbyte_media::seeded;
+use everbyte_media::sums_agree;
+use everbyte_store::{Engine, Object, ObjectOptions, Store};
+use everbyte_tx::{Tx, Undo};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// How a pool is made.
+#[derive(Clone, Debug, Default)]
+pub struct PoolOptions {
+    /// Bytes of addresses that the pool may ever use: a power of two. By default the store chooses.
+    /// They cost nothing until they are used.
+    pub span: Option<u64>,
+    /// Transactions that may be under way at once, 1 to 1024. By default 32, 4 in a span below 16
+    /// MiB.
+    pub lanes: Option<u32>,
+}
+
+/// The value of type `R` is put where `root` says, with its description.
+pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
+    store: &Store,
+    name: &str,
+    options: &PoolOptions,
+    init: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> R::At<'tx>,
+) -> Result<Root<R, Out<G>>> {
+    let slot = G::slot();
+    let mut bound = lock::<G>()?;
+    let text = Schema::of::<R, Out<G>>().text(FORMAT);
+    let object_options = ObjectOptions { engine: Engine::Undo, fingerprint: fingerprint(&text), span: options.span };
+    let mut made = None;
+    let object = store.create_object::<Error>(name, object_options, |object| {
+        format(object, options)?;
+        let inner = Arc::new(attach(object.clone(), 1)?);
+        slot.bind(&mut bound, &inner);
+        let root = running::rooted::<G, _, std::convert::Infallible>(&inner, |running| {
+            let root = running.allocate(init(&Journal::new(running)));
+            describe(running, &text, root, size_of::<R>() as u64);
+            Ok(root)
+        });
+        match root {
+            Ok(root) => made = Some((inner, root)),
+            Err(error) => {
+                slot.unbind(&mut bound);
+                return Err(error.failed());
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = object {
+        if bound.is_some() {
+            slot.unbind(&mut bound);
+        }
+        return Err(error);
+    }
+    let (inner, offset) = made.expect("`init` has run");
+    Ok(Root { inner, offset, migrated: None, marker: PhantomData })
+}
+
+pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
+    let mut bound = lock::<G>()?;
+    let found = Found::of(store, name)?;
+    let wanted = Schema::of::<R, Out<G>>().text(found.header.format);
+    if found.description != wanted {
+        return Err(migrate::mismatch::<R, Out<G>>(&found, &wanted));
+    }
+    found.into_root::<R, G>(&mut bound)
+}
+
+/// What a tag's slot holds.
+pub(crate) type Bound = Option<Arc<Inner>>;
+
+/// A pool that was found by its name and recovered; its root is not looked at yet.
+pub(crate) struct Found {
+    inner: Inner,
+    pub header: Header,
+    pub description: String,
+}
+
+impl Found {
+    pub fn of(store: &Store, name: &str) -> Result<Found> {
+        let inner = attach_untyped(store, name)?;
+        let header = read_header(&inner.object)?;
+        let description = description(&inner, &header)?;
+        Ok(Found { inner, header, description })
+    }
+
+    pub fn name(&self) -> &str {
+        self.inner.object.name()
+    }
+
+    /// Where the description lies, as a store offset.
+    pub fn description_at(&self) -> u64 {
+        self.inner.object.prime() + self.header.schema
+    }
+
+    /// Opens the pool, whose root has the bytes of an `R`.
+    pub fn into_root<R: PSafe<Out<G>>, G: PoolTag>(self, bound: &mut Bound) -> Result<Root<R, Out<G>>> {
+        self.require_root(size_of::<R>())?;
+        let offset = self.header.root;
+        Ok(Root { inner: self.bind::<G>(bound), offset, migrated: None, marker: PhantomData })
+    }
+
+    /// Refuses a root of another size than `len`, or where no block is.
+    pub fn require_root(&self, len: usize) -> Result<()> {
+        let (inner, at) = (&self.inner, self.inner.object.prime().wrapping_add(self.header.root));
+        let fits = inner.undo.heap().size_of(at).is_ok_and(|size| size >= len as u64);
+        match fits && self.header.root_len == len as u64 {
+            true => Ok(()),
+            false => Err(damaged(&inner.object, at, "the root is no block of its size")),
+        }
+    }
+
+    /// Raises the generation, and lets the slot of the tag hold the pool.
+    pub fn bind<G: PoolTag>(self, bound: &mut Bound) -> Arc<Inner> {
+        let generation = raise_generation(&self.inner, self.header.generation);
+        let inner = Arc::new(Inner { generation, ..self.inner });
+        G::slot().bind(bound, &inner);
+        inner
+    }
+}
+
+/// The slot, to be bound; refused while a pool is, or if this thread runs a transaction under the
+/// tag.
+pub(crate) fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Bound>> {
+    let bound = |inner: &Inner| Error::Bound { pool: G::NAME, open: inner.object.name().into() };
+    let running = running::with_current::<G, _>(|current| current.map(|running| bound(running.inner())));
+    if let Some(error) = running {
+        return Err(error); // it may hold the slot's lock
+    }
+    let slot = G::slot().open.write();
+    match &*slot {
+        Some(inner) => Err(bound(inner)),
+        None => Ok(slot),
+    }
+}
+
+fn damaged(object: &Object, at: u64, detail: impl Into<String>) -> Error {
+    Error::Damaged { object: object.name().into(), at, detail: detail.into() }
+}
+
+fn format(object: &Object, options: &PoolOptions) -> Result<()> {
+    match options.lanes {
+        Some(lanes) => Undo::format_with(object, lanes, 4096)?,
+        None => Undo::format(object)?,
+    }
+    let mut header = Header { magic: MAGIC, format: FORMAT, generation: 1, ..Header::new_zeroed() };
+    header.checksum = header.sum();
+    let (media, at) = (object.media(), object.prime() + HEADER);
+    let _section = media.section();
+    media.write(at, header.as_bytes());
+    if !seeded("object-header-unflushed") {
+        media.flush(at, size_of::<Header>() as u64);
+    }
+    media.fence();
+    Ok(())
+}
+
+/// [`attach`] for somebody who does not know the root's type.
+pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<Inner> {
+    let object = store.object(name)?;
+    object.require_engine(Engine::Undo)?;
+    attach(object, 0)
+}
+
+/// Recovers the object and finds where it is mapped.
+fn attach(object: Object, generation: u64) -> Result<Inner> {
+    let claim = object.claim()?;
+    let undo = Undo::open(object.clone())?;
+    let base = object.media().address().as_ptr().wrapping_add(object.prime() as usize);
+    let span = object.span();
+    Ok(Inner {
+        undo,
+        claim,
+        base,
+        len: (span.end - span.start) as usize,
+        generation,
+        counts: Shared::default(),
+        locks: Table::default(),
+        newest: Mutex::new(None),
+        buffered: Mutex::new(None),
+        is_buffered: AtomicBool::new(false),
+        object,
+    })
+}
+
+/// In the transaction that makes the root: where it lies and what it is.
+pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) {
+    let (inner, tx) = (running.inner(), running.tx());
+    let prime = inner.object.prime();
+    let schema = running.allocate_bytes(text.len());
+    let mut header = Header::new_zeroed();
+    (header.root, header.root_len, header.fingerprint) = (root, root_len, fingerprint(text));
+    (header.schema, header.schema_len) = (schema, text.len() as u64);
+    header.root_checksum = header.root_sum();
+    let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
+    let at = prime + GENERATION + 8;
+    let note = if seeded("object-description-unnoted") { Tx::overwrite } else { Tx::log_range };
+    let stored = tx
+        .write(prime + schema, text.as_bytes())
+        .and_then(|()| note(&tx, at, second.len() as u64))
+        .map(|()| inner.media().write(at, second))
+        .and_then(|()| tx.store(inner.object.root_at(), prime + root));
+    if let Err(error) = stored {
+        running.stop(error.into());
+    }
+}
+
+/// The header of a pool, which may be open or not.
+pub(crate) fn read_header(object: &Object) -> Result<Header> {
+    let at = object.prime() + HEADER;
+    let header: Header = object.media().get(at);
+    let name = || object.name().to_string();
+    if header.magic != MAGIC {
+        return Err(Error::NotTyped { object: name(), detail: "it has no header of a pool" });
+    }
+    if !sums_agree(header.checksum, header.sum()) {
+        return Err(damaged(object, at, "the pool's header fails its checksum"));
+    }
+    if header.format > FORMAT {
+        return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
+    }
+    if !sums_agree(header.root_checksum, header.root_sum()) {
+        return Err(damaged(object, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));
+    }
+    Ok(header)
+}
+
+/// The description of the root's type, as the pool has it.
+pub(crate) fn description(inner: &Inner, header: &Header) -> Result<String> {
+    let at = inner.object.prime().saturating_add(header.schema);
+    let size = inner.undo.heap().size_of(at).unwrap_or(0);
+    if header.schema_len > size.min(SCHEMA_MAX) {
+        return Err(damaged(&inner.object, at, "the description of the root's type is no block of its size"));
+    }
+    let bytes = inner.media().read_vec(at, header.schema_len as usize);
+    let text =
+        String::from_utf8(bytes).map_err(|_| damaged(&inner.object, at, "the root type's description is no text"))?;
+    if fingerprint(&text) != header.fingerprint {
+        return Err(damaged(&inner.object, at, "the root type's description does not fit its fingerprint"));
+    }
+    Ok(text)
+}
+
+fn raise_generation(inner: &Inner, found: u64) -> u64 {
+    let (media, at) = (inner.media(), inner.object.prime() + GENERATION);
+    let generation = found + 1;
+    {
+        let _section = media.section();
+        media.store(at, generation);
+        if !seeded("object-generation-unflushed") {
+            media.flush(at, 8);
+        }
+    }
+    media.fence(); // what bears this generation never survives without it
+    generation
+}

@@ -1,0 +1,307 @@
+//! Pool types: what binds a type parameter to one open pool, and where that pool is mapped.
+//!
+//! Invariants
+//!   POOL-1  A tag's slot holds at most one pool. `base` is that pool's address while it is open,
+//!           and it stays mapped until the slot is emptied.
+//!   POOL-2  A slot is emptied only when its [`Root`] is gone and no transaction runs on it: every
+//!           reference into the pool borrows one of the two.
+//!   POOL-3  While a transaction of a thread runs, the thread makes no reference into the pool that
+//!           outlives it: from cells it gets them with the transaction's brand alone. A roll-back
+//!           takes back what such a reference would see.
+//!
+//! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the
+//! opening happened before.
+
+use crate::transaction::inner::Inner;
+use crate::transaction::running::Current;
+use crate::transaction::sync::RwLock;
+use crate::{
+    Error, InTx, Journal, Migrated, PSafe, PoolOptions, Result, Root, TryError, migrate, transaction::open,
+    transaction::running,
+};
+use everbyte_media::seeded;
+use everbyte_store::raw::AsStore;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// What [`crate::transaction::pool!`] makes for each pool type: the statics that say which pool is open under
+/// it.
+///
+/// # Safety
+/// `slot` always returns the same slot, used by no other tag, and `current` the calling thread's
+/// cell for it.
+pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
+    /// The name of the pool type, for messages.
+    const NAME: &'static str;
+    /// The tag's slot.
+    #[doc(hidden)]
+    fn slot() -> &'static Slot;
+    /// Runs `with` on this thread's transaction under the tag.
+    #[doc(hidden)]
+    fn current<T>(with: impl FnOnce(&Current) -> T) -> T;
+}
+
+/// A pool type as a transaction's body sees it: `In<'tx, P1Tag>`, with a brand that no other
+/// transaction has, so what is made in a body stays in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<fn() -> G>);
+
+/// A pool type outside of transactions: `P1` is `Out<P1Tag>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Out<G: PoolTag>(PhantomData<fn() -> G>);
+
+/// A pool type, as the parameter `P` of everything that lies in a pool. It has every trait that a
+/// derive may ask of a parameter.
+///
+/// # Safety
+/// Implemented by [`In`] and [`Out`] alone: `At` and `Outside` differ from `Self` in the brand
+/// only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a pool type",
+    note = "declare one with `pool!(Name)`, or take `P: MemPool` as a parameter"
+)]
+pub unsafe trait MemPool: Copy + Debug + Default + Hash + Ord {
+    /// The tag, which the brand leaves alone.
+    type Tag: PoolTag;
+    /// The same pool with another brand.
+    type At<'x>: MemPool<Tag = Self::Tag> + 'x;
+    /// The same pool as it is seen outside of transactions.
+    type Outside: MemPool<Tag = Self::Tag>;
+    /// Whether a reference with this brand ends with the transaction that it was got in (POOL-3).
+    #[doc(hidden)]
+    const INSIDE: bool;
+}
+
+// SAFETY: the brand is all that differs.
+unsafe impl<G: PoolTag> MemPool for In<'_, G> {
+    type Tag = G;
+    type At<'x> = In<'x, G>;
+    type Outside = Out<G>;
+    const INSIDE: bool = true;
+}
+
+// SAFETY: as above.
+unsafe impl<G: PoolTag> MemPool for Out<G> {
+    type Tag = G;
+    type At<'x> = In<'x, G>;
+    type Outside = Out<G>;
+    const INSIDE: bool = false;
+}
+
+/// POOL-3, before a reference to what cells lend out is made of a cell at `at`.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn require_settled<P: MemPool>(at: *const u8) {
+    if !P::INSIDE && is_unsettled::<P>(at) && !seeded("object-borrow-outside") {
+        panic!(
+            "this cell is read from outside of the running transaction: read it through the root that the body is given"
+        );
+    }
+}
+
+/// Whether what lies at `at` may be rolled back while a reference with this brand, made now, lives
+/// (POOL-3).
+#[inline(always)]
+pub(crate) fn is_unsettled<P: MemPool>(at: *const u8) -> bool {
+    !P::INSIDE && running::with_current::<P::Tag, _>(|running| running.is_some_and(|running| running.contains(at, 0)))
+}
+
+/// Which pool is open under a tag.
+#[doc(hidden)]
+pub struct Slot {
+    /// POOL-1. The address of the object's prime page; offsets of pointers count from it.
+    base: AtomicPtr<u8>,
+    /// The number of this opening, on media.
+    generation: AtomicU64,
+    /// Its number among all openings of this process; 0 before the first.
+    opening: AtomicU64,
+    /// Read-locked by transactions that hold no root, write-locked to open and close.
+    pub(crate) open: RwLock<Option<Arc<Inner>>>,
+}
+
+impl Slot {
+    /// A slot without a pool.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Slot {
+        Slot {
+            base: AtomicPtr::new(ptr::null_mut()),
+            generation: AtomicU64::new(0),
+            opening: AtomicU64::new(0),
+            open: RwLock::new(None),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *mut u8 {
+        // Relaxed: whoever has something to dereference got it from a root or a transaction, which
+        // came after opening.
+        self.base.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bind(&self, slot: &mut Option<Arc<Inner>>, inner: &Arc<Inner>) {
+        static OPENINGS: AtomicU64 = AtomicU64::new(1);
+        self.opening.store(OPENINGS.fetch_add(1, Ordering::Relaxed), Ordering::Release);
+        self.generation.store(inner.generation, Ordering::Release);
+        self.base.store(inner.base, Ordering::Release);
+        *slot = Some(Arc::clone(inner));
+    }
+
+    pub(crate) fn unbind(&self, slot: &mut Option<Arc<Inner>>) {
+        self.base.store(ptr::null_mut(), Ordering::Release);
+        *slot = None;
+    }
+}
+
+/// The base address of the pool open under `P`'s tag.
+#[inline(always)]
+pub(crate) fn base<P: MemPool>() -> *mut u8 {
+    P::Tag::slot().base()
+}
+
+/// The number of this opening of the pool under `P`'s tag.
+#[inline(always)]
+pub(crate) fn generation<P: MemPool>() -> u64 {
+    P::Tag::slot().generation.load(Ordering::Relaxed)
+}
+
+/// The number of this opening among all of the process.
+#[inline(always)]
+pub(crate) fn opening<P: MemPool>() -> u64 {
+    P::Tag::slot().opening.load(Ordering::Relaxed)
+}
+
+/// What a pool type can do: open and create pools, and run transactions.
+///
+/// One pool at a time is open under a pool type; a program declares as many types as it opens pools
+/// at once.
+pub trait Pool: MemPool {
+    /// Makes a pool named `name` in `store` with the root that `init` returns. Settled on return: a
+    /// crash before leaves no pool at all.
+    ///
+    /// # Errors
+    /// [`Error::Bound`] if a pool is open under this type; [`Error::Store`] if the name is taken or
+    /// there is no room; [`Error::Panicked`] if `init` panicked. The store is as before then.
+    fn create<R: PSafe<Self>>(
+        store: &impl AsStore,
+        name: &str,
+        init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>> {
+        Self::create_with::<R>(store, name, &PoolOptions::default(), init)
+    }
+
+    /// [`Pool::create`] with options.
+    ///
+    /// # Errors
+    /// As [`Pool::create`].
+    fn create_with<R: PSafe<Self>>(
+        store: &impl AsStore,
+        name: &str,
+        options: &PoolOptions,
+        init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>>;
+
+    /// Opens the pool named `name`: rolls back what a crash left under way, and makes sure that its
+    /// root is an `R`.
+    ///
+    /// # Errors
+    /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`],
+    /// [`Error::WrongType`] if it is no pool, or one of another type; [`Error::OlderVersion`],
+    /// [`Error::NewerVersion`] if it is of another version; [`Error::Tx`] if it cannot be
+    /// recovered.
+    fn open<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
+
+    /// [`Pool::open`] that also opens a pool of an older version, and makes it one of this version:
+    /// whole or not at all, whatever crashes; settled on return. Programs of the older version
+    /// refuse it from then on. [`Root::migrated`] says what was done. Costs what the values hold
+    /// that change, in time and, until it is done, in space. See [`crate::Migrate`].
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`Error::NoMigration`], [`Error::Circle`] if it cannot be migrated;
+    /// [`Error::Panicked`] if a function of the program has panicked; [`Error::Store`],
+    /// [`Error::Tx`] if there is no room. The pool is as before then.
+    fn open_migrating<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
+
+    /// Does all that [`Pool::open_migrating`] would do, says what that is, and rolls it back.
+    ///
+    /// # Errors
+    /// As [`Pool::open_migrating`].
+    fn rehearse_migration<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Migrated>;
+
+    /// Opens the pool named `name`, or makes it if there is none.
+    ///
+    /// # Errors
+    /// As [`Pool::open`] and [`Pool::create`].
+    fn open_or_create<R: PSafe<Self>>(
+        store: &impl AsStore,
+        name: &str,
+        init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>> {
+        match Self::open::<R>(store, name) {
+            Err(Error::Store(everbyte_store::Error::NotFound { .. })) => Self::create::<R>(store, name, init),
+            opened => opened,
+        }
+    }
+
+    /// Runs `body` as a transaction of the pool open under this type, without its root. See
+    /// [`Root::tx`].
+    ///
+    /// # Errors
+    /// As [`Root::tx`]; [`Error::Closed`] if no pool is open under this type.
+    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O + InTx>(body: F) -> Result<O>;
+
+    /// [`Pool::transaction`] without the lint on what `body` captures.
+    ///
+    /// # Errors
+    /// As [`Pool::transaction`].
+    fn transaction_any<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O>(body: F) -> Result<O>;
+
+    /// [`Pool::transaction`] that rolls back if `body` returns an error.
+    ///
+    /// # Errors
+    /// [`TryError::Aborted`] with the body's own; [`TryError::Failed`] as [`Pool::transaction`].
+    fn try_transaction<O, E, F>(body: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> Result<O, E> + InTx;
+}
+
+impl<G: PoolTag> Pool for Out<G> {
+    fn create_with<R: PSafe<Self>>(
+        store: &impl AsStore,
+        name: &str,
+        options: &PoolOptions,
+        init: impl for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> R::At<'tx>,
+    ) -> Result<Root<R, Self>> {
+        open::create::<R, G>(store.as_store(), name, options, init)
+    }
+
+    fn open<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>> {
+        open::open::<R, G>(store.as_store(), name)
+    }
+
+    fn open_migrating<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>> {
+        migrate::open::<R, G>(store.as_store(), name)
+    }
+
+    fn rehearse_migration<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Migrated> {
+        migrate::rehearse::<R, G>(store.as_store(), name)
+    }
+
+    fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O + InTx>(body: F) -> Result<O> {
+        Self::transaction_any(body)
+    }
+
+    fn transaction_any<O, F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> O>(body: F) -> Result<O> {
+        running::unrooted::<G, _, _>(|running| Ok(body(&Journal::new(running)))).map_err(TryError::failed)
+    }
+
+    fn try_transaction<O, E, F>(body: F) -> Result<O, TryError<E>>
+    where
+        F: for<'tx> FnOnce(&'tx Journal<In<'tx, G>>) -> Result<O, E> + InTx,
+    {
+        running::unrooted::<G, _, _>(|running| body(&Journal::new(running)))
+    }
+}

@@ -1,0 +1,371 @@
+//! A transaction under way: what `Journal`, the pointers and the cells of one thread and pool stand
+//! on.
+//!
+//! One outermost transaction:
+//!   1. a [`Running`] is made and named in the thread's [`Current`]; nested ones find it there
+//!   2. the body runs; what it changes is noted first ([`Running::log`]) or is new memory
+//!   3. what was left to the end is done; the engine commits; ordered
+//!   4. the mark is settled, unless the caller wants that later
+//!
+//! Invariants
+//!   OBJ-1  A byte of the pool that existed before the transaction is noted before a `&mut` to it
+//!          exists.
+//!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that
+//!          runs it.
+//!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
+//!   OBJ-4  Nothing unwinds out of a destructor: what fails there dooms the transaction.
+//!   OBJ-5  What a body returned or panicked with is dropped after the end, so a panic there
+//!          changes nothing of it. Whatever ends without a commit reverts its counts before the
+//!          engine puts anything back.
+//!
+//! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
+
+mod run;
+
+pub use run::Current;
+pub(crate) use run::{alone, barred, buffered, close, rooted, unrooted, with_current};
+
+use crate::transaction::counts::{ByPlace, Changes};
+use crate::transaction::inner::Inner;
+use crate::transaction::locks::Mine;
+use crate::{Error, Result, TryError};
+use everbyte_media::seeded;
+use everbyte_tx::{Started, Tx};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// A transaction under way.
+pub(crate) struct Running {
+    inner: *const Inner,
+    /// The engine's transaction, started when it is first needed: one that changes nothing costs
+    /// nothing there.
+    started: OnceCell<Started<'static>>,
+    base: usize,
+    len: usize,
+    /// A nested transaction has failed (OBJ-3).
+    doomed: Cell<bool>,
+    /// What stopped the body, if it was not the body itself.
+    failure: RefCell<Option<Error>>,
+    /// It stands for a check or a repair, inside of which no transaction may run.
+    barred: Cell<bool>,
+    /// The root was dropped inside: the pool closes at the end.
+    closing: Cell<bool>,
+    drops: RefCell<Drops>,
+    pub changes: RefCell<Changes>,
+    pub locks: RefCell<Vec<Mine>>,
+    /// It has been where others are, too: at a lock, a shared count, a volatile weak pointer
+    /// (LOCK-4).
+    pub met: Cell<bool>,
+    /// By buffer: elements that were there before the transaction; what lies behind them may be
+    /// overwritten unnoted.
+    pub floors: RefCell<ByPlace<u64, u64>>,
+    /// The engine's transaction was started: there may be something to release.
+    worked: bool,
+}
+
+/// Blocks whose contents are to be dropped: instead of a recursion that a long list would turn into
+/// a stack overflow.
+#[derive(Default)]
+struct Drops {
+    depth: u32,
+    waiting: Vec<(u64, u64, Contents)>,
+}
+
+/// Drops what lies at an address.
+pub(crate) type Drop = unsafe fn(*mut u8);
+
+/// Drops so many values, or what so many stand for, in the block at an address.
+pub(crate) type Contents = unsafe fn(*mut u8, u64);
+
+/// How deep destructors may call each other.
+const DROP_DEPTH: u32 = 64;
+
+/// What unwinds when the engine has failed; [`Running::failure`] says why.
+struct Stopped;
+
+impl Running {
+    #[inline(always)]
+    fn new(inner: &Inner) -> Running {
+        Running {
+            inner,
+            started: OnceCell::new(),
+            base: inner.base as usize,
+            len: inner.len,
+            doomed: Cell::new(false),
+            failure: RefCell::new(None),
+            barred: Cell::new(false),
+            closing: Cell::new(false),
+            drops: RefCell::default(),
+            changes: RefCell::default(),
+            locks: RefCell::default(),
+            met: Cell::new(false),
+            floors: RefCell::default(),
+            worked: false,
+        }
+    }
+
+    /// A number that no other transaction has that runs at the same time.
+    pub(crate) fn id(&self) -> u64 {
+        (&raw const *self) as u64
+    }
+
+    #[inline(always)]
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Whether the bytes lie in a block that this transaction has made.
+    pub(crate) fn owns(&self, offset: u64, len: u64) -> bool {
+        self.tx().owns(self.store_offset(offset), len)
+    }
+
+    /// Tells a recorder what was stored so far.
+    #[inline]
+    pub(crate) fn tell(&self) {
+        self.tx().tell();
+    }
+
+    /// What has failed in a destructor, if anything has.
+    pub(crate) fn failed(&self) -> Result<()> {
+        self.failure.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    /// Where something in the pool lies.
+    #[inline(always)]
+    pub(crate) fn offset_of<T>(&self, at: *const T) -> u64 {
+        (at as usize - self.base) as u64
+    }
+
+    /// Lets `len` bytes at `offset`, which hold nothing, be stored to unnoted.
+    pub(crate) fn overwrite(&self, offset: u64, len: u64) {
+        if let Err(error) = self.tx().overwrite(self.store_offset(offset), len) {
+            self.stop(error.into());
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn inner(&self) -> &Inner {
+        // SAFETY: whoever runs a transaction holds the pool until its end.
+        unsafe { &*self.inner }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tx(&self) -> Tx<'_> {
+        let start = || {
+            let inner: *const Inner = self.inner;
+            // SAFETY: whoever runs a transaction holds the pool until its end, and `started` ends
+            // with it.
+            let inner: &'static Inner = unsafe { &*inner };
+            inner.undo.start()
+        };
+        self.started.get_or_init(start).tx()
+    }
+
+    /// Whether `at..at+len` lies in the pool.
+    #[inline(always)]
+    pub(crate) fn contains(&self, at: *const u8, len: usize) -> bool {
+        let offset = (at as usize).wrapping_sub(self.base);
+        offset < self.len && len <= self.len - offset
+    }
+
+    /// OBJ-1 for `len` bytes at `at`, before they change. A value that has not been put into the
+    /// pool yet, and is still on the stack or in volatile memory, needs nothing.
+    #[inline]
+    pub(crate) fn log(&self, at: *const u8, len: usize) {
+        if self.contains(at, len) && len > 0 {
+            self.note((at as usize - self.base) as u64, len as u64);
+        }
+    }
+
+    /// [`Running::log`] for what lies in blocks of the pool: all of it shares one fence.
+    pub(crate) fn log_all(&self, parts: impl Iterator<Item = (*mut u8, usize)>) {
+        let parts = parts.filter(|(_, len)| *len > 0);
+        let ranges: Vec<(u64, u64)> =
+            parts.map(|(at, len)| (self.store_offset(self.offset_of(at)), len as u64)).collect();
+        self.tx().tell(); // as in `note`
+        if let Err(error) = self.tx().name_ranges(&ranges) {
+            self.stop(error.into());
+        }
+    }
+
+    fn note(&self, offset: u64, len: u64) {
+        if seeded("object-unlogged") {
+            return;
+        }
+        self.tx().tell(); // what was stored so far may survive from the next fence on
+        if let Err(error) = self.tx().log_range(self.store_offset(offset), len) {
+            self.stop(error.into());
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store_offset(&self, offset: u64) -> u64 {
+        self.inner().object.prime() + offset
+    }
+
+    /// Makes a block that holds `value`; answers its offset from the base.
+    #[inline]
+    pub(crate) fn allocate<T>(&self, value: T) -> u64 {
+        let offset = self.allocate_for::<T>();
+        let at = (self.base + offset as usize) as *mut T;
+        // SAFETY:
+        // - in bounds: a block of at least this size, backed by the heap;
+        // - aligned: blocks are to 16 bytes;
+        // - no other: the block is this transaction's own until it commits.
+        unsafe { at.write(value) };
+        offset
+    }
+
+    /// Makes a block for a `T`, which is not written yet; answers its offset. Every way to a block
+    /// of a value goes through here:
+    ///
+    /// ```compile_fail,E0080
+    /// use everbyte_object::{MemPool, PSafe, Prc, Pool, pool};
+    ///
+    /// #[derive(PSafe)]
+    /// #[repr(C, align(64))]
+    /// struct Line([u8; 64]);
+    ///
+    /// pool!(P1);
+    /// P1::transaction(|j| drop(Prc::new_cyclic(|_| Line([0; 64]), j))).unwrap();
+    /// ```
+    #[inline]
+    pub(crate) fn allocate_for<T>(&self) -> u64 {
+        const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
+        self.allocate_bytes(size_of::<T>())
+    }
+
+    /// Makes a block of at least `len` bytes; answers its offset.
+    #[inline]
+    pub(crate) fn allocate_bytes(&self, len: usize) -> u64 {
+        match self.tx().allocate(len.max(1) as u64) {
+            Ok(block) => block.at - self.inner().object.prime(),
+            Err(error) => self.stop(error.into()),
+        }
+    }
+
+    /// [`Running::allocate_bytes`] that also answers how large the block is.
+    pub(crate) fn allocate_sized(&self, len: usize) -> (u64, u64) {
+        match self.tx().allocate(len.max(1) as u64) {
+            Ok(block) => (block.at - self.inner().object.prime(), block.size),
+            Err(error) => self.stop(error.into()),
+        }
+    }
+
+    /// Frees a block at the commit. Never unwinds (OBJ-4).
+    #[inline]
+    pub(crate) fn free(&self, offset: u64) {
+        if let Err(error) = self.tx().free(self.store_offset(offset)) {
+            self.doom(error.into());
+        }
+    }
+
+    /// Drops what lies in the block at `offset`, then frees the block. `drop` may be called later,
+    /// before the commit.
+    ///
+    /// # Safety
+    /// `drop` may be called once on the block's address and this `count` before the transaction
+    /// ends.
+    #[inline]
+    pub(crate) unsafe fn drop_block(&self, offset: u64, count: u64, drop: Contents) {
+        {
+            let mut drops = self.drops.borrow_mut();
+            if drops.depth >= DROP_DEPTH && !seeded("object-drop-recurses") {
+                return drops.waiting.push((offset, count, drop));
+            }
+            drops.depth += 1;
+        }
+        let mut next = Some((offset, count, drop));
+        while let Some((offset, count, drop)) = next.take() {
+            // SAFETY: the caller's promise, kept with the address.
+            unsafe { drop((self.base + offset as usize) as *mut u8, count) };
+            self.free(offset);
+            let mut drops = self.drops.borrow_mut();
+            if drops.depth == 1 && !seeded("object-drop-forgets") {
+                next = drops.waiting.pop();
+            }
+        }
+        self.drops.borrow_mut().depth -= 1;
+    }
+
+    /// Notes the first failure; the outermost transaction will roll back.
+    #[cold]
+    fn doom(&self, error: Error) {
+        self.failure.borrow_mut().get_or_insert(error);
+        self.doomed.set(true);
+    }
+
+    /// Leaves the body because the engine failed.
+    #[cold]
+    pub(crate) fn stop(&self, error: Error) -> ! {
+        self.doom(error);
+        resume_unwind(Box::new(Stopped)) // no message: it comes out as an error
+    }
+
+    /// What the engine said, if it is the engine that has ended the body.
+    #[cold]
+    fn stopped(&self, payload: &(dyn Any + Send)) -> Option<Error> {
+        payload.is::<Stopped>().then(|| self.failure.borrow_mut().take()).flatten()
+    }
+
+    /// A transaction inside this one.
+    #[cold]
+    pub(crate) fn nest<O>(&self, body: impl FnOnce() -> O) -> Result<O> {
+        catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+            self.doomed.set(true); // OBJ-3
+            self.stopped(&*payload).unwrap_or_else(|| panicked(payload))
+        })
+    }
+
+    fn nest_try<O, E>(&self, body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
+        self.nest(|| body(self))?.map_err(|error| {
+            self.doomed.set(true);
+            TryError::Aborted(error)
+        })
+    }
+
+    /// After a body that returned: what was left to the end.
+    ///
+    /// # Errors
+    /// Why the transaction is to be rolled back.
+    #[inline]
+    fn finish(&self) -> Result<(), Box<Error>> {
+        if self.doomed.get() {
+            return Err(Box::new(self.failure.borrow_mut().take().unwrap_or(Error::Doomed)));
+        }
+        self.settle_counts()
+    }
+}
+
+/// What a panic of the program comes out as.
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> Error {
+    let message = match payload.downcast::<String>() {
+        Ok(message) => *message,
+        Err(payload) => match payload.downcast_ref::<&str>() {
+            Some(message) => (*message).into(),
+            None => "(a payload that is no text)".into(),
+        },
+    };
+    Error::Panicked { message }
+}
+
+impl std::ops::Drop for Running {
+    /// The transaction is ordered, or rolled back: what others wait for is theirs.
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(started) = self.started.take() {
+            if !seeded("object-payload-early") {
+                // a bug of ours is unwinding: rolled back before anything sees it
+                self.revert_counts();
+            }
+            drop(started);
+            self.worked = true;
+        }
+        if self.worked {
+            self.release_counts();
+            self.release_locks();
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! How transactions are run: by whom, in which order they end, and what is waited for.
+
+use super::{Running, panicked};
+use crate::transaction::inner::Inner;
+use crate::transaction::sync::meanwhile;
+use crate::{Error, PoolTag, Result, TryError};
+use everbyte_media::{Mark, Media, seeded};
+use std::any::Any;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// This thread's transaction under a tag.
+pub struct Current(Cell<*const Running>);
+
+impl Current {
+    /// None.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Current {
+        Current(Cell::new(ptr::null()))
+    }
+}
+
+/// Names a transaction in its thread, and takes the name back (OBJ-2).
+struct Named<'r, G: PoolTag>(PhantomData<(&'r Running, G)>);
+
+impl<'r, G: PoolTag> Named<'r, G> {
+    #[inline(always)]
+    fn new(running: &'r Running) -> Named<'r, G> {
+        G::current(|current| current.0.set(running));
+        Named(PhantomData)
+    }
+}
+
+impl<G: PoolTag> Drop for Named<'_, G> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        G::current(|current| current.0.set(ptr::null()));
+    }
+}
+
+/// Runs `with` on this thread's transaction under `G`, if there is one.
+#[inline(always)]
+pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) -> O) -> O {
+    let running = G::current(|current| current.0.get());
+    // SAFETY: named only while it lives (OBJ-2), and `with` cannot end it.
+    with(unsafe { running.as_ref() })
+}
+
+/// An outermost transaction that has ended. The body's result, error or payload is still whole: its
+/// destructor may panic, and by then nothing is to be left to do (OBJ-5).
+struct Ended<O, E> {
+    body: Result<Result<O, E>, Box<dyn Any + Send>>,
+    /// Why it was not committed, if not by the body's own doing; boxed, as few are.
+    failed: Option<Box<Error>>,
+}
+
+impl<O, E> Ended<O, E> {
+    #[inline]
+    fn is_committed(&self) -> bool {
+        matches!(self.body, Ok(Ok(_))) && self.failed.is_none()
+    }
+
+    #[inline]
+    fn outcome(self) -> Result<O, TryError<E>> {
+        match (self.body, self.failed) {
+            (Ok(Ok(value)), None) => Ok(value),
+            (Ok(Err(error)), None) => Err(TryError::Aborted(error)),
+            (Err(payload), None) => Err(TryError::Failed(panicked(payload))),
+            (body, Some(error)) => {
+                drop(body);
+                Err(TryError::Failed(*error))
+            }
+        }
+    }
+}
+
+/// What is left to do after an outermost transaction.
+#[derive(Default)]
+struct Left {
+    /// To be settled before anybody is told.
+    mark: Option<Mark>,
+    closing: bool,
+}
+
+/// An outermost transaction: ordered on return.
+#[inline]
+fn outermost<G: PoolTag, O, E>(
+    inner: &Inner,
+    left: &mut Left,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Ended<O, E> {
+    let unreadable = Media::unreadable_count();
+    let mut running = Running::new(inner);
+    let named = Named::<G>::new(&running);
+    let mut body = catch_unwind(AssertUnwindSafe(|| body(&running)));
+    if seeded("object-payload-early")
+        && let Err(payload) = &mut body
+    {
+        *payload = Box::new(()); // the old one's destructor may panic
+    }
+    let mut failed = match &body {
+        Ok(Ok(_)) if running.started.get().is_none() && !running.doomed.get() => None,
+        Ok(Ok(_)) => running.finish().err(),
+        Ok(Err(_)) => None,
+        Err(payload) => running.stopped(&**payload).map(Box::new),
+    };
+    drop(named);
+    if Media::unreadable_count() != 0 && matches!(body, Ok(Ok(_))) && failed.is_none() {
+        failed = met_unreadable(inner, unreadable).map(Box::new);
+    }
+    left.closing = running.closing.get();
+    if running.started.get().is_some() {
+        running.tell();
+        running.worked = true;
+        match running.conclude(matches!(body, Ok(Ok(_))) && failed.is_none()) {
+            Ok(mark) => left.mark = mark,
+            Err(error) => failed = Some(Box::new(error)),
+        }
+    }
+    Ended { body, failed }
+}
+
+/// Why a body that has ended well must not commit or answer: it may have read zeros of a page that
+/// is lost.
+#[cold]
+fn met_unreadable(inner: &Inner, before: u64) -> Option<Error> {
+    if seeded("object-answers-over-lost-page") {
+        return None;
+    }
+    match inner.undo.heap().object().require_readable() {
+        Err(error) => Some(error.into()),
+        Ok(()) => (Media::unreadable_count() != before).then_some(Error::UnreadableElsewhere),
+    }
+}
+
+impl Running {
+    /// Ends the engine's transaction; ordered on return.
+    fn conclude(&mut self, commit: bool) -> Result<Option<Mark>> {
+        let started = self.started.take().expect("it has been started");
+        if seeded("object-lock-early") {
+            self.release_locks();
+        }
+        meanwhile();
+        let mark = if commit {
+            let revert = || {
+                if !seeded("object-failed-commit-counts") {
+                    self.revert_counts();
+                }
+            };
+            started.commit(revert)?.mark
+        } else {
+            self.revert_counts();
+            started.rollback()?;
+            None
+        };
+        // Where fences settle, nobody can have seen what is not settled.
+        let alone = !self.met.get() || self.inner().media().capabilities().fence_settles;
+        if alone || seeded("object-answer-seen") {
+            return Ok(mark);
+        }
+        let mut newest = self.inner().newest.lock();
+        *newest = (*newest).max(mark);
+        Ok(*newest) // LOCK-4
+    }
+}
+
+/// Runs `body` as a part of this thread's transaction under `G`; if there is none, `outermost` has
+/// it.
+#[inline(always)]
+fn inside<G: PoolTag, O, E, B: FnOnce(&Running) -> Result<O, E>>(
+    body: B,
+    outermost: impl FnOnce(B) -> Result<O, TryError<E>>,
+) -> Result<O, TryError<E>> {
+    with_current::<G, _>(|current| match current {
+        Some(running) if running.barred.get() => Err(TryError::Failed(Error::Busy { pool: G::NAME })),
+        Some(running) => running.nest_try(body),
+        None => outermost(body),
+    })
+}
+
+/// A transaction of somebody who holds the root.
+#[inline]
+pub(crate) fn rooted<G: PoolTag, O, E>(
+    inner: &Inner,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Result<O, TryError<E>> {
+    inside::<G, _, _, _>(body, |body| {
+        let mut left = Left::default();
+        let ended = outermost::<G, _, _>(inner, &mut left, body);
+        if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
+            // also when it was rolled back: its error may tell of what it saw
+            inner.settle_all(left.mark)?;
+        }
+        ended.outcome()
+    })
+}
+
+/// [`rooted`] that does not wait for its own barrier.
+pub(crate) fn buffered<G: PoolTag, O, E>(
+    inner: &Inner,
+    body: impl FnOnce(&Running) -> Result<O, E>,
+) -> Result<O, TryError<E>> {
+    inside::<G, _, _, _>(body, |body| {
+        let mut left = Left::default();
+        let ended = outermost::<G, _, _>(inner, &mut left, body);
+        if let Some(mark) = left.mark
+            && ended.is_committed()
+        {
+            inner.settle_later(mark);
+        }
+        ended.outcome()
+    })
+}
+
+/// A transaction of somebody who trusts that the pool is open.
+pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
+    inside::<G, _, _, _>(body, |body| {
+        // Recursive: a transaction may wait for a thread of its own that starts one, while a
+        // closing waits for both.
+        let open = G::slot().open.read_recursive();
+        let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
+        let mut left = Left::default();
+        let ended = outermost::<G, _, _>(&inner, &mut left, body);
+        drop(open);
+        let settled = inner.settle_all(left.mark);
+        if left.closing {
+            close::<G>(&inner);
+        }
+        settled?;
+        ended.outcome()
+    })
+}
+
+/// Runs `work`, which looks at the whole pool, while no transaction of the pool has changed
+/// anything or does so: other threads wait with theirs. One of this thread is refused, inside and
+/// around.
+pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
+    if with_current::<G, _>(|current| current.is_some()) {
+        return Err(Error::Busy { pool: G::NAME });
+    }
+    inner.sync()?;
+    let _quiet = inner.undo.quiesce()?;
+    if !seeded("object-check-unsettled") {
+        // of transactions that have not returned, too: a check tells of them
+        inner.settle_ordered()?;
+    }
+    barred::<G, _>(inner, work)
+}
+
+/// Runs `work` with every transaction of this thread refused.
+pub(crate) fn barred<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
+    let running = Running::new(inner);
+    running.barred.set(true);
+    let named = Named::<G>::new(&running);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    drop(named);
+    done.map_err(panicked)
+}
+
+/// The root has been dropped: closes the pool, now or at the end of the transaction that this
+/// thread runs (POOL-2).
+pub(crate) fn close<G: PoolTag>(inner: &Arc<Inner>) {
+    let later = with_current::<G, _>(|current| current.map(|running| running.closing.set(true)).is_some());
+    if !later {
+        let _ = inner.sync(); // a failure has poisoned the media, and reopening tells what survived
+        let slot = G::slot();
+        slot.unbind(&mut slot.open.write());
+    }
+}

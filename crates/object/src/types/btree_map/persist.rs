@@ -1,0 +1,61 @@
+//! What a [`PBTreeMap`] is as an object of a pool: dropped, described, traced.
+
+use super::node::Node;
+use super::{Entry, PBTreeMap};
+use crate::description::schema::{Schema, Shape, TypeName};
+use crate::transaction::running::{self, Running};
+use crate::{MemPool, Niche, PSafe, Tracer};
+
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PBTreeMap<K, V, P> {
+    fn drop(&mut self) {
+        let Some(root) = self.root() else { return };
+        running::with_current::<P::Tag, _>(|running| {
+            if let Some(running) = running {
+                root.drop(running);
+            }
+        });
+    }
+}
+
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
+    /// Drops what it holds and the nodes below, and frees them: a map in a map in a map does not
+    /// overflow the stack.
+    fn drop(self, running: &Running) {
+        if self.level() == 0 && !std::mem::needs_drop::<Entry<K, V>>() {
+            return running.free(self.offset());
+        }
+        // SAFETY: a node whose only owner is going.
+        unsafe { running.drop_block(self.offset(), 1, contents::<K, V, P>) }
+    }
+}
+
+/// Drops what the node at an address holds.
+unsafe fn contents<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *mut u8, _: u64) {
+    running::with_current::<P::Tag, _>(|running| {
+        let Some(running) = running else { return };
+        let node = Node::<K, V, P>::at(at);
+        (0..node.edges()).for_each(|index| node.child(index).drop(running));
+        // SAFETY: entries, whose only owner is going.
+        (0..node.len()).for_each(|index| unsafe { node.entry(index).drop_in_place() });
+    });
+}
+
+// SAFETY: an offset in the same pool and a number; `At` differs in the brand.
+unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PBTreeMap<K, V, P> {
+    type At<'x> = PBTreeMap<K::At<'x>, V::At<'x>, P::At<'x>>;
+    type Outside = PBTreeMap<K::Outside, V::Outside, P::Outside>;
+    const CELLS: u8 = 0;
+    const NICHE: Niche = Niche::None;
+
+    fn describe(schema: &mut Schema) -> TypeName {
+        schema.map::<Self, K, V, P>("PBTreeMap", |schema, name| {
+            let align = align_of::<Entry<K, V>>().max(8);
+            let node = Shape::of_node(&Node::<K, V, P>::SHAPE, align, &format!("{name}::Entry"));
+            schema.part(format!("{name}::Node"), node);
+        })
+    }
+
+    unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>) {
+        tracer.tree::<K, V, P>(this.cast(), Node::<K, V, P>::SHAPE);
+    }
+}

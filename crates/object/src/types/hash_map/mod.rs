@@ -1,0 +1,291 @@
+//! [`PHashMap`]: entries by the hash of their keys, in one block of the pool.
+//!
+//! Invariants
+//!   MAP-1  A place that held an entry before the transaction and holds none now is noted. So a
+//!          free place can be stored to unnoted: what an undo leaves there is nobody's, or is put
+//!          back.
+//!   MAP-2  Between the first store of a change and the last one no code of the program runs, and
+//!          nothing can fail: the map is whole whenever a `Hash`, an `Eq` or a closure panics.
+//!   MAP-3  `len` tags say entry; `left` more places may be used, and as many and one for each
+//!          group are empty. Without a block all are 0.
+//!
+//! A larger table is built in a fresh block, which is not logged, while the old one stays as it is.
+//!
+//! Elsewhere: tags and places (`table`), the hash (`hasher`). Whoever lends a `&mut PHashMap` of
+//! the pool has noted its six words (OBJ-1).
+
+mod hasher;
+mod iter;
+mod persist;
+mod table;
+pub(crate) mod tags;
+
+pub use iter::Iter;
+
+use crate::{transaction::pool, types::map::map};
+use everbyte_media::seeded;
+use hasher::{KeyHasher, dialect};
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use table::{Places, Table};
+use tags::{GROUP, USED};
+
+map!(PHashMap: Hash, Eq);
+
+/// As `HashMap`: what changes it takes a journal; values are changed with [`PHashMap::get_mut`].
+/// Keys are hashed by SipHash under a random key of the map's own, kept with it.
+///
+/// ```
+/// # use everbyte_media::{Media, Options};
+/// # use everbyte_store::{FormatOptions, Store};
+/// use everbyte_object::{PHashMap, PRefCell, PString, Pool, pool};
+/// pool!(P);
+/// # let store = Store::format(Media::anonymous(16 << 20, &Options::default())?, &FormatOptions::default())?;
+/// let stock = P::create::<PRefCell<PHashMap<PString<P>, u64, P>, P>>(&store, "stock", |_| PRefCell::default())?;
+/// stock.tx(|j, stock| {
+///     let mut stock = stock.borrow_mut(j);
+///     stock.insert(PString::from_str("bread", j), 320, j);
+///     *stock.get_or_insert_with(PString::from_str("milk", j), || 0, j) += 90;
+/// })?;
+/// assert_eq!(stock.borrow().get("bread"), Some(&320));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A key whose hash or equality changes while it is in a map, by a cell inside of it, is a mistake
+/// that loses the entry for lookups, and nothing else: it is still iterated over and dropped with
+/// the map.
+#[repr(C)]
+pub struct PHashMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
+    header: Header,
+    marker: PhantomData<(K, V, P)>,
+    local: PhantomData<*mut ()>,
+}
+
+/// The bytes of a map.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Header {
+    /// Of its block, from the pool's base; 0: none.
+    offset: u64,
+    /// Groups of the block: a power of two.
+    groups: u32,
+    /// How keys were fed to the hash when the table was built.
+    dialect: u32,
+    len: u64,
+    /// Empty places that may still be used.
+    left: u64,
+    /// The hash's key; zeros until there is a block.
+    seed: [u64; 2],
+}
+
+impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
+    /// An empty map; allocates nothing.
+    pub const fn new() -> PHashMap<K, V, P> {
+        let header = Header { offset: 0, groups: 0, dialect: 0, len: 0, left: 0, seed: [0; 2] };
+        PHashMap { header, marker: PhantomData, local: PhantomData }
+    }
+
+    /// Entries that fit without a larger block.
+    pub fn capacity(&self) -> usize {
+        (self.header.len + self.header.left) as usize
+    }
+
+    #[inline(always)]
+    fn table(&self) -> Table<K, V> {
+        let block = pool::base::<P>().wrapping_add(self.header.offset as usize);
+        Table::new(block, u64::from(self.header.groups))
+    }
+
+    /// The entries, in no order.
+    #[inline]
+    pub fn iter(&self) -> Iter<'_, K, V, P> {
+        Iter::new(self.table(), self.len())
+    }
+
+    /// The keys, in no order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// The values, in no order.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// The entries, values to be changed; each value is noted when it is reached.
+    pub fn iter_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = (&'s K, &'s mut V)> {
+        let table = self.table();
+        table.places().map(move |place| {
+            let value = Entry::value(table.entry(place));
+            j.running().log(value.cast(), size_of::<V>());
+            // SAFETY: as in `lend`; of entries only values are lent to be changed.
+            let key = unsafe { &(*table.entry(place)).key };
+            // SAFETY: as in `lend_value`: `self` stays borrowed mutably, and each place is reached
+            // once.
+            (key, unsafe { &mut *value })
+        })
+    }
+
+    /// The values, to be changed; each is noted when it is reached.
+    pub fn values_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = &'s mut V> {
+        self.iter_mut(j).map(|(_, value)| value)
+    }
+
+    /// Keeps the entries for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool, j: &Journal<P>) {
+        let table = self.table();
+        let goes = |place: &u64| {
+            let entry = self.lend(table.entry(*place));
+            !keep(&entry.key, &entry.value)
+        };
+        let gone: Vec<u64> = table.places().filter(goes).collect();
+        self.note(&gone, j);
+        gone.into_iter().for_each(|place| drop(self.take_out(place)));
+    }
+
+    /// Notes places that will be free, and their tags (MAP-1).
+    fn note(&self, places: &[u64], j: &Journal<P>) {
+        let table = self.table();
+        let entries = places.iter().map(|&place| (table.entry(place).cast(), Entry::<K, V>::SIZE));
+        let tags = places.iter().map(|&place| (table.tags(place / GROUP).cast(), GROUP as usize));
+        let skipped = if seeded("object-map-place-unnoted") { places.len() } else { 0 };
+        j.running().log_all(entries.skip(skipped).chain(tags));
+    }
+
+    /// The entry of a place that is noted.
+    fn take_out(&mut self, place: u64) -> Entry<K, V> {
+        let table = self.table();
+        self.header.left += u64::from(table.give_back(place));
+        self.header.len -= 1;
+        // SAFETY: it held an entry, and nobody reads it there again.
+        unsafe { table.entry(place).read() }
+    }
+}
+
+impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
+    /// An empty map with room for `count` entries.
+    pub fn with_capacity(count: usize, j: &Journal<P>) -> PHashMap<K, V, P> {
+        let mut map = PHashMap::new();
+        map.reserve(count, j);
+        map
+    }
+
+    /// Takes `key` and its value out.
+    pub fn remove_entry<Q: Hash + Eq + ?Sized>(&mut self, key: &Q, j: &Journal<P>) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+    {
+        let place = self.place(key)?;
+        self.note(&[place], j);
+        let Entry { key, value } = self.take_out(place);
+        Some((key, value))
+    }
+
+    /// Adds what `items` yields; of equal keys the last value counts.
+    pub fn extend(&mut self, items: impl IntoIterator<Item = (K, V)>, j: &Journal<P>) {
+        let items = items.into_iter();
+        self.reserve(items.size_hint().0, j);
+        items.for_each(|(key, value)| drop(self.insert(key, value, j)));
+    }
+
+    /// Makes room for `more` entries.
+    pub fn reserve(&mut self, more: usize, j: &Journal<P>) {
+        if (self.header.left as usize) < more {
+            self.rebuild(more, j);
+        }
+    }
+
+    #[inline]
+    fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        let mut hasher = KeyHasher::new(self.header.seed);
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The place of `key`.
+    #[inline]
+    fn place<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
+    where
+        K: Borrow<Q>,
+    {
+        if self.is_empty() {
+            return None;
+        }
+        let table = self.table();
+        let is = |place: &u64| self.lend(table.entry(*place)).key.borrow() == key;
+        match self.header.dialect == dialect() {
+            true => table.find(self.hash(key), is),
+            false => table.places().find(is),
+        }
+    }
+
+    /// Where the entry of `key` lies.
+    #[inline]
+    fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<*mut Entry<K, V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.place(key).map(|place| self.table().entry(place))
+    }
+
+    /// [`PHashMap::find`], or nothing more to be known.
+    #[inline]
+    fn locate(&self, key: &K) -> Result<*mut Entry<K, V>, ()> {
+        self.find(key).ok_or(())
+    }
+
+    /// Adds an entry whose key is not there; answers where it lies.
+    #[inline]
+    fn add(&mut self, (): (), entry: Entry<K, V>, j: &Journal<P>) -> *mut Entry<K, V> {
+        if self.header.left == 0 || self.header.dialect != dialect() {
+            self.rebuild(1, j);
+        }
+        let hash = self.hash(&entry.key);
+        let table = self.table();
+        let (place, was_empty) = table.free(hash);
+        let (at, running) = (table.entry(place), j.running());
+        running.log(table.tags(place / GROUP).cast(), GROUP as usize);
+        running.overwrite(running.offset_of(at), Entry::<K, V>::SIZE as u64); // MAP-1
+        // SAFETY: a free place of the block.
+        unsafe { at.write(entry) };
+        table.take(place, hash);
+        self.header.len += 1;
+        self.header.left -= u64::from(was_empty);
+        at
+    }
+
+    /// Moves the entries to a fresh block with room for `more`: one of the same size if half of it
+    /// is enough.
+    #[cold]
+    fn rebuild(&mut self, more: usize, j: &Journal<P>) {
+        let running = j.running();
+        let from = self.table();
+        let key = |place| &self.lend(from.entry(place)).key;
+        let hashes: Vec<u64> = from.places().map(|place| self.hash(key(place))).collect(); // MAP-2
+        let wanted = self.header.len.checked_add(more as u64).expect("more entries than there are numbers");
+        let all = u64::from(self.header.groups) * USED;
+        let fits = wanted <= all / 2 || self.header.left >= more as u64;
+        let room = if fits { all } else { wanted.max(all + 1) };
+        let groups = room.div_ceil(USED).checked_next_power_of_two().and_then(|groups| u32::try_from(groups).ok());
+        let groups = groups.expect("more entries than a table can have");
+        let bytes =
+            tags::bytes(groups.into(), Entry::<K, V>::SIZE as u64).expect("more bytes than there are addresses");
+        let (offset, _) = running.allocate_sized(bytes as usize);
+        let to = Table::new(pool::base::<P>().wrapping_add(offset as usize), groups.into());
+        to.clear();
+        for (place, hash) in from.places().zip(hashes) {
+            let (free, _) = to.free(hash);
+            to.take(free, hash);
+            // SAFETY: an entry, to a free place of a block of this transaction's own; nobody reads
+            // the old one again.
+            unsafe { to.entry(free).copy_from_nonoverlapping(from.entry(place), 1) };
+        }
+        if self.header.offset != 0 {
+            running.free(self.header.offset);
+        } else {
+            self.header.seed = hasher::seed(running, offset);
+        }
+        let left = u64::from(groups) * USED - self.header.len;
+        self.header = Header { offset, groups, dialect: dialect(), left, ..self.header };
+    }
+}

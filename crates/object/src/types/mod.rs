@@ -1,0 +1,17 @@
+//! Persistent types: pointers, cells, locks, strings, vectors and maps.
+
+pub mod btree_map;
+pub(crate) mod cell;
+pub mod counted;
+pub(crate) mod entry;
+pub mod hash_map;
+pub(crate) mod map;
+pub(crate) mod pbox;
+pub(crate) mod pmutex;
+pub(crate) mod ponce;
+pub(crate) mod prefcell;
+pub(crate) mod prwlock;
+pub(crate) mod pstring;
+pub(crate) mod pvec;
+pub(crate) mod vcell;
+pub(crate) mod wrapper;

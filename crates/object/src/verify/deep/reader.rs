@@ -1,0 +1,159 @@
+//! [`Reader`]: walks a pool by its description alone, as the program's own tracers would.
+
+use crate::layout::HEADER;
+use crate::verify::deep::report::FaultKind;
+use crate::verify::deep::types::{Field, Id, Kind, Tag, Type, Types, Variant};
+use crate::verify::deep::walk::{Held, Owner, Visit, Walk};
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Value(Id),
+    /// Two counts and a value.
+    Counted(Id),
+}
+
+/// Where the value lies in a counted object.
+const COUNTED: u64 = 16;
+
+/// A walk and what it needs to know of types.
+pub(crate) struct Reader<'w> {
+    pub walk: Walk<'w, What>,
+    pub types: &'w Types<'w>,
+}
+
+impl<'w> Reader<'w> {
+    /// Follows everything that the root leads to, a value of type `root` at `offset` of the pool.
+    pub(crate) fn run(mut self, root: Id, offset: u64) -> Walk<'w, What> {
+        let size = self.types.get(root).size.unwrap_or(0);
+        self.walk.pointer(self.walk.place(HEADER), offset, size, Owner::Alone, Held::One, What::Value(root));
+        while let Some(visit) = self.walk.next() {
+            self.block(visit);
+        }
+        self.walk
+    }
+
+    pub(crate) fn block(&mut self, Visit { at, elements, what }: Visit<What>) {
+        match (what, elements) {
+            (What::Value(of), None) => self.value(of, at),
+            (What::Value(of), Some(elements)) => {
+                let size = self.types.get(of).size.expect("a vector of such has elements");
+                for index in elements {
+                    self.element(of, at, size, index);
+                }
+            }
+            (What::Counted(of), _) => {
+                let counts = (self.walk.number(at, 8), self.walk.number(at + 8, 8));
+                if self.walk.stored(at, counts) {
+                    self.value(of, at + COUNTED);
+                }
+            }
+        }
+    }
+
+    fn element(&mut self, of: Id, at: u64, size: u64, index: u64) {
+        self.walk.trail.enter_index(index);
+        self.value(of, at + index * size);
+        self.walk.trail.leave();
+    }
+
+    fn value(&mut self, id: Id, at: u64) {
+        let of = self.types.get(id);
+        if !of.is_worth {
+            return;
+        }
+        match &of.kind {
+            Kind::Any => {}
+            Kind::Bool => self.must(self.walk.number(at, 1) < 2, of, at),
+            Kind::Char => self.must(char::from_u32(self.walk.number(at, 4) as u32).is_some(), of, at),
+            Kind::NonZero(bytes) => self.must(self.walk.number(at, *bytes) != 0, of, at),
+            Kind::Same(id) => self.value(*id, at),
+            Kind::Array(id, count) => {
+                let size = self.types.get(*id).size.expect("an array of such has a size");
+                (0..*count).for_each(|index| self.element(*id, at, size, index));
+            }
+            Kind::Fields(fields) => self.fields(fields, at),
+            Kind::Variants(tag, variants) => self.variant(of, *tag, variants, at),
+            Kind::Owned(target) => self.pointer(*target, Owner::Alone, of, at),
+            Kind::Counted(target, true) => self.pointer(*target, Owner::Strong, of, at),
+            Kind::Counted(target, false) => self.pointer(*target, Owner::Weak, of, at),
+            Kind::Vector(target) => self.vector(*target, at),
+            Kind::Text => {
+                let words = self.words(at);
+                self.walk.vector(at, words, 1, Held::Text(words[1]), What::Value(id));
+            }
+            Kind::Table(entry) => {
+                let size = self.types.get(*entry).size.expect("an entry has a line");
+                self.walk.table(at, size, What::Value(*entry));
+            }
+            Kind::Tree(entry, shape) => self.walk.tree(at, *shape, What::Value(*entry)),
+            Kind::Opaque => {
+                // a block of what nobody knows
+                let rest = || self.walk.heap.size_of(at).unwrap_or(0);
+                self.walk.unread(of.name, at, of.size.unwrap_or_else(rest));
+            }
+        }
+    }
+
+    fn fields(&mut self, fields: &'w [Field<'w>], at: u64) {
+        for field in fields {
+            if field.label.is_empty() {
+                self.value(field.of, at + field.at);
+            } else {
+                self.walk.trail.enter(field.label);
+                self.value(field.of, at + field.at);
+                self.walk.trail.leave();
+            }
+        }
+    }
+
+    fn variant(&mut self, of: &Type<'_>, tag: Tag, variants: &'w [Variant<'w>], at: u64) {
+        let found = self.walk.number(at + tag.at, tag.bytes);
+        let is_it = |variant: &&Variant<'_>| variant.tag == Some(found);
+        match variants.iter().find(is_it).or_else(|| variants.iter().find(|variant| variant.tag.is_none())) {
+            Some(variant) => self.fields(&variant.fields, at),
+            None => {
+                let detail = format!("not a variant of `{}`", plain_name(of));
+                self.walk.fault(FaultKind::Value, at, detail);
+            }
+        }
+    }
+
+    fn pointer(&mut self, target: Id, owner: Owner, of: &Type<'_>, at: u64) {
+        let word = self.walk.number(at, 8);
+        if word == 0 {
+            return self.must(false, of, at);
+        }
+        let size = self.types.get(target).size.unwrap_or(0);
+        let (size, what) = match owner {
+            Owner::Alone => (size, What::Value(target)),
+            Owner::Strong | Owner::Weak => (size.saturating_add(COUNTED), What::Counted(target)),
+        };
+        self.walk.pointer(at, word, size, owner, Held::One, what);
+    }
+
+    fn vector(&mut self, of: Id, at: u64) {
+        let (words, target) = (self.words(at), self.types.get(of));
+        let held = match target.size {
+            None => Held::One,
+            Some(_) if target.is_worth => Held::Elements(words[1]),
+            Some(_) => Held::Elements(0),
+        };
+        self.walk.vector(at, words, target.size.unwrap_or(1), held, What::Value(of));
+    }
+
+    fn must(&mut self, holds: bool, of: &Type<'_>, at: u64) {
+        if !holds {
+            self.walk.fault(FaultKind::Value, at, format!("not a `{}`", plain_name(of)));
+        }
+    }
+
+    fn words(&self, at: u64) -> [u64; 3] {
+        [self.walk.number(at, 8), self.walk.number(at + 8, 8), self.walk.number(at + 16, 8)]
+    }
+}
+
+/// A type's name without its arguments.
+fn plain_name<'d>(of: &Type<'d>) -> &'d str {
+    of.name.split(['<', '#']).next().unwrap_or_default()
+}

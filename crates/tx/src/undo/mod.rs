@@ -1,0 +1,10 @@
+//! The undo engine: a transaction logs the old bytes of what it stores, and recovery puts them back.
+
+pub(crate) mod check;
+pub(crate) mod commit;
+pub(crate) mod context;
+pub(crate) mod engine;
+pub(crate) mod ranges;
+pub(crate) mod recover;
+pub(crate) mod started;
+pub(crate) mod tx;

@@ -1,0 +1,293 @@
+//! [`Tx`]: what a transaction's body can do.
+//!
+//! Invariants
+//!   TX-3  A byte that was there before the transaction is noted, and the note fenced, before it is
+//!         stored to.
+//!   TX-4  A block of the transaction's own is stored to unnoted: until the commit word it is free
+//!         on media.
+//!
+//! Threads: a `Tx` belongs to the thread that runs the body.
+
+use crate::layout::ENGINE_END;
+use crate::undo::context::{Context, State};
+use crate::undo::engine::{Inner, Lane};
+use crate::{Error, Result, TxLock, table};
+use everbyte_heap::{Block, Heap};
+use everbyte_log as log;
+use everbyte_media::{Media, seeded};
+
+/// A running transaction, given to the body by [`crate::Undo::run`].
+pub struct Tx<'t> {
+    pub(crate) inner: &'t Inner,
+    pub(crate) context: &'t Context,
+}
+
+impl Tx<'_> {
+    /// The media, to read from. Stores belong in [`Tx::write`], or after [`Tx::log_range`].
+    #[inline(always)]
+    pub fn media(&self) -> &Media {
+        &self.inner.media
+    }
+
+    /// The heap, to look at blocks. Its own allocations do not belong to the transaction.
+    pub fn heap(&self) -> &Heap {
+        &self.inner.heap
+    }
+
+    /// Notes what `at..at+len` holds, unless it is noted already or lies in a block of this
+    /// transaction's own. The range may then be stored to directly; it is flushed at the commit.
+    /// One fence.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`]; [`Error::Heap`] if the lane needs more room and the object has none.
+    /// Nothing has changed.
+    #[inline]
+    pub fn log_range(&self, at: u64, len: u64) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        if self.note(&mut state, at, len)? && !seeded("tx-note-unfenced") {
+            state.lane.as_mut().expect("noted in a lane").journal.fence(); // TX-3
+        }
+        Ok(())
+    }
+
+    /// [`Tx::log_range`] for several ranges, `(at, len)`, that share one fence: for what a
+    /// transaction knows that it will change.
+    ///
+    /// # Errors
+    /// As [`Tx::log_range`]; none of the ranges may be stored to then.
+    pub fn name_ranges(&self, ranges: &[(u64, u64)]) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        let noted = self.note_all(&mut state, ranges);
+        // What was noted before a bad range counts as noted from now on, so it is fenced all the
+        // same.
+        if let Some(lane) = state.lane.as_mut().filter(|lane| lane.journal.is_unfenced())
+            && !seeded("tx-note-unfenced")
+        {
+            lane.journal.fence(); // TX-3
+        }
+        noted
+    }
+
+    /// Stores bytes, noting what was there first if need be.
+    ///
+    /// # Errors
+    /// As [`Tx::log_range`]: nothing has been stored.
+    #[inline]
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.log_range(at, bytes.len() as u64)?;
+        self.inner.media.write(at, bytes);
+        Ok(())
+    }
+
+    /// Stores one word, noting what was there first if need be.
+    ///
+    /// # Errors
+    /// As [`Tx::log_range`]: nothing has been stored.
+    ///
+    /// # Panics
+    /// If `at` is not a multiple of 8.
+    #[inline]
+    pub fn store(&self, at: u64, value: u64) -> Result<()> {
+        self.log_range(at, 8)?;
+        self.inner.media.store(at, value);
+        Ok(())
+    }
+
+    /// Allocates a block of at least `size` bytes. It is the transaction's own: stores to it need
+    /// no note and are flushed at the commit; an abort or a crash gives it back. What it holds is
+    /// unspecified.
+    ///
+    /// # Errors
+    /// [`Error::Heap`].
+    pub fn allocate(&self, size: u64) -> Result<Block> {
+        let mut state = self.context.state.borrow_mut();
+        self.lane(&mut state)?;
+        let block = self.inner.heap.reserve(size)?;
+        state.work.allocated.push(block);
+        Ok(block)
+    }
+
+    /// Frees the block at `at` at the commit; an abort keeps it. A block of this transaction's own
+    /// is given back at its end. It may be stored to until then.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
+    /// changed.
+    pub fn free(&self, at: u64) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        self.lane(&mut state)?;
+        let work = &mut state.work;
+        if let Some(block) = work.allocated.remove(at) {
+            work.discarded.push(block);
+            return Ok(());
+        }
+        let op = self.inner.heap.op_free(at)?;
+        work.frees.push(op);
+        Ok(())
+    }
+
+    /// Usable bytes of the block at `at`, be it allocated or this transaction's own. Looks at each
+    /// of its own blocks.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] if no block starts there.
+    pub fn size_of(&self, at: u64) -> Result<u64> {
+        let own =
+            self.context.state.borrow().work.allocated.iter().find(|block| block.at == at).map(|block| block.size);
+        own.map_or_else(|| Ok(self.inner.heap.size_of(at)?), Ok)
+    }
+
+    /// Whether `at..at+len` lies in a block that this transaction has allocated.
+    #[inline]
+    pub fn owns(&self, at: u64, len: u64) -> bool {
+        self.context.state.borrow().work.owns(at, at + len)
+    }
+
+    /// Promises that what `at..at+len` held before this transaction is of no use to anybody: it may
+    /// be stored to unnoted, and is flushed at the commit. An abort or a crash leaves anything
+    /// there.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`].
+    #[inline]
+    pub fn overwrite(&self, at: u64, len: u64) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        if self.is_new(&mut state, at, len)? {
+            state.work.ranges.push(at, at + len);
+            state.work.unnoted = true;
+        }
+        Ok(())
+    }
+
+    /// Tells a recorder what the ranges noted so far and the blocks of this transaction's own hold:
+    /// for rooms that store through [`Media::address`]. Nothing on other media.
+    pub fn tell(&self) {
+        if self.inner.media.is_recorded() {
+            let state = self.context.state.borrow();
+            state.work.ranges.each(|at, end| self.inner.media.report_store(at, end - at));
+            let own = state.work.allocated.iter().chain(&state.work.discarded);
+            own.for_each(|block| self.inner.media.report_store(block.at, block.size));
+        }
+    }
+
+    /// Takes a lane, if there is none yet: for rooms with locks of their own, before the first of
+    /// them.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn take_lane(&self) -> Result<()> {
+        self.lane(&mut self.context.state.borrow_mut()).map(|_| ())
+    }
+
+    /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit
+    /// word, or its rollback. A lock it has already is not taken again. Who locks in which order is
+    /// the caller's care.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn lock(&self, lock: &TxLock) -> Result<()> {
+        let mut state = self.context.state.borrow_mut();
+        if state.locks.iter().any(|guard| lock.is(guard)) {
+            return Ok(());
+        }
+        self.lane(&mut state)?; // never waited for while a lock is held
+        let guard = lock.last.lock_arc();
+        state.seen = state.seen.max(*guard);
+        state.locks.push(guard);
+        Ok(())
+    }
+
+    /// Runs `hook` after the outermost transaction has committed and settled; never after a
+    /// rollback.
+    pub fn on_commit(&self, hook: impl FnOnce() + 'static) {
+        self.context.state.borrow_mut().hooks.push(Box::new(hook));
+    }
+
+    /// The lane, taken if need be.
+    #[inline]
+    fn lane<'s>(&self, state: &'s mut State) -> Result<&'s mut Lane> {
+        if state.lane.is_none() {
+            state.lane = Some(self.inner.take_lane()?);
+        }
+        Ok(state.lane.as_mut().expect("taken just now"))
+    }
+
+    /// Notes a range; no fence. `false`: there was no need.
+    #[inline]
+    fn note(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
+        if !self.is_new(state, at, len)? {
+            return Ok(false);
+        }
+        let State { lane, work, .. } = state;
+        let journal = &mut lane.as_mut().expect("taken just now").journal;
+        loop {
+            match journal.log(at, len) {
+                Ok(()) => break,
+                Err(log::Error::Full { needed, .. }) => self.inner.spill(journal, needed)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        work.ranges.push(at, at + len);
+        Ok(true)
+    }
+
+    /// Notes ranges; no fence. Words share a line of the log, three to one.
+    fn note_all(&self, state: &mut State, ranges: &[(u64, u64)]) -> Result<()> {
+        let (mut words, mut count) = ([0; 24], 0);
+        for &(at, len) in ranges {
+            if len != 8 || !at.is_multiple_of(8) {
+                self.note(state, at, len)?;
+            } else if self.is_new(state, at, len)? {
+                words[count] = at;
+                count += 1;
+                if count == words.len() {
+                    self.note_words(state, &words)?;
+                    count = 0;
+                }
+            }
+        }
+        self.note_words(state, &words[..count])
+    }
+
+    /// Whether a range is to be noted; if so, there is a lane.
+    #[inline]
+    fn is_new(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
+        let end = at.checked_add(len).filter(|_| self.allowed(at, len)).ok_or_else(|| self.bad_range(at, len))?;
+        if len == 0 || state.work.ranges.covers(at, end) || state.work.owns(at, end) {
+            return Ok(false);
+        }
+        self.lane(state)?;
+        Ok(true)
+    }
+
+    /// Notes words that are new; no fence.
+    fn note_words(&self, state: &mut State, words: &[u64]) -> Result<()> {
+        let State { lane: Some(lane), work, .. } = state else { return Ok(()) };
+        loop {
+            match lane.journal.log_words(words) {
+                Ok(()) => break,
+                Err(log::Error::Full { needed, .. }) => self.inner.spill(&mut lane.journal, needed)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        words.iter().for_each(|&at| work.ranges.push(at, at + 8));
+        Ok(())
+    }
+
+    /// Data of the object.
+    #[inline]
+    fn allowed(&self, at: u64, len: u64) -> bool {
+        table::holds_data(&self.inner.heap, &self.inner.lane_bytes, ENGINE_END, at, len)
+    }
+
+    #[cold]
+    fn bad_range(&self, at: u64, len: u64) -> Error {
+        Error::BadRange { at, len, object: self.inner.name() }
+    }
+}
+
+impl std::fmt::Debug for Tx<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tx({}, depth {})", self.inner.name(), self.context.depth.get())
+    }
+}
