@@ -20,7 +20,8 @@ const HELP: &str = "\
 cargo xtask WORD
 
   ci [STEP..]                    every test of continuous integration, or the steps named; `ci --list` names them
-  tidy [--bless]                 the rules of the house; --bless records the present byte layouts
+  tidy [--bless]                 the rules of the project; --bless records the present byte layouts
+       [--list RULE]             every place that a rule counts: language, columns, terms, ids, circles
   museum [--json]                seeded bugs, each of which the crash explorer must find
   mutants [--minutes N] [PART..] leave out each flush, fence, barrier and checksum: a case must fail; ten minutes, resumable
           [--show] [--bless] [--fresh]   what is known; write the list; forget what is known

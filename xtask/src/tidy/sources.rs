@@ -1,11 +1,11 @@
 //! Source files: a header, a bearable length, no loose ends, instructions only in `media`, and
 //! invariant ids that exist.
 //!
-//! An invariant is defined in a file's header, as a line `//! LOG-1 what holds`. Wherever a word of
-//! that shape with a defined prefix appears, that very id must be defined.
+//! An invariant is defined in a file's header, as a line `//! LOG-1 what holds`, and in one header
+//! only. A word of that shape with a defined prefix must be a defined id wherever it appears.
 
-use super::{Text, Tree};
-use std::collections::BTreeSet;
+use super::{Ceiling, Text, Tree, ceilings};
+use std::collections::{BTreeMap, BTreeSet};
 
 const LINES_MAX: usize = 800;
 
@@ -66,27 +66,40 @@ fn is_open_clamp(line: &str) -> bool {
     parts().unwrap_or(false)
 }
 
-fn invariants(tree: &Tree) -> Vec<String> {
-    let mut defined: BTreeSet<&str> = BTreeSet::new();
+/// Ids that several headers define.
+pub fn ids(tree: &Tree) -> Vec<Ceiling> {
+    let doubled = definitions(tree).into_iter().filter(|(_, places)| places.len() > 1);
+    let places = doubled.map(|(id, places)| format!("{id} is defined in {}", places.join(", "))).collect();
+    vec![Ceiling { rule: "ids", what: "invariant ids that several headers define", max: ceilings::IDS, places }]
+}
+
+/// Ids of invariants, each with the places of its definitions.
+fn definitions(tree: &Tree) -> BTreeMap<&str, Vec<String>> {
+    let mut defined: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for text in tree.texts(".rs").chain(tree.texts(".md")) {
-        for line in text.body.lines() {
+        for (number, line) in text.body.lines().enumerate() {
             let Some(rest) = line.trim_start().strip_prefix("//!") else { continue };
             if let Some((id, _)) = rest.trim_start().split_once(' ')
                 && rest.starts_with("  ")
                 && is_id(id)
             {
-                defined.insert(id);
+                defined.entry(id).or_default().push(format!("{}:{}", text.path, number + 1));
             }
         }
     }
+    defined
+}
+
+fn invariants(tree: &Tree) -> Vec<String> {
+    let defined = definitions(tree);
     let prefixes: BTreeSet<&str> =
-        defined.iter().filter_map(|id| id.rsplit_once('-')).map(|(prefix, _)| prefix).collect();
+        defined.keys().filter_map(|id| id.rsplit_once('-')).map(|(prefix, _)| prefix).collect();
     let mut findings = Vec::new();
     for text in tree.texts(".rs") {
         for (number, line) in text.body.lines().enumerate() {
             for word in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| is_id(word)) {
                 let known = word.rsplit_once('-').is_some_and(|(prefix, _)| prefixes.contains(prefix));
-                if known && !defined.contains(word) {
+                if known && !defined.contains_key(word) {
                     findings.push(format!("{}:{}: cites {word}, which no header defines", text.path, number + 1));
                 }
             }
@@ -117,6 +130,14 @@ mod tests {
         {
             assert!(!super::is_open_clamp(fine), "{fine}");
         }
+    }
+
+    #[test]
+    fn an_id_with_two_definitions_is_found() {
+        let body = "//!   LOG-1  First.\n//! LOG-1 is cited.\n//!   LOG-2  Second.";
+        let places = |files: &[(&str, &str)]| super::ids(&crate::tidy::tree_of(files))[0].places.len();
+        assert_eq!(places(&[("a.rs", body)]), 0);
+        assert_eq!(places(&[("a.rs", body), ("b.rs", "//!   LOG-2  Another.")]), 1);
     }
 
     #[test]
