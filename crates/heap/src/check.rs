@@ -136,7 +136,7 @@ impl Heap {
                     add(
                         FindingKind::Leak,
                         block.at,
-                        format!("{} bytes are allocated and nobody points to them", block.size),
+                        format!("{} bytes are allocated and no pointer leads to them", block.size),
                     );
                 }
             });

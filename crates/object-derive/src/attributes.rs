@@ -1,4 +1,4 @@
-//! What the attributes of a derived type say.
+//! Attributes of a derived type.
 
 use crate::names;
 use proc_macro2::TokenStream;
@@ -14,7 +14,7 @@ pub(crate) struct Options {
     /// An item that says `unsafe` where the program did.
     pub trust: TokenStream,
     pub version: u32,
-    /// What descriptions call the type, if not by its own name.
+    /// The name of the type in descriptions, if it differs from the type's own name.
     pub name: Option<String>,
     /// The type of an older version that this one is made from.
     pub from: Option<Type>,
@@ -49,7 +49,7 @@ pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
                 syn::parenthesized!(path in value);
                 let path: Path = path.parse()?;
                 options.object = quote!(#path);
-                // Where unsafe code is forbidden, so is this.
+                // In a crate that forbids unsafe code, the attribute is refused as well.
                 options.trust = quote_spanned!(trust.span=> const _: () = unsafe {};);
                 Ok(())
             } else {
@@ -67,7 +67,7 @@ pub(crate) fn options(input: &DeriveInput) -> Result<Options> {
     }
 }
 
-/// What fixes the layout.
+/// Attributes that fix the layout.
 pub(crate) struct Repr {
     /// The integer that an enum's tag is; without one it is C's `int`.
     pub tag: Option<Ident>,
@@ -84,7 +84,7 @@ impl Repr {
         }
     }
 
-    /// What a discriminant is before it becomes a tag.
+    /// The value of a discriminant before it becomes a tag.
     pub(crate) fn discriminant_type(&self) -> TokenStream {
         match &self.tag {
             Some(tag) => quote!(#tag),

@@ -1,4 +1,4 @@
-//! What the derive says of a type's name, version and parts, for descriptions and migrations.
+//! Name, version and parts of a type, written by the derive for descriptions and migrations.
 
 use crate::attributes::{Options, Repr};
 use proc_macro2::TokenStream;
@@ -90,8 +90,7 @@ fn fields(fields: &Fields, object: &TokenStream, pool: &Ident, offset: impl Fn(&
     quote!(::std::vec![#(#fields),*])
 }
 
-/// What descriptions call a field: its name without `r#`, which an edition may ask for and another
-/// not; or its number.
+/// The name of a field in descriptions: without `r#`, which depends on the edition; or its number.
 pub(crate) fn label(member: &Member) -> String {
     match member {
         Member::Named(ident) => ident.unraw().to_string(),
@@ -99,7 +98,7 @@ pub(crate) fn label(member: &Member) -> String {
     }
 }
 
-/// What the fields are called: names, or numbers.
+/// The names of the fields: identifiers, or numbers.
 pub(crate) fn members(fields: &Fields) -> Vec<Member> {
     let member = |(index, field): (usize, &syn::Field)| match &field.ident {
         Some(ident) => Member::Named(ident.clone()),

@@ -1,8 +1,8 @@
 //! How the derive makes a value of what is stored: field by field, or from the older type by the
 //! program's `Migrate`.
 //!
-//! The expressions name every field. So a field that an attribute macro below the derive adds,
-//! which nobody has checked, does not compile.
+//! The expressions name every field. So an unchecked field, added by an attribute macro below the
+//! derive, does not compile.
 
 use crate::attributes::Options;
 use crate::derived::members;

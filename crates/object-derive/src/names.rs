@@ -1,4 +1,4 @@
-//! What the program calls the crate whose macros these are.
+//! The name under which the program imports the crate of these macros.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Span, TokenStream};

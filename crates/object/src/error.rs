@@ -1,4 +1,4 @@
-//! What can go wrong with a typed pool.
+//! Errors of typed pools.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::convert::Infallible;
@@ -9,8 +9,8 @@ pub enum Error {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] everbyte_store::Error),
-    /// Memory of another object could not be read while this transaction ran, by any thread. What
-    /// the body has read there may be zeros: it was rolled back.
+    /// Memory of another object could not be read while this transaction ran, by any thread. The
+    /// body may have read zeros there, so it was rolled back.
     #[error("rolled back: memory of another object could not be read while this transaction ran; run it again")]
     UnreadableElsewhere,
     /// The transaction engine refused: a full object, damaged lanes, media that failed. A
@@ -39,7 +39,7 @@ pub enum Error {
     NotTyped {
         /// The object.
         object: String,
-        /// What is missing.
+        /// The missing part.
         detail: &'static str,
     },
     /// The pool's root is of another type, or the type's layout has changed.
@@ -79,7 +79,7 @@ pub enum Error {
     NoMigration {
         /// The object.
         object: String,
-        /// What differs, and what to declare.
+        /// The difference, and the declaration that would agree.
         difference: String,
     },
     /// Strong pointers lead in a circle through objects that are to be migrated: none of them can
@@ -91,7 +91,7 @@ pub enum Error {
     Circle {
         /// The object.
         object: String,
-        /// Where, as a store offset.
+        /// The store offset.
         at: u64,
     },
     /// The pool was made by a newer Everbyte.
@@ -109,9 +109,9 @@ pub enum Error {
     Damaged {
         /// The object.
         object: String,
-        /// Where, as a store offset.
+        /// The store offset.
         at: u64,
-        /// What is wrong.
+        /// The kind of damage.
         detail: String,
     },
     /// A pool in which something cannot be followed: nothing in it is sure to have leaked.
@@ -119,7 +119,7 @@ pub enum Error {
     Unrepairable {
         /// The object.
         object: String,
-        /// Where, as a store offset.
+        /// The store offset.
         at: u64,
         /// Why, and what to do.
         detail: String,
@@ -153,8 +153,8 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// A transaction inside this one failed, and whoever caught that went on; everything was rolled
-    /// back.
+    /// A transaction inside this one failed, and the body handled its error and went on; everything
+    /// was rolled back.
     #[error("rolled back: a nested transaction failed, and its failure was not passed on")]
     Doomed,
 }

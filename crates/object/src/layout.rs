@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where in the prime page the header lies: behind the table of lanes.
+/// Offset of the header in the prime page: behind the table of lanes.
 pub const HEADER: u64 = 2176;
 /// `b"EVRBTYPE"`.
 pub const MAGIC: [u8; 8] = *b"EVRBTYPE";
@@ -25,13 +25,13 @@ pub struct Header {
     pub reserved: [u8; 48],
     /// Raised by every opening, before anything else.
     pub generation: u64,
-    /// Where the root lies, from the prime page.
+    /// Offset of the root, from the prime page.
     pub root: u64,
     /// Bytes of the root.
     pub root_len: u64,
     /// Hash of the root type's description.
     pub fingerprint: u64,
-    /// Where the description lies, from the prime page.
+    /// Offset of the description, from the prime page.
     pub schema: u64,
     /// Bytes of the description.
     pub schema_len: u64,

@@ -60,7 +60,7 @@
 //! [`Root::tx`] commits whatever its body returns; a panic inside rolls everything back and comes
 //! out as [`Error::Panicked`]. [`Root::try_tx`] rolls back when the body returns `Err`. A
 //! transaction inside another of the same pool is part of it; if it fails, the outermost fails,
-//! whoever caught it.
+//! even if its error was handled.
 //!
 //! ## The brand
 //!
@@ -115,7 +115,7 @@ pub use verify::repair::RepairPlan;
 pub use verify::tools::UndoTools;
 pub use verify::untyped::UntypedPool;
 
-/// What the macros of this crate write; no part of its interface.
+/// Items that the macros of this crate use; not part of its interface.
 #[doc(hidden)]
 pub mod hidden {
     pub use crate::description::derived::{Derived, Field, Older, Parts, Variant};

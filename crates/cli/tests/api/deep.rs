@@ -107,7 +107,7 @@ fn leaks_and_wrong_counts_are_reported() {
     let place = place(leak);
     assert_eq!(place.run(&["check"]).code, 0, "only a walk finds them");
     let said = place.bad(&["check", "--deep"], 1, &["everbyte.store: 4 findings", "check --deep --repair"]);
-    let number = "bytes are allocated and nobody points to them; they could be a u64";
+    let number = "bytes are allocated and no pointer leads to them; they could be a u64";
     assert!(said.out.contains("object: leak at 0x") && said.out.contains(number), "{said:?}");
     assert_eq!(said.out.matches("they could be a Prc<Knot>").count(), 2, "{said:?}");
     let count = "root.first.shared: its counts say 3 strong and 0 weak pointers, and 1 and 0 were found";

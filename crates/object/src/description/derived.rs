@@ -1,4 +1,4 @@
-//! What a derive says of its type: its name, its version, and each field or variant with its place.
+//! Output of a derive: the name of a type, its version, and each field or variant with its offset.
 
 use crate::description::schema::{Schema, TypeName};
 use crate::migrate::PlanOf;
@@ -43,7 +43,7 @@ impl<P: MemPool> Older<P> {
     }
 }
 
-/// What a type is made of.
+/// The parts of a type.
 #[doc(hidden)]
 pub enum Parts<P: MemPool> {
     /// Of a struct.

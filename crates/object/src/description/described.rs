@@ -54,7 +54,7 @@ pub(crate) struct Described {
     by_name: HashMap<String, usize>,
 }
 
-/// What a description says of one type.
+/// One line of a description: one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     /// The line as it stands.
@@ -94,7 +94,7 @@ impl Described {
         self.lines.iter().any(|own| own.text == line)
     }
 
-    /// What it says of the type called `name`; types without parts of their own have no line.
+    /// The line of the type called `name`; types without parts of their own have no line.
     pub fn line(&self, name: &str) -> Option<&Line> {
         self.by_name.get(name).map(|&index| &self.lines[index])
     }

@@ -2,9 +2,9 @@
 //!
 //! `None` differs from every `Some` in a tag of its own, before the value, or in a number inside
 //! the value that its type never holds: 0 in a pointer, 2 in a `bool`. The compiler chooses; here
-//! its choice is foretold from the types, and the foretold bytes of a `None` are read while the
-//! program is compiled, where reading a byte that nobody has set is an error. So what a description
-//! says is what this very compiler does, or the program does not compile.
+//! its choice is predicted from the types, and the predicted bytes of a `None` are read while the
+//! program is compiled, where reading an uninitialised byte is an error. So a description agrees
+//! with this very compiler, or the program does not compile.
 //!
 //! Invariants
 //!   NICHE-1  The bytes that a description names tell `None` from every `Some`. A program whose
@@ -131,7 +131,7 @@ impl Tag {
         }
     }
 
-    /// What is left for an `Option` around this one.
+    /// The niches left for an `Option` around this one.
     pub(crate) const fn niche<T: PSafe<P>, P: MemPool>(self) -> Niche {
         match (self, T::NICHE) {
             // The tag fills the bytes before the value; its lowest one tells all of its values.
@@ -144,7 +144,7 @@ impl Tag {
     }
 }
 
-/// Where the value of an `Option` with a tag of its own lies.
+/// The offset of the value in an `Option` with a tag of its own.
 const fn value_behind_tag<T>() -> usize {
     let none = ManuallyDrop::new(None::<T>);
     let at = (&raw const none).cast::<u8>();

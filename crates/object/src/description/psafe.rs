@@ -36,7 +36,7 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     #[doc(hidden)]
     const CELLS: u8;
 
-    /// Where the type has values to spare, for [`Option`].
+    /// The spare values of the type, for [`Option`].
     #[doc(hidden)]
     const NICHE: Niche = Niche::Unknown;
 

@@ -11,7 +11,7 @@ use crate::{MemPool, PSafe};
 /// Looks at a value.
 type See = unsafe fn(*const u8, &mut Tracer<'_>);
 
-/// What is in a block.
+/// The contents of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     see: See,
@@ -61,12 +61,12 @@ impl<'t> Tracer<'t> {
         self.walk
     }
 
-    /// Where `this` lies in the store.
+    /// The store offset of `this`.
     fn place(&self, this: *const u8) -> u64 {
         self.prime + (this as usize).wrapping_sub(self.base) as u64
     }
 
-    /// What follows, up to [`Tracer::leave`], lies in this field.
+    /// Everything visited before [`Tracer::leave`] lies in this field.
     #[doc(hidden)]
     pub fn enter(&mut self, field: &'static str) {
         self.walk.trail.enter(field);

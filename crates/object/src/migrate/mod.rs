@@ -8,7 +8,7 @@
 //!      description follow
 //!   3. settled: the pool is one of this version, or still the old one
 //!
-//! Threads: the pool type is locked meanwhile, so nobody else sees the pool.
+//! Threads: the pool type is locked meanwhile, so no other thread uses the pool.
 
 mod moving;
 mod own_types;
@@ -67,8 +67,8 @@ use std::sync::Arc;
 /// }
 /// ```
 ///
-/// What `old` points to has been migrated before; what it owns and the new value does not take is
-/// dropped. A panic rolls the whole migration back.
+/// Objects behind `old` have been migrated before; the values that it owns and the new value does
+/// not take are dropped. A panic rolls the whole migration back.
 ///
 /// A type is made from one of an older version:
 ///
@@ -105,7 +105,7 @@ pub trait Migrate<Old, P: MemPool>: Sized {
     fn migrate(old: Old, j: &Journal<P>) -> Self;
 }
 
-/// What a migration has done.
+/// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migrated {
@@ -165,7 +165,7 @@ pub(crate) fn rehearse<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) 
     Ok(migrated)
 }
 
-/// What keeps the transaction of a migration from its commit.
+/// Reasons for which the transaction of a migration does not commit.
 enum Stop {
     Fault(Fault),
     Rehearsed(u64, Migrated),
@@ -207,7 +207,7 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     Err(error)
 }
 
-/// What a plain opening says of a pool whose description is not the program's.
+/// The error of a plain opening of a pool whose description is not the program's.
 pub(crate) fn mismatch<R: PSafe<P>, P: MemPool>(found: &Found, wanted: &str) -> Error {
     let object = found.name().to_string();
     match Described::parse(&found.description).map(|described| Plan::<P>::of::<R>(described, found.header.format)) {

@@ -67,12 +67,12 @@ enum State {
     Left,
 }
 
-/// What becomes of a block.
+/// The future of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     part: PartId,
     state: State,
-    /// Where its value will be, and how many bytes are there.
+    /// The new offset of its value, and the number of bytes there.
     pub new: u64,
     pub room: u64,
 }
@@ -123,7 +123,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
                 Some(Todo::Enter(met)) => self.enter(met, &mut todo, &mut weak)?,
                 Some(Todo::Leave(met)) => self.leave(met),
                 None => match weak.pop() {
-                    // What is alive and was met by weak pointers alone, since its strong ones were
+                    // A live object that only weak pointers led to, since its strong ones were
                     // forgotten.
                     Some(met) if self.is_awaited(met) && self.count(met.at, 0) > 0 => {
                         todo.push(Todo::Enter(Met { how: How::Counted, ..met }));
@@ -287,7 +287,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         self.running().free(met.at);
     }
 
-    /// What was done.
+    /// The changes made.
     pub(super) fn migrated(&self) -> Migrated {
         let made = self.made.borrow();
         let values = |part: PartId| made.get(&part.number()).copied().unwrap_or(0);

@@ -12,7 +12,7 @@ struct Taken {
     own: TypeId,
 }
 
-/// What a plan has taken so far.
+/// Types and parts that a plan has taken so far.
 #[derive(Default)]
 pub(super) struct OwnTypes {
     taken: Vec<Taken>,

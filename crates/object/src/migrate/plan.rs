@@ -3,11 +3,11 @@
 //!
 //! The program's types lead: each is asked to plan itself from the type that the description names
 //! at its place ([`PSafe::plan`]), and asks the types it is made of. A derived type takes a line of
-//! its own name and version; for any other it asks the type that its `from` names, and so on. What
-//! no type takes refuses the migration.
+//! its own name and version; for any other it asks the type that its `from` names, and so on. A
+//! type that no program type takes refuses the migration.
 //!
-//! Where nothing differs, in a part or in what it points to, the part is the *same*: its bytes stay
-//! as they are.
+//! A part without a difference, in itself or behind its pointers, is the *same*: its bytes stay as
+//! they are.
 //!
 //! Invariants
 //!   PLAN-1  A part's stored type and its type of the program have the same fields, at the places
@@ -41,7 +41,7 @@ type Build<P> = unsafe fn(*const u8, PartId, &Moving<'_, P>, *mut u8);
 pub(super) struct OptionOf {
     /// Its line in a description of a format, where the option and its value are called so.
     pub line: fn(&str, &TypeName, u32) -> String,
-    /// Where the value lies in one at that address, if there is one.
+    /// Offset of the value in a block at that address, if there is one.
     pub inside: unsafe fn(*const u8) -> Option<*const u8>,
 }
 
@@ -59,7 +59,7 @@ impl PartId {
     }
 }
 
-/// What a part is as it is stored, and what there is to follow.
+/// The stored form of a part, and the parts that it leads to.
 pub(crate) enum Kind {
     /// Bytes without parts.
     Plain,
@@ -107,7 +107,7 @@ pub(crate) struct Part<P: MemPool> {
     pub build: Build<P>,
 }
 
-/// What a type says of itself while it is planned.
+/// The answers of a type about itself during planning.
 pub(super) struct Planned {
     pub kind: Kind,
     pub stored: (usize, usize),
@@ -195,7 +195,7 @@ impl<P: MemPool> Planner<P> {
         }
         let id = PartId(self.parts.len());
         self.known.insert(key, id);
-        // What asks for the part meanwhile is a pointer, which does not look into it.
+        // Only a pointer asks for the part meanwhile, and it does not look into it.
         let (kind, build) = (Kind::Plain, build::<T, P> as Build<P>);
         let size = size_of::<T>();
         self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build });
@@ -233,7 +233,7 @@ impl<P: MemPool> Planner<P> {
 }
 
 impl Kind {
-    /// What it is made of or points to.
+    /// Its parts, or the type that it points to.
     fn parts(&self) -> Box<dyn Iterator<Item = PartId> + '_> {
         match self {
             Kind::Plain => Box::new(std::iter::empty()),

@@ -1,4 +1,4 @@
-//! What the implementations of [`PSafe::moved`] ask: the values of parts, each by its own type.
+//! Values of parts, each read as its own type, for the implementations of [`PSafe::moved`].
 
 use super::Moving;
 use super::plan::{Kind, PartId};
@@ -58,7 +58,7 @@ impl<P: MemPool> Moving<'_, P> {
         Some(of)
     }
 
-    /// Where the object that `at` pointed to lies now.
+    /// The new offset of the object that `at` pointed to.
     pub(crate) fn block(&self, at: u64) -> u64 {
         self.blocks.borrow()[&at].new
     }

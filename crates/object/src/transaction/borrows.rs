@@ -71,7 +71,7 @@ impl Stack {
         self.len.set(len + 1);
     }
 
-    /// Where a mutable borrow lives, perhaps of this very cell, or the stack is full.
+    /// A mutable borrow lives, perhaps of this very cell, or the stack is full.
     #[inline(never)]
     fn share_slowly(&self, at: usize, opening: u64) -> bool {
         let mut mutable = self.mutable.get();

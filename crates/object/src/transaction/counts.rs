@@ -17,8 +17,8 @@
 //!   COUNT-3  A volatile weak pointer names an object by a number used once in the process; when
 //!            the value is dropped, or its creation is rolled back, the number is forgotten before
 //!            the block can be used again.
-//!   COUNT-4  Nobody is told that an object is gone, or what its counts are, before the transaction
-//!            that has changed them is ordered.
+//!   COUNT-4  The end of an object, and its counts, are reported only after the transaction that
+//!            changed them is ordered.
 //!
 //! Threads: pins and numbers are shared under their lock, counts under theirs; a lock on counts is
 //! taken before pins.
@@ -88,7 +88,7 @@ struct Pins {
     numbers: ByPlace<u64, Number>,
 }
 
-/// What volatile weak pointers to an object hold.
+/// The state that volatile weak pointers to an object share.
 #[derive(Clone, Copy)]
 struct Number {
     number: u64,
@@ -96,7 +96,7 @@ struct Number {
     maker: u64,
 }
 
-/// What a transaction adds to one object's counts.
+/// The sums that a transaction adds to one object's counts.
 #[derive(Clone, Copy)]
 struct Delta {
     strong: i64,
@@ -162,7 +162,7 @@ impl Running {
             let is_made =
                 |found: &Number| found.maker == 0 || found.maker == self.id() || seeded("object-promote-early");
             if !found.is_some_and(is_made) {
-                return false; // dropped, or not committed by whoever makes it
+                return false; // dropped, or not committed by its maker
             }
         }
         let mut changes = self.changes.borrow_mut();
@@ -248,7 +248,7 @@ impl Running {
             let mut changes = self.changes.borrow_mut();
             let mut deltas: Vec<_> =
                 changes.deltas.drain().filter(|(_, delta)| delta.strong != 0 || delta.weak != 0).collect();
-            // the order of a hash is nobody's business
+            // The order of the commit does not depend on the order of the hash map.
             deltas.sort_unstable_by_key(|(offset, _)| *offset);
             deltas
         };

@@ -1,4 +1,4 @@
-//! What the guards of cells and locks are made of.
+//! Parts shared by the guards of cells and locks.
 //!
 //! Invariants
 //!   GUARD-1  While an [`Exclusive`] lives, nothing else reaches its value.
@@ -31,7 +31,7 @@ impl<T, P: MemPool> Deref for Exclusive<'_, T, P> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: GUARD-1, by whoever made it.
+        // SAFETY: GUARD-1, by the maker of the guard.
         unsafe { &*self.value }
     }
 }

@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
 
-/// The journal of a running transaction. Whatever changes the pool takes a reference to it; it
+/// The journal of a running transaction. Every change of the pool takes a reference to it; it
 /// exists only inside a transaction's body and cannot be stored, sent or captured by another
 /// transaction.
 pub struct Journal<P: MemPool> {
@@ -60,8 +60,8 @@ impl<P: MemPool> std::fmt::Debug for Journal<P> {
     }
 }
 
-/// What a transaction's body may capture: a lint against changing volatile state, which a roll-back
-/// would not undo.
+/// Types that a transaction's body may capture: a lint against changing volatile state, which a
+/// roll-back would not undo.
 ///
 /// Everything that is `UnwindSafe`; soundness rests on the brand, not on this, so the `_any` forms
 /// do without it.

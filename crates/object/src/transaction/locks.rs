@@ -6,12 +6,11 @@
 //!
 //! Invariants
 //!   LOCK-1  A lock falls after its transaction is ordered, or rolled back.
-//!   LOCK-2  A lane is taken before the first lock, so nobody waits for a lane while holding a
+//!   LOCK-2  A lane is taken before the first lock, so no thread waits for a lane while it holds a
 //!           lock.
 //!   LOCK-3  While a guard that can change a value lives, there is no other guard of that value.
-//!   LOCK-4  Whoever has been where others are, at a lock, a shared count or a volatile weak
-//!           pointer, settles the newest commit of those who were before it returns: it may have
-//!           seen it.
+//!   LOCK-4  A transaction that met others, at a lock, a shared count or a volatile weak pointer,
+//!           settles the newest commit of those others before it returns: it may have read it.
 //!
 //! Threads: any. The order in which locks are taken is the program's care.
 

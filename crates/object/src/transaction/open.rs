@@ -89,7 +89,7 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
     found.into_root::<R, G>(&mut bound)
 }
 
-/// What a tag's slot holds.
+/// The contents of a tag's slot.
 pub(crate) type Bound = Option<Arc<Inner>>;
 
 /// A pool that was found by its name and recovered; its root is not looked at yet.
@@ -111,7 +111,7 @@ impl Found {
         self.inner.object.name()
     }
 
-    /// Where the description lies, as a store offset.
+    /// The store offset of the description.
     pub fn description_at(&self) -> u64 {
         self.inner.object.prime() + self.header.schema
     }
@@ -178,7 +178,7 @@ fn format(object: &Object, options: &PoolOptions) -> Result<()> {
     Ok(())
 }
 
-/// [`attach`] for somebody who does not know the root's type.
+/// [`attach`] for callers that do not know the root's type.
 pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<Inner> {
     let object = store.object(name)?;
     object.require_engine(Engine::Undo)?;

@@ -28,7 +28,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What [`crate::transaction::pool!`] makes for each pool type: the statics that say which pool is open under
+/// The statics that [`crate::pool!`] makes for each pool type: they say which pool is open under
 /// it.
 ///
 /// # Safety
@@ -137,8 +137,8 @@ impl Slot {
 
     #[inline(always)]
     pub(crate) fn base(&self) -> *mut u8 {
-        // Relaxed: whoever has something to dereference got it from a root or a transaction, which
-        // came after opening.
+        // Relaxed: every offset to dereference came from a root or a transaction, and so after the
+        // opening.
         self.base.load(Ordering::Relaxed)
     }
 
@@ -174,7 +174,7 @@ pub(crate) fn opening<P: MemPool>() -> u64 {
     P::Tag::slot().opening.load(Ordering::Relaxed)
 }
 
-/// What a pool type can do: open and create pools, and run transactions.
+/// Operations of a pool type: open and create pools, and run transactions.
 ///
 /// One pool at a time is open under a pool type; a program declares as many types as it opens pools
 /// at once.

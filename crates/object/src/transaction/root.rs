@@ -30,7 +30,7 @@ unsafe impl<R: PSafe<P> + Send + Sync, P: MemPool> Send for Root<R, P> {}
 // SAFETY: as above; transactions of several threads reach `R` by `&R`.
 unsafe impl<R: PSafe<P> + Sync, P: MemPool> Sync for Root<R, P> {}
 
-// What a body could change through a captured root is in a pool, and rolled back.
+// A captured root leads only to state in a pool, which a roll-back restores.
 impl<R: PSafe<P>, P: MemPool> RefUnwindSafe for Root<R, P> {}
 impl<R: PSafe<P>, P: MemPool> UnwindSafe for Root<R, P> {}
 
@@ -135,8 +135,8 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         Ok(self.examine(&|_| ())?.findings())
     }
 
-    /// What the root can reach, what has leaked, and what is wrong, with the way to it from the
-    /// root. `progress` hears now and then how many blocks were met.
+    /// Reports reachable blocks, leaks and damage, each with the path from the root. `progress` is
+    /// called now and then with the number of blocks met.
     ///
     /// # Errors
     /// As [`Root::check`].
@@ -148,7 +148,7 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         check::examine::<R, Out<G>>(&self.inner, self.offset, given_up, progress)
     }
 
-    /// What [`Root::repair`] would do: which counts it would mend, which blocks it would free.
+    /// The changes that [`Root::repair`] would make: counts to mend, blocks to free.
     /// Nothing changes.
     ///
     /// # Errors
@@ -188,12 +188,12 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         self.inner.object.name()
     }
 
-    /// What opening found and put right.
+    /// The findings and mends of the opening.
     pub fn recovered(&self) -> &everbyte_tx::Recovered {
         self.inner.undo.recovered()
     }
 
-    /// What [`crate::Pool::open_migrating`] has done; `None` if the pool was of this version.
+    /// The result of [`crate::Pool::open_migrating`]; `None` if the pool was of this version.
     pub fn migrated(&self) -> Option<&Migrated> {
         self.migrated.as_deref()
     }

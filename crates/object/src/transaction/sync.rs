@@ -11,7 +11,7 @@ pub(crate) use scheduled::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard}
 #[cfg(test)]
 pub(crate) use shuttle::sync::atomic::AtomicBool;
 
-/// What rooms below do takes its time: a schedule may let others run meanwhile.
+/// Calls into lower crates take time: a schedule may let other threads run meanwhile.
 #[inline(always)]
 pub(crate) fn meanwhile() {
     #[cfg(test)]

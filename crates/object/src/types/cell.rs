@@ -43,7 +43,7 @@ impl<T: PSafe<P> + Copy, P: MemPool> PCell<T, P> {
     /// A copy of the value.
     #[inline(always)]
     pub fn get(&self) -> T {
-        // SAFETY: a cell hands out no references and is not shared by threads, so nobody is
+        // SAFETY: a cell hands out no references and is not shared by threads, so no other code is
         // changing it.
         unsafe { *self.value.get() }
     }

@@ -76,8 +76,8 @@ macro_rules! counted {
                 let weak = PWeak { offset: nonzero(offset), marker: PhantomData, local: PhantomData };
                 let value = value(&weak);
                 let at = pool::base::<P>().wrapping_add(offset as usize).cast::<Counted<T>>();
-                // SAFETY: this transaction's own block, large enough; nobody has a pointer to the
-                // value yet.
+                // SAFETY: this transaction's own block, large enough; no pointer to the value
+                // exists yet.
                 unsafe { (&raw mut (*at).value).write(value) };
                 running.word(offset, 0).store(1, std::sync::atomic::Ordering::Relaxed);
                 drop(weak);
@@ -117,7 +117,7 @@ macro_rules! counted {
         }
 
         impl<T: PSafe<P>, P: MemPool> $Name<T, P> {
-            /// Where the object lies, as an offset in its pool: the same in every run.
+            /// Offset of the object in its pool: the same in every run.
             pub fn offset(&self) -> u64 {
                 self.offset.get()
             }
@@ -162,7 +162,7 @@ macro_rules! counted {
                 // - in bounds and valid: made from a block that holds a counted `T`;
                 // - alive: the pool is open (POOL-2), and the value is dropped after its last
                 //   strong pointer (COUNT-2);
-                // - no writer: nobody gets a `&mut` to a counted value.
+                // - no writer: there is no `&mut` to a counted value.
                 unsafe { &(*at).value }
             }
         }

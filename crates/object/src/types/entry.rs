@@ -1,6 +1,6 @@
 //! [`Entry`]: a key and its value, as they lie in the blocks of maps.
 
-/// What a map holds for a key.
+/// The stored pair of a key and its value.
 #[repr(C)]
 pub(crate) struct Entry<K, V> {
     pub key: K,
@@ -14,7 +14,7 @@ impl<K, V> Entry<K, V> {
         size_of::<Self>()
     };
 
-    /// Where the value of the entry at `entry` lies.
+    /// Offset of the value of the entry at `entry`.
     #[inline(always)]
     pub(crate) fn value(entry: *mut Self) -> *mut V {
         entry.wrapping_byte_add(std::mem::offset_of!(Self, value)).cast()

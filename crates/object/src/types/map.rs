@@ -1,4 +1,4 @@
-//! What hash maps and ordered maps have in common: one text for both.
+//! Code that hash maps and ordered maps share.
 //!
 //! A map has a `header` with its `len`, and knows where keys lie: `find`, `locate` (or where one
 //! belongs), `add`, `remove_entry`, `iter`, `extend`. Here is what follows from that.
@@ -45,7 +45,7 @@ macro_rules! map {
                 // SAFETY:
                 // - in bounds and valid: an entry lies there;
                 // - alive: the pool is open (POOL-2), and blocks are freed with their only owner;
-                // - no writer: whoever changes entries borrows `self` mutably.
+                // - no writer: a change of entries borrows `self` mutably.
                 unsafe { &*entry }
             }
 

@@ -19,7 +19,7 @@ pub struct Pbox<T: PSafe<P>, P: MemPool> {
     /// From the pool's base.
     offset: NonZeroU64,
     marker: PhantomData<(T, P)>,
-    /// What a running transaction has made belongs to its thread.
+    /// A block made by a running transaction belongs to its thread.
     local: PhantomData<*mut ()>,
 }
 
@@ -41,7 +41,7 @@ impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
         Pbox { offset: nonzero(offset), marker: PhantomData, local: PhantomData }
     }
 
-    /// What it holds, to be changed. The old bytes are noted.
+    /// The value, to be changed. The old bytes are logged.
     #[inline]
     pub fn as_mut(&mut self, j: &Journal<P>) -> &mut T {
         let at = self.address();
@@ -54,14 +54,14 @@ impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
     #[inline]
     pub fn into_inner(self, j: &Journal<P>) -> T {
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: as in `deref`; nobody reads it through the pointer again, and its destructor will
+        // SAFETY: as in `deref`; it is not read through the pointer again, and its destructor will
         // not run there.
         let value = unsafe { this.address().read() };
         j.running().free(this.offset.get());
         value
     }
 
-    /// Where the object lies, as an offset in its pool: the same in every run.
+    /// Offset of the object in its pool: the same in every run.
     pub fn offset(&self) -> u64 {
         self.offset.get()
     }
@@ -95,7 +95,7 @@ impl<T: PSafe<P>, P: MemPool> Deref for Pbox<T, P> {
         //   alone;
         // - alive: the pool is open, since `self` is borrowed from its root or a transaction
         //   (POOL-2), and the block is freed with its only owner;
-        // - no writer: whoever changes it borrows the owner mutably.
+        // - no writer: a change of it borrows the owner mutably.
         unsafe { &*self.address() }
     }
 }

@@ -10,8 +10,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// As `Mutex`, with two differences: [`PMutex::lock`] takes a journal, and the lock is held to the
-/// end of the outermost transaction, however early the guard is dropped. So nobody sees what is not
-/// committed. It is never poisoned: what a panic leaves is rolled back. As large as its value.
+/// end of the outermost transaction, however early the guard is dropped. So no other thread reads
+/// an uncommitted value. It is never poisoned: changes before a panic are rolled back. As large as
+/// its value.
 ///
 /// In which order a program takes its locks is its own care; two transactions that take two locks
 /// in opposite orders may wait for each other forever.

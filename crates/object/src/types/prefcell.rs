@@ -97,8 +97,8 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     }
 }
 
-/// What the cell is called in the table of borrows: its address, with its level, since a cell may
-/// lie at the very start of a cell; and the opening of the pool, with which forgotten guards end.
+/// The key of the cell in the table of borrows: its address, with its level, since a cell may lie
+/// at the very start of a cell; and the opening of the pool, with which forgotten guards end.
 /// Addresses of programs end below bit 48; the lowest bits of the opening keep apart most cells
 /// without bytes that lie at one place outside of pools.
 #[inline(always)]

@@ -23,7 +23,7 @@ unsafe impl<T: Send + Sync, P: MemPool> Sync for PRwLock<T, P> {}
 wrapper!(PRwLock, cells: 1);
 
 impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
-    /// Waits until nobody writes, and keeps it so to the end of the transaction.
+    /// Waits until no transaction writes, and keeps it so to the end of the transaction.
     ///
     /// # Panics
     /// While a guard that writes lives in the same transaction.
@@ -32,7 +32,7 @@ impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
         self.take_read(j, true).expect("waited for")
     }
 
-    /// [`PRwLock::read`] that answers `None` if somebody writes.
+    /// [`PRwLock::read`] that answers `None` if a transaction writes.
     pub fn try_read<'b>(&'b self, j: &'b Journal<P>) -> Option<PReadGuard<'b, T, P>> {
         self.take_read(j, false)
     }
@@ -83,7 +83,7 @@ impl<T, P: MemPool> Deref for PReadGuard<'_, T, P> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: nobody writes to the end of the transaction (LOCK-3).
+        // SAFETY: no transaction writes before the end of this one (LOCK-3).
         unsafe { &*self.value }
     }
 }

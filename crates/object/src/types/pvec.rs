@@ -1,12 +1,13 @@
 //! [`PVec`]: a growing array in a block of the pool.
 //!
 //! Invariants
-//!   VEC-1  Elements that were there before the transaction are noted before they change; what lies
-//!          behind them is nobody's and is overwritten unnoted. How many there were is kept by
+//!   VEC-1  Elements that were there before the transaction are logged before they change; the bytes
+//!          behind them are unused and are overwritten without a log entry. Their number is kept by
 //!          buffer ([`Running::floors`]) from the first change of a length on.
 //!   VEC-2  `len <= cap`, and the block holds `cap` elements; without a block both are 0.
 //!
-//! Elsewhere: whoever lends a `&mut PVec` of the pool has noted its three words (OBJ-1).
+//! Elsewhere: every `&mut PVec` of the pool comes from a loan that has logged its three words
+//! (OBJ-1).
 
 use crate::description::schema::{Schema, Shape, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
@@ -74,7 +75,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         // SAFETY:
         // - in bounds and valid: the first `len` elements of the block are alive (VEC-2);
         // - alive: the pool is open (POOL-2), and the block is freed with its only owner;
-        // - no writer: whoever changes them borrows `self` mutably.
+        // - no writer: a change of them borrows `self` mutably.
         unsafe { std::slice::from_raw_parts(self.address(0), self.len as usize) }
     }
 
@@ -124,7 +125,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
             self.grow(1, j);
         }
         self.open(j.running(), self.len);
-        // SAFETY: inside the block, behind the last element, and noted or nobody's (VEC-1).
+        // SAFETY: inside the block, behind the last element, and logged or unused (VEC-1).
         unsafe { self.address(self.len).write(value) };
         self.len += 1;
     }
@@ -137,7 +138,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
         self.floor(j.running());
         self.len -= 1;
-        // SAFETY: an element, which nobody reads again.
+        // SAFETY: an element, which is not read again.
         Some(unsafe { self.address(self.len).read() })
     }
 
@@ -155,7 +156,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         self.open(j.running(), self.len);
         self.note(j, index, self.len - index);
         let at = self.address(index);
-        // SAFETY: the elements from `index` on and the place behind them, all noted or nobody's.
+        // SAFETY: the elements from `index` on and the place behind them, all logged or unused.
         unsafe { ptr::copy(at, at.wrapping_add(1), (self.len - index) as usize) };
         // SAFETY: its element has moved.
         unsafe { at.write(value) };
@@ -315,8 +316,8 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         let bytes = bytes.expect("more bytes than there are addresses");
         let (offset, size) = running.allocate_sized(bytes);
         let to = pool::base::<P>().wrapping_add(offset as usize).cast::<T>();
-        // SAFETY: the elements, into a block of this transaction's own that is larger; nobody reads
-        // the old ones again.
+        // SAFETY: the elements, into a block of this transaction's own that is larger; the old ones
+        // are not read again.
         unsafe { ptr::copy_nonoverlapping(self.address(0).cast_const(), to, self.len as usize) };
         if self.offset != 0 {
             running.free(self.offset);

@@ -37,10 +37,10 @@ impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
         VCell { inside: UnsafeCell::new(inside), marker: PhantomData }
     }
 
-    /// What was set since the pool was opened.
+    /// The value set since the pool was opened.
     #[inline]
     pub fn get(&self) -> Option<T> {
-        // SAFETY: a cell hands out no references and is not shared by threads, so nobody is
+        // SAFETY: a cell hands out no references and is not shared by threads, so no other code is
         // changing it.
         let inside = unsafe { *self.inside.get() };
         // Openings are numbered from 1; before the first, the pool type's own number is 0, too.

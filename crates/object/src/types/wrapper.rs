@@ -1,5 +1,4 @@
-//! What cells and locks have in common: each is its value, of which only this crate lends out
-//! references.
+//! Code that cells and locks share: each is its value, and only this crate lends references to it.
 
 /// A wrapper of one value: made, taken apart, persistent as its value is. `cells` is how much
 /// deeper than its value it nests: 1 for what notes guards by address.

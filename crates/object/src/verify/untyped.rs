@@ -13,7 +13,7 @@ use everbyte_store::Total;
 use everbyte_store::raw::AsStore;
 use std::collections::BTreeSet;
 
-/// An open pool whose types nobody here knows: for tools.
+/// An open pool whose types this program does not know: for tools.
 pub struct UntypedPool {
     inner: Inner,
     header: Header,
@@ -25,7 +25,7 @@ impl UntypedPool {
     /// Volatile state of earlier openings stays as it is.
     ///
     /// # Errors
-    /// [`crate::Error::Store`] if there is no such object or somebody has it open;
+    /// [`crate::Error::Store`] if there is no such object or it is open already;
     /// [`crate::Error::NotTyped`] if it is no pool; [`crate::Error::Damaged`], [`crate::Error::Tx`]
     /// if it cannot be read or recovered.
     pub fn open(store: &impl AsStore, name: &str) -> Result<UntypedPool> {
@@ -40,7 +40,7 @@ impl UntypedPool {
         &self.description
     }
 
-    /// What the heap says is allocated.
+    /// The allocations of the heap.
     ///
     /// # Errors
     /// [`crate::Error::Tx`] if its tables are damaged.
@@ -49,8 +49,8 @@ impl UntypedPool {
         Ok(Total { blocks: usage.blocks, bytes: usage.allocated })
     }
 
-    /// As [`crate::Root::examine`], by the description alone. What that does not explain is
-    /// searched word by word, and whatever such a word could mean counts as in use.
+    /// As [`crate::Root::examine`], by the description alone. A value that it does not explain is
+    /// searched word by word, and every block that such a word could mean counts as in use.
     pub fn examine(&self, progress: &dyn Fn(u64)) -> Report {
         self.examine_without(&BTreeSet::new(), progress)
     }

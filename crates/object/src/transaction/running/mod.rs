@@ -14,8 +14,8 @@
 //!          runs it.
 //!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
 //!   OBJ-4  Nothing unwinds out of a destructor: what fails there dooms the transaction.
-//!   OBJ-5  What a body returned or panicked with is dropped after the end, so a panic there
-//!          changes nothing of it. Whatever ends without a commit reverts its counts before the
+//!   OBJ-5  The result or the panic of a body is dropped after the end, so a panic there changes
+//!          nothing of it. A transaction that ends without a commit reverts its counts before the
 //!          engine puts anything back.
 //!
 //! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
@@ -45,7 +45,7 @@ pub(crate) struct Running {
     len: usize,
     /// A nested transaction has failed (OBJ-3).
     doomed: Cell<bool>,
-    /// What stopped the body, if it was not the body itself.
+    /// The error that stopped the body, if the body did not stop itself.
     failure: RefCell<Option<Error>>,
     /// It stands for a check or a repair, inside of which no transaction may run.
     barred: Cell<bool>,
@@ -81,7 +81,7 @@ pub(crate) type Contents = unsafe fn(*mut u8, u64);
 /// How deep destructors may call each other.
 const DROP_DEPTH: u32 = 64;
 
-/// What unwinds when the engine has failed; [`Running::failure`] says why.
+/// The payload that unwinds when the engine has failed; [`Running::failure`] gives the reason.
 struct Stopped;
 
 impl Running {
@@ -126,12 +126,12 @@ impl Running {
         self.tx().tell();
     }
 
-    /// What has failed in a destructor, if anything has.
+    /// The first failure in a destructor, if any.
     pub(crate) fn failed(&self) -> Result<()> {
         self.failure.borrow_mut().take().map_or(Ok(()), Err)
     }
 
-    /// Where something in the pool lies.
+    /// The store offset of a value in the pool.
     #[inline(always)]
     pub(crate) fn offset_of<T>(&self, at: *const T) -> u64 {
         (at as usize - self.base) as u64
@@ -146,7 +146,7 @@ impl Running {
 
     #[inline(always)]
     pub(crate) fn inner(&self) -> &Inner {
-        // SAFETY: whoever runs a transaction holds the pool until its end.
+        // SAFETY: the runner of a transaction holds the pool until its end.
         unsafe { &*self.inner }
     }
 
@@ -154,7 +154,7 @@ impl Running {
     pub(crate) fn tx(&self) -> Tx<'_> {
         let start = || {
             let inner: *const Inner = self.inner;
-            // SAFETY: whoever runs a transaction holds the pool until its end, and `started` ends
+            // SAFETY: the runner of a transaction holds the pool until its end, and `started` ends
             // with it.
             let inner: &'static Inner = unsafe { &*inner };
             inner.undo.start()
@@ -303,7 +303,7 @@ impl Running {
         resume_unwind(Box::new(Stopped)) // no message: it comes out as an error
     }
 
-    /// What the engine said, if it is the engine that has ended the body.
+    /// The engine's error, if the engine has ended the body.
     #[cold]
     fn stopped(&self, payload: &(dyn Any + Send)) -> Option<Error> {
         payload.is::<Stopped>().then(|| self.failure.borrow_mut().take()).flatten()
@@ -338,7 +338,7 @@ impl Running {
     }
 }
 
-/// What a panic of the program comes out as.
+/// The error that a panic of the program becomes.
 #[cold]
 fn panicked(payload: Box<dyn Any + Send>) -> Error {
     let message = match payload.downcast::<String>() {

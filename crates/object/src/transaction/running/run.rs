@@ -78,10 +78,10 @@ impl<O, E> Ended<O, E> {
     }
 }
 
-/// What is left to do after an outermost transaction.
+/// Work left to do after an outermost transaction.
 #[derive(Default)]
 struct Left {
-    /// To be settled before anybody is told.
+    /// The mark to settle before the caller gets its result.
     mark: Option<Mark>,
     closing: bool,
 }
@@ -157,7 +157,7 @@ impl Running {
             started.rollback()?;
             None
         };
-        // Where fences settle, nobody can have seen what is not settled.
+        // If fences settle, no thread can have seen anything unsettled.
         let alone = !self.met.get() || self.inner().media().capabilities().fence_settles;
         if alone || seeded("object-answer-seen") {
             return Ok(mark);
@@ -182,7 +182,7 @@ fn inside<G: PoolTag, O, E, B: FnOnce(&Running) -> Result<O, E>>(
     })
 }
 
-/// A transaction of somebody who holds the root.
+/// A transaction of a caller that holds the root.
 #[inline]
 pub(crate) fn rooted<G: PoolTag, O, E>(
     inner: &Inner,
@@ -216,7 +216,7 @@ pub(crate) fn buffered<G: PoolTag, O, E>(
     })
 }
 
-/// A transaction of somebody who trusts that the pool is open.
+/// A transaction of a caller that vouches for the open pool.
 pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O, E>) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
         // Recursive: a transaction may wait for a thread of its own that starts one, while a

@@ -187,9 +187,9 @@ struct Nested<P: MemPool> {
     outer: Place<Parc<Parc<u64, P>, P>, P>,
 }
 
-/// The last pointer to an object goes, and with it the last to one inside, which somebody may have
-/// promoted: then all of it is rolled back, and who looked meanwhile has not seen the outer one
-/// gone.
+/// The last pointer to an object goes, and with it the last to one inside, which another thread may
+/// have promoted: then all of it is rolled back, and a thread that looked meanwhile has not seen
+/// the outer one gone.
 fn dropping_in_vain() {
     let nested = pool::<Nested<P>>(|j| Nested { outer: PMutex::new(Some(Parc::new(Parc::new(7, j), j))) });
     let weak = nested.tx(|j, nested| {
@@ -211,7 +211,7 @@ fn dropping_in_vain() {
         let looker = scope.spawn(|| nested.tx(|j, _| outer.promote(j).is_some()).unwrap());
         let there = looker.join().unwrap();
         match dropper.join().unwrap() {
-            Err(Error::Contended { .. }) => assert!(there, "nobody has dropped it"),
+            Err(Error::Contended { .. }) => assert!(there, "no thread has dropped it"),
             dropped => dropped.unwrap(),
         }
     });

@@ -1,5 +1,5 @@
-//! Locks: held to the end of the transaction, handed over when its end is ordered, and to somebody
-//! who waits.
+//! Locks: held to the end of the transaction, and handed to a waiting thread when that end is
+//! ordered.
 
 use super::{P, explore, finds, pool};
 use crate::{MemPool, PMutex, POnceCell, PRwLock, PSafe, Root};
@@ -23,8 +23,8 @@ fn desk() -> Root<Desk<P>, P> {
     })
 }
 
-/// Threads add to one number; some change their minds when they have. What is rolled back was seen
-/// by nobody.
+/// Threads add to one number; some roll back when they have. No thread sees a value that was rolled
+/// back.
 fn counting() {
     let desk = desk();
     thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn pairs() {
                 thread::yield_now();
                 assert_eq!(*desk.pair.read(j), (one, two), "read to the end of the transaction");
                 let Some(mut pair) = desk.pair.try_write(j) else { return 0 };
-                assert_eq!(*pair, (one, two), "nobody wrote between");
+                assert_eq!(*pair, (one, two), "no thread wrote between");
                 (pair.0, pair.1) = (one + 10, two + 10);
                 10
             });
@@ -137,7 +137,7 @@ fn a_reader_that_writes_beside_others_is_found() {
     finds("object-raise-beside", pairs);
 }
 
-/// Whoever comes first sets the cell; everybody reads that value.
+/// The first thread sets the cell; every thread reads that value.
 fn once() {
     let desk = desk();
     let values = thread::scope(|scope| {

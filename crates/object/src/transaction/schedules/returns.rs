@@ -1,5 +1,5 @@
-//! What must be so when a transaction returns: nothing that it saw can vanish. And when a pool is
-//! closed: all have ended.
+//! Conditions at the return of a transaction: nothing that it saw can vanish. And at the closing of
+//! a pool: all transactions have ended.
 
 use super::{P, explore, finds, pool, pool_on};
 use crate::parc::VWeak;

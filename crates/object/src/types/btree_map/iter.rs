@@ -7,7 +7,7 @@ use crate::{MemPool, PSafe};
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
-/// Where the entries between two gaps lie. The first gap is not behind the second one.
+/// The range of entries between two gaps. The first gap is not behind the second one.
 pub(super) struct Places<K, V, P> {
     pub front: Path<K, V, P>,
     pub back: Path<K, V, P>,

@@ -10,8 +10,8 @@
 //! A comparison that contradicts itself leads to wrong answers, and to nothing else: a path stays
 //! in the tree, and the ends of a range are looked at before it is lent out.
 //!
-//! Elsewhere: nodes (`node`), ways through them (`path`), changes (`change`). Whoever lends a
-//! `&mut PBTreeMap` of the pool has noted its two words (OBJ-1).
+//! Elsewhere: nodes (`node`), paths through them (`path`), changes (`change`). Every `&mut
+//! PBTreeMap` of the pool comes from a loan that has logged its two words (OBJ-1).
 
 mod change;
 mod iter;
@@ -84,7 +84,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         (self.header.root != 0).then(|| Node::new(self.header.root))
     }
 
-    /// Where all entries lie.
+    /// The range of all entries.
     fn places(&self) -> Places<K, V, P> {
         Places { front: Path::gap(self.root(), |_| false), back: Path::gap(self.root(), |_| true) }
     }
@@ -238,7 +238,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         Places { front, back }
     }
 
-    /// Where the entry of `key` lies.
+    /// The position of the entry of `key`.
     #[inline]
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Option<*mut Entry<K, V>>
     where
@@ -254,7 +254,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         }
     }
 
-    /// Where the entry of `key` lies, or the gap where it belongs.
+    /// The position of the entry of `key`, or the gap that it belongs in.
     #[inline]
     fn locate(&self, key: &K) -> Result<*mut Entry<K, V>, Path<K, V, P>> {
         Path::search(self.root(), |other: &K| other.cmp(key)).map(|path| path.place())

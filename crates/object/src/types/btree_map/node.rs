@@ -6,7 +6,7 @@
 //! ones unload a node, deal its contents out, and load nodes again.
 //!
 //! Invariants
-//!   NODE-1  A place of a node that held an entry or an edge before the transaction and holds none
+//!   BMAP-1  A place of a node that held an entry or an edge before the transaction and holds none
 //!           now is noted. So a place behind the last one can be stored to unnoted.
 
 use crate::transaction::running::Running;
@@ -23,8 +23,7 @@ const LINES: usize = 4;
 const LEAST_CAP: usize = 5;
 pub(crate) const MOST_CAP: usize = 31;
 
-/// A node of a map. Whoever has one has borrowed the map: to read, or mutably where the node is
-/// changed.
+/// A node of a map. Its holder has borrowed the map: to read, or mutably if it changes the node.
 pub(super) struct Node<K, V, P> {
     at: *mut u8,
     marker: PhantomData<(*mut Entry<K, V>, P)>,
@@ -53,7 +52,7 @@ struct Head {
     level: u32,
 }
 
-/// What is taken out of nodes and put into others.
+/// Entries and edges taken out of nodes, to be put into others.
 pub(super) struct Contents<K, V> {
     pub entries: Vec<Entry<K, V>>,
     /// None in leaves, else one more than there are entries.
@@ -67,7 +66,7 @@ pub(super) struct Pair<K, V> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
-    /// Where entries begin, behind the head.
+    /// Offset of the entries, behind the head.
     const ENTRIES: usize = if align_of::<Entry<K, V>>() > 8 { 16 } else { 8 };
     /// Entries that fit.
     pub(super) const CAP: usize = {
@@ -82,11 +81,11 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     pub(super) const POOR: usize = (Self::CAP - 1) / 2;
     /// Bytes of a leaf.
     const LEAF: usize = Self::ENTRIES + Self::CAP * Entry::<K, V>::SIZE;
-    /// Where edges begin.
+    /// Offset of the edges.
     const EDGES: usize = Self::LEAF.next_multiple_of(8);
     /// Bytes of a node above the leaves.
     const INNER: usize = Self::EDGES + (Self::CAP + 1) * 8;
-    /// Where everything lies.
+    /// Layout of a node.
     pub(super) const SHAPE: NodeShape = NodeShape {
         entries: Self::ENTRIES as u64,
         size: Entry::<K, V>::SIZE as u64,
@@ -106,7 +105,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         Node { at, marker: PhantomData }
     }
 
-    /// Where it lies, from the pool's base.
+    /// Offset of the node, from the pool's base.
     pub(super) fn offset(self) -> u64 {
         (self.at as usize).wrapping_sub(pool::base::<P>() as usize) as u64
     }
@@ -134,7 +133,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
 
     #[inline(always)]
     pub(super) fn level(self) -> u32 {
-        // SAFETY: the first word of the block; whoever changes it borrows the map mutably.
+        // SAFETY: the first word of the block; a change of it borrows the map mutably.
         unsafe { (*self.head()).level }
     }
 
@@ -149,22 +148,22 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         unsafe { (*self.head()).len = len as u32 };
     }
 
-    /// Where an entry lies.
+    /// Offset of an entry.
     #[inline(always)]
     pub(super) fn entry(self, index: usize) -> *mut Entry<K, V> {
         self.at.wrapping_add(Self::ENTRIES + index * Entry::<K, V>::SIZE).cast()
     }
 
-    /// Where an edge lies.
+    /// Offset of an edge.
     #[inline(always)]
     fn edge(self, index: usize) -> *mut u64 {
         self.at.wrapping_add(Self::EDGES + index * 8).cast()
     }
 
-    /// Where an edge of a node above the leaves leads to.
+    /// The node under an edge of a node above the leaves.
     #[inline(always)]
     pub(super) fn child(self, index: usize) -> Self {
-        // SAFETY: one of `len + 1` edges; whoever changes them borrows the map mutably.
+        // SAFETY: one of `len + 1` edges; a change of them borrows the map mutably.
         Node::new(unsafe { self.edge(index).read() })
     }
 
@@ -179,7 +178,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = (low + high) / 2;
-            // SAFETY: the key of an entry; whoever changes entries borrows the map mutably.
+            // SAFETY: the key of an entry; a change of entries borrows the map mutably.
             match order(unsafe { &(*self.entry(middle)).key }) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(middle),
@@ -206,7 +205,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     /// Puts a pair before entry `index` of a node that has room. Noted is what lies from there on.
     pub(super) fn put(self, index: usize, pair: Pair<K, V>, running: &Running) {
         let (len, edges) = (self.len(), self.edges());
-        running.overwrite(running.offset_of(self.entry(len)), Entry::<K, V>::SIZE as u64); // NODE-1
+        running.overwrite(running.offset_of(self.entry(len)), Entry::<K, V>::SIZE as u64); // BMAP-1
         if edges > 0 {
             running.overwrite(running.offset_of(self.edge(edges)), 8);
         }
@@ -226,7 +225,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     /// Takes entry `index` and the edge behind it out. Noted is what lies from there on.
     pub(super) fn take(self, index: usize) -> Entry<K, V> {
         let (len, edges) = (self.len(), self.edges());
-        // SAFETY: an entry, which nobody reads there again.
+        // SAFETY: an entry, which is not read there again.
         let entry = unsafe { self.entry(index).read() };
         // SAFETY: the entries behind it.
         unsafe { ptr::copy(self.entry(index + 1), self.entry(index), len - index - 1) };
@@ -240,7 +239,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
 
     /// Takes everything out; the node is to be loaded again, or to be freed.
     pub(super) fn unload(self) -> Contents<K, V> {
-        // SAFETY: entries, which nobody reads there again.
+        // SAFETY: entries, which are not read there again.
         let entries = (0..self.len()).map(|index| unsafe { self.entry(index).read() });
         let edges = (0..self.edges()).map(|index| self.child(index).offset());
         Contents { entries: entries.collect(), edges: edges.collect() }

@@ -62,7 +62,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Path<K, V, P> {
         (node.level() > 0).then(|| node.child(index))
     }
 
-    /// Where the entry lies that the path leads to.
+    /// The entry that the path leads to.
     pub(super) fn place(&self) -> *mut Entry<K, V> {
         let Step { node, index } = self.steps.last().expect("a path to an entry has a step");
         node.entry(*index)

@@ -1,4 +1,4 @@
-//! What a [`PBTreeMap`] is as an object of a pool: dropped, described, traced.
+//! [`PBTreeMap`] as a persistent type: dropped, described, traced.
 
 use super::node::Node;
 use super::{Entry, PBTreeMap};

@@ -1,8 +1,8 @@
-//! How keys are hashed: SipHash-1-3 under a key of 128 bits that lies with the table, so that
-//! nobody outside can choose keys that meet. Format: docs/formats/object.md.
+//! How keys are hashed: SipHash-1-3 under a key of 128 bits that lies with the table, so that a
+//! client cannot choose colliding keys. Format: docs/formats/object.md.
 //!
-//! The function is fixed. What is fed to it is up to `Hash`, and for the types of the standard
-//! library and for derives that may differ from compiler to compiler. So a table remembers in which
+//! The function is fixed. Its input depends on `Hash`, and for the types of the standard library
+//! and for derives that may differ from compiler to compiler. So a table remembers in which
 //! [`dialect`] its keys were fed.
 
 use crate::transaction::running::Running;
@@ -143,7 +143,7 @@ pub(super) fn dialect() -> u32 {
 }
 
 /// A key for the hash of a map whose first block lies at `offset` from the base: made from the
-/// store's identity, which is random, so that nobody can guess it and a program that runs twice
+/// store's identity, which is random, so that it cannot be guessed and a program that runs twice
 /// does the same.
 pub(super) fn seed(running: &Running, offset: u64) -> [u64; 2] {
     let inner = running.inner();

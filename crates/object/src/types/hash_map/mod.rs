@@ -1,18 +1,18 @@
 //! [`PHashMap`]: entries by the hash of their keys, in one block of the pool.
 //!
 //! Invariants
-//!   MAP-1  A place that held an entry before the transaction and holds none now is noted. So a
-//!          free place can be stored to unnoted: what an undo leaves there is nobody's, or is put
-//!          back.
-//!   MAP-2  Between the first store of a change and the last one no code of the program runs, and
-//!          nothing can fail: the map is whole whenever a `Hash`, an `Eq` or a closure panics.
-//!   MAP-3  `len` tags say entry; `left` more places may be used, and as many and one for each
-//!          group are empty. Without a block all are 0.
+//!   HMAP-1  A place that held an entry before the transaction and holds none now is logged. So a
+//!           free place can be stored to without a log entry: after an undo its bytes are unused, or
+//!           are put back.
+//!   HMAP-2  Between the first store of a change and the last one no code of the program runs, and
+//!           nothing can fail: the map is whole whenever a `Hash`, an `Eq` or a closure panics.
+//!   HMAP-3  `len` tags say entry; `left` more places may be used, and as many and one for each
+//!           group are empty. Without a block all are 0.
 //!
 //! A larger table is built in a fresh block, which is not logged, while the old one stays as it is.
 //!
-//! Elsewhere: tags and places (`table`), the hash (`hasher`). Whoever lends a `&mut PHashMap` of
-//! the pool has noted its six words (OBJ-1).
+//! Elsewhere: tags and places (`table`), the hash (`hasher`). Every `&mut PHashMap` of the pool
+//! comes from a loan that has logged its six words (OBJ-1).
 
 mod hasher;
 mod iter;
@@ -143,7 +143,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         gone.into_iter().for_each(|place| drop(self.take_out(place)));
     }
 
-    /// Notes places that will be free, and their tags (MAP-1).
+    /// Notes places that will be free, and their tags (HMAP-1).
     fn note(&self, places: &[u64], j: &Journal<P>) {
         let table = self.table();
         let entries = places.iter().map(|&place| (table.entry(place).cast(), Entry::<K, V>::SIZE));
@@ -157,7 +157,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         let table = self.table();
         self.header.left += u64::from(table.give_back(place));
         self.header.len -= 1;
-        // SAFETY: it held an entry, and nobody reads it there again.
+        // SAFETY: it held an entry, which is not read there again.
         unsafe { table.entry(place).read() }
     }
 }
@@ -219,7 +219,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         }
     }
 
-    /// Where the entry of `key` lies.
+    /// The place of the entry of `key`.
     #[inline]
     fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<*mut Entry<K, V>>
     where
@@ -245,7 +245,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         let (place, was_empty) = table.free(hash);
         let (at, running) = (table.entry(place), j.running());
         running.log(table.tags(place / GROUP).cast(), GROUP as usize);
-        running.overwrite(running.offset_of(at), Entry::<K, V>::SIZE as u64); // MAP-1
+        running.overwrite(running.offset_of(at), Entry::<K, V>::SIZE as u64); // HMAP-1
         // SAFETY: a free place of the block.
         unsafe { at.write(entry) };
         table.take(place, hash);
@@ -261,7 +261,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         let running = j.running();
         let from = self.table();
         let key = |place| &self.lend(from.entry(place)).key;
-        let hashes: Vec<u64> = from.places().map(|place| self.hash(key(place))).collect(); // MAP-2
+        let hashes: Vec<u64> = from.places().map(|place| self.hash(key(place))).collect(); // HMAP-2
         let wanted = self.header.len.checked_add(more as u64).expect("more entries than there are numbers");
         let all = u64::from(self.header.groups) * USED;
         let fits = wanted <= all / 2 || self.header.left >= more as u64;
@@ -276,8 +276,8 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         for (place, hash) in from.places().zip(hashes) {
             let (free, _) = to.free(hash);
             to.take(free, hash);
-            // SAFETY: an entry, to a free place of a block of this transaction's own; nobody reads
-            // the old one again.
+            // SAFETY: an entry, to a free place of a block of this transaction's own; the old one
+            // is not read again.
             unsafe { to.entry(free).copy_from_nonoverlapping(from.entry(place), 1) };
         }
         if self.header.offset != 0 {

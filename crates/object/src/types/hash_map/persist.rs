@@ -1,4 +1,4 @@
-//! What a [`PHashMap`] is as an object of a pool: dropped, described, traced.
+//! [`PHashMap`] as a persistent type: dropped, described, traced.
 
 use super::PHashMap;
 use super::table::Table;

@@ -15,8 +15,8 @@ use crate::types::entry::Entry;
 use std::marker::PhantomData;
 use std::ptr;
 
-/// A block of `groups` groups. `groups` is a power of two, and whoever makes a table vouches for
-/// the block.
+/// A block of `groups` groups. `groups` is a power of two, and the maker of a table vouches for the
+/// block.
 pub(super) struct Table<K, V> {
     block: *mut u8,
     groups: u64,
@@ -37,7 +37,7 @@ impl<K, V> Table<K, V> {
         Table { block, groups, marker: PhantomData }
     }
 
-    /// Where the tags of a group lie.
+    /// Offset of the tags of a group.
     #[inline(always)]
     pub(super) fn tags(self, group: u64) -> *mut u64 {
         self.block.wrapping_add((group * GROUP) as usize).cast()
@@ -45,11 +45,11 @@ impl<K, V> Table<K, V> {
 
     #[inline(always)]
     fn word(self, group: u64) -> u64 {
-        // SAFETY: inside the block, aligned; whoever changes tags borrows the map mutably.
+        // SAFETY: inside the block, aligned; a change of tags borrows the map mutably.
         unsafe { self.tags(group).read() }
     }
 
-    /// Where the entry at a place lies.
+    /// Offset of the entry at a place.
     #[inline(always)]
     pub(super) fn entry(self, place: u64) -> *mut Entry<K, V> {
         self.block.wrapping_add(before(self.groups) as usize + place as usize * Entry::<K, V>::SIZE).cast()
@@ -110,8 +110,7 @@ impl<K, V> Table<K, V> {
 
     #[inline(always)]
     fn mark(self, place: u64, tag: u8) {
-        // SAFETY: a byte of the tags; whoever calls this borrows the map mutably, or has made the
-        // block.
+        // SAFETY: a byte of the tags; the caller borrows the map mutably, or has made the block.
         unsafe { self.block.wrapping_add(place as usize).write(tag) }
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn is_entry(tag: u8) -> bool {
     tag >= 0x80
 }
 
-/// What the tags of a group say: entries, and empty places; `None`: some byte is no tag.
+/// The tags of a group: entries, and empty places; `None`: some byte is no tag.
 pub(crate) fn count(word: u64) -> Option<(u64, u64)> {
     let is_tag = |&tag: &u8| tag == EMPTY || tag == GONE || is_entry(tag);
     let is_sane = word.to_le_bytes().iter().all(is_tag);

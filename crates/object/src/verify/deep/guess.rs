@@ -1,5 +1,5 @@
-//! What a leaked block looks like: the heap keeps no types, so every type that a pointer of this
-//! pool can lead to is tried.
+//! Guesses the type of a leaked block: the heap keeps no types, so every type that a pointer of
+//! this pool can lead to is tried.
 
 use crate::verify::deep::reader::{Reader, What};
 use crate::verify::deep::report::Report;

@@ -15,21 +15,21 @@ use std::ops::Range;
 /// Bytes of a node before its entries.
 const HEAD: u64 = 8;
 
-/// Where everything lies in the nodes of an ordered map.
+/// Layout of the nodes of an ordered map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeShape {
-    /// Where entries begin.
+    /// Offset of the entries.
     pub entries: u64,
     /// Bytes of an entry.
     pub size: u64,
     /// Entries that have room.
     pub most: u64,
-    /// Where edges begin, in nodes that have some.
+    /// Offset of the edges, in nodes that have some.
     pub edges: u64,
 }
 
 impl NodeShape {
-    /// What a description says, if that can be.
+    /// The layout that a description gives, if it is possible.
     pub(crate) fn new(entries: u64, size: u64, most: u64, edges: u64) -> Option<NodeShape> {
         let shape = NodeShape { entries, size, most, edges };
         let fits = entries >= HEAD && (1..=MOST_CAP as u64).contains(&most) && shape.leaf() <= edges;

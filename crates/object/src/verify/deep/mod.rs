@@ -67,8 +67,8 @@ pub(crate) fn examine<'w, V: Copy>(
     report
 }
 
-/// Whether a block's owners or counts are to be reported. What cannot be followed may hold pointers
-/// that no count was compared with.
+/// Whether a block's owners or counts are to be reported. An opaque value may hold pointers that no
+/// count was compared with.
 fn is_wrong<V: Copy>(met: &Walk<'_, V>, word: u64, tally: &Tally) -> bool {
     let may_be_right = |(strong, weak)| met.is_perhaps(word) && strong >= tally.strong && weak >= tally.weak;
     tally.is_double() || !tally.is_counted_right() && !tally.stored.is_some_and(may_be_right)
@@ -122,7 +122,7 @@ fn sweep<V: Copy>(heap: &Heap, met: &Walk<'_, V>, report: &mut Report) {
     let counted =
         met.tallies.iter().filter_map(|(&word, tally)| tally.stored.map(|(strong, weak)| [word, strong, weak]));
     let mut counted: Vec<[u64; 3]> = counted.collect();
-    counted.sort_unstable(); // the order of a hash is nobody's business
+    counted.sort_unstable(); // makes the report independent of hash order
     counted.as_flattened().iter().for_each(|&word| state.write_u64(word));
     report.state = state.finish();
     if let Err(error) = swept {

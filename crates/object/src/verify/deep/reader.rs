@@ -5,7 +5,7 @@ use crate::verify::deep::report::FaultKind;
 use crate::verify::deep::types::{Field, Id, Kind, Tag, Type, Types, Variant};
 use crate::verify::deep::walk::{Held, Owner, Visit, Walk};
 
-/// What a block holds.
+/// The contents of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Value(Id),
@@ -13,7 +13,7 @@ pub(crate) enum What {
     Counted(Id),
 }
 
-/// Where the value lies in a counted object.
+/// Offset of the value in a counted object.
 const COUNTED: u64 = 16;
 
 /// A walk and what it needs to know of types.
@@ -88,7 +88,7 @@ impl<'w> Reader<'w> {
             }
             Kind::Tree(entry, shape) => self.walk.tree(at, *shape, What::Value(*entry)),
             Kind::Opaque => {
-                // a block of what nobody knows
+                // a block of unknown type
                 let rest = || self.walk.heap.size_of(at).unwrap_or(0);
                 self.walk.unread(of.name, at, of.size.unwrap_or_else(rest));
             }

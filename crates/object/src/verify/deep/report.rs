@@ -4,7 +4,7 @@ use everbyte_heap::Block;
 use everbyte_store::{Finding, FindingKind, Total};
 use std::collections::BTreeMap;
 
-/// What is wrong with something that the root can reach.
+/// Damage of an object that the root can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -26,9 +26,9 @@ pub enum FaultKind {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// The kind of damage.
     pub kind: FaultKind,
-    /// Where in the store: of a pointer or a value its own place, else of the block.
+    /// The store offset: of a pointer or a value its own place, else of the block.
     pub at: u64,
     /// How to get there from the root; several where a block is reached in several ways.
     pub paths: Vec<String>,
@@ -49,38 +49,38 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What a deep check of a pool has found.
+/// The result of a deep check of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The pool.
     pub object: String,
-    /// What the root can reach, and the pool's own blocks.
+    /// Blocks that the root can reach, and the pool's own blocks.
     pub reached: Total,
-    /// Allocated, and nobody points to it.
+    /// Blocks that are allocated and that no pointer leads to.
     pub leaked: Total,
     /// Allocated, not reached, and perhaps in use all the same: by something that could not be
     /// followed.
     pub unsure: Total,
-    /// What is wrong with what the root can reach.
+    /// Damage of objects that the root can reach.
     pub faults: Vec<Fault>,
     /// Faults beyond those.
     pub faults_left_out: u64,
     /// Types whose values could not be taken apart, and how many were met.
     pub unread: Vec<(String, u64)>,
-    /// What the heap says of itself.
+    /// Findings of the heap's own check.
     pub heap: Vec<Finding>,
     /// A hash of every block, whether it was met, and of every count.
     pub(crate) state: u64,
     /// The blocks of `leaked` and `unsure`, in the order of addresses; `true`: leaked.
     pub(crate) unreached: Vec<(Block, bool)>,
-    /// What leaked blocks look like.
+    /// Guessed types of leaked blocks.
     pub(crate) likes: BTreeMap<u64, Vec<String>>,
 }
 
-/// A block that nobody points to.
+/// A block that no pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leak<'r> {
-    /// Where in the store.
+    /// The store offset.
     pub at: u64,
     /// Usable bytes.
     pub bytes: u64,
@@ -90,7 +90,7 @@ pub struct Leak<'r> {
 
 impl std::fmt::Display for Leak<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes are allocated and nobody points to them", self.bytes)?;
+        write!(f, "{} bytes are allocated and no pointer leads to them", self.bytes)?;
         if self.looks_like.is_empty() {
             Ok(())
         } else {

@@ -11,10 +11,10 @@ enum Step<'t> {
     Index(u64),
 }
 
-/// What led from one block to the next: `.next`, `.list[3]`.
+/// The step from one block to the next: `.next`, `.list[3]`.
 pub(crate) type Label = Option<Rc<str>>;
 
-/// Blocks on the way are kept only if somebody will ask for paths.
+/// Blocks on the way are kept only if paths will be reported.
 #[derive(Debug, Default)]
 pub(crate) struct Trail<'t> {
     is_kept: bool,
@@ -50,7 +50,7 @@ impl<'t> Trail<'t> {
         self.blocks.len()
     }
 
-    /// What a pointer that lies here is called.
+    /// The name of a pointer that lies here.
     pub(crate) fn label(&self) -> Label {
         self.is_kept.then(|| {
             let text = self.inside();

@@ -1,8 +1,8 @@
 //! [`Types`]: what a description says, made ready for a walk: each type with its kind, and types it
 //! holds by number.
 //!
-//! The text may be anything. What cannot be understood, or contradicts itself, is a type that
-//! nobody can take apart; so is what a newer program may have written.
+//! The text may be anything. A type that cannot be understood, or contradicts itself, is opaque; so
+//! is one that a newer program may have written.
 //!
 //! Invariants
 //!   TYPES-1  Values hold each other without a cycle and to a bounded depth, and fields of a value
@@ -54,7 +54,7 @@ pub(crate) enum Kind<'d> {
     Table(Id),
     /// An ordered map with such entries in nodes of a shape.
     Tree(Id, NodeShape),
-    /// Nobody can take it apart.
+    /// Opaque: it cannot be taken apart.
     Opaque,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Field<'d> {
     pub at: u64,
 }
 
-/// Where the number lies that tells variants apart, and its bytes.
+/// Offset and size of the number that tells variants apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag {
     pub at: u64,
@@ -120,7 +120,7 @@ impl<'d> Types<'d> {
         }
     }
 
-    /// What blocks can hold that pointers lead to, by the names that programs know.
+    /// Types of blocks that pointers lead to, by the names that programs know.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (String, What)> {
         self.all.iter().filter_map(|(name, state)| match state {
             State::Ready(Type { kind: Kind::Owned(of), .. }) => Some((self.get(*of).name.into(), What::Value(*of))),
@@ -129,7 +129,7 @@ impl<'d> Types<'d> {
         })
     }
 
-    /// A type that something names: made ready later, if nobody needs it before.
+    /// A type that something names: made ready later, if it is not needed before.
     fn named(&mut self, name: &'d str) -> Id {
         let next = Id(self.all.len());
         let id = *self.by_name.entry(name).or_insert(next);
@@ -153,7 +153,7 @@ impl<'d> Types<'d> {
         id
     }
 
-    /// Size and kind; `None`: nobody can take it apart, and its size is not known.
+    /// Size and kind; `None`: the type is opaque, and its size is not known.
     fn make(&mut self, name: &'d str, depth: u32) -> Option<(Option<u64>, Kind<'d>)> {
         if let Some(line) = self.described.line(name) {
             let kind = self.of_line(line, depth).unwrap_or(Kind::Opaque);
@@ -187,7 +187,7 @@ impl<'d> Types<'d> {
         }
     }
 
-    /// What a line says; `None`: that cannot be.
+    /// The contents of a line; `None`: the line is impossible.
     fn of_line(&mut self, line: &'d Line, depth: u32) -> Option<Kind<'d>> {
         if line.size == 0 {
             return Some(Kind::Any);
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!((types.get(of).size, types.get(of).is_worth), (Some(0), false));
     }
 
-    /// The maps of a description that contradicts itself are what nobody can take apart.
+    /// The maps of a description that contradicts itself are opaque.
     #[test]
     fn maps_that_cannot_be_are_not_taken_apart() {
         let good = "root PBTreeMap<u8, u8>\nPBTreeMap<u8, u8> 16 8\nPBTreeMap<u8, u8>::Entry 2 1 { key: u8 @0; value: u8 @1 }\n\

@@ -1,6 +1,6 @@
-//! [`Walk`]: what a walk through a pool has met, and what it still has to look at. Who walks, the
-//! program's own tracers (`trace.rs`) or a reader of the pool's description (`reader.rs`), knows
-//! what a value holds; everything else is here, so both find the same.
+//! [`Walk`]: the blocks that a walk through a pool has met, and those still to visit. The walkers,
+//! the program's own tracers (`trace.rs`) or a reader of the pool's description (`reader.rs`), know
+//! the contents of a value; everything else is here, so both find the same.
 //!
 //! Pointers are followed from a list, not by recursion, and no pointer is followed that leads to no
 //! block of its size.
@@ -10,10 +10,10 @@
 //!
 //! Invariants
 //!   DEEP-1  A block is reported as leaked only if nothing that could not be followed may lead to
-//!           it: a value that nobody can take apart is searched word by word, and keeps all blocks
-//!           that its words could mean; where a pointer or a value is damaged nothing is sure.
+//!           it: an opaque value is searched word by word, and keeps all blocks that its words
+//!           could mean; after a damaged pointer or value no block counts as leaked.
 //!
-//! Threads: one; nobody may change the pool meanwhile.
+//! Threads: one; no other thread may change the pool meanwhile.
 
 use crate::transaction::counts::ByPlace;
 use crate::types::hash_map::tags;
@@ -26,7 +26,7 @@ use everbyte_media::Media;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Who points to a block.
+/// The pointers to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// One that must be alone.
@@ -65,7 +65,7 @@ impl Tally {
     }
 }
 
-/// What a block holds.
+/// The contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     One,
@@ -117,7 +117,7 @@ pub(crate) struct Walk<'w, V> {
     pub tallies: ByPlace<u64, Tally>,
     /// Counted objects whose values are taken for dropped.
     given_up: Option<&'w BTreeSet<u64>>,
-    /// Blocks that something may lead to which nobody can take apart.
+    /// Blocks behind opaque values.
     perhaps: Starts,
     /// By what was not taken apart, how often.
     pub unread: BTreeMap<String, u64>,
@@ -259,7 +259,7 @@ impl<'w, V: Copy> Walk<'w, V> {
         if self.media().holds(at, size) { Ok(size) } else { Err("the block is not backed".into()) }
     }
 
-    /// What is to be looked at next.
+    /// The next block to visit.
     pub(crate) fn next(&mut self) -> Option<Visit<V>> {
         loop {
             let Some(mut next) = self.waiting.pop() else {
@@ -299,8 +299,8 @@ impl<'w, V: Copy> Walk<'w, V> {
         }
     }
 
-    /// What a value holds whose count says that it is gone is not to be taken for leaked. `None`:
-    /// there is none.
+    /// Searches a value whose count says that it is gone, so that its contents are not taken for
+    /// leaked. `None`: there is none.
     fn search_the_dead(&mut self) -> Option<()> {
         let (&word, tally) = self.tallies.iter_mut().find(|(_, tally)| tally.is_dead() && !tally.searched)?;
         tally.searched = true;
@@ -320,7 +320,7 @@ impl<'w, V: Copy> Walk<'w, V> {
         counts.0 > 0 && !self.given_up.is_some_and(|given_up| given_up.contains(&word))
     }
 
-    /// `len` bytes at `at` are of a type that nobody can take apart.
+    /// `len` bytes at `at` are of an opaque type.
     pub(crate) fn unread(&mut self, of: &str, at: u64, len: u64) {
         *self.unread.entry(of.into()).or_default() += 1;
         self.search(at, len);

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use everbyte_media::seeded;
 use everbyte_tx::{Tx, TxError};
 
-/// What one transaction changes at most: objects, or blocks.
+/// The most that one transaction changes: objects, or blocks.
 const BATCH: usize = 64;
 
 /// Does what the plan says. Settled on return.

@@ -13,7 +13,7 @@
 //!   REPAIR-2  A repair that ended early is finished by the next one.
 //!   REPAIR-3  Where anything could not be followed nothing is repaired.
 //!
-//! Threads: one, and nobody else has the pool meanwhile; the callers see to it.
+//! Threads: one, and no other thread has the pool meanwhile; the callers ensure it.
 
 mod apply;
 
@@ -27,11 +27,11 @@ use everbyte_store::{FindingKind, Token};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
-/// Walks in which values are given up, whose contents the next walk finds without owners. What
-/// would need more is left to the next repair.
+/// The number of walks in which values are given up; the next walk finds their contents without
+/// owners. Longer chains are left to the next repair.
 const ROUNDS: usize = 16;
 
-/// What a repair of a pool would do. Nothing has changed yet.
+/// The changes that a repair of a pool would make. Nothing has changed yet.
 #[derive(Clone, Debug)]
 pub struct RepairPlan {
     /// As the pool is without what is to be given up.
@@ -64,7 +64,7 @@ impl RepairPlan {
         self.report.leaks()
     }
 
-    /// What the pool is found to be, apart from that.
+    /// The state of the pool, apart from that.
     pub fn report(&self) -> &Report {
         &self.report
     }
