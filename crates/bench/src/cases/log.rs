@@ -24,7 +24,7 @@ fn media(folder: &Path, unit: u64, profile: Profile) -> Result<Media> {
     let len = END * unit;
     let geometry = Geometry { max: len, len, log_at: 64 << 10, log_len: 64 << 10 };
     let options = Options { backend: BackendChoice::Shm, profile, ..Options::default() };
-    let media = OpenOptions::new(&folder.join(profile.name)).create(geometry, &options)?;
+    let media = OpenOptions::new(folder.join(profile.name)).create(geometry, &options)?;
     media.zero(TORN * unit, (END - TORN) * unit);
     Ok(media)
 }

@@ -1,7 +1,7 @@
 //! `pmem` and `shm`: a shared mapping and the CPU's own flush instructions, slowed to a device
 //! profile on request.
 
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
 use crate::backends::profile::{Profile, spin_until, ticks_per_ns};
 use crate::bytes::isa;
 use crate::bytes::mapping::{LARGE, Mapping};

@@ -631,7 +631,7 @@ impl Mapping {
     }
 
     /// Drops the private copies of whole pages, so that the file's content shows again.
-    pub(crate) fn give_back(&self, at: u64, len: u64) -> io::Result<()> {
+    pub(crate) fn release_pages(&self, at: u64, len: u64) -> io::Result<()> {
         self.check(at, len);
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are given back whole");
         // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same

@@ -10,7 +10,7 @@
 //! Invariants
 //!   COPY-1  A file gets its name after all its bytes are on the medium, and never takes another's.
 
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
 use crate::open::chunks::Chunks;
 use crate::open::examine::{choose, examine, open_for_reading, sync_directory};
 use crate::open::head::{COPIES, Head};

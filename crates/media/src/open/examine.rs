@@ -3,7 +3,8 @@
 //!
 //! Threads: any. The caller holds the lock on the file.
 
-use crate::backends::file::{self, Disk};
+use crate::backends::file::disk::Disk;
+use crate::backends::file::replay;
 use crate::bytes::mapping::{Mapping, Mode};
 use crate::media::Opened;
 use crate::open::chunks::{ChunkDisk, Chunks};
@@ -28,7 +29,7 @@ pub(crate) fn chunk_disk(file: &Arc<File>, path: &Path, head: &Head) -> Result<C
 pub(crate) fn replay_log(file: &Arc<File>, path: &Path, head: Head) -> Result<(Head, Arc<Chunks>, Opened)> {
     let disk = chunk_disk(file, path, &head)?;
     disk.chunks.repair(&**file)?;
-    let (head, opened) = file::replay(&disk, path, head)?;
+    let (head, opened) = replay::replay(&disk, path, head)?;
     Ok((head, disk.chunks, opened))
 }
 

@@ -18,7 +18,8 @@
 //!           to these records. Opening restores this where a crash came between the two writes.
 //!   HEAD-5  `log_clean` counts only while both copies are whole. Otherwise the log itself is read.
 
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
+use crate::backends::file::limits::{LOG_MAX, LOG_MIN};
 use crate::pages::binding;
 use crate::{Error, Result, seeded, sums_agree};
 use std::io;
@@ -140,8 +141,8 @@ impl Head {
             || head.log_head > head.log_room
             || head.log_room > head.log_len
             || head.log_room % 4096 != 0
-            || head.log_len > crate::backends::file::LOG_MAX
-            || head.log_ready != 0 && (head.log_room < crate::backends::file::LOG_MIN || head.log_sequence == 0)
+            || head.log_len > LOG_MAX
+            || head.log_ready != 0 && (head.log_room < LOG_MIN || head.log_sequence == 0)
         {
             return Err(damaged("the media head's log position lies outside the log"));
         }

@@ -1,6 +1,7 @@
 //! Mapping a store's file: at its bound address or anywhere, linear or chunk by chunk.
 
-use crate::backends::file::{self, Disk};
+use crate::backends::file::disk::Disk;
+use crate::backends::file::replay;
 use crate::bytes::mapping::{Mapping, Mode};
 use crate::media::Opened;
 use crate::open::chunks::{ChunkDisk, Chunks};
@@ -48,7 +49,7 @@ pub(crate) fn private_copy(
     head: &Head,
     at_home: bool,
 ) -> Result<(Mapping, u64, Opened)> {
-    let pending = file::pending(disk, path, *head)?;
+    let content = replay::peek(disk, path, *head)?;
     let len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
     let home = head.bound_to().filter(|_| at_home);
     let place = home.and_then(|address| binding::reserve(path, address, head.max).ok());
@@ -60,6 +61,6 @@ pub(crate) fn private_copy(
     }
     let mapping = Mapping::copy_of_file(file.as_fd(), place, (head.max, limit), &extents);
     let mapping = mapping.map_err(|source| Error::Io { action: "map", path: path.into(), source })?;
-    pending.put(&mapping);
-    Ok((mapping, len, pending.opened()))
+    content.put(&mapping);
+    Ok((mapping, len, content.opened()))
 }

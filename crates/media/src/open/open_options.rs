@@ -4,7 +4,9 @@
 //! Threads: any.
 
 use crate::backends::direct::{Backing, Direct};
-use crate::backends::file::{self, Disk, FileBackend, FileDisk};
+use crate::backends::file::disk::{Disk, FileDisk};
+use crate::backends::file::replay::{self, LogContent};
+use crate::backends::file::{FileBackend, require_length};
 use crate::bytes::mapping::Mode;
 use crate::counters::Counters;
 use crate::media::{Backend, MappedStore, Media, Opened};
@@ -214,13 +216,13 @@ impl OpenOptions {
         let (head, Copies { torn: torn_heads, .. }) = examine(&file, path)?;
         let file = Arc::new(file);
         let disk = chunk_disk(&file, path, &head)?;
-        let pending = file::pending(&disk, path, head)?;
+        let content = replay::peek(&disk, path, head)?;
         let io = |action| move |source| Error::Io { action, path: path.into(), source };
         let len = disk.len().map_err(io("measure"))?;
         let copy = copy::in_memory(&file, &disk.chunks, head.max).map_err(io("copy"))?;
         let mapping = map_linear(copy.as_fd(), path, Mode::Shared, &head, len)?;
-        pending.put(&mapping);
-        let opened = Opened { torn_heads, log_room: head.log_room, ..pending.opened() };
+        content.put(&mapping);
+        let opened = Opened { torn_heads, log_room: head.log_room, ..content.opened() };
         Ok(Media::assemble(mapping.into(), Backend::Sim(recorder.into()), path.into(), (len, head.bound_to()), opened))
     }
 
@@ -255,7 +257,7 @@ fn create_in(file: File, path: &Path, geometry: Geometry, address: Option<u64>, 
     assert!(address.is_none_or(|address| binding::is_possible(address, max)), "no address for a bound store");
     // The map of chunks lies behind the linear part.
     let file_len = len + 2 * SEGMENT;
-    let sized = file::require_length(file_len).and_then(|()| file.set_len(file_len));
+    let sized = require_length(file_len).and_then(|()| file.set_len(file_len));
     sized.map_err(|source| Error::Io { action: "size", path: path.into(), source })?;
     let mut head = Head::new(max, len, log_at, log_len);
     (head.binding, head.map_at) = (address.unwrap_or(0), len);
@@ -285,7 +287,7 @@ fn open_alone(file: File, locks: Option<File>, path: &Path, options: &Options, m
     if choose(&file, path, options.backend)? == BackendKind::File {
         // Checkpoints write pages anywhere in the file.
         let len = Disk::len(&*file).map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
-        let may = file::require_length(len);
+        let may = require_length(len);
         may.map_err(|source| Error::Io { action: "write all of", path: path.into(), source })?;
         let file = Arc::into_inner(file).expect("no mapping holds the file yet");
         return resume_log(Arc::new(FileDisk::new(file, lock)), path, (head, copies), options);
@@ -370,22 +372,22 @@ fn resume_log(
         true => disk,
         false => Arc::new(ChunkDisk::new(disk, Arc::clone(&chunks), head.file_len)),
     };
-    let mut pending = file::resume(&*disk, path, head)?;
+    let mut content = replay::read(&*disk, path, head)?;
     repair_copies(&*disk, path, &mut head, &copies)?;
-    let opened = pending.as_ref().map(file::Pending::opened).unwrap_or_default();
-    if let Some(found) = &mut pending {
-        if found.may_go_on(&head) {
-            file::raise_format(&*disk, path, &mut head)?;
-            file::go_on(&*disk, path, head, found)?;
+    let opened = content.as_ref().map(LogContent::opened).unwrap_or_default();
+    if let Some(found) = &mut content {
+        if found.may_continue(&head) {
+            replay::raise_format(&*disk, path, &mut head)?;
+            replay::continue_log(&*disk, path, head, found)?;
         } else {
-            head = file::settle(&*disk, path, head, found)?;
-            pending = None;
+            head = replay::apply(&*disk, path, head, found)?;
+            content = None;
         }
     }
     let found_len = disk.len().map_err(|source| Error::Io { action: "measure", path: path.into(), source })?;
     let mapping = Arc::new(map_file(disk.mappable(), path, Mode::Private, (&head, &chunks, found_len), None)?);
     chunks.show_in(&mapping);
-    if let Some(found) = &pending {
+    if let Some(found) = &content {
         found.put(&mapping);
     }
     let opened = Opened { torn_heads: copies.torn, log_room: head.log_room, ..opened };
@@ -393,7 +395,7 @@ fn resume_log(
     // A program with plain pointers stores outside of any section.
     let options = &Options { give_back: options.give_back && binding.is_none(), ..options.clone() };
     let (to, by) = (Arc::clone(&mapping), Arc::clone(&counters));
-    let backend = FileBackend::start(disk, to, by, path, head, pending.as_ref(), options)?;
+    let backend = FileBackend::start(disk, to, by, path, head, content.as_ref(), options)?;
     Ok(Media::new(MappedStore {
         mapping,
         beneath: OnceLock::new(),

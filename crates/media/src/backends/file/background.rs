@@ -1,140 +1,119 @@
-//! The keeper: a thread that checkpoints when the log is half full and syncs in `interval` mode.
+//! Tasks of the background thread: a checkpoint when the log is half full, and the syncs of
+//! `interval` mode.
 //!
-//! It starts with its first task, so a store that is only read, or written little, has none.
-//! Nothing depends on it: a flush that finds the log full checkpoints by itself.
+//! The thread starts with its first task, so a store that is only read, or written little, has
+//! none. A failure to start it is harmless: a flush that finds the log full runs the checkpoint
+//! itself.
 
-use super::Shared;
-use super::log::Log;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Weak;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub(crate) struct Keeper {
-    tasks: Mutex<Tasks>,
+pub(crate) struct BackgroundTasks {
+    requests: Mutex<Requests>,
     changed: Condvar,
-    /// What the thread works on; itself, through the store that owns it.
-    shared: Weak<Shared>,
+    /// Starts the thread, which runs [`BackgroundTasks::next`] until it answers `None`.
+    start: Box<dyn Fn() -> Option<JoinHandle<()>> + Send + Sync>,
     interval: Option<Duration>,
     enabled: bool,
 }
 
 #[derive(Default)]
-struct Tasks {
+struct Requests {
     checkpoint: bool,
-    /// When what has been written must be synced.
+    /// The time at which the written records must be synced.
     sync_at: Option<Instant>,
     stop: bool,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
-    pub(crate) fn new(shared: Weak<Shared>, interval: Option<Duration>, enabled: bool) -> Keeper {
-        Keeper { tasks: Mutex::default(), changed: Condvar::new(), shared, interval, enabled }
+/// A task of the thread.
+pub(crate) enum BackgroundTask {
+    Checkpoint,
+    Sync,
+}
+
+impl BackgroundTasks {
+    pub(crate) fn new(
+        interval: Option<Duration>,
+        enabled: bool,
+        start: impl Fn() -> Option<JoinHandle<()>> + Send + Sync + 'static,
+    ) -> BackgroundTasks {
+        let start = Box::new(start);
+        BackgroundTasks { requests: Mutex::default(), changed: Condvar::new(), start, interval, enabled }
     }
 
     pub(crate) fn want_checkpoint(&self) {
         if self.enabled {
-            self.ask(|tasks| !std::mem::replace(&mut tasks.checkpoint, true));
+            self.request(|requests| !std::mem::replace(&mut requests.checkpoint, true));
         }
     }
 
     pub(crate) fn want_sync(&self) {
         let Some(interval) = self.interval else { return };
-        self.ask(|tasks| {
-            let first = tasks.sync_at.is_none();
-            tasks.sync_at.get_or_insert_with(|| Instant::now() + interval);
+        self.request(|requests| {
+            let first = requests.sync_at.is_none();
+            requests.sync_at.get_or_insert_with(|| Instant::now() + interval);
             first
         });
     }
 
-    /// Whether a sync is due; the caller does it. For long tasks, which the thread of the keeper
-    /// cannot leave.
-    fn take_due(&self) -> bool {
+    /// Whether a sync is due, which the caller then does. For long tasks of the thread itself.
+    pub(crate) fn take_due(&self) -> bool {
         let due = |at: &mut Instant| *at <= Instant::now();
-        self.interval.is_some() && self.tasks.lock().sync_at.take_if(due).is_some()
+        self.interval.is_some() && self.requests.lock().sync_at.take_if(due).is_some()
     }
 
-    fn ask(&self, change: impl FnOnce(&mut Tasks) -> bool) {
-        let mut tasks = self.tasks.lock();
-        if tasks.stop || !change(&mut tasks) {
+    /// Wakes the thread if `change` says that the request is new.
+    fn request(&self, change: impl FnOnce(&mut Requests) -> bool) {
+        let mut requests = self.requests.lock();
+        if requests.stop || !change(&mut requests) {
             return;
         }
-        if tasks.thread.is_none()
-            && let Some(shared) = self.shared.upgrade()
-        {
-            // Without a thread the log still works: see above. In `interval` mode the sync then
-            // waits for a checkpoint.
-            tasks.thread = std::thread::Builder::new().name("everbyte-file".into()).spawn(move || shared.keep()).ok();
+        if requests.thread.is_none() {
+            // Without a thread, the sync of `interval` mode waits for a checkpoint.
+            requests.thread = (self.start)();
         }
         self.changed.notify_one();
     }
 
-    /// In a forked child, where the thread is not: its handle. The lock may have been held at the
-    /// fork.
-    pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
-        self.tasks.try_lock()?.thread.take()
-    }
-
-    /// Ends the thread, after the task it is at.
-    pub(crate) fn stop(&self) {
-        let thread = {
-            let mut tasks = self.tasks.lock();
-            tasks.stop = true;
-            self.changed.notify_one();
-            tasks.thread.take()
-        };
-        if let Some(thread) = thread {
-            // a panic in it has been printed, and poisoned nothing that is not checked
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Shared {
-    /// Between two pieces of a long task: syncs what is due. A failure poisons, which the next
-    /// piece finds.
-    pub(crate) fn sync_if_due(&self) {
-        if self.keeper.take_due() {
-            let _ = self.sync_written();
-        }
-    }
-}
-
-enum Task {
-    Checkpoint,
-    Sync,
-}
-
-impl Shared {
-    /// The thread's life. Errors need no telling here: they poison, and whoever calls next hears.
-    fn keep(&self) {
-        while let Some(task) = self.keeper.next() {
-            let _ = match task {
-                Task::Checkpoint => self.checkpoint_when(Log::is_crowded).map(|()| self.give_back(false)),
-                Task::Sync => self.sync_written(),
-            };
-        }
-    }
-}
-
-impl Keeper {
-    fn next(&self) -> Option<Task> {
-        let mut tasks = self.tasks.lock();
+    /// Waits for the next task; `None` when the thread is to end.
+    pub(crate) fn next(&self) -> Option<BackgroundTask> {
+        let mut requests = self.requests.lock();
         loop {
-            if tasks.stop {
+            if requests.stop {
                 return None;
             }
-            if tasks.sync_at.take_if(|at| *at <= Instant::now()).is_some() {
-                return Some(Task::Sync);
+            if requests.sync_at.take_if(|at| *at <= Instant::now()).is_some() {
+                return Some(BackgroundTask::Sync);
             }
-            if std::mem::take(&mut tasks.checkpoint) {
-                return Some(Task::Checkpoint);
+            if std::mem::take(&mut requests.checkpoint) {
+                return Some(BackgroundTask::Checkpoint);
             }
-            match tasks.sync_at {
-                Some(at) => drop(self.changed.wait_until(&mut tasks, at)),
-                None => self.changed.wait(&mut tasks),
+            match requests.sync_at {
+                Some(at) => drop(self.changed.wait_until(&mut requests, at)),
+                None => self.changed.wait(&mut requests),
             }
+        }
+    }
+
+    /// The handle of the thread, for a forked child, in which the thread does not exist. The lock
+    /// may have been held at the fork.
+    pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.requests.try_lock()?.thread.take()
+    }
+
+    /// Ends the thread after its present task.
+    pub(crate) fn stop(&self) {
+        let thread = {
+            let mut requests = self.requests.lock();
+            requests.stop = true;
+            self.changed.notify_one();
+            requests.thread.take()
+        };
+        if let Some(thread) = thread {
+            // A panic in it has been printed, and has poisoned the store if it left work undone.
+            let _ = thread.join();
         }
     }
 }

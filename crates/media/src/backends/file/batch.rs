@@ -16,6 +16,11 @@ use crate::bytes::mapping::Mapping;
 use crate::seeded;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// Bytes of the longest record of a log whose ring has `ring_len` bytes.
+pub(crate) fn record_max(ring_len: u64) -> u64 {
+    (ring_len / 4).clamp(4096, 1 << 20) & !4095
+}
+
 pub(crate) struct Batch {
     pages: Box<[Page]>,
     /// Words in use, header included.

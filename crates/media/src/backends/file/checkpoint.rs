@@ -1,33 +1,34 @@
 //! Checkpoint: flushed lines move from the log to their place, and the log's space becomes free.
 //!
-//! 1. take the set of dirty pages, and note where the log ends: `target`
+//! 1. take the set of dirty pages, and the log's end: `target`
 //! 2. for each batch of pages: copy them from memory; sync the log as it stands; write them
 //! 3. measure the file, then sync it
-//! 4. write and sync a head that says `target`, and the length that was measured
+//! 4. write and sync a head with `target` and the measured length
 //! 5. the log up to `target` is free
-//! 6. if the log proves too small, it grows (`room`)
+//! 6. if the log proves too small, it grows (`log_growth`)
 //!
-//! A page is copied as memory holds it, with stores in it that were never flushed, or flushed after
-//! `target`. That is safe because of the sync in step 2: all that the law wants to survive together
+//! A page is copied as memory holds it, with stores that were never flushed, or flushed after
+//! `target`. The sync in step 2 makes that safe: everything that the crash rule requires to survive
 //! with such a store was flushed before it, so it is in the log by then, and recovery replays the
 //! log over the page.
 //!
 //! Invariants
-//!   CKPT-1  No page is written before the log holds, on the medium, all that was flushed before
-//!           the page was copied.
+//!   CKPT-1  No page is written before the log on the medium holds everything that was flushed
+//!           before the page was copied.
 //!   CKPT-2  No head passes a record before every page that the record touched is on the medium.
 //!   CKPT-3  Log space is reused only after a head that passes it is on the medium.
 //!   CKPT-4  No head promises a length of the file that is not on the medium: another thread may
-//!           let the file grow between any two steps, and a synced write of the head need not bring
-//!           the length along.
+//!           let the file grow between any two steps, and a synced write of the head need not
+//!           carry the length along.
 //!
 //! Threads: one checkpoint at a time, beside any number of writers. It waits for no section and no
 //! flush.
 
-use super::Shared;
+use super::checkpoint_pages::CheckpointPages;
 use super::dirty_pages::PAGE;
 use super::disk::Page;
-use super::log::{Log, Unfinished};
+use super::file_store::{FileStore, Unfinished};
+use super::log::Log;
 use crate::counters::Counter;
 use crate::{Result, seeded};
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Release, fence};
@@ -35,42 +36,10 @@ use zerocopy::IntoBytes;
 
 /// Pages copied and written between two syncs of the log.
 const BATCH_PAGES: usize = 256;
-/// Pages of one write: meanwhile the file system, or the device, lets no log record pass.
+/// Pages of one write. Meanwhile the file system, or the device, lets no log record pass.
 const WRITE_PAGES: usize = 64;
 
-/// Buffers that live from checkpoint to checkpoint.
-#[derive(Default)]
-pub(crate) struct Room {
-    pages: Vec<u64>,
-    copies: Box<[Page]>,
-    /// Pages of the newest checkpoint, in order.
-    pub cleaned: Vec<u64>,
-    /// Pages of earlier checkpoints that the one after did not find dirty again: candidates for
-    /// being given back.
-    pub cold: Vec<u64>,
-    /// How far the log is ready to be used; up to its room it always is.
-    pub log_backed: u64,
-}
-
-impl Room {
-    /// The newest checkpoint cleaned `pages`, in order: those of the one before that are not among
-    /// them are cold.
-    fn cool(&mut self) {
-        let known = self.cold.len();
-        let mut pages = self.pages.iter().peekable();
-        self.cold.extend(self.cleaned.iter().filter(|page| {
-            while pages.next_if(|next| next < page).is_some() {}
-            pages.peek() != Some(page)
-        }));
-        if known > 0 {
-            self.cold.sort_unstable();
-            self.cold.dedup();
-        }
-        std::mem::swap(&mut self.pages, &mut self.cleaned);
-    }
-}
-
-impl Shared {
+impl FileStore {
     /// Checkpoints everything flushed before.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.sync_log()?;
@@ -81,34 +50,34 @@ impl Shared {
     pub(crate) fn close(&self) -> Result<()> {
         self.checkpoint()?;
         if self.punched.swap(false, AcqRel) {
-            // Nothing relies on a hole. But after a clean close nobody remembers which holes were
-            // to be made.
-            self.try_io("sync holes", |shared| shared.disk.sync())?;
-            self.counters.add(Counter::Syncs, 1);
+            // No data depends on a hole. But after a clean close no record is left of the holes that
+            // were to be made.
+            self.try_io("sync holes", |disk| disk.sync())?;
+            self.disk.count(Counter::Syncs, 1);
         }
         let mut head = self.head.lock();
         {
             let mut log = self.log.lock();
             if log.clean || !log.is_idle() {
-                return Ok(()); // others are still storing, and will close
+                return Ok(()); // another thread still stores, and will close
             }
-            // from here on the next record waits for the head's lock and rewrites it
+            // From here on the next record waits for the head's lock and rewrites the head.
             log.clean = true;
         }
         head.log_clean = 1;
         self.put_head(&mut head)
     }
 
-    /// Checkpoints if `wanted` says so once the turn has come.
+    /// Checkpoints if `wanted` still holds when no other checkpoint runs.
     pub(crate) fn checkpoint_when(&self, wanted: impl Fn(&Log) -> bool) -> Result<()> {
-        let mut room = self.checkpointing.lock();
-        let Room { pages, copies, log_backed, .. } = &mut *room;
-        self.check_alive()?;
+        let mut buffers = self.checkpointing.lock();
+        let CheckpointPages { pages, copies, log_backed, .. } = &mut *buffers;
+        self.disk.check_alive()?;
         let (target, freed) = {
             let mut log = self.log.lock();
             while log.writing {
-                self.check_alive()?; // else nobody may end it
-                self.turn.wait(&mut log);
+                self.disk.check_alive()?; // a poisoned writer never ends
+                self.record_done.wait(&mut log);
             }
             if !wanted(&log) {
                 return Ok(());
@@ -116,8 +85,8 @@ impl Shared {
             log.dirty.take(pages);
             ((log.tail, log.sequence, log.chain), log.tail - log.start)
         };
-        // its pages are dirty no more, and not written yet
-        let unfinished = Unfinished { shared: self, what: "checkpoint" };
+        // The pages are no longer in the dirty set, and not yet written.
+        let unfinished = Unfinished { store: self, what: "checkpoint" };
         let done = if seeded("media-head-before-pages") {
             self.measure()
                 .and_then(|len| self.pass(target, len))
@@ -130,14 +99,14 @@ impl Shared {
             self.grow_log(log_backed, needed)
         });
         std::mem::forget(unfinished);
-        if done.is_ok() && self.gives_back {
-            room.cool();
+        if done.is_ok() && self.releases_pages {
+            buffers.cool();
         }
-        room.pages.clear();
+        buffers.pages.clear();
         done
     }
 
-    /// Step 2 and 3; returns the length of the file that is on the medium.
+    /// Steps 2 and 3. Returns the length of the file on the medium.
     fn write_pages(&self, pages: &mut [u64], copies: &mut Box<[Page]>) -> Result<u64> {
         pages.sort_unstable();
         if copies.len() < pages.len().min(BATCH_PAGES) {
@@ -152,8 +121,8 @@ impl Shared {
                     self.try_io("copy pages", |_| Err(std::io::Error::other(detail.clone())))?;
                 }
             }
-            // Pairs with the fence of whoever stored what was just read: its earlier flushes are
-            // seen below.
+            // Pairs with the fence of the thread that stored the bytes just read: the sync below
+            // covers that thread's earlier flushes.
             fence(Acquire);
             if !seeded("media-page-before-log") {
                 self.sync_log()?; // CKPT-1
@@ -161,7 +130,7 @@ impl Shared {
             let mut copied = 0;
             for run in batch.chunk_by(|page, next| page + 1 == *next).flat_map(|run| run.chunks(WRITE_PAGES)) {
                 let bytes = copies[copied..copied + run.len()].as_bytes();
-                self.try_io("write pages", |shared| shared.disk.write_pages_at(run[0] * PAGE, bytes))?;
+                self.try_io("write pages", |disk| disk.write_pages_at(run[0] * PAGE, bytes))?;
                 copied += run.len();
                 self.sync_if_due();
             }
@@ -171,21 +140,21 @@ impl Shared {
             return Ok(len);
         }
         self.punched.store(false, Release);
-        self.try_io("sync pages", |shared| shared.disk.sync())?; // CKPT-2
-        self.counters.add(Counter::Syncs, 1);
+        self.try_io("sync pages", |disk| disk.sync())?; // CKPT-2
+        self.disk.count(Counter::Syncs, 1);
         if seeded("media-measure-after-sync") { self.measure() } else { Ok(len) }
     }
 
     fn measure(&self) -> Result<u64> {
         let mut len = 0;
-        self.try_io("measure the file", |shared| shared.disk.len().map(|found| len = found))?;
+        self.try_io("measure the file", |disk| disk.len().map(|found| len = found))?;
         Ok(len.min(self.mapping.reserve()))
     }
 
-    /// Step 4 and 5.
+    /// Steps 4 and 5.
     fn pass(&self, (tail, sequence, chain): (u64, u64, u64), file_len: u64) -> Result<()> {
-        let synced = self.synced.load(Acquire) + 1;
-        let place = tail % self.log.lock().room;
+        let synced = self.progress.synced.load(Acquire) + 1;
+        let place = tail % self.log.lock().ring_len;
         if !seeded("media-reuse-before-head") {
             self.write_head(|head| {
                 head.file_len = file_len;
@@ -197,7 +166,17 @@ impl Shared {
         let mut log = self.log.lock();
         log.start = tail; // CKPT-3
         log.limit();
-        self.passed.store(sequence - 1, Release);
+        self.progress.passed.store(sequence - 1, Release);
         Ok(())
+    }
+}
+
+impl FileStore {
+    /// Between two pieces of a long task: does a sync that is due. A failure poisons the store, and
+    /// the next piece finds it poisoned.
+    pub(crate) fn sync_if_due(&self) {
+        if self.tasks.take_due() {
+            let _ = self.sync_written();
+        }
     }
 }

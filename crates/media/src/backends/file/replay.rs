@@ -1,37 +1,36 @@
-//! Recovery: what the log holds beyond its place counts again.
+//! Recovery: the records of the log that no checkpoint has passed count again.
 //!
-//! 1. sync the file, so that what is read now cannot be lost after it has been acted upon
+//! 1. sync the file, so that bytes read now cannot be lost after recovery has acted on them
 //! 2. follow the chain of records from the head's position to the first break
-//! 3. look behind the break for a record that proves the broken one had been on the medium: that is
-//!    damage
+//! 3. search behind the break for a record that proves the broken one had been on the medium: that
+//!    is damage
 //!
-//! Where the `file` backend opens the store, the log stays and goes on, and the pages are left to
-//! the next checkpoint:
-//! 4. back what the records say was backed; lines go to the private pages
-//! 5. a record that begins a new incarnation is written at the break, synced
+//! If the `file` backend opens the store, the log continues, and the pages are left to the next
+//! checkpoint:
+//! 4. back the ranges that the records name; lines go to the private pages
+//! 5. write and sync, at the break, a record that begins a new incarnation
 //!
-//! Everywhere else, and where the log has no room for that record:
-//! 4. back what the records say was backed, write the lines to their places, sync
-//! 5. write and sync a head that says the log is empty, and begins a new incarnation
+//! On every other backend, and in a log without space for that record:
+//! 4. back the ranges that the records name, write the lines to their places, sync
+//! 5. write and sync a head that says the log is empty and begins a new incarnation
 //!
-//! Every step may be cut short: the head still says what to replay, and lines are written, not
-//! changed.
+//! A crash may cut any step: the head still leads to the records, and replay writes lines, which is
+//! idempotent.
 //!
 //! Invariants
-//!   REPLAY-1  The file is not changed before the whole log has been judged.
+//!   REPLAY-1  The file is not changed before the whole log has been examined.
 //!   REPLAY-2  Only records that are themselves on the medium count.
-//!   REPLAY-3  No record follows the break before an incarnation has begun there: what a torn or
-//!             lost record left behind it joins no chain.
+//!   REPLAY-3  No record follows the break before an incarnation has begun there: bytes that a torn
+//!             or lost record left behind the break join no chain.
 
-use super::Disk;
-use super::batch::{ALL, Batch, bits};
+use super::batch::{ALL, Batch, bits, record_max};
 use super::dirty_pages::{LINES_PER_PAGE, PAGE};
+use super::disk::Disk;
 use super::layout::{
     HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RUN_WORDS, RecordHeader, SECTOR, padded, run_parts, words_mask,
 };
-use super::log::record_max;
 use crate::bytes::mapping::Mapping;
-use crate::open::head::{COPIES, Head};
+use crate::open::layout::{COPIES, HEAD_END, Head};
 use crate::sums_agree;
 use crate::{Error, LINE, Opened, Result, seeded};
 use std::io;
@@ -42,44 +41,44 @@ use zerocopy::FromBytes;
 /// Incarnations that a record can begin: a line number has 48 bits.
 const INCARNATION_MAX: u64 = 1 << 47;
 
-/// Brings the records of the log to their places, on any backend, before anything is mapped.
+/// Replays the log to its place, on any backend, before anything is mapped.
 pub(crate) fn replay(disk: &dyn Disk, path: &Path, head: Head) -> Result<(Head, Opened)> {
-    match resume(disk, path, head)? {
+    match read(disk, path, head)? {
         None => Ok((head, Opened::default())),
-        Some(pending) => Ok((settle(disk, path, head, &pending)?, pending.opened())),
+        Some(content) => Ok((apply(disk, path, head, &content)?, content.opened())),
     }
 }
 
-/// Reads and judges the log; `None`: it is empty. The file is as it was, and what is told is on the
-/// medium.
-pub(crate) fn resume(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<Pending>> {
+/// Reads and examines the log; `None`: it is empty. The file is unchanged, and the content returned
+/// is on the medium.
+pub(crate) fn read(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<LogContent>> {
     if head.log_ready != 1 || head.log_clean == 1 {
-        return Ok(None); // never used, or closed in order
+        return Ok(None); // never used, or cleanly closed
     }
     let replay = Replay { disk, path, head };
     if !seeded("media-replay-unsynced") {
         disk.sync().map_err(|source| replay.io("sync before recovery", source))?; // REPLAY-2
     }
     disk.forget(head.log_at, head.log_room);
-    Ok(Some(replay.judge()?))
+    Ok(Some(replay.examine()?))
 }
 
-/// Reads what the log holds, and leaves even the system's cache alone: for those who only look.
-pub(crate) fn pending(disk: &dyn Disk, path: &Path, head: Head) -> Result<Pending> {
+/// Reads the log without a sync and without effect on the system's cache, for read-only openings.
+pub(crate) fn peek(disk: &dyn Disk, path: &Path, head: Head) -> Result<LogContent> {
     if head.log_ready != 1 || head.log_clean == 1 {
-        return Ok(Pending::default());
+        return Ok(LogContent::default());
     }
-    Replay { disk, path, head }.judge()
+    Replay { disk, path, head }.examine()
 }
 
-/// Brings what the log holds to its place; returns the head that says that the log is empty.
-pub(crate) fn settle(disk: &dyn Disk, path: &Path, head: Head, pending: &Pending) -> Result<Head> {
-    Replay { disk, path, head }.settle(pending)
+/// Writes the log's content to its place. Returns the head that says the log is empty.
+pub(crate) fn apply(disk: &dyn Disk, path: &Path, head: Head, content: &LogContent) -> Result<Head> {
+    Replay { disk, path, head }.finish(content)
 }
 
-/// Brings the head of an older program to our format, before the log goes on with what the older
-/// one does not know (HEAD-3). A log that is empty needs no such step: a head is written before its
-/// first record.
+/// Raises the head of an older program to our format, before the log continues with records that the
+/// older program does not know (HEAD-3). An empty log needs no such step: a head is written before
+/// its first record.
 pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
     if !head.is_older() || seeded("media-format-late") {
         return Ok(());
@@ -87,40 +86,40 @@ pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Res
     head.write_both(disk).map_err(|source| Error::Io { action: "write the media head", path: path.into(), source })
 }
 
-/// Begins a new life of the log behind what it holds: steps 4 and 5, but for the private pages. The
-/// caller has made sure that [`Pending::may_go_on`].
-pub(crate) fn go_on(disk: &dyn Disk, path: &Path, head: Head, pending: &mut Pending) -> Result<()> {
+/// Begins a new life of the log behind its content: steps 4 and 5 without the private pages. The
+/// caller has checked [`LogContent::may_continue`].
+pub(crate) fn continue_log(disk: &dyn Disk, path: &Path, head: Head, content: &mut LogContent) -> Result<()> {
     let replay = Replay { disk, path, head };
     let io = |source| replay.io("replay the log", source);
-    for &(at, len) in &pending.allocations {
+    for &(at, len) in &content.allocations {
         disk.allocate(at, len).map_err(io)?;
     }
-    let (end, len) = (pending.end(), disk.len().map_err(io)?);
+    let (end, len) = (content.end(), disk.len().map_err(io)?);
     if end > len {
         disk.allocate(len, end - len).map_err(io)?;
     }
-    replay.expect_pages(pending);
+    replay.expect_pages(content);
     if seeded("media-no-life") {
         return Ok(());
     }
     let mut life = Batch::new(4096);
-    life.put_allocation((pending.incarnation + 1) * LINE, 0);
+    life.put_allocation((content.incarnation + 1) * LINE, 0);
     let (checksum, bytes) = life.seal(RecordHeader {
         checksum: 0,
         magic: RECORD_MAGIC,
-        sequence: pending.sequence,
-        incarnation: pending.incarnation,
-        chain: pending.chain,
-        synced: pending.sequence,
+        sequence: content.sequence,
+        incarnation: content.incarnation,
+        chain: content.chain,
+        synced: content.sequence,
         payload_len: 0,
         reserved: [0; 2],
     });
-    let at = head.log_at + (head.log_head + pending.position) % head.log_room;
+    let at = head.log_at + (head.log_head + content.position) % head.log_room;
     let written = disk.write_sync_at(at, bytes); // REPLAY-3
     written.map_err(|source| replay.io("write the log", source))?;
-    pending.position += bytes.len() as u64;
-    (pending.sequence, pending.chain) = (pending.sequence + 1, checksum);
-    pending.incarnation += 1;
+    content.position += bytes.len() as u64;
+    (content.sequence, content.chain) = (content.sequence + 1, checksum);
+    content.incarnation += 1;
     Ok(())
 }
 
@@ -130,52 +129,50 @@ struct Replay<'a> {
     head: Head,
 }
 
-/// Lines side by side, or words of one line, and where in the log their bytes lie.
+/// Adjacent lines, or words of one line, with the position of their bytes in the log.
 struct Run {
     first: u64,
     count: u64,
     at: usize,
-    /// Which words of each line; of several lines, all.
+    /// The words of each line; all words in a run of several lines.
     mask: u8,
 }
 
-/// What the chain holds.
+/// The content of the chain of records.
 #[derive(Default)]
-pub(crate) struct Pending {
-    /// The log's bytes, turned so that they begin at the head's position, as far as they were
-    /// needed.
+pub(crate) struct LogContent {
+    /// The log's bytes from the head's position on, as far as they were needed.
     log: Vec<u8>,
-    /// In the order of the log: a later one has the newer bytes.
+    /// In the order of the log: a later run has the newer bytes.
     runs: Vec<Run>,
     allocations: Vec<(u64, u64)>,
-    /// Where the record to come will be written, from the head's position.
+    /// The place of the next record, counted from the head's position.
     pub position: u64,
-    /// The number it will carry, the checksum it will be chained to, and its incarnation.
+    /// The next record's sequence, the checksum that it is chained to, and its incarnation.
     pub sequence: u64,
     pub chain: u64,
     pub incarnation: u64,
     records: u64,
 }
 
-impl Pending {
+impl LogContent {
     pub(crate) fn opened(&self) -> Opened {
         Opened { log_records: self.records, log_bytes: self.position, ..Opened::default() }
     }
 
-    /// Whether the log may go on behind what it holds: there is room for the record that begins a
-    /// life.
-    pub(crate) fn may_go_on(&self, head: &Head) -> bool {
+    /// Whether the log can continue behind its content: the record that begins a life fits.
+    pub(crate) fn may_continue(&self, head: &Head) -> bool {
         self.position + padded(16) <= head.log_room && self.incarnation < INCARNATION_MAX
     }
 
-    /// One past the last byte that the log speaks of, in whole pages.
+    /// One past the last byte that the log names, in whole pages.
     fn end(&self) -> u64 {
         let backed = self.allocations.iter().map(|(at, len)| at + len);
         let lines = self.runs.iter().map(|run| (run.first + run.count) * LINE);
         backed.chain(lines).max().unwrap_or(0).next_multiple_of(4096)
     }
 
-    /// Makes private pages what they were when the log's last record was written.
+    /// Restores the private pages as they were when the log's last record was written.
     pub(crate) fn put(&self, mapping: &Mapping) {
         mapping.raise_limit(self.end().min(mapping.reserve()));
         for run in &self.runs {
@@ -189,7 +186,7 @@ impl Pending {
         }
     }
 
-    /// Calls `each` with every line that the log holds.
+    /// Calls `each` with every line in the log.
     pub(crate) fn lines(&self, mut each: impl FnMut(u64)) {
         self.runs.iter().for_each(|run| (run.first..run.first + run.count).for_each(&mut each));
     }
@@ -197,19 +194,19 @@ impl Pending {
 
 /// Bytes of the log read at once.
 const STEP: u64 = 1 << 20;
-/// Bytes of the log that are announced at once.
-const AHEAD: u64 = 8 << 20;
-/// Pages between two that are wanted which are read with them.
+/// Bytes of the log that are announced to the disk at once.
+const PREFETCH: u64 = 8 << 20;
+/// The largest gap, in pages, between two wanted pages that are read together with it.
 const GAP: u64 = 4;
 
-/// A line, or some words of it, in the log.
-struct Line {
+/// A line, or some of its words, in the log.
+struct LoggedLine {
     number: u64,
     at: usize,
     mask: u8,
 }
 
-impl Line {
+impl LoggedLine {
     fn page(&self) -> u64 {
         self.number / LINES_PER_PAGE
     }
@@ -223,32 +220,32 @@ impl Line {
 
 impl Replay<'_> {
     /// Reads the log and follows its chain; the file is not changed (REPLAY-1).
-    fn judge(&self) -> Result<Pending> {
-        let mut pending = Pending {
+    fn examine(&self) -> Result<LogContent> {
+        let mut content = LogContent {
             sequence: self.head.log_sequence,
             chain: self.head.log_chain,
             incarnation: self.head.incarnation,
-            // room for addresses alone, until it is read
+            // Capacity only: memory is used as the log is read.
             log: Vec::with_capacity(self.head.log_room as usize),
-            ..Pending::default()
+            ..LogContent::default()
         };
-        self.follow(&mut pending)?;
-        self.look_behind(&mut pending)?;
-        Ok(pending)
+        self.follow(&mut content)?;
+        self.search_behind(&mut content)?;
+        Ok(content)
     }
 
-    fn settle(mut self, pending: &Pending) -> Result<Head> {
-        self.apply(pending)?;
+    fn finish(mut self, content: &LogContent) -> Result<Head> {
+        self.write_lines(content)?;
         let file_len = self.disk.len().map_err(|source| self.io("measure", source))?;
         let disk = self.disk;
         let head = &mut self.head;
         head.file_len = file_len.min(head.max);
         (head.log_head, head.log_sequence, head.log_chain) =
-            ((head.log_head + pending.position) % head.log_room, pending.sequence, pending.chain);
-        (head.log_synced, head.log_clean) = (pending.sequence, 1);
-        head.incarnation = pending.incarnation + 1;
-        // Both: another backend may change pages from now on, over which an older head would replay
-        // the log.
+            ((head.log_head + content.position) % head.log_room, content.sequence, content.chain);
+        (head.log_synced, head.log_clean) = (content.sequence, 1);
+        head.incarnation = content.incarnation + 1;
+        // Both: another backend may change pages from now on, and an older head would replay the log
+        // over them.
         head.write_both(disk).map_err(|source| self.io("write the media head", source))?;
         Ok(self.head)
     }
@@ -262,17 +259,17 @@ impl Replay<'_> {
         Error::Damaged { path: self.path.into(), at, detail }
     }
 
-    /// Reads on until the log's first `end` bytes are there; beyond its room there is nothing.
+    /// Reads until the log's first `end` bytes are in `log`; the ring's length is the limit.
     fn read_to(&self, log: &mut Vec<u8>, end: u64) -> Result<()> {
         let Head { log_at, log_room, log_head, .. } = self.head;
         while (log.len() as u64) < end.min(log_room) {
             let from = log.len() as u64;
             let place = (log_head + from) % log_room;
-            // Up to the ring's end, or to where it was begun.
+            // Up to the ring's end, or to the position where reading began.
             let step = STEP.min(log_room - place).min(log_room - from);
-            if from.is_multiple_of(AHEAD) {
-                // The disk is asked for more at once than is waited for.
-                self.disk.expect(log_at + place, AHEAD.min(log_room - place));
+            if from.is_multiple_of(PREFETCH) {
+                // The disk can read further while this thread waits for one step.
+                self.disk.expect(log_at + place, PREFETCH.min(log_room - place));
             }
             log.resize((from + step) as usize, 0);
             let read = self.disk.read_at(log_at + place, &mut log[from as usize..]);
@@ -284,8 +281,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The whole record of one of those incarnations that begins at `position`, if one does
-    /// (REC-1).
+    /// The header of the record that begins at `position`, if the record is whole and of one of the
+    /// incarnations (REC-1).
     fn record_at(
         &self,
         log: &mut Vec<u8>,
@@ -307,25 +304,26 @@ impl Replay<'_> {
     }
 
     /// Follows the chain from the head's position to the first break.
-    fn follow(&self, pending: &mut Pending) -> Result<()> {
+    fn follow(&self, content: &mut LogContent) -> Result<()> {
         while let Some(header) =
-            self.record_at(&mut pending.log, pending.position, pending.incarnation..=pending.incarnation)?
-            && header.sequence == pending.sequence
-            && (header.chain == pending.chain || seeded("media-no-chain"))
+            self.record_at(&mut content.log, content.position, content.incarnation..=content.incarnation)?
+            && header.sequence == content.sequence
+            && (header.chain == content.chain || seeded("media-no-chain"))
         {
-            let start = (pending.position + HEADER_LEN) as usize;
+            let start = (content.position + HEADER_LEN) as usize;
             let payload = start..start + header.payload_len as usize;
-            self.collect(pending, payload).map_err(|detail| self.damaged(pending.position, detail))?;
-            pending.position += padded(header.payload_len);
-            (pending.sequence, pending.chain) = (pending.sequence + 1, header.checksum.into());
-            pending.records += 1;
+            self.collect(content, payload).map_err(|detail| self.damaged(content.position, detail))?;
+            content.position += padded(header.payload_len);
+            (content.sequence, content.chain) = (content.sequence + 1, header.checksum.into());
+            content.records += 1;
         }
         Ok(())
     }
 
-    /// Notes the runs of one record. What is wrong here was wrong when the checksum was made.
-    fn collect(&self, pending: &mut Pending, payload: std::ops::Range<usize>) -> Result<(), String> {
-        let Pending { log, runs, allocations, incarnation, .. } = pending;
+    /// Collects the runs of one record. Its checksum is right: an error found here was written by a
+    /// program.
+    fn collect(&self, content: &mut LogContent, payload: std::ops::Range<usize>) -> Result<(), String> {
+        let LogContent { log, runs, allocations, incarnation, .. } = content;
         let mut at = payload.start;
         let word = |at: usize| u64::from_le_bytes(log[at..at + 8].try_into().expect("eight bytes"));
         while at < payload.end {
@@ -373,18 +371,18 @@ impl Replay<'_> {
 
     fn overlaps_media(&self, start: u64, end: u64) -> bool {
         let Head { log_at, log_len, .. } = self.head;
-        start < log_at + log_len && end > log_at || start < crate::HEAD_END && end > COPIES[0]
+        start < log_at + log_len && end > log_at || start < HEAD_END && end > COPIES[0]
     }
 
-    /// A break is the end of the log unless something proves that the broken record had been on the
-    /// medium. Records lie side by side: where a stretch much longer than any record holds the
-    /// beginning of none, there are no more.
+    /// A break is the end of the log unless a later record proves that the broken one had been on the
+    /// medium. Records lie side by side: a stretch much longer than any record in which none begins
+    /// ends the search.
     ///
-    /// A later life is a proof, too: its records were written only after the record that began it
-    /// was on the medium. A later record in the place of the break itself says that the head is
-    /// older than the log, because a write of it was lost or its newer copy has rotted.
-    fn look_behind(&self, pending: &mut Pending) -> Result<()> {
-        let (position, sequence, incarnation) = (pending.position, pending.sequence, pending.incarnation);
+    /// A record of a later life is a proof, too: it was written after the record that began the life
+    /// was on the medium. A later record at the break itself shows that the head is older than the
+    /// log: a write of the head was lost, or its newer copy has rotted.
+    fn search_behind(&self, content: &mut LogContent) -> Result<()> {
+        let (position, sequence, incarnation) = (content.position, content.sequence, content.incarnation);
         let broken = |witness: String| {
             Err(self.damaged(
                 position,
@@ -398,7 +396,7 @@ impl Replay<'_> {
         let lives = incarnation..=if seeded("media-witness-of-one-life") { incarnation } else { INCARNATION_MAX };
         let (mut later, mut until) = (position, position + stretch);
         while later < until.min(self.head.log_room) {
-            if let Some(header) = self.record_at(&mut pending.log, later, lives.clone())?
+            if let Some(header) = self.record_at(&mut content.log, later, lives.clone())?
                 && header.sequence > sequence
             {
                 if header.synced > sequence {
@@ -411,24 +409,27 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn apply(&self, pending: &Pending) -> Result<()> {
+    fn write_lines(&self, content: &LogContent) -> Result<()> {
         let io = |source| self.io("replay the log", source);
-        for &(at, len) in &pending.allocations {
+        for &(at, len) in &content.allocations {
             self.disk.allocate(at, len).map_err(io)?;
         }
-        let whole =
-            |run: &Run, line| Line { number: run.first + line, at: run.at + (line * LINE) as usize, mask: run.mask };
-        let mut lines: Vec<Line> =
-            pending.runs.iter().flat_map(|run| (0..run.count).map(move |line| whole(run, line))).collect();
-        // stable: what is newer stays behind what it replaces
+        let whole = |run: &Run, line| LoggedLine {
+            number: run.first + line,
+            at: run.at + (line * LINE) as usize,
+            mask: run.mask,
+        };
+        let mut lines: Vec<LoggedLine> =
+            content.runs.iter().flat_map(|run| (0..run.count).map(move |line| whole(run, line))).collect();
+        // The sort is stable: newer bytes of a line stay behind older ones.
         lines.sort_by_key(|line| line.number);
-        self.expect_pages(pending);
+        self.expect_pages(content);
         let file_len = self.disk.len().map_err(io)?;
         let mut page = [0; PAGE as usize];
-        // Bytes to be written, and where they begin.
+        // Bytes to be written, and their offset.
         let (mut start, mut bytes) = (0, Vec::new());
-        // Page by page: where only words of a line are known, the page is read first and written
-        // back around them.
+        // Page by page: if only some words of a line are in the log, the page is read first, and
+        // whole lines are written back.
         for lines in lines.chunk_by(|one, next| one.page() == next.page()) {
             let page_at = lines[0].page() * PAGE;
             let partial = lines.iter().any(|line| line.mask != ALL);
@@ -438,7 +439,7 @@ impl Replay<'_> {
                 self.disk.read_at(page_at, &mut page[..there]).map_err(io)?;
             }
             for line in lines {
-                line.put_into(&mut page[(line.number % LINES_PER_PAGE * LINE) as usize..], &pending.log);
+                line.put_into(&mut page[(line.number % LINES_PER_PAGE * LINE) as usize..], &content.log);
             }
             for run in lines.chunk_by(|one, next| partial || next.number <= one.number + 1) {
                 let (first, end) = (run[0].number * LINE, (run[run.len() - 1].number + 1) * LINE);
@@ -454,10 +455,9 @@ impl Replay<'_> {
         self.disk.sync().map_err(io)
     }
 
-    /// Asks for the pages that hold what the log speaks of, in runs: most of them are about to be
-    /// read.
-    fn expect_pages(&self, pending: &Pending) {
-        let mut pages: Vec<(u64, u64)> = pending
+    /// Announces the pages that the log names to the disk, in runs: most of them are read soon.
+    fn expect_pages(&self, content: &LogContent) {
+        let mut pages: Vec<(u64, u64)> = content
             .runs
             .iter()
             .map(|run| (run.first / LINES_PER_PAGE, (run.first + run.count - 1) / LINES_PER_PAGE))

@@ -1,7 +1,7 @@
 //! [`ChunkDisk`]: a disk by store offsets, over the disk that holds the file.
 
 use super::Chunks;
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;

@@ -13,7 +13,7 @@
 //! Threads: any. The handler takes no lock that is held while mapped bytes are touched.
 
 use super::Chunks;
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
 use crate::bytes::mapping::Mapping;
 use crate::pages::page_watch;
 use parking_lot::RwLock;

@@ -19,7 +19,7 @@
 
 use super::slot::{FREE, Slot};
 use super::{Chunks, Extent};
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
 use crate::seeded;
 use std::io;
 use std::ops::Range;

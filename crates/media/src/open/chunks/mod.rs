@@ -38,7 +38,7 @@ pub(crate) use chunk_disk::ChunkDisk;
 pub(crate) use fault::{Guard, resolve};
 pub(crate) use slot::{SEGMENT, SEGMENTS, SLOTS};
 
-use crate::backends::file::Disk;
+use crate::backends::file::disk::Disk;
 use crate::bytes::mapping::Mapping;
 use crate::open::head::Head;
 use crate::{Error, Result, seeded};

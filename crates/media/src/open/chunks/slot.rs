@@ -1,6 +1,6 @@
 //! Bytes of the chunk map, and nothing else. Format: docs/formats/media.md, section 2.
 
-use crate::open::head::COPIES;
+use crate::open::layout::COPIES;
 use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
