@@ -1,4 +1,4 @@
-//! What the first program sees: a list that outlives its pool, errors that name their cause,
+//! The first program of the manual: a list that outlives its pool, errors that name their cause,
 //! transactions that nest.
 
 mod common;

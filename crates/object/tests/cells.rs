@@ -118,7 +118,7 @@ fn a_mutex_is_held_to_the_end_and_never_poisoned() {
     assert_eq!(mutex.tx(|j, mutex| *mutex.lock(j)).unwrap(), 2);
 }
 
-/// Two accounts, many threads: the sum is always right, whoever looks.
+/// Two accounts, many threads: every reader sees the right sum.
 #[test]
 fn nobody_sees_what_is_not_committed() {
     pool!(P);

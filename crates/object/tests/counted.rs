@@ -180,7 +180,7 @@ fn a_volatile_weak_pointer_waits_for_the_commit_and_dies_with_its_object() {
             sender.send(weak.clone()).unwrap();
             scope.spawn(move || P::transaction(|j| weak.promote(j).is_some()).unwrap()).join().unwrap()
         });
-        assert!(!seen, "not committed: nobody else may see it");
+        assert!(!seen, "not committed: no other transaction may see it");
         *shared.strong.lock(j) = Some(one);
         Err::<(), ()>(())
     });

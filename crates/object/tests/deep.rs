@@ -100,7 +100,7 @@ fn world(store: &Store) -> Root<World<P>, P> {
     world.unwrap()
 }
 
-/// What both faces find; the pool is open again behind it.
+/// Findings of both faces; the pool is open again behind it.
 fn found(store: &Store) -> Report {
     let world = P::open::<World<P>>(store, "world").unwrap();
     let by_types = world.examine(&|_| ()).unwrap();

@@ -1,4 +1,4 @@
-//! What a pool says of itself: enough to walk it without the program, and pools of older formats
+//! The description in a pool: enough to walk it without the program, and pools of older formats
 //! still open.
 
 #![allow(dead_code)] // values that only lie there

@@ -153,7 +153,7 @@ fn panics_in_constructors_leave_nothing() {
     }
 }
 
-/// What is on the stack belongs to nobody else: changing it notes nothing and costs no fence.
+/// A value on the stack belongs to its thread: a change of it logs nothing and costs no fence.
 #[test]
 fn what_is_not_yet_in_the_pool_is_changed_for_nothing() {
     let store = common::store();

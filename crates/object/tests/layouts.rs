@@ -1,5 +1,5 @@
-//! What opening compares: the description says all that the bytes depend on, and a difference is
-//! named.
+//! The comparison at an opening: the description says all that the bytes depend on, and a
+//! difference is named.
 
 mod common;
 

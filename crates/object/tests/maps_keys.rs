@@ -91,7 +91,7 @@ macro_rules! burnt {
     };
 }
 
-/// What both maps can do, with a fuse.
+/// Operations of both maps, with a fuse.
 macro_rules! burn_all {
     ($Map:ident, $map:ident) => {
         burnt!($map, |map, j| map.extend((0..20).map(|key| (Fused::new(key, j), key)), j));

@@ -7,7 +7,7 @@ use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{PBTreeMap, PHashMap, PRefCell, Pbox, Pool, pool};
 use everbyte_store::Store;
 
-/// Where the root of the pool `map` lies.
+/// Offset of the root of the pool `map`.
 fn root(store: &Store) -> u64 {
     let prime = store.object("map").unwrap().prime();
     let header: Header = store.media().get(prime + HEADER);

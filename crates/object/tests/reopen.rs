@@ -7,7 +7,8 @@ use everbyte_media::{BackendChoice, Options};
 use everbyte_object::{PBTreeMap, PHashMap, PRefCell, PString, Pool, pool};
 use everbyte_store::{CreateOptions, Store};
 
-/// What `write` leaves in a store that is closed, and in one that is abandoned, `read` finds in it.
+/// `read` finds in a store the state that `write` left, in a store that is closed and in one that
+/// is abandoned.
 fn reopened(write: impl Fn(&Store), read: impl Fn(&Store)) {
     for orderly in [true, false] {
         let directory = tempfile::tempdir().unwrap();

@@ -53,7 +53,7 @@ fn open(store: &Store) -> Root<World<P>, P> {
     P::open::<World<P>>(store, "world").unwrap()
 }
 
-/// A box and a circle that nobody has; the circle shares the first node.
+/// A box and a circle without an owner; the circle shares the first node.
 fn leak(world: &Root<World<P>, P>) {
     world.tx(|j, _| std::mem::forget(Pbox::new(1u64, j))).unwrap();
     let circle = world.tx(|j, world| {
@@ -270,7 +270,7 @@ struct Maps<P: MemPool> {
     sorted: PRefCell<PBTreeMap<u64, Pbox<u64, P>, P>, P>,
 }
 
-/// Whatever the description says of maps.
+/// Any line of the description about maps.
 #[test]
 fn what_maps_hold_is_never_freed() {
     pool!(M);

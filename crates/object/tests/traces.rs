@@ -19,7 +19,7 @@ struct All<P: MemPool> {
     shared: Parc<u64, P>,
 }
 
-/// What `body` does to a pool whose root is what `init` returns.
+/// The trace of `body` on a pool whose root is made by `init`.
 fn trace<R: PSafe<P>>(
     init: impl for<'tx> FnOnce(&'tx Journal<<P as MemPool>::At<'tx>>) -> R::At<'tx>,
     body: impl FnOnce(&Root<R, P>),

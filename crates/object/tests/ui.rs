@@ -1,4 +1,4 @@
-//! What must not compile does not, and what should compile does.
+//! Programs that must not compile do not, and programs that should compile do.
 //!
 //! Each file in `ui/` is a crate of many small programs. A line `//@ name: codes "texts"` begins
 //! one: every error within its lines must have one of these codes (`lifetime`, `general`,
@@ -210,7 +210,7 @@ fn refused(file: &str) {
     assert!(wrong.is_empty(), "{} of {} programs:\n{}", wrong.len(), programs.len(), wrong.join("\n"));
 }
 
-/// What points into a pool is no result of a transaction.
+/// A pointer into a pool is no result of a transaction.
 #[test]
 fn nothing_leaves_as_a_result() {
     refused("leave");

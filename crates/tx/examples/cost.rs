@@ -1,5 +1,6 @@
-//! What transactions cost here: `cargo run --release -p everbyte-tx --example cost`. On memory that
-//! stands in for persistent memory; pin it to a core (`taskset -c 1`) and let nothing else run.
+//! Costs of transactions on this machine: `cargo run --release -p everbyte-tx --example cost`. On
+//! memory that stands in for persistent memory; pin it to a core (`taskset -c 1`) and let nothing
+//! else run.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CreateOptions, Engine, ObjectOptions, Store};

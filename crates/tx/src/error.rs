@@ -1,4 +1,4 @@
-//! What can go wrong in and around a transaction.
+//! Errors in and around a transaction.
 
 use everbyte_heap as heap;
 use everbyte_log as log;
@@ -54,9 +54,9 @@ pub enum Error {
     Damaged {
         /// The object.
         object: String,
-        /// Where.
+        /// The store offset.
         at: u64,
-        /// What is wrong.
+        /// The kind of damage.
         detail: String,
     },
     /// A range that a transaction may not change.
@@ -64,7 +64,7 @@ pub enum Error {
         "{at:#x} + {len} lies outside object `{object}`, or is the engine's own; transactions change their object's data"
     )]
     BadRange {
-        /// Where.
+        /// The store offset.
         at: u64,
         /// Bytes.
         len: u64,
@@ -111,8 +111,8 @@ pub enum TxError<E> {
     /// The body returned this error, and all its changes were rolled back.
     #[error("rolled back: {0}")]
     Aborted(E),
-    /// A transaction inside this one failed, and whoever caught that went on: everything was rolled
-    /// back.
+    /// A transaction inside this one failed, and the body handled its error and went on: everything
+    /// was rolled back.
     #[error("rolled back: a nested transaction failed, and its failure was not passed on")]
     Doomed,
     /// The engine could not commit. [`Error::Media`]: the outcome is unknown until the store is

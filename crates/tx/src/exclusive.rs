@@ -1,8 +1,8 @@
 //! Sharing an engine's object with other processes: turns.
 //!
-//! Whoever reads or changes a shared object does so in a turn, from [`Undo::enter`] until what it
-//! returns is dropped: the engine then knows what others have done, and what a dead process left
-//! half done is finished or undone.
+//! A process reads or changes a shared object only while it holds the object's lock, from
+//! [`Undo::enter`] until the guard is dropped: the engine then has read the changes of other
+//! processes, and the unfinished work of a dead process is finished or undone.
 //!
 //! Invariants
 //!   TX-8  Between turns all lanes are at rest.

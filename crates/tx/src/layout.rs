@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where in the prime page the lane table lies.
+/// Offset of the lane table in the prime page.
 pub const TABLE: u64 = 2048;
 /// `b"EVRBLANE"`.
 pub const MAGIC: [u8; 8] = *b"EVRBLANE";
@@ -29,7 +29,7 @@ pub struct Table {
     pub lane_len: u64,
     /// Zeros.
     pub reserved: [u8; 32],
-    /// Where the lanes lie, one after the other, in a block of the heap. On a line of its own: the
+    /// Offset of the lanes, one after the other, in a block of the heap. On a line of its own: the
     /// heap stores it together with the block's bits.
     pub lanes_at: u64,
     /// Zeros.
@@ -39,7 +39,7 @@ const _: () = assert!(size_of::<Table>() == 128); // two lines
 
 /// Bytes of the table that its checksum covers.
 pub const TABLE_FIXED: usize = 64;
-/// Where the undo engine's part of the prime page ends.
+/// End of the undo engine's part of the prime page.
 pub const ENGINE_END: u64 = TABLE + size_of::<Table>() as u64;
 /// Offset of [`Table::lanes_at`] from the prime page.
 pub const LANES_AT: u64 = TABLE + std::mem::offset_of!(Table, lanes_at) as u64;

@@ -1,11 +1,11 @@
 //! [`TxLock`]: a lock that a transaction keeps until its commit is ordered.
 //!
-//! Locks fall before the barrier, so that others need not wait for the disk. What they then see is
-//! ordered but not yet settled; therefore a lock remembers its last writer's mark, and whoever
-//! takes it settles that mark before returning.
+//! Locks are released before the barrier, so that other threads need not wait for the disk. The
+//! next holder reads data that is ordered but not yet settled; therefore a lock remembers its last
+//! writer's mark, and a transaction that takes it settles that mark before it returns.
 //!
 //! Invariants
-//!   TX-5  Nobody returns from a transaction before the newest mark it saw at a lock is settled.
+//!   TX-5  A transaction returns only after the newest mark that it saw at a lock is settled.
 
 use everbyte_media::Mark;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};

@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever comes and goes, the blocks held are those that were pushed and not removed.
+        /// The blocks held are those that were pushed and not removed.
         #[test]
         fn holds_what_was_pushed_and_not_removed(steps in prop::collection::vec((0u64..40, any::<bool>()), 1..120)) {
             let (mut owned, mut model) = (Owned::default(), std::collections::BTreeSet::new());

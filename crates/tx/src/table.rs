@@ -16,7 +16,7 @@ use zerocopy::{FromZeros, IntoBytes};
 /// An engine's magic, and the format that it reads and writes.
 pub(crate) type Kind = ([u8; 8], u32);
 
-/// Where the parts lie.
+/// Offsets of the parts.
 pub(crate) struct Parts {
     /// The whole block.
     pub bytes: Range<u64>,

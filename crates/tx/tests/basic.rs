@@ -103,7 +103,7 @@ fn hooks_run_after_the_commit_and_never_after_a_rollback() {
     assert_eq!(count.get(), 1);
 }
 
-/// What each kind of transaction costs, exactly: (lines, fences, barriers).
+/// The exact cost of each kind of transaction: (lines, fences, barriers).
 #[test]
 fn the_price_list() {
     let (_store, undo) = create(8 << 20, 4 << 20);
@@ -127,7 +127,7 @@ fn the_price_list() {
     );
     assert_eq!(cost(&|tx| eight(tx)), (17, 10, 1), "eight lines, each a surprise");
     let lock = TxLock::new();
-    assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 0), "a lock that nobody wrote under");
+    assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 0), "a lock without a writer");
     assert_eq!(cost(&|tx| tx.lock(&lock).and_then(|()| tx.store(at, 3))), (3, 3, 1), "a lock costs nothing");
     assert_eq!(cost(&|tx| tx.lock(&lock)), (0, 0, 1), "TX-5: a reader settles what it saw");
     let old = Cell::new(undo.run(|tx| tx.allocate(64)).unwrap().at);
@@ -233,7 +233,7 @@ fn lanes(undo: &Undo) -> u64 {
     undo.media().load(undo.heap().object().prime() + everbyte_tx::layout::LANES_AT)
 }
 
-/// More threads than lanes, locks held across, allocation inside: sums stay right and nobody
+/// More threads than lanes, locks held across, allocation inside: sums stay right and no thread
 /// starves.
 #[test]
 fn threads_beyond_the_lanes_wait_for_one() {

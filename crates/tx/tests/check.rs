@@ -48,8 +48,8 @@ fn damage_is_named_with_its_place() {
         media.store(word, good);
     }
     assert_eq!(found(&undo), []);
-    // A lane with entries in force that nobody runs: the transaction's changes would be lost at the
-    // next opening.
+    // A lane with entries in force and without a transaction: its changes would be lost at the next
+    // opening.
     let word = lanes + 64;
     let good = media.load(word);
     media.store(word, !good);

@@ -166,7 +166,7 @@ fn spill(undo: &Undo, twin: &Twin<'_, Model>) {
             })
             .unwrap();
         });
-        // The segment goes back to the heap, and somebody else's block may come to lie there.
+        // The segment goes back to the heap, and another owner's block may come to lie there.
         let change = move |model: &mut Model| model.blocks[0] = Some(round);
         twin.step("block", change, || undo.run(|tx| replace(undo, tx, 0, 16 << 10, round)).unwrap());
     }

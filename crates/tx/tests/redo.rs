@@ -111,7 +111,7 @@ fn what_a_transaction_sees_was_there_at_one_time() {
     }
 }
 
-/// What was stored is loaded again, byte by byte; an abort leaves what was there.
+/// Stored bytes are loaded again; an abort leaves the old ones.
 #[test]
 fn a_transaction_reads_its_own_stores() {
     let (_store, redo) = create(1 << 20);
@@ -129,7 +129,7 @@ fn a_transaction_reads_its_own_stores() {
     assert_eq!(redo.media().read_vec(at, 16), [0; 16]);
 }
 
-/// What it has allocated is stored to in place, whatever it stores beside it.
+/// Stores to its own new blocks are done in place, whatever it stores beside them.
 #[test]
 fn a_block_of_the_transactions_own_shares_a_line_with_another() {
     let (_store, redo) = create(1 << 20);
@@ -174,7 +174,7 @@ fn fences_and_lines_are_counted() {
     assert_eq!(lines, record_lines, "the record alone");
 }
 
-/// A log that is full is waited for, whoever truncates, and forgets nothing.
+/// A transaction waits for space in a full log, whichever side truncates, and forgets nothing.
 #[test]
 fn a_full_log_stalls_and_goes_on() {
     let (_store, redo) = create_with(1 << 20, 1, 512);
@@ -226,7 +226,8 @@ fn transactions_longer_than_their_log() {
     assert_eq!(Redo::open(store.object("test").unwrap()).unwrap().replayed().transactions, 0);
 }
 
-/// What waits in the logs is stored again when the engine is opened, and timestamps go on above it.
+/// Records that wait in the logs are stored again when the engine is opened, and timestamps go on
+/// above them.
 #[test]
 fn timestamps_go_on_above_the_newest() {
     let (store, mut redo) = create(1 << 20);
@@ -317,7 +318,7 @@ fn places_that_are_not_data_are_refused() {
     }
 }
 
-/// An engine that nobody uses is whole, its logs are no leak, and damage is named with its place.
+/// An unused engine is whole, its logs are no leak, and damage is named with its place.
 #[test]
 fn a_check_knows_the_logs_and_names_damage() {
     let (_store, redo) = create(1 << 20);
@@ -362,8 +363,8 @@ fn a_freed_block_waits_for_those_who_may_look_at_it() {
     assert!(again.at <= block.at + 8192, "{again:?} after {block:?}");
 }
 
-/// What a commit took out of reach is its thread's alone when the commit returns: who began before
-/// has ended by then.
+/// A block that a commit took out of reach belongs to its thread alone when the commit returns:
+/// transactions that began before have ended by then.
 #[test]
 fn a_commit_returns_when_those_who_began_before_have_ended() {
     for truncation in [Truncation::Synchronous, Truncation::Asynchronous] {
@@ -420,8 +421,8 @@ fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {
     assert_eq!(unlucky.attempts(), 0);
 }
 
-/// A commit whose barrier fails has stored nothing in place and given no lock back: nobody sees
-/// what the medium may not have, not even those who began before, and nobody begins.
+/// A commit whose barrier fails has stored nothing in place and given no lock back: no transaction
+/// reads data that the medium may not have, even one that began before, and none begins.
 #[test]
 fn a_commit_whose_barrier_fails_shows_nothing_to_anybody() {
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {

@@ -48,7 +48,7 @@ fn work(path: &Path, worker: usize) {
             if old == 0 { Ok(()) } else { tx.free(old) }
         });
         replaced.unwrap();
-        drop(exclusive); // nobody waits while this one cannot tell
+        drop(exclusive); // no thread waits while this one cannot answer
         std::io::stderr().write_all(&next.to_le_bytes()).unwrap();
     }
 }

@@ -105,7 +105,7 @@ impl Mix {
     }
 }
 
-/// What a body may do, whichever engine it runs under.
+/// Operations of a body, whichever engine it runs under.
 trait Change {
     fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), Error>;
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error>;
@@ -237,7 +237,7 @@ impl Room {
         self.heap().media()
     }
 
-    /// What the object holds; its heap has been checked.
+    /// The contents of the object; its heap has been checked.
     fn observe(&self, at: u64, story: &str) -> Model {
         if let Room::Redo(redo) = self {
             redo.truncate();

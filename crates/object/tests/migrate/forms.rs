@@ -153,7 +153,7 @@ fn a_type_is_migrated_wherever_it_lies() {
     assert_eq!((all.generic.val, all.generic.next.borrow().as_ref().unwrap().val), (new(30), new(31)));
     let new_forms::Either::Right { flag: true, value, more } = &all.either else { panic!("another variant") };
     assert_eq!((*value, &more[..]), (new(18), &[new(19)][..]));
-    // What does not change, and points to nothing that does, stays where it was.
+    // A part that does not change, and points to nothing that does, stays in place.
     assert_eq!(places(&all.kept, &all.text), before);
     let (mutex, lock) = all
         .tx(|j, all| {

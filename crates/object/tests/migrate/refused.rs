@@ -1,5 +1,5 @@
-//! What is refused, with what to do; and what is rolled back: panics, full pools, damage,
-//! rehearsals.
+//! Refused migrations, each with advice; and migrations that are rolled back: panics, full pools,
+//! damage, rehearsals.
 
 use crate::common::store;
 use crate::whole;

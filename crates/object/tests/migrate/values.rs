@@ -1,4 +1,4 @@
-//! What becomes of values: fields that grow, split and move, variants that are added, versions that
+//! Values under migration: fields that grow, split and move, variants that are added, versions that
 //! are skipped.
 
 use crate::common::store;
@@ -335,8 +335,8 @@ fn versions_are_skipped_by_taking_each_step() {
     }
 }
 
-/// What moves between objects: the older types are kept as they were, pointers and all, and the
-/// function takes them apart.
+/// Values that move between objects: the older types are kept as they were, pointers and all, and
+/// the function takes them apart.
 #[test]
 fn a_whole_graph_is_migrated_by_its_root() {
     mod v1 {

@@ -94,7 +94,7 @@ fn a_check_and_a_transaction_of_one_thread_are_not_inside_of_each_other() {
     assert_eq!(root.tx(|j, r| *r.lock(j)).unwrap(), 0);
 }
 
-/// What one settling thread and one checking thread tell each other.
+/// The messages between one settling thread and one checking thread.
 #[derive(Default)]
 struct Steps {
     fence: AtomicU64,

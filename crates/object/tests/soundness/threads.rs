@@ -50,8 +50,7 @@ fn a_root_attached_inside_a_transaction_stays_in_its_thread() {
     assert_eq!(*P::open::<R>(&store, "x").unwrap().borrow(), 1);
 }
 
-/// What a detached root brings is what was committed before, with no borrow of the thread that it
-/// comes from.
+/// A detached root carries the committed state, with no borrow of the thread that it comes from.
 #[test]
 fn a_detached_root_is_the_whole_pool_in_its_new_thread() {
     pool!(P);

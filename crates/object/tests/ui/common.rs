@@ -1,5 +1,5 @@
-//! What the programs beside this file share: two pools, the list that everybody knows, and a
-//! wrapper that fakes `Send`. Nothing here is run; the programs are only compiled.
+//! Shared by the programs beside this file: two pools, the list of all examples, and a wrapper that
+//! fakes `Send`. Nothing here is run; the programs are only compiled.
 #![allow(dead_code, unused_imports)]
 
 pub use everbyte_object::*;

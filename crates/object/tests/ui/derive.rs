@@ -1,4 +1,4 @@
-//! What the macros refuse, each with what to write instead.
+//! Refusals of the macros, each with the code to write instead.
 #[path = "common.rs"]
 mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! What a type that lies in a pool may not be, and what nobody implements by hand.
+//! Properties that a type in a pool may not have, and traits that are not implemented by hand.
 #[path = "common.rs"]
 mod common;
 use common::*;

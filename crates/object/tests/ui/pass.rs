@@ -1,4 +1,4 @@
-//! What should compile, comfortably: the canonical list and what programs do with it.
+//! Programs that should compile, comfortably: the canonical list and its uses.
 #[path = "common.rs"]
 mod common;
 use common::*;
@@ -64,7 +64,7 @@ mod the_list {
     }
 }
 
-// What a body reads, takes and makes.
+// Values that a body reads, takes and makes.
 mod bodies {
     use super::*;
     #[derive(Clone, Copy)]
@@ -130,7 +130,7 @@ mod bodies {
         })
         .unwrap()
     }
-    // What the lint would refuse, by `tx_any`: no bound at all on what is captured.
+    // Captures that the lint would refuse, by `tx_any`: no bound at all on them.
     fn calls(h: &Root<List, P1>, f: &dyn Fn(i32) -> i32, cell: &RefCell<Vec<i32>>) {
         let mut n = 0;
         h.tx_any(|j, h| {
@@ -176,7 +176,7 @@ mod bodies {
     }
 }
 
-// What a body returns: anything volatile, with no bound to implement.
+// Results of a body: anything volatile, with no bound to implement.
 mod results {
     use super::*;
     fn text() -> Vec<String> {

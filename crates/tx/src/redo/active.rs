@@ -1,6 +1,6 @@
-//! Who runs a transaction, and since when: so that memory is not reused, nor its data taken out of
-//! transactions, while somebody can still look at it as it was; and so that one transaction can
-//! have the engine to itself.
+//! The running transactions and their start times: so that memory is not reused, nor its data taken
+//! out of transactions, while a transaction can still read the old state; and so that one
+//! transaction can have the engine to itself.
 //!
 //! Invariants
 //!   REDO-7  After `quiesce(ts)` no transaction runs that began before the commit with timestamp
@@ -8,9 +8,9 @@
 //!           later than it has seen nothing of what it replaced.
 //!   REDO-8  While a transaction runs alone, no other runs.
 //!
-//! Threads: any. Beginning is a store and then a look at `alone` and at the clock; whoever waits
-//! stores first and then looks at who has begun. All of these are sequentially consistent, so one
-//! of the two sees the other.
+//! Threads: any. A beginning thread stores and then reads `alone` and the clock; a waiting thread
+//! stores first and then reads the list of transactions. All of these are sequentially consistent,
+//! so one of the two sees the other.
 
 use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::RwLock;
@@ -74,7 +74,8 @@ impl Active {
     }
 
     /// Waits until no transaction of `others`, all but `own`, runs that began before `timestamp`.
-    /// Who comes after the look at `changes` begins with a clock that has passed it.
+    /// A transaction that begins after the read of `changes` begins with a clock that has passed
+    /// it.
     #[inline]
     pub(super) fn quiesce(&self, own: &Since, others: &mut Others, timestamp: u64) {
         if others.changes != self.changes.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! [`Redo::atomically`]: a body that is run until nobody is in its way.
+//! [`Redo::atomically`]: a body that is run again until it meets no conflict.
 
 use super::{Redo, Worker};
 use crate::{Error, TxError};
@@ -47,8 +47,7 @@ impl Worker {
         loop {
             self.begin().map_err(TxError::Engine)?;
             match body(self) {
-                // What it returns is made of what was not there at one time, or of an abort in its
-                // midst.
+                // Its result comes from loads of different times, or of an abort in its midst.
                 _ if self.met_conflict => self.abort_to_retry(),
                 Ok(value) => match self.commit() {
                     Ok(()) => return Ok(value),

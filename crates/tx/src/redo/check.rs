@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 impl Redo {
     /// Verifies the engine's own words and the heap; with `reachable`, the starts of all blocks
-    /// that data points to, also that nothing is leaked and nothing freed is in use. Nobody may run
-    /// a transaction or allocate meanwhile. An empty list: all is well. The logs themselves were
-    /// verified when the engine was opened.
+    /// that data points to, also that nothing is leaked and nothing freed is in use. No thread may
+    /// run a transaction or allocate meanwhile. An empty list: no findings. The logs themselves
+    /// were verified when the engine was opened.
     pub fn check(&self, reachable: Option<&BTreeSet<u64>>) -> Vec<Finding> {
         let heap = self.heap();
         let (prime, media) = (heap.object().prime(), self.media());

@@ -6,9 +6,9 @@
 //!      appended and flushed: it has committed, and settles
 //!   3. stores done in place, operations of the heap applied
 //!   4. lines flushed, record truncated (synchronous truncation alone)
-//!   5. locks given back; nobody has seen anything of it before
-//!   6. it waits until nobody runs who began before it was visible, later commits left out; freed
-//!      blocks become allocatable
+//!   5. locks given back; no other transaction has seen anything of it before
+//!   6. it waits until the transactions that began before it was visible have ended, later commits
+//!      left out; freed blocks become allocatable
 //!
 //! Invariants
 //!   REDO-3  Locks are given back only after the record is settled and the stores are done: who
@@ -92,7 +92,7 @@ impl Worker {
     #[inline]
     fn take_timestamp(&self) -> Result<u64> {
         let timestamp = self.engine.clock.fetch_add(1, Ordering::SeqCst) + 1;
-        // Nobody has committed since it was found to be valid: it is.
+        // No transaction has committed since it was found to be valid: it is.
         if timestamp > self.valid_at + 1 && !self.is_valid() {
             return Err(Error::Conflict);
         }
@@ -108,7 +108,7 @@ impl Worker {
         self.flush_blocks();
         let engine = &self.engine;
         let (log, mut end, extents) = engine.take_log_for(self.log, &mut self.words)?;
-        // Whoever sees the timestamp, which is taken next, sees this.
+        // A thread that sees the timestamp, which is taken next, sees this.
         log.committing.store(engine.clock.load(Ordering::Acquire), Ordering::Release);
         let recorded = self.take_timestamp().and_then(|timestamp| {
             if seeded("redo-stored-early") {
@@ -159,7 +159,7 @@ impl Worker {
         Ok(timestamp)
     }
 
-    /// What the commit changes in the heap.
+    /// The changes of the commit in the heap.
     fn ops(&self) -> Vec<Op> {
         if self.blocks.is_empty() && self.frees.is_empty() {
             return Vec::new();

@@ -23,7 +23,7 @@ pub struct Redo {
     pub(super) inner: Arc<Inner>,
 }
 
-/// What opening found and put right.
+/// Findings and mends of an opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Transactions that had committed and were stored again.
@@ -55,18 +55,18 @@ pub(super) struct Inner {
 
 /// One word log.
 pub(super) struct Log {
-    /// Taken by the transaction that commits, which waits for nobody's locks or logs meanwhile.
+    /// Taken by the transaction that commits, which waits for no lock and no log meanwhile.
     pub end: Latch<End>,
     pub consumer: Mutex<Consumer>,
-    /// What the clock said before the transaction that commits took its timestamp; [`u64::MAX`]:
+    /// The clock before the transaction that commits took its timestamp; [`u64::MAX`]:
     /// none commits.
     pub committing: AtomicU64,
 }
 
-/// Where a log grows.
+/// Growth of a log.
 pub(super) struct End {
     pub producer: Producer,
-    /// What was committed through it and is not truncated.
+    /// Commits through it that are not truncated.
     pub left: Left,
 }
 
@@ -148,12 +148,12 @@ impl Redo {
         &self.inner.media
     }
 
-    /// Where the block of the logs lies: the one block that is the engine's own.
+    /// Start of the block of the logs: the one block that is the engine's own.
     pub fn logs_at(&self) -> u64 {
         self.inner.log_bytes.start
     }
 
-    /// What opening found and put right.
+    /// Findings and mends of the opening.
     pub fn replayed(&self) -> Replayed {
         self.inner.replayed
     }
@@ -199,7 +199,7 @@ impl Inner {
         }
     }
 
-    /// A log that nobody commits to, the worker's own if it can be; waits for one.
+    /// A log without a running commit, the worker's own if it can be; waits for one.
     #[inline]
     pub(super) fn take_log(&self, own: usize) -> (&Log, LatchGuard<'_, End>) {
         for log in self.logs[own..].iter().chain(&self.logs[..own]) {

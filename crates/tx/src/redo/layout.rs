@@ -5,9 +5,9 @@ use crate::layout::TABLE;
 
 /// `b"EVRBREDO"`: what the lane table of this engine begins with. Its lanes are word logs.
 pub const MAGIC: [u8; 8] = *b"EVRBREDO";
-/// Where in the prime page the floor lies, on a line of its own.
+/// Offset of the floor in the prime page, on a line of its own.
 pub const FLOOR: u64 = TABLE + 128;
-/// Where the engine's part of the prime page ends.
+/// End of the engine's part of the prime page.
 pub const ENGINE_END: u64 = FLOOR + 64;
 
 /// The word at [`FLOOR`]: records up to this timestamp are nothing any more.
@@ -55,7 +55,7 @@ pub fn pack_run(at: u64, mask: u8) -> u64 {
     at | u64::from(mask) << 48 | RUN_ONE
 }
 
-/// Where a run begins, which of the eight bytes of each word, how many words.
+/// Start of a run, the mask of bytes of each word, number of words.
 pub fn unpack_run(word: u64) -> (u64, u8, u64) {
     (word & (PLACES - 1), (word >> 48) as u8, word >> 56)
 }

@@ -1,9 +1,9 @@
 //! Loads of a transaction.
 //!
-//! A load looks at the lock before and after: what it returns was there at the time up to which the
-//! transaction is known to be valid. Where a newer commit is met, everything read so far is looked
-//! at again, and that time moves on, or there is a conflict. What the transaction itself will store
-//! lies over what it finds in memory.
+//! A load reads the lock before and after: its result was there at the time up to which the
+//! transaction is known to be valid. If it meets a newer commit, everything read so far is
+//! validated again, and that time moves on, or there is a conflict. The transaction's own buffered
+//! stores hide the bytes in memory.
 
 use super::locks::{FOREIGN, Locks, STRIPE, Word};
 use super::stripe::Stripe;
@@ -35,8 +35,8 @@ impl Worker {
         }
     }
 
-    /// [`Worker::load_by`] as most are: of what nobody holds or has changed since. `None`: it is
-    /// another, and nothing is done.
+    /// [`Worker::load_by`] in the common case: the word is unlocked and unchanged since. `None`:
+    /// another case, and nothing is done.
     #[inline(always)]
     pub fn look(&mut self, key: u64, value: &impl Fn(&Media) -> Option<u64>) -> Option<u64> {
         let lock = Locks::index(key);

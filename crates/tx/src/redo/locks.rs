@@ -21,7 +21,7 @@ const COUNT: usize = 1 << 17;
 
 pub(super) struct Locks(Box<[AtomicU64; COUNT]>);
 
-/// What a lock's word says. A held one is newer than any time.
+/// The meaning of a lock's word. A held one is newer than any time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(pub u64);
 
@@ -48,7 +48,7 @@ impl Word {
         self.0 >> 32 == HELD >> 32 | u64::from(owner)
     }
 
-    /// Whether nobody holds it, and what it stands for was changed last at `time` or before.
+    /// Whether the lock is free, and its words were changed last at `time` or before.
     #[inline(always)]
     pub(super) fn is_unchanged_since(self, time: u64) -> bool {
         self.0 <= time

@@ -1,8 +1,8 @@
 //! The redo engine: transactions that are isolated from each other, over words of one object.
 //!
-//! What a transaction stores waits in memory until it commits; then one record in a word log says
-//! it all, with one fence, and the stores are done in place. After a crash records are stored again
-//! in the order of their timestamps.
+//! The stores of a transaction wait in memory until it commits; then one record in a word log holds
+//! all of them, with one fence, and the stores are done in place. After a crash records are stored
+//! again in the order of their timestamps.
 //!
 //! ```
 //! use everbyte_media::{Media, Options};

@@ -1,4 +1,4 @@
-//! What one transaction writes to its log: timestamp, operations of the heap, stores.
+//! The record that one transaction writes to its log: timestamp, operations of the heap, stores.
 //!
 //! A record that does not fit its log lies in extents, blocks reserved in the heap; the log then
 //! names them, with a checksum of each. They are flushed and fenced before the log names them, and
@@ -100,7 +100,7 @@ pub(super) fn encode(ops: &[Op], stripes: &[Stripe], words: &mut Vec<u64>) {
     words.extend([WHOLE, 0]);
     words.extend(ops.iter().map(|&op| u64::from(op)));
     let start = words.len();
-    // Where the newest run begins, and the first word of one that would go on where it ends.
+    // Start of the newest run, and the first word that would continue it.
     let (mut run, mut next) = (start, u64::MAX);
     let mut put = |at, mask, values: &[u64]| {
         let first = layout::pack_run(at, mask);

@@ -94,8 +94,8 @@ pub(super) fn raise_floor(media: &Media, floor_at: u64, timestamp: u64) {
     media.flush(floor_at, 8);
 }
 
-/// Stores those bytes of a word that the mask names, and no others: their neighbours may be
-/// somebody else's.
+/// Stores those bytes of a word that the mask names, and no others: their neighbours may belong to
+/// another block.
 #[inline(always)]
 pub(super) fn store_masked(media: &Media, at: u64, mask: u8, value: u64) {
     match mask {

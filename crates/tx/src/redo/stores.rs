@@ -215,8 +215,8 @@ impl Worker {
     }
 }
 
-/// Stores to media that nobody else looks at; where memory is private, also on its way at once: no
-/// section is open that would keep it until the commit.
+/// Stores to media that no other thread reads; on private memory they are flushed at once: no
+/// section is open that would keep them until the commit.
 pub(super) fn store_through(media: &Media, at: u64, mask: u8, value: u64) {
     let _section = media.section();
     store_masked(media, at, mask, value);

@@ -30,7 +30,7 @@ impl Stripe {
         Stripe { base, values: [0; WORDS], before, lock, next: NONE, is_data, masks: 0 }
     }
 
-    /// Where in its stripe a word lies.
+    /// Index of a word in its stripe.
     #[inline(always)]
     pub(super) fn word(key: u64) -> usize {
         (key % STRIPE / 8) as usize
@@ -65,7 +65,7 @@ impl Stripe {
         self.masks = self.masks & !(0xff << (word * 8)) | u64::from(mask) << (word * 8);
     }
 
-    /// What a load of a word finds that finds `memory` in memory.
+    /// The result of a load of a word whose bytes in memory are `memory`.
     #[inline]
     pub(super) fn over(&self, word: usize, memory: u64) -> u64 {
         let (mask, value) = self.waiting(word);

@@ -3,10 +3,10 @@
 //! One pass, a fence between the lines:
 //!   1. of every log, what was committed up to the settled clock; each line that was stored to is
 //!      flushed once
-//!   2. the floor is raised to that clock: those records are nothing any more, in whatever log a
-//!      crash leaves them
-//!   3. the heads of the logs move; blocks that were freed become allocatable once nobody can look
-//!      at them
+//!   2. the floor is raised to that clock: recovery skips those records, in whatever log a crash
+//!      leaves them
+//!   3. the heads of the logs move; freed blocks become allocatable once no transaction can read
+//!      them
 //!
 //! A transaction that truncates its own record at its commit does without the floor: it still holds
 //! its locks, and no record that stores to the same bytes is left in any log.
@@ -44,16 +44,16 @@ pub enum Truncation {
 /// A commit whose record is left for a pass.
 pub(super) struct Committed {
     pub timestamp: u64,
-    /// Where its record ends.
+    /// End of its record.
     pub end: Position,
     /// None for most: a commit that only stores leaves three words.
     pub changes: Option<Box<Changes>>,
 }
 
-/// What a commit means to the heap.
+/// The changes of a commit in the heap.
 pub(super) struct Changes {
     ops: Vec<Op>,
-    /// What the record lies in, if not in the log.
+    /// Storage of the record, if not in the log.
     extents: Vec<Block>,
 }
 
@@ -64,13 +64,12 @@ impl Changes {
     }
 }
 
-/// What a log holds that is left for a pass, oldest first. The log itself is read by recovery
-/// alone.
+/// Records of a log that are left for a pass, oldest first. Only recovery reads the log itself.
 #[derive(Default)]
 pub(super) struct Left {
     /// With each how many of the lines belong to it and to those before it.
     commits: Vec<(Committed, usize)>,
-    /// What they stored to.
+    /// Addresses that they stored to.
     lines: Vec<u64>,
 }
 
@@ -85,7 +84,7 @@ impl Left {
     fn take(&mut self, clock: u64) -> Left {
         let count = self.commits.partition_point(|(commit, _)| commit.timestamp <= clock);
         if count == self.commits.len() {
-            // What is left later needs as much room again.
+            // Records left for later need as much free space again.
             let empty = Left { commits: Vec::with_capacity(count), lines: Vec::with_capacity(self.lines.len()) };
             return std::mem::replace(self, empty);
         }
@@ -105,7 +104,8 @@ pub(super) struct Truncator {
     pass: Mutex<()>,
     /// Frees whose records are truncated, by timestamp (REDO-6).
     ripening: Mutex<VecDeque<(u64, Vec<Op>)>>,
-    /// Whether there are any: seen by whoever noted them at the least, and nobody has to hurry.
+    /// Whether there are any: seen by the thread that added them at the least; other threads may
+    /// see it later.
     is_ripening: AtomicBool,
     thread: OnceLock<Thread>,
     called: AtomicBool,
@@ -187,7 +187,7 @@ impl Inner {
         self.finish_ripe();
     }
 
-    /// Makes blocks allocatable that were freed, and that nobody can look at any more (REDO-6).
+    /// Makes freed blocks allocatable once no transaction can read them any more (REDO-6).
     #[inline]
     pub(super) fn finish_ripe(&self) {
         if self.truncator.is_ripening.load(Ordering::Acquire) {
@@ -231,7 +231,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(thread) = self.truncator.thread.get() {
-            thread.unpark(); // it finds that nobody is left
+            thread.unpark(); // it finds that no owner is left
         }
     }
 }

@@ -35,8 +35,8 @@ pub enum Stop {
 /// Lines that one transaction may store to, what it allocates left out: 64 MiB where they touch.
 pub const STRIPES_MAX: usize = 1 << 20;
 
-/// Runs transactions, one after the other. Whoever wants isolation and retries in one call uses
-/// [`super::Redo::atomically`].
+/// Runs transactions, one after the other. [`super::Redo::atomically`] offers isolation and retries
+/// in one call.
 pub struct Worker {
     pub(super) engine: Arc<Inner>,
     /// The engine's, one step nearer.
@@ -47,7 +47,7 @@ pub struct Worker {
     /// The log that is tried first.
     pub(super) log: usize,
     pub(super) running: bool,
-    /// What was loaded was there at this time.
+    /// The loaded values were there at this time.
     pub(super) valid_at: u64,
     /// Locks looked at.
     pub(super) reads: Vec<u32>,
@@ -59,7 +59,7 @@ pub struct Worker {
     pub(super) frees: Vec<Op>,
     /// The caller has changed memory under locks of this transaction's.
     pub(super) changed_foreign: bool,
-    /// What stores replaced since the oldest checkpoint, while there is one.
+    /// Values that stores replaced since the oldest checkpoint, while there is one.
     pub(super) replaced: Vec<Replaced>,
     pub(super) checkpoints: u32,
     /// A step was not done because of a conflict: the transaction cannot commit.
@@ -159,7 +159,7 @@ impl Worker {
     }
 
     /// Allocates a block of at least `size` bytes. It is the transaction's own: an abort or a crash
-    /// gives it back. What it holds is unspecified.
+    /// gives it back. Its contents are unspecified.
     ///
     /// # Errors
     /// [`Error::Heap`].
@@ -176,7 +176,7 @@ impl Worker {
         Ok(block)
     }
 
-    /// Frees the block at `at` at the commit; an abort keeps it. Nobody may store to it any more.
+    /// Frees the block at `at` at the commit; an abort keeps it. No store to it may follow.
     ///
     /// # Errors
     /// [`Error::Heap`] if `at` is no allocated block, or is being freed already: nothing has
@@ -246,7 +246,7 @@ impl Worker {
         self.blocks.clear();
         engine.heap.abandon(&self.frees);
         self.frees.clear();
-        // Who looked at the caller's changes meanwhile must not find the lock as it was.
+        // A thread that read the caller's changes meanwhile must not find the lock as it was.
         let version = self.changed_foreign.then(|| engine.clock.fetch_add(1, Ordering::SeqCst) + 1);
         self.unlock(version);
         self.end();
@@ -260,7 +260,7 @@ impl Worker {
         }
     }
 
-    /// What begins with a transaction ends; its locks have been given back.
+    /// Ends the state of a transaction; its locks have been given back.
     pub(super) fn end(&mut self) {
         let engine = &*self.engine;
         self.discarded.drain(..).for_each(|block| engine.heap.cancel(block));

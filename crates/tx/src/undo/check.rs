@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 impl Undo {
     /// Verifies the lanes and the heap; with `reachable`, the starts of all blocks that data points
     /// to, also that nothing is leaked and nothing freed is in use. Waits for running transactions;
-    /// nobody may begin one or allocate meanwhile. An empty list: all is well.
+    /// no thread may begin one or allocate meanwhile. An empty list: all is well.
     pub fn check(&self, reachable: Option<&BTreeSet<u64>>) -> Vec<Finding> {
         let heap = self.heap();
         let (prime, media) = (heap.object().prime(), self.media());
@@ -44,13 +44,13 @@ impl Undo {
         findings
     }
 
-    /// A lane that nobody uses is whole and retired.
+    /// An unused lane is whole and retired.
     fn check_lane(&self, at: u64, len: u64) -> Result<(), (u64, String)> {
         let object = self.heap().object();
         let whole = at.checked_add(len).ok_or((at, "the lane ends beyond any store".to_string()))?;
         match Journal::recover(self.media(), at..whole, object.prime()..object.backed()) {
             Ok(found) if matches!(found.outcome(), Outcome::Idle) => Ok(()),
-            Ok(_) => Err((at, "nobody uses this lane and it has entries in force".into())),
+            Ok(_) => Err((at, "this lane is unused and has entries in force".into())),
             Err(error) => Err((at, error.to_string())),
         }
     }

@@ -33,7 +33,7 @@ use everbyte_log::Journal;
 use everbyte_media::{Flusher, Mark, seeded};
 use std::sync::atomic::Ordering;
 
-/// What is left to do once the write section is closed.
+/// Work left once the write section is closed.
 pub(crate) struct Committed {
     /// To be settled.
     pub mark: Option<Mark>,
@@ -151,8 +151,8 @@ impl Inner {
         let Some(lane) = &mut state.lane else { return Ok(()) };
         let undone = if lane.journal.is_empty() { Ok(()) } else { lane.journal.rollback() };
         if let Err(error) = undone {
-            // The lane stays as it is for recovery, with its locks and its blocks: nobody may build
-            // on this state.
+            // The lane stays as it is for recovery, with its locks and its blocks: no transaction
+            // may build on this state.
             self.poisoned.store(true, Ordering::Release);
             std::mem::forget(std::mem::take(&mut state.locks));
             std::mem::forget(state.lane.take());

@@ -1,4 +1,5 @@
-//! What a thread has under way in an engine: one context for each engine, kept by the thread.
+//! The running transaction of a thread in an engine: one context for each engine, kept by the
+//! thread.
 //! Transactions that are started by hand bring their own.
 //!
 //! A context outlives its transactions so that its vectors need not be allocated again; it holds no
@@ -45,7 +46,7 @@ pub(crate) struct State {
     pub hooks: Vec<Box<dyn FnOnce()>>,
 }
 
-/// What the transaction has done so far.
+/// The changes of the transaction so far.
 #[derive(Default)]
 pub(crate) struct Work {
     pub ranges: Ranges,

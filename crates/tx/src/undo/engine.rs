@@ -1,12 +1,12 @@
 //! [`Undo`]: lanes, and how transactions begin, nest and end.
 //!
 //! A lane is taken when a transaction first locks, logs or allocates, always before its first lock,
-//! so that nobody waits for a lane while holding a lock; it is given back at the end. Empty
+//! so that no thread waits for a lane while it holds a lock; it is given back at the end. Empty
 //! transactions take none.
 //!
 //! Invariants
 //!   TX-1  Nested transactions are part of the outermost. If one fails, by error or panic, the
-//!         outermost rolls back, whoever caught it.
+//!         outermost rolls back, even if the error was handled.
 //!   TX-2  A lane has one owner at a time, and between transactions it is retired and fenced.
 //!
 //! Threads: any number; more than there are lanes wait for one.
@@ -57,7 +57,7 @@ pub(crate) struct Lane {
 }
 
 thread_local! {
-    /// Where this thread looks for a free lane first.
+    /// The lane that this thread tries first.
     static FIRST: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -120,9 +120,9 @@ impl Undo {
         Ok(Undo { inner: Arc::new(inner) })
     }
 
-    /// Fills `copy` with what this engine's object holds; blocks and lanes lie as far behind the
-    /// prime page. The root word, and what else holds store offsets, is the caller's. To be called
-    /// inside `Store::create_copy`'s `init`; nobody may run a transaction meanwhile.
+    /// Fills `copy` with the contents of this engine's object; blocks and lanes lie as far behind
+    /// the prime page. The root word, and all other store offsets, are the caller's. To be called
+    /// inside `Store::create_copy`'s `init`; no thread may run a transaction meanwhile.
     ///
     /// # Errors
     /// [`Error::Heap`] if the span or the disk is too small.
@@ -150,7 +150,7 @@ impl Undo {
         self.inner.all_lanes().map(Quiet)
     }
 
-    /// Where the block of the lanes lies: the one block that is the engine's own.
+    /// Start of the block of the lanes: the one block that is the engine's own.
     pub fn lanes_at(&self) -> u64 {
         self.media().load(self.heap().object().prime() + LANES_AT)
     }
@@ -167,7 +167,7 @@ impl Undo {
         &self.inner.media
     }
 
-    /// What opening found and put right.
+    /// Findings and mends of the opening.
     pub fn recovered(&self) -> &Recovered {
         &self.inner.recovered
     }
@@ -177,8 +177,8 @@ impl Undo {
     ///
     /// Inside another transaction of this thread and engine it is part of that one and settles with
     /// it. An error or a panic rolls everything back, the outer transaction's changes included,
-    /// even if the outer body catches it. What the body read under a lock is settled before the
-    /// caller gets the error or the panic.
+    /// even if the outer body catches it. Data that the body read under a lock is settled before
+    /// the caller gets the error or the panic.
     ///
     /// # Errors
     /// [`TxError::Aborted`], [`TxError::Doomed`]: rolled back. [`TxError::Engine`] with
@@ -193,9 +193,9 @@ impl Undo {
         Ok(value)
     }
 
-    /// [`Undo::run`] that returns once the commit is ordered: what the caller releases now, others
-    /// may see; nobody is told of it before the mark is settled. An error returns settled, as that
-    /// of [`Undo::run`].
+    /// [`Undo::run`] that returns once the commit is ordered: other threads may see the state that the
+    /// caller releases now, but it is not acknowledged before the mark is settled. An error returns
+    /// settled, as that of [`Undo::run`].
     ///
     /// # Errors
     /// As [`Undo::run`].
@@ -252,9 +252,9 @@ impl Undo {
 }
 
 /// A transaction that has committed, ordered and not settled; see [`Undo::run_ordered`].
-#[must_use = "nobody may be told before the mark is settled"]
+#[must_use = "settle the mark before the result is acknowledged"]
 pub struct Ordered<T> {
-    /// What the body returned.
+    /// The body's result.
     pub value: T,
     /// To be settled; `None` if nothing was changed or seen that is not settled, or inside another
     /// transaction.

@@ -76,8 +76,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is said to be covered is covered, and beyond a handful nothing covered is noted
-        /// again.
+        /// Every range reported as covered is covered, and beyond a handful no covered range is
+        /// logged again.
         #[test]
         fn covers_what_was_pushed(pushes in prop::collection::vec((0u64..300, 1u64..30), 1..60)) {
             let mut ranges = Ranges::default();

@@ -12,7 +12,7 @@ use crate::{Result, table};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Journal, Outcome};
 
-/// What opening an engine found and put right.
+/// Findings and mends of the opening of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Transactions rolled back.

@@ -36,7 +36,7 @@ impl Undo {
 }
 
 impl Started<'_> {
-    /// What changes it.
+    /// The handle that changes it.
     #[inline(always)]
     pub fn tx(&self) -> Tx<'_> {
         Tx { inner: self.inner, context: self.context.as_ref().expect("taken at the end alone") }
@@ -93,8 +93,7 @@ impl Drop for Started<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.context.is_some() {
-            // Who drops it has something to say already; if this fails, too, the engine is
-            // poisoned.
+            // The drop follows another failure; if this one fails, too, the engine is poisoned.
             let _ = self.end(put_back);
         }
     }

@@ -58,7 +58,7 @@ impl Tx<'_> {
     pub fn name_ranges(&self, ranges: &[(u64, u64)]) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
         let noted = self.note_all(&mut state, ranges);
-        // What was noted before a bad range counts as noted from now on, so it is fenced all the
+        // Ranges logged before a bad range count as logged from now on, so they are fenced all the
         // same.
         if let Some(lane) = state.lane.as_mut().filter(|lane| lane.journal.is_unfenced())
             && !seeded("tx-note-unfenced")
@@ -94,8 +94,8 @@ impl Tx<'_> {
     }
 
     /// Allocates a block of at least `size` bytes. It is the transaction's own: stores to it need
-    /// no note and are flushed at the commit; an abort or a crash gives it back. What it holds is
-    /// unspecified.
+    /// no log entry and are flushed at the commit; an abort or a crash gives it back. Its contents
+    /// are unspecified.
     ///
     /// # Errors
     /// [`Error::Heap`].
@@ -143,9 +143,9 @@ impl Tx<'_> {
         self.context.state.borrow().work.owns(at, at + len)
     }
 
-    /// Promises that what `at..at+len` held before this transaction is of no use to anybody: it may
-    /// be stored to unnoted, and is flushed at the commit. An abort or a crash leaves anything
-    /// there.
+    /// Promises that the bytes of `at..at+len` from before this transaction are no longer needed:
+    /// they may be overwritten without a log entry, and are flushed at the commit. An abort or a
+    /// crash leaves them undefined.
     ///
     /// # Errors
     /// [`Error::BadRange`].
@@ -180,8 +180,8 @@ impl Tx<'_> {
     }
 
     /// Takes a lock until the transaction's end is ordered: after the fence that follows its commit
-    /// word, or its rollback. A lock it has already is not taken again. Who locks in which order is
-    /// the caller's care.
+    /// word, or its rollback. A lock it has already is not taken again. The order of locks is the
+    /// caller's care.
     ///
     /// # Errors
     /// [`Error::Poisoned`].

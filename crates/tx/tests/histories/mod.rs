@@ -1,4 +1,4 @@
-//! What transactions loaded and stored, and whether some order of them explains it.
+//! Histories of loads and stores, and whether some order of the transactions explains them.
 //!
 //! Every store writes a value that no other does, to a word that its transaction has loaded before.
 //! So the values of a word form one chain, and each transaction's place among the others follows

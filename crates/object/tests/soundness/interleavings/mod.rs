@@ -25,7 +25,7 @@ use std::sync::Once;
 /// Runs program `seed`.
 ///
 /// # Errors
-/// What it says if it does not come to its end.
+/// The output of the program, if it does not come to its end.
 fn run(seed: u64) -> Result<(u32, u32), String> {
     static QUIET: Once = Once::new();
     thread_local!(static RUNS: Cell<bool> = const { Cell::new(false) });

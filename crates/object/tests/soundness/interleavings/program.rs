@@ -198,8 +198,8 @@ impl Program<'_> {
         self.demand(refused.is_err(), || "a captured root lends what a roll-back takes".into());
     }
 
-    /// A step of which the program's own code panics, caught or not. What is caught has happened in
-    /// part: for one key at most, or for the first of several values.
+    /// A step of which the program's own code panics, caught or not. A caught panic leaves a part
+    /// of the step done: for one key at most, or for the first of several values.
     fn burn_one<'tx>(&self, shelf: &Shelf<B<'tx>>, j: &Journal<B<'tx>>, twin: &mut Twin) {
         let key = self.below(30);
         let what = self.below(6);
@@ -500,7 +500,7 @@ impl Program<'_> {
         if is_committed {
             return Ok((true, twin));
         }
-        // What could not be settled may be there all the same.
+        // An unsettled value may be there all the same.
         let is_there = breaks && self.compare(&twin).is_ok();
         Ok((false, if is_there { twin } else { known.clone() }))
     }

@@ -15,7 +15,7 @@ thread_local! {
     pub static FUSE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// What a fuse panics with.
+/// The payload with which a fuse panics.
 pub struct Burnt;
 
 /// A call of the program's own code.
@@ -176,7 +176,7 @@ impl<P: MemPool> Shelf<P> {
     }
 }
 
-/// What the pool holds, in plain values.
+/// The contents of the pool, in plain values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Twin {
     pub boxed: Option<[u64; 4]>,
@@ -199,8 +199,8 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// What the pool holds, read in a transaction. Of a cell that cannot be borrowed what `known`
-    /// holds.
+    /// The contents of the pool, read in a transaction. For a cell that cannot be borrowed the
+    /// value is taken from `known`.
     pub fn read<P: MemPool>(shelf: &Shelf<P>, j: &Journal<P>, known: &Twin) -> Twin {
         macro_rules! read {
             ($cell:ident, |$value:ident| $read:expr) => {
