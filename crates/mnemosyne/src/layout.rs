@@ -9,7 +9,7 @@ pub const FORMAT: u32 = 1;
 /// Bytes of a build's identity that are kept.
 pub const BUILD_MAX: usize = 32;
 
-/// The block that the object's root word leads to.
+/// The block at the object's root word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Header {
@@ -21,20 +21,20 @@ pub struct Header {
     pub format: u32,
     /// Bytes of the variables: whole pages.
     pub variables_len: u64,
-    /// What the variables' names, places and sizes hash to; 0: not known.
+    /// A hash of the variables' names, offsets and sizes; 0: not known.
     pub layout: u64,
-    /// Bytes of `build` that count; 0: not known.
+    /// Bytes of `build` in use; 0: not known.
     pub build_len: u64,
-    /// What the linker called the build that made this, cut where it is longer.
+    /// The linker's identity of the build that created this object, cut at [`BUILD_MAX`].
     pub build: [u8; BUILD_MAX],
     /// Zeros.
     pub reserved: [u8; 56],
-    /// Where the variables lie: whole pages.
+    /// Offset of the variables: whole pages.
     pub variables: u64,
-    /// Where the path of the executable lies: a word that says how many bytes, and the bytes; 0:
-    /// not known.
+    /// Offset of the path of the executable: a word with its length in bytes, and the bytes; 0: not
+    /// known.
     pub path: u64,
-    /// Where the first page of the table of regions lies; 0: there is none yet.
+    /// Offset of the first page of the table of regions; 0: there is none yet.
     pub regions: u64,
     /// Zeros.
     pub reserved_words: [u64; 13],
@@ -56,41 +56,40 @@ pub const REGIONS_AT: u64 = std::mem::offset_of!(Header, regions) as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Piece {
-    /// What it is: [`FREE`], [`MAKING`], [`LIVE`], [`CUTTING`].
+    /// [`FREE`], [`MAKING`], [`LIVE`] or [`CUTTING`].
     pub state: u64,
-    /// The region's number, which its object's name ends with.
+    /// The region's number, the end of its object's name.
     pub number: u64,
-    /// Where it begins: a whole page.
+    /// Offset of its first byte: a whole page.
     pub at: u64,
     /// Bytes: whole pages; 0: given up.
     pub len: u64,
-    /// What the program may do with it: bits of `mprotect`.
+    /// The access of the program: bits of `mprotect`.
     pub access: u64,
-    /// While it is made: the word that receives its address.
+    /// While `MAKING`: the word that receives its address.
     pub target: u64,
-    /// While it is made: what that word held.
+    /// While `MAKING`: the earlier value of that word.
     pub old: u64,
-    /// While it is cut off: the line of the piece that it was part of, counted from 0 over all
-    /// pages.
+    /// While `CUTTING`: the line of the piece that it was part of, counted from 0 over all pages.
     pub parent: u64,
 }
 const _: () = assert!(size_of::<Piece>() == 64); // one line
 
-/// Nothing.
+/// An unused line.
 pub const FREE: u64 = 0;
-/// Its object is being made: recovery takes it back.
+/// Its object is being created: recovery undoes it.
 pub const MAKING: u64 = 1;
-/// There.
+/// A piece in use.
 pub const LIVE: u64 = 2;
-/// Cut off another piece, once that one has shrunk.
+/// A piece cut off another one, valid after that one has shrunk.
 pub const CUTTING: u64 = 3;
-/// Bytes of a page of the table: a line that begins with where the next page lies, then pieces.
+/// Bytes of a page of the table: a line that begins with the offset of the next page, then pieces.
 pub const PAGE: u64 = 4096;
 /// Pieces of a page.
 pub const PIECES: u64 = PAGE / 64 - 1;
 
 impl Header {
-    /// The checksum its fields ask for.
+    /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
         let plain = Header { checksum: 0, ..*self };
         crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])

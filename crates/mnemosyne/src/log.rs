@@ -1,7 +1,7 @@
 //! [`Log`]: a word log in an object of its own, under a name.
 //!
-//! Threads: one appends and flushes while another truncates; they share nothing but the ring's own
-//! two positions. More take turns.
+//! Threads: one appends and flushes while another truncates; they share only the ring's two
+//! positions. Further threads wait for a lock.
 
 use crate::Result;
 use everbyte_log::ring::{Position, RING_BYTES_MIN};
@@ -11,17 +11,17 @@ use everbyte_store::{CLUSTER, Claim, Engine, Object, ObjectOptions, PRIME_LEN, S
 use parking_lot::Mutex;
 use std::ops::Range;
 
-/// What the object's fingerprint says: `b"EVRBLOGS"`.
+/// The object's fingerprint: `b"EVRBLOGS"`.
 const FINGERPRINT: u64 = u64::from_le_bytes(*b"EVRBLOGS");
 
-/// What a log is to be when it is made.
+/// The properties of a log at its creation.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
     /// Bytes, rounded up to lines.
     pub size: u64,
     /// How records are made recoverable.
     pub form: Form,
-    /// What an append does when there is no room. Not kept: each opening says it.
+    /// The action of an append that finds no space. Not stored: each opening gives it.
     pub full: Full,
 }
 
@@ -35,16 +35,16 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log of that name, or makes it, settled on return. Each record that had been
-    /// flushed whole and not truncated goes to `consume`, oldest first.
+    /// Opens the log of that name, or creates it, settled on return. `consume` gets each record
+    /// that was flushed whole and not truncated, oldest first.
     ///
     /// # Errors
-    /// [`Error::Store`](crate::Error::Store): no room, no name, not a log, open already.
+    /// [`Error::Store`](crate::Error::Store): no space, an invalid name, not a log, open already.
     /// [`Error::Log`](crate::Error::Log) if it is damaged.
     pub fn open(store: &Store, name: &str, options: LogOptions, consume: impl FnMut(&[u64])) -> Result<Log> {
         let object = match store.object(name) {
             Err(everbyte_store::Error::NotFound { .. }) => make(store, name, options)?,
-            // Open in another way: that it is no log says more.
+            // The object is open in another way; that it is no log is the better answer.
             Err(error @ everbyte_store::Error::Open { .. }) => {
                 let found = store.stat(name)?.engine;
                 let wanted = Engine::None;
@@ -66,10 +66,10 @@ impl Log {
         Ok(Log { producer: Mutex::new(producer), consumer: Mutex::new(consumer), flushed, media, _claim: claim })
     }
 
-    /// Appends one record; it counts once it is flushed.
+    /// Appends one record; a crash may lose it until it is flushed.
     ///
     /// # Errors
-    /// [`Error::Log`](crate::Error::Log): no room, and nothing was appended.
+    /// [`Error::Log`](crate::Error::Log): no space, and nothing was appended.
     /// [`Error::Media`](crate::Error::Media) in a child of fork.
     pub fn append(&self, words: &[u64]) -> Result<()> {
         self.media.require_here()?;
@@ -88,13 +88,13 @@ impl Log {
         Ok(())
     }
 
-    /// Drops what is flushed. Settled on return.
+    /// Drops the flushed records. Settled on return.
     ///
     /// # Errors
     /// The media's.
     pub fn truncate(&self) -> Result<()> {
         self.media.require_here()?;
-        // before the position is read: another may have gone further meanwhile
+        // locked before the position is read: another thread may truncate further meanwhile
         let mut consumer = self.consumer.lock();
         let flushed = *self.flushed.lock();
         consumer.truncate(flushed);
@@ -103,8 +103,8 @@ impl Log {
     }
 }
 
-/// Where the ring of so many bytes lies. What the root word says comes from media: the ring checks
-/// that it is backed.
+/// The range of a ring of `len` bytes. `len` is the root word, which comes from media: the ring
+/// checks that the range is backed.
 fn range(object: &Object, len: u64) -> Range<u64> {
     let start = object.prime() + PRIME_LEN;
     start..start.saturating_add(len).min(object.span().end)

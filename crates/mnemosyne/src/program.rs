@@ -1,14 +1,14 @@
 //! [`Program`]: the object of one executable: its variables and its heap.
 //!
-//! Making one: heap, header and variables with their initial values are written before the store
+//! Creation: heap, header and variables with their initial values are written before the store
 //! publishes the object's name, so a crash leaves a program with all its initial values or none.
-//! They are never initialised again.
+//! Later openings never initialise them again.
 //!
 //! Invariants
-//!   PROG-1  Variables are read and changed only by programs in which each lies where it lay and is
-//!           as long: builds with the same identity, or with the same layout.
+//!   PROG-1  A program reads and changes variables only if each has the offset and the length with
+//!           which it was stored: builds with the same identity, or with the same layout.
 //!
-//! Threads: any; open it once.
+//! Threads: any; the program is open once.
 
 use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, REGIONS_AT, VARIABLES_AT};
 use crate::{Error, Result};
@@ -20,17 +20,17 @@ use everbyte_tx::Redo;
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The heap puts blocks of more than this at whole pages.
+/// The heap places blocks of at least this size at whole pages.
 const PAGED: u64 = 8193;
 
 /// The persistent variables of an executable, as it was linked.
 pub struct Variables<'v> {
-    /// What they hold at first; whole pages.
+    /// Their initial values; whole pages.
     pub initial: &'v [u8],
-    /// What the linker calls the build; empty: it does not say.
+    /// The linker's identity of the build; empty: it gives none.
     pub build: &'v [u8],
-    /// What names, places and sizes of the variables hash to, if that can be told; or why they
-    /// cannot be kept. Asked for when it is needed.
+    /// A hash of the variables' names, offsets and sizes, if it is known; or the reason why they
+    /// cannot be stored. Called only when it is needed.
     pub layout: &'v dyn Fn() -> Result<Option<u64>, String>,
 }
 
@@ -40,23 +40,23 @@ impl Variables<'_> {
     }
 }
 
-/// What an executable keeps.
+/// The stored state of an executable.
 pub struct Program {
     redo: Redo,
     heap: Heap,
-    /// Where the header lies.
+    /// Offset of the header.
     header: u64,
     variables: Range<u64>,
     _claim: Claim,
 }
 
 impl Program {
-    /// Opens the program of that name, or makes it with the initial values; settled on return.
-    /// `span` is what its heap can ever hold.
+    /// Opens the program of that name, or creates it with the initial values; settled on return.
+    /// `span` bounds the bytes of its heap for ever.
     ///
     /// # Errors
-    /// [`Error::Changed`] if the variables are not those that were kept (PROG-1); [`Error::Store`],
-    /// [`Error::Heap`] (no room, wrong engine, open already), [`Error::Damaged`],
+    /// [`Error::Changed`] if the variables differ from the stored ones (PROG-1); [`Error::Store`],
+    /// [`Error::Heap`] (no space, wrong engine, open already), [`Error::Damaged`],
     /// [`Error::NewerFormat`].
     ///
     /// # Panics
@@ -93,12 +93,12 @@ impl Program {
         Ok(Program { heap: heap.based_at(base), redo, header: at, variables: start..start + len, _claim: claim })
     }
 
-    /// Where its variables lie.
+    /// The range of its variables.
     pub fn variables(&self) -> Range<u64> {
         self.variables.clone()
     }
 
-    /// Its heap. Words that it stores blocks to hold addresses.
+    /// Its heap. Words that receive the heap's blocks hold addresses.
     pub fn heap(&self) -> &Heap {
         &self.heap
     }
@@ -108,10 +108,10 @@ impl Program {
         self.header + REGIONS_AT
     }
 
-    /// Notes where its executable is. After a crash meanwhile that may be unknown.
+    /// Stores the path of its executable. After a crash meanwhile the path may be unknown.
     ///
     /// # Errors
-    /// [`Error::Heap`]: no room.
+    /// [`Error::Heap`]: no space.
     pub fn set_path(&self, path: &[u8]) -> Result<()> {
         if path_of(self.heap.object())?.is_some_and(|known| known == path) {
             return Ok(());
@@ -132,7 +132,7 @@ impl Program {
         &self.redo
     }
 
-    /// The media it lies on.
+    /// The media of the store.
     pub fn media(&self) -> &Media {
         self.heap.media()
     }
@@ -143,10 +143,10 @@ fn fingerprint() -> u64 {
     u64::from_le_bytes(MAGIC)
 }
 
-/// Where the executable of a program's object was when it last ran, if that is known.
+/// The path of the executable of a program's object at its last run, if it is known.
 ///
 /// # Errors
-/// [`Error::Damaged`], [`Error::NewerFormat`]; [`Error::Store`] for an object that is no program's.
+/// [`Error::Damaged`], [`Error::NewerFormat`]; [`Error::Store`] for an object of another kind.
 pub fn path_of(object: &Object) -> Result<Option<Vec<u8>>> {
     object.require_fingerprint(fingerprint())?;
     let (header_at, header) = header_of(object)?;
@@ -165,7 +165,7 @@ pub fn path_of(object: &Object) -> Result<Option<Vec<u8>>> {
     Ok(Some(media.read_vec(at + 8, len as usize)))
 }
 
-/// Bytes that no path has more of.
+/// Bytes of the longest path.
 const PATH_MAX: u64 = 4096;
 
 fn is_inside(object: &Object, at: u64, len: u64) -> bool {
@@ -173,7 +173,7 @@ fn is_inside(object: &Object, at: u64, len: u64) -> bool {
     object.prime() <= at && end.is_some_and(|end| end <= object.backed() && object.media().holds(at, len))
 }
 
-/// The header of a program's object, and where it lies.
+/// The header of a program's object, and its offset.
 fn header_of(object: &Object) -> Result<(u64, Header)> {
     let at = object.root();
     let damaged = |at, detail| Error::Damaged { object: object.name().into(), at, detail };
@@ -218,7 +218,7 @@ fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
 }
 
 impl Header {
-    /// PROG-1.
+    /// Checks PROG-1.
     fn require(&self, object: &Object, variables: &Variables<'_>) -> Result<()> {
         let changed = |detail: String| Err(Error::Changed { object: object.name().into(), detail });
         let len = variables.initial.len() as u64;

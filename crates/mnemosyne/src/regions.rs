@@ -1,33 +1,35 @@
-//! [`Regions`]: memory that a program maps, each region an object of its own whose address one word
-//! of the program receives.
+//! [`Regions`]: memory that a program maps, each region an object of its own whose address is
+//! stored to one word of the program.
 //!
 //! Mapping, a fence between the lines:
-//!   1. a line of the table says `making`, which word is to receive the address, and what that
-//!      holds
+//!   1. a line of the table is `making`, with the word that is to receive the address and the
+//!      word's value
 //!   2. the object: it reads as zeros, and is settled
 //!   3. the word
-//!   4. the line says `live`, and a barrier
+//!   4. the line is `live`, and a barrier
 //!
-//! A crash before 4 is answered backwards: the word gets what it held, the object goes, the line is
-//! free.
+//! After a crash before 4, recovery undoes the steps: it restores the word, removes the object and
+//! frees the line.
 //!
 //! Unmapping a part of a piece, or all of it:
-//!   1. a line says `cutting`: the rest behind that part, which may be empty, and which piece it
+//!   1. a line is `cutting`: the rest behind that part, which may be empty, and the piece that it
 //!      was part of
-//!   2. one word, the length of that piece, makes it true
-//!   3. clusters that no piece covers are released, or the object is removed if none is left
-//!   4. the piece's line is free if it has become empty; the new one says `live`, or is free
+//!   2. one word, the length of that piece, publishes the change
+//!   3. clusters that no piece covers are released, or the object is removed if no piece is left
+//!   4. the piece's line is free if it has become empty; the new one is `live`, or free
 //!
-//! A crash before 2 leaves the piece as it was, one after it is answered by 3 and 4.
+//! After a crash before 2 the piece is unchanged; after a crash behind 2, recovery does steps 3 and
+//! 4.
 //!
 //! Invariants
-//!   REGION-1  A `cutting` line counts if the piece that it was part of does not reach it any more.
+//!   REGION-1  A `cutting` line is valid if the piece that it was part of does not reach it any
+//!             more.
 //!   REGION-2  A region's object has a line until it is removed.
 //!
-//! Threads: any; they take turns.
+//! Threads: any; each call holds the lock of the table.
 
 use crate::layout::{CUTTING, FREE, LIVE, MAKING, Piece};
-use crate::table::Table;
+use crate::table::RegionTable;
 use crate::{Error, Program, Result};
 use everbyte_media::seeded;
 use everbyte_store::{CLUSTER, Engine, Object, ObjectOptions, PRIME_LEN, Store};
@@ -35,19 +37,19 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use zerocopy::FromZeros;
 
-/// What the object's fingerprint says: `b"EVRBREGN"`.
+/// The object's fingerprint: `b"EVRBREGN"`.
 const FINGERPRINT: u64 = u64::from_le_bytes(*b"EVRBREGN");
-/// What a region is made of.
+/// The unit of a region, in bytes.
 const PAGE: u64 = 4096;
 
 /// A piece of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where it begins.
+    /// Address of its first byte.
     pub at: u64,
-    /// Bytes.
+    /// Its length in bytes.
     pub len: u64,
-    /// What the program may do with it: bits of `mprotect`.
+    /// The access of the program: bits of `mprotect`.
     pub access: u64,
 }
 
@@ -61,10 +63,10 @@ impl Region {
 /// The regions of a program.
 pub struct Regions {
     store: Store,
-    /// What their objects' names begin with.
+    /// The prefix of the names of their objects.
     prefix: String,
     base: u64,
-    table: Mutex<Table>,
+    table: Mutex<RegionTable>,
 }
 
 impl Regions {
@@ -78,13 +80,13 @@ impl Regions {
             store: object.store().clone(),
             prefix: Regions::prefix(object.name()),
             base: program.media().binding().unwrap_or(0),
-            table: Mutex::new(Table::read(program)?),
+            table: Mutex::new(RegionTable::read(program)?),
         };
         regions.recover(program)?;
         Ok(regions)
     }
 
-    /// What the names of the objects of a program's regions begin with.
+    /// The prefix of the names of the objects of a program's regions.
     pub fn prefix(program: &str) -> String {
         format!("{program}/region-")
     }
@@ -104,7 +106,7 @@ impl Regions {
     ///
     /// # Errors
     /// [`Error::BadTarget`] unless that is a word of the program's heap or of a region;
-    /// [`Error::Store`]: no room.
+    /// [`Error::Store`]: no space.
     pub fn map(&self, program: &Program, len: u64, access: u64, target: u64) -> Result<Region> {
         let mut table = self.table.lock();
         require_target(program, &table, target)?;
@@ -134,12 +136,12 @@ impl Regions {
         Ok(table.pieces[index].region())
     }
 
-    /// Unmaps `at..at+len`: whole pages, and of them what belongs to regions. Each piece that it
-    /// meets is settled on its own. `false`: there was nothing. `gone` hears which whole regions
-    /// are about to be removed.
+    /// Unmaps the parts of regions in `at..at+len`, whole pages. Each piece changes in a step of
+    /// its own. `gone` is called with each whole region before it is removed. `false`: the range
+    /// held no piece.
     ///
     /// # Errors
-    /// [`Error::Heap`]: no room in the table; [`Error::Store`].
+    /// [`Error::Heap`]: no space in the table; [`Error::Store`].
     pub fn unmap(&self, at: u64, len: u64, gone: &mut dyn FnMut(Range<u64>)) -> Result<bool> {
         let mut table = self.table.lock();
         let hit = at..at.saturating_add(len);
@@ -155,7 +157,13 @@ impl Regions {
         Ok(met)
     }
 
-    fn cut(&self, table: &mut Table, index: usize, hit: &Range<u64>, gone: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+    fn cut(
+        &self,
+        table: &mut RegionTable,
+        index: usize,
+        hit: &Range<u64>,
+        gone: &mut dyn FnMut(Range<u64>),
+    ) -> Result<()> {
         let rest = table.vacant()?;
         let (piece, end) = (table.pieces[index], table.pieces[index].region().end());
         let start = hit.start.max(piece.at);
@@ -166,8 +174,8 @@ impl Regions {
         self.finish(table, rest, gone)
     }
 
-    /// Steps 3 and 4, for a line that counts.
-    fn finish(&self, table: &mut Table, rest: usize, gone: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+    /// Steps 3 and 4, for a valid line.
+    fn finish(&self, table: &mut RegionTable, rest: usize, gone: &mut dyn FnMut(Range<u64>)) -> Result<()> {
         let Piece { number, parent, len, .. } = table.pieces[rest];
         let other = |piece: &&Piece| piece.state == LIVE && piece.number == number;
         let mut covered: Vec<Region> = table.pieces.iter().filter(other).map(Piece::region).collect();
@@ -180,7 +188,7 @@ impl Regions {
                 self.store.remove_object(&self.name(number))?;
             }
             Ok(object) => release(&object, &covered)?,
-            // done before a crash
+            // removed before the crash
             Err(Error::Store(everbyte_store::Error::NotFound { .. })) if covered.is_empty() => {}
             Err(error) => return Err(error),
         }
@@ -224,15 +232,15 @@ impl Regions {
         Ok(table.media().barrier()?)
     }
 
-    /// Undoes a mapping that did not come to its end.
-    fn take_back(&self, program: &Program, table: &mut Table, index: usize) -> Result<()> {
+    /// Undoes a mapping that a crash cut off.
+    fn take_back(&self, program: &Program, table: &mut RegionTable, index: usize) -> Result<()> {
         let Piece { number, target, old, .. } = table.pieces[index];
         match self.object(number) {
             Ok(object) => {
                 require_target(program, table, target)?;
                 if table.media().load(target) == self.base + object.prime() + PRIME_LEN {
                     set_word(table, target, old);
-                    table.media().fence(); // the word before what it leads to
+                    table.media().fence(); // the word is ordered before the removal of its object
                 }
                 drop(object);
                 self.store.remove_object(&self.name(number))?;
@@ -262,7 +270,7 @@ impl Regions {
         })
     }
 
-    fn damaged(&self, table: &Table, index: usize, detail: &'static str) -> Error {
+    fn damaged(&self, table: &RegionTable, index: usize, detail: &'static str) -> Error {
         Error::Damaged { object: self.prefix.trim_end_matches("/region-").into(), at: table.at(index), detail }
     }
 }
@@ -273,8 +281,9 @@ impl Piece {
     }
 }
 
-/// A word that the program may store to: of its heap, or of a region of its own.
-fn require_target(program: &Program, table: &Table, target: u64) -> Result<()> {
+/// Checks that `target` is a word to which the program may store: of its heap, or of a region of
+/// its own.
+fn require_target(program: &Program, table: &RegionTable, target: u64) -> Result<()> {
     let mut regions = table.pieces.iter().filter(|piece| piece.state == LIVE).map(Piece::region);
     let inside =
         program.heap().may_hold_blocks(target, 8) || regions.any(|region| region.at <= target && target < region.end());
@@ -291,7 +300,7 @@ fn is_inside(object: &Object, piece: &Piece) -> bool {
 }
 
 /// Stores a word and flushes it; no fence.
-fn set_word(table: &Table, at: u64, value: u64) {
+fn set_word(table: &RegionTable, at: u64, value: u64) {
     let media = table.media();
     let _section = media.section();
     media.store(at, value);

@@ -1,7 +1,7 @@
-//! The table of regions: pages of pieces, found from the program's header. A new page is allocated
-//! into the last one's link.
+//! The table of regions: pages of pieces, a list that starts at the program's header. A new page is
+//! allocated into the link of the last one.
 //!
-//! Threads: its owner's lock is held.
+//! Threads: the caller holds the lock of [`Regions`](crate::Regions).
 
 use crate::layout::{FREE, PAGE, PIECES, Piece};
 use crate::{Error, Program, Result};
@@ -9,22 +9,22 @@ use everbyte_heap::Heap;
 use everbyte_media::Media;
 use std::mem::offset_of;
 
-/// Pages that no table has more of.
+/// The most pages of a table.
 const PAGES_MAX: usize = 1 << 16;
 
-pub(crate) struct Table {
+pub(crate) struct RegionTable {
     heap: Heap,
-    /// The word that leads to the first page.
+    /// The word with the offset of the first page.
     first: u64,
     pages: Vec<u64>,
-    /// What the pages hold.
+    /// The pieces of all pages.
     pub pieces: Vec<Piece>,
 }
 
-impl Table {
-    pub(crate) fn read(program: &Program) -> Result<Table> {
+impl RegionTable {
+    pub(crate) fn read(program: &Program) -> Result<RegionTable> {
         let heap = program.heap().based_at(0);
-        let mut table = Table { heap, first: program.regions_at(), pages: Vec::new(), pieces: Vec::new() };
+        let mut table = RegionTable { heap, first: program.regions_at(), pages: Vec::new(), pieces: Vec::new() };
         loop {
             let link = table.link();
             let at = table.media().load(link);
@@ -45,12 +45,13 @@ impl Table {
 
     fn take_page(&mut self, at: u64) {
         let media = self.heap.media().clone();
-        media.reflush(at, PAGE); // recovery builds on it; its first step fences
+        // an earlier process may have left it in the caches; the first step of recovery fences
+        media.reflush(at, PAGE);
         self.pages.push(at);
         self.pieces.extend((1..=PIECES).map(|line| media.get::<Piece>(at + line * 64)));
     }
 
-    /// The word that leads to the page after the last one.
+    /// The word with the offset of the page after the last one.
     fn link(&self) -> u64 {
         self.pages.last().copied().unwrap_or(self.first)
     }
@@ -59,15 +60,15 @@ impl Table {
         self.heap.media()
     }
 
-    /// Where a piece lies.
+    /// Offset of a piece.
     pub(crate) fn at(&self, index: usize) -> u64 {
         self.pages[index / PIECES as usize] + (index as u64 % PIECES + 1) * 64
     }
 
-    /// A line that holds nothing; a new page if there is none.
+    /// A free line; on a new page if no page has one.
     ///
     /// # Errors
-    /// [`Error::Heap`]: no room.
+    /// [`Error::Heap`]: no space.
     pub(crate) fn vacant(&mut self) -> Result<usize> {
         if let Some(index) = self.pieces.iter().position(|piece| piece.state == FREE) {
             return Ok(index);
@@ -77,7 +78,7 @@ impl Table {
         Ok(self.pieces.len() - PIECES as usize)
     }
 
-    /// Writes a vacant line and then, ordered behind the rest of it, its state. Ordered on return.
+    /// Writes a free line and then, ordered behind the other words, its state. Ordered on return.
     pub(crate) fn write(&mut self, index: usize, piece: Piece) {
         let at = self.at(index);
         let media = self.heap.media();

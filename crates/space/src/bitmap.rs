@@ -1,14 +1,13 @@
 //! A bitmap on media: one bit for each cluster of the store, from offset 0, in sealed words.
 //!
 //! A word carries 48 bits and their check, so that a change is one 8-byte store and a flipped bit
-//! is found before it is believed: a bit lost would be room handed out twice. A word of zeros has
-//! no bit set. The bitmap's pages are part of the sparse file: a page is backed the first time one
-//! of its bits is to be set, and one that was never backed reads as clear. It is never scanned at
-//! open.
+//! is found before it is used: a lost bit would hand out a cluster twice. A word of zeros has no
+//! bit set. The bitmap's pages are part of the sparse file: a page is backed before its first bit
+//! is set, and a page that was never backed reads as clear. Opening a store never scans it.
 //!
 //! A page that is a hole is not loaded: on memory the load would take room for it, and kill the
-//! process where there is none. Whether a page is one, the file system is asked until it is not: a
-//! page of a bitmap never becomes a hole again.
+//! process if there is none. The file system tells whether a page is a hole; once it is not, the
+//! answer is remembered, since a page of a bitmap never becomes a hole again.
 //!
 //! Invariants
 //!   SPACE-1  A page of the bitmap is backed, and its words are found good, before a bit in it is
@@ -16,8 +15,8 @@
 //!   SPACE-7  A word of the bitmap is loaded only where its page is known to be backed, or the
 //!            media has no holes.
 //!
-//! Threads: changes are made under the lock of [`crate::Space`]; tests may run at any time, word by
-//! word.
+//! Threads: changes are made under the lock of [`crate::Space`]; reads may run at any time, and see
+//! each word whole.
 
 use crate::{CLUSTER, Result, error::Error, seal, unseal};
 use everbyte_media::Media;
@@ -28,9 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PAGE: u64 = 4096;
 /// Bits in a word; the other 16 check them.
 const BITS: u64 = 48;
-/// Bytes of the store that one word of the bitmap speaks for.
+/// Bytes of the store whose clusters have their bits in one word.
 const WORD_COVERS: u64 = BITS * CLUSTER;
-/// Bytes of the store that one page of the bitmap speaks for: 1.5 GiB.
+/// Bytes of the store whose clusters have their bits in one page: 1.5 GiB.
 pub(crate) const PAGE_COVERS: u64 = PAGE / 8 * WORD_COVERS;
 const FULL: u64 = (1 << BITS) - 1;
 
@@ -39,23 +38,23 @@ const FULL: u64 = (1 << BITS) - 1;
 pub struct Bitmap {
     at: u64,
     len: u64,
-    /// By page of the bitmap, whether it is known to be no hole.
+    /// One bit for each page of the bitmap that is known to be no hole.
     known: Arc<[AtomicU64]>,
 }
 
-/// Pages that are remembered as known at most: those for the first 96 TiB. Of others the file
-/// system is asked every time.
+/// Pages that are remembered as known at most: those for the first 96 TiB. The file system is
+/// asked about other pages every time.
 const KNOWN: u64 = 1 << 16;
 
-/// The words of a bitmap, for one walk: a page that is a hole is asked for once.
-struct Words<'b> {
+/// The words of a bitmap, for one walk, which asks once about a page that is a hole.
+struct BitmapWords<'b> {
     bitmap: &'b Bitmap,
     media: &'b Media,
     hole: Option<u64>,
 }
 
-impl Words<'_> {
-    /// The bits of a word; clear where the bitmap was never backed, `None` if the word is damaged.
+impl BitmapWords<'_> {
+    /// The bits of a word: clear if its page was never backed, `None` if the word is damaged.
     fn bits(&mut self, index: u64) -> Option<u64> {
         match self.word(index) {
             None | Some(0) => Some(0),
@@ -63,7 +62,7 @@ impl Words<'_> {
         }
     }
 
-    /// A word as it is; `None` where the bitmap was never backed (SPACE-7).
+    /// A word with its check bits; `None` if its page was never backed (SPACE-7).
     fn word(&mut self, index: u64) -> Option<u64> {
         let (at, page) = (self.bitmap.word_at(index), index * 8 / PAGE);
         if index * 8 >= self.bitmap.len || !self.media.holds(at, 8) || self.hole == Some(page) {
@@ -74,7 +73,7 @@ impl Words<'_> {
                 self.hole = Some(page);
                 return None;
             }
-            self.bitmap.note_known(page);
+            self.bitmap.set_known(page);
         }
         Some(self.media.load(at))
     }
@@ -93,37 +92,37 @@ impl Bitmap {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
-    fn note_known(&self, page: u64) {
+    fn set_known(&self, page: u64) {
         if let Some(word) = self.known.get((page / 64) as usize) {
             word.fetch_or(1 << (page % 64), Ordering::Relaxed);
         }
     }
 
-    /// Notes that a page of the bitmap has got room.
-    pub(crate) fn note_backed(&self, page: &Range<u64>) {
-        self.note_known((page.start - self.at) / PAGE);
+    /// Records that the file system has given room for a page of the bitmap.
+    pub(crate) fn set_page_backed(&self, page: &Range<u64>) {
+        self.set_known((page.start - self.at) / PAGE);
     }
 
-    fn words<'b>(&'b self, media: &'b Media) -> Words<'b> {
-        Words { bitmap: self, media, hole: None }
+    fn words<'b>(&'b self, media: &'b Media) -> BitmapWords<'b> {
+        BitmapWords { bitmap: self, media, hole: None }
     }
 
-    /// Bytes of a bitmap that speaks for at least `capacity` bytes of store.
+    /// Bytes of a bitmap with bits for at least `capacity` bytes of store.
     pub fn len_for(capacity: u64) -> u64 {
         capacity.div_ceil(PAGE_COVERS) * PAGE
     }
 
-    /// Bytes of store that it can speak for.
+    /// Bytes of store that it has bits for.
     pub fn capacity(&self) -> u64 {
         Bitmap::capacity_of(self.len)
     }
 
-    /// Bytes of store that a bitmap of so many bytes can speak for.
+    /// Bytes of store that a bitmap of `len` bytes has bits for.
     pub fn capacity_of(len: u64) -> u64 {
         (len / 8).saturating_mul(WORD_COVERS)
     }
 
-    /// The pages of the bitmap itself that speak for `range`.
+    /// The pages of the bitmap itself with the bits of `range`.
     pub(crate) fn pages(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         let first = range.start / PAGE_COVERS;
         let end = range.end.div_ceil(PAGE_COVERS);
@@ -135,21 +134,21 @@ impl Bitmap {
         self.at + index * 8
     }
 
-    /// Whether the cluster that holds `at` is set; a damaged word counts as set, so that nothing is
-    /// handed out.
+    /// Whether the bit of the cluster that holds `at` is set; the bits of a damaged word count as
+    /// set, so that none of its clusters is handed out.
     pub fn test(&self, media: &Media, at: u64) -> bool {
         let bit = at / CLUSTER;
         self.words(media).bits(bit / BITS).is_none_or(|bits| bits >> (bit % BITS) & 1 == 1)
     }
 
-    /// The offsets of damaged words among those that speak for `range`.
+    /// The offsets of damaged words with bits of `range`.
     pub fn damaged(&self, media: &Media, range: Range<u64>) -> Vec<u64> {
         let mut found = self.words(media);
         let bad = words(&range).filter(|(index, _)| found.bits(*index).is_none());
         bad.map(|(index, _)| self.word_at(index)).collect()
     }
 
-    /// Refuses a range that a damaged word speaks for.
+    /// Refuses a range with bits in a damaged word.
     pub(crate) fn require_good(&self, media: &Media, range: &Range<u64>) -> Result<()> {
         match self.damaged(media, range.clone()).first() {
             None => Ok(()),
@@ -160,7 +159,7 @@ impl Bitmap {
     /// Sets or clears the clusters of `range` and flushes; no fence. Damaged words are left for
     /// `check` to report.
     pub(crate) fn change(&self, media: &Media, range: &Range<u64>, set: bool) {
-        assert!(range.end <= self.capacity(), "SPACE-1: {range:x?} is beyond what the bitmap speaks for");
+        assert!(range.end <= self.capacity(), "SPACE-1: {range:x?} is beyond the capacity of the bitmap");
         let mut found = self.words(media);
         for (index, mask) in words(range) {
             let Some(old) = found.bits(index) else { continue };
@@ -170,37 +169,37 @@ impl Bitmap {
                 media.store(at, seal(new << 16));
                 media.flush(at, 8);
             } else if found.word(index).is_some() {
-                // as it should be, but perhaps only in the caches of a process that died
+                // the bits agree, but a process that died may have left them in the caches
                 media.reflush(at, 8);
             }
         }
     }
 
-    /// Flushes the words that speak for `range` where a dead process may have left them in the
-    /// caches; the caller fences.
-    pub(crate) fn adopt(&self, media: &Media, range: &Range<u64>) {
-        let adopt_some = |some: Range<u64>| {
+    /// Flushes the words with the bits of `range` again: a process that died may have left them in
+    /// the caches. The caller fences.
+    pub(crate) fn reflush(&self, media: &Media, range: &Range<u64>) {
+        let reflush_some = |some: Range<u64>| {
             if !some.is_empty() {
                 media.reflush(some.start, some.end - some.start);
             }
         };
-        let (mut found, mut adopted) = (self.words(media), 0..0);
+        let (mut found, mut pending) = (self.words(media), 0..0);
         for (index, _) in words(range) {
             if found.word(index).is_none() {
                 continue;
             }
             let at = self.word_at(index);
-            if adopted.end != at {
-                adopt_some(adopted);
-                adopted = at..at;
+            if pending.end != at {
+                reflush_some(pending);
+                pending = at..at;
             }
-            adopted.end = at + 8;
+            pending.end = at + 8;
         }
-        adopt_some(adopted);
+        reflush_some(pending);
     }
 
-    /// One past the last cluster of `range` that is set, or its start; clusters of a damaged word
-    /// count as set. Costs what lies above that cluster.
+    /// One past the last cluster of `range` whose bit is set, or the start of `range`; clusters of
+    /// a damaged word count as set. Reads the words from the end of `range` down to that cluster.
     pub fn end(&self, media: &Media, range: Range<u64>) -> u64 {
         let chunks = (range.start / PAGE_COVERS..range.end.div_ceil(PAGE_COVERS)).rev();
         let mut ends = chunks.filter_map(|page| {
@@ -233,10 +232,10 @@ impl Bitmap {
     }
 }
 
-/// The words that speak for `range`, each with the bits that lie in it.
+/// The words with the bits of `range`, each with a mask of these bits.
 fn words(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
     let whole = range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER);
-    assert!(whole, "bits speak for whole clusters: {range:x?}");
+    assert!(whole, "a bit is for a whole cluster: {range:x?}");
     let (first, end) = (range.start / CLUSTER, range.end / CLUSTER);
     let last_word = if first < end { end.div_ceil(BITS) } else { first / BITS };
     (first / BITS..last_word).map(move |index| {

@@ -1,31 +1,31 @@
-//! [`Space`]: backing clusters, and giving them back.
+//! [`Space`]: backs clusters, and releases them.
 //!
 //! To back a range, with the owner's fences between the lines:
 //!   1. `reserve`: the file system gives room for the range and for the bitmaps' own pages; may
-//!      fail, changes nothing
-//!   2. `prepare`: what was used before is zeroed by stores, the range is noted as used
-//!   3. `mark`: the bits say that it is backed
+//!      fail, and then changes nothing
+//!   2. `prepare`: clusters used before are zeroed by stores, and the `used` bits are set
+//!   3. `set_backed`: the `backed` bits are set
 //!
-//! To release one: `release` clears the bits and fences; `punch` makes holes of what a checkpoint
-//! has passed. Or it is kept, see `keep.rs`.
+//! To release one: `release` clears the `backed` bits and fences; `punch` makes holes of clusters
+//! whose release a checkpoint has passed. `release_and_keep` keeps them instead (`zeroing`).
 //!
 //! Invariants
-//!   SPACE-2  The file system has given room before a bit says so: a full disk is an error at
+//!   SPACE-2  The file system has given room before a bit is set: a full disk is an error at
 //!            `reserve` and never a signal at a store.
 //!   SPACE-3  A cluster whose `used` bit is clear and which is outside the suspect range reads as
 //!            zeros; all others are zeroed by flushed stores before they are handed out again.
-//!   SPACE-8  A refused reservation gives back what the file system had given before it refused: of
-//!            clusters that nobody has, and never of one that is backed.
-//!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never once it
+//!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never after it
 //!            was reserved again.
+//!   SPACE-8  A refused reservation gives back the room that the file system had already given:
+//!            only of clusters without an owner, never of a backed one.
 //!
-//! Threads: any; bitmap words are changed under one lock. Elsewhere: which order of owner words
-//! makes it atomic.
+//! Threads: any; bitmap words are changed under one lock. Elsewhere: the states of clusters without
+//! an owner (`states`), and the order of owner words that makes a growth atomic (`store`).
 
-use crate::keep::Cleared;
-use crate::ranges::Ranges;
-use crate::{Bitmap, CLUSTER, Result, STEP};
-use everbyte_media::{Mark, Media, seeded};
+use crate::states::{ClusterState, ClusterStates, StateKind};
+use crate::zeroing::ZeroedParts;
+use crate::{Bitmap, CLUSTER, PREPARE_STEP, Result};
+use everbyte_media::{Media, seeded};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -46,34 +46,17 @@ pub struct Space {
     media: Media,
     backed: Bitmap,
     used: Bitmap,
-    /// Bytes that came from outside: not known to be zero though never used.
+    /// Bytes of the file that did not come from the store: unused, yet perhaps not zeros.
     suspect: RwLock<Range<u64>>,
-    pub(crate) state: Mutex<State>,
-    /// Something is at work no more.
-    pub(crate) worked: Condvar,
+    pub(crate) volatile: Mutex<SpaceMemory>,
+    /// Signalled when a range leaves [`ClusterState::Zeroing`].
+    pub(crate) zeroing_ended: Condvar,
 }
 
-/// Why a cluster was cleared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum For {
-    /// It was released.
-    Anybody,
-    /// It was wanted.
-    Somebody,
-}
-
+/// The part of a [`Space`] that memory alone holds.
 #[derive(Default)]
-pub(crate) struct State {
-    /// Released, to be made holes of once their mark is checkpointed.
-    pub(crate) holes: Ranges<Mark>,
-    /// Released, to be cleared then.
-    pub(crate) kept: Ranges<Mark>,
-    /// To be prepared for who asks for them next (SPACE-6).
-    pub(crate) wanted: Ranges<()>,
-    /// Being cleared, or made holes of.
-    pub(crate) at_work: Ranges<()>,
-    /// Kept or prepared, and zeros (SPACE-5).
-    pub(crate) cleared: Ranges<For>,
+pub(crate) struct SpaceMemory {
+    pub(crate) states: ClusterStates,
     /// Pages of the bitmaps that are known to be backed in this session.
     pages: BTreeSet<u64>,
 }
@@ -86,12 +69,12 @@ impl Space {
             backed: Bitmap::new(layout.bitmap_at, layout.bitmap_len),
             used: Bitmap::new(layout.used_at, layout.bitmap_len),
             suspect: RwLock::new(0..0),
-            state: Mutex::default(),
-            worked: Condvar::new(),
+            volatile: Mutex::default(),
+            zeroing_ended: Condvar::new(),
         }
     }
 
-    /// The media it lies on.
+    /// The media of the store.
     pub fn media(&self) -> &Media {
         &self.media
     }
@@ -106,22 +89,23 @@ impl Space {
         &self.used
     }
 
-    /// Declares that nobody knows what `range` of the file holds, though the store never used it.
+    /// Declares that `range` of the file may hold any bytes, though the store never used it.
     pub fn suspect(&self, range: Range<u64>) {
         *self.suspect.write() = range;
     }
 
-    /// Asks the file system for room for whole clusters (SPACE-2). Nothing says so yet.
+    /// Asks the file system for room for whole clusters (SPACE-2). No bit is set yet. Returns the
+    /// parts that already read as zeros.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`], [`Error::Damaged`]: nothing has changed.
     ///
     /// # Panics
     /// If `range` is not whole clusters.
-    pub fn reserve(&self, range: &Range<u64>) -> Result<Cleared> {
+    pub fn reserve(&self, range: &Range<u64>) -> Result<ZeroedParts> {
         let taken = self.take_out(range); // before anything else
-        let cleared = taken.cleared();
-        let rest = cleared.rest(range.clone());
+        let zeroed = taken.zeroed();
+        let rest = zeroed.rest(range);
         let mut tried = 0;
         let backed = self.back_bitmaps(range).and_then(|()| {
             rest.iter().try_for_each(|rest| {
@@ -130,16 +114,16 @@ impl Space {
             })
         });
         match backed {
-            Ok(()) => Ok(cleared),
+            Ok(()) => Ok(zeroed),
             Err(error) => {
-                // the last of them may have got a part of its room
+                // the last part tried may have got some of its room
                 self.put_back(taken, &rest[..tried]);
                 Err(error)
             }
         }
     }
 
-    /// [`Space::reserve`] for clusters of which only `part` is to be used for now.
+    /// [`Space::reserve`] for clusters of which the owner uses only `part` for now.
     ///
     /// # Errors
     /// As [`Space::reserve`].
@@ -148,12 +132,12 @@ impl Space {
     /// If `range` is not whole clusters.
     pub fn reserve_part(&self, range: &Range<u64>, part: &Range<u64>) -> Result<()> {
         let mut taken = self.take_out(range); // before anything else
-        self.punch_all(taken.take_cleared().0); // more room than is wanted
+        self.punch_all(taken.take_zeroed().0); // more room than asked for
         let backed = self.back_bitmaps(range).and_then(|()| self.extend(part));
         backed.inspect_err(|_| self.put_back(taken, std::slice::from_ref(range)))
     }
 
-    /// Backs the pages of the bitmaps that speak for `range` (SPACE-1).
+    /// Backs the pages of the bitmaps with the bits of `range` (SPACE-1).
     fn back_bitmaps(&self, range: &Range<u64>) -> Result<()> {
         assert!(
             range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER),
@@ -162,24 +146,24 @@ impl Space {
         for bitmap in [&self.backed, &self.used] {
             bitmap.require_good(&self.media, range)?;
             for page in bitmap.pages(range) {
-                let known = self.state.lock().pages.contains(&page.start);
+                let known = self.volatile.lock().pages.contains(&page.start);
                 if !known {
                     self.extend(&page)?;
-                    bitmap.note_backed(&page);
-                    self.state.lock().pages.insert(page.start);
+                    bitmap.set_page_backed(&page);
+                    self.volatile.lock().pages.insert(page.start);
                 }
             }
         }
         Ok(())
     }
 
-    /// The rest of a cluster of which only the first part was reserved and prepared: room, and
-    /// zeros. The caller fences.
+    /// Gets room for the rest of a cluster of which only the first part was reserved and prepared,
+    /// and zeroes it. The caller fences.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`]: nothing has changed.
     pub fn complete(&self, rest: &Range<u64>) -> Result<()> {
-        // Its owner was never told of it, so it holds nothing.
+        // The owner has not used it yet, so no data are lost.
         self.extend(rest).inspect_err(|_| self.media.punch(rest.start, rest.end - rest.start))?;
         let _section = self.media.section();
         self.media.zero(rest.start, rest.end - rest.start);
@@ -187,21 +171,21 @@ impl Space {
         Ok(())
     }
 
-    /// [`Space::prepare`] for one cluster of which only the first `part` bytes are to be used for
+    /// [`Space::prepare`] for one cluster of which the owner uses only the first `part` bytes for
     /// now.
     pub fn prepare_part(&self, range: &Range<u64>, part: u64) {
         let _section = self.media.section();
         self.media.zero(range.start, part);
         self.media.flush(range.start, part);
-        let _state = self.state.lock();
+        let _locked = self.volatile.lock();
         self.used.change(&self.media, range, true);
     }
 
-    /// Makes a reserved range read as zeros, durably so once the caller has fenced (SPACE-3).
-    pub fn prepare(&self, range: &Range<u64>, cleared: &Cleared) {
+    /// Makes a reserved range read as zeros, ordered by the caller's next fence (SPACE-3).
+    pub fn prepare(&self, range: &Range<u64>, zeroed: &ZeroedParts) {
         let suspect = self.suspect.read().clone();
         for run in self.used.runs(&self.media, range.clone(), true) {
-            cleared.rest(run).into_iter().for_each(|rest| self.zero(rest));
+            zeroed.rest(&run).into_iter().for_each(|rest| self.zero(rest));
         }
         for run in self.used.runs(&self.media, range.clone(), false) {
             let foreign = run.start.max(suspect.start) & !(CLUSTER - 1)..run.end.min(suspect.end);
@@ -210,15 +194,15 @@ impl Space {
             }
         }
         let _section = self.media.section();
-        let _state = self.state.lock();
+        let _locked = self.volatile.lock();
         self.used.change(&self.media, range, true);
     }
 
-    /// Notes a reserved range as used, which nobody will read before he has stored to all of it:
-    /// stored and flushed.
-    pub fn note_used(&self, range: &Range<u64>) {
+    /// Sets the `used` bits of a reserved range without zeroing it: stored and flushed. The owner
+    /// stores to all of it before it is read.
+    pub fn set_used(&self, range: &Range<u64>) {
         let _section = self.media.section();
-        let _state = self.state.lock();
+        let _locked = self.volatile.lock();
         self.used.change(&self.media, range, true);
     }
 
@@ -233,22 +217,22 @@ impl Space {
         }
     }
 
-    /// Says that a reserved range is backed: stored and flushed, not fenced.
-    pub fn mark(&self, range: &Range<u64>) {
+    /// Sets the `backed` bits of a reserved range: stored and flushed, not fenced.
+    pub fn set_backed(&self, range: &Range<u64>) {
         let _section = self.media.section();
-        let _state = self.state.lock();
+        let _locked = self.volatile.lock();
         self.backed.change(&self.media, range, true);
     }
 
-    /// Takes [`Space::mark`] back, for a change that did not come to count: stored and flushed, not
+    /// Clears the `backed` bits, also of a change that was not published: stored and flushed, not
     /// fenced.
-    pub fn unmark(&self, range: &Range<u64>) {
+    pub fn clear_backed(&self, range: &Range<u64>) {
         let _section = self.media.section();
-        let _state = self.state.lock();
+        let _locked = self.volatile.lock();
         self.backed.change(&self.media, range, false);
     }
 
-    /// Refuses a range whose bits cannot be believed.
+    /// Refuses a range with a damaged word in its bitmap.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -256,26 +240,26 @@ impl Space {
         self.backed.require_good(&self.media, range)
     }
 
-    /// Releases whole clusters: their bits are cleared and fenced on return; room is given back
-    /// later by [`Space::punch`]. A damaged word of the bitmap stays as it is, for `check` to
-    /// report.
+    /// Releases whole clusters: their bits are cleared and fenced on return; [`Space::punch`] gives
+    /// the room back later. A damaged word of the bitmap stays unchanged, for `check` to report.
     pub fn release(&self, range: &Range<u64>) {
-        self.unmark(range);
+        self.clear_backed(range);
         self.media.fence();
-        self.forget(range.clone());
+        self.list_released(range.clone());
     }
 
-    /// Makes holes of what was released and has been passed by a checkpoint (SPACE-4). Returns the
-    /// bytes given back.
+    /// Makes holes of released ranges that a checkpoint has passed (SPACE-4). Returns the bytes
+    /// given back.
     pub fn punch(&self) -> u64 {
-        // The lock is held over the punching: a range that is reserved meanwhile waits here, or is
-        // not punched.
-        let mut state = self.state.lock();
-        let ready = state.holes.take(|mark| self.media.checkpointed(mark) || seeded("space-punch-early"));
+        // The lock is held over the punching: a reservation of such a range waits here, or has
+        // taken it out before.
+        let states = &mut self.volatile.lock().states;
+        let checkpointed = |mark| self.media.checkpointed(mark) || seeded("space-punch-early");
+        let ready = states.take(StateKind::Released, checkpointed);
         self.punch_all(ready)
     }
 
-    /// Makes holes of ranges that nobody else knows of.
+    /// Makes holes of ranges that the caller took out of the map of states.
     pub(crate) fn punch_all(&self, ranges: Vec<Range<u64>>) -> u64 {
         ranges.into_iter().fold(0, |sum, range| {
             self.media.punch(range.start, range.end - range.start);
@@ -283,8 +267,8 @@ impl Space {
         })
     }
 
-    /// Settles and checkpoints all releases, and makes holes of them, and of what is kept. Returns
-    /// the bytes given back.
+    /// Settles and checkpoints all releases, and makes holes of the released and kept clusters.
+    /// Returns the bytes given back.
     ///
     /// # Errors
     /// As `Media::barrier`.
@@ -297,76 +281,80 @@ impl Space {
         Ok(self.punch() + self.give_back())
     }
 
-    /// Has the media free places in its file of which no cluster of `within` needs any, for others.
-    /// The caller lets no thread back clusters meanwhile. Returns the bytes freed.
+    /// Has the media free the places in its file that no cluster of `within` needs, for other
+    /// stores. The caller lets no thread back clusters meanwhile. Returns the bytes freed.
     ///
     /// # Errors
     /// As `Media::free_chunks`.
     pub fn free_chunks(&self, within: &Range<u64>) -> Result<u64> {
-        // The lock is held: no cluster is cleared or prepared meanwhile.
-        let mut state = self.state.lock();
-        while state.at_work.bytes() > 0 {
-            self.worked.wait(&mut state);
+        // The lock is held: no cluster is zeroed meanwhile.
+        let mut volatile = self.volatile.lock();
+        while volatile.states.bytes(StateKind::Zeroing) > 0 {
+            self.zeroing_ended.wait(&mut volatile);
         }
         let is_free = |range: Range<u64>| {
             let whole = range.start.is_multiple_of(CLUSTER) && range.end.is_multiple_of(CLUSTER);
             let inside = within.start <= range.start && range.end <= within.end;
             whole
                 && inside
-                && state.unknown(&range) == [range.clone()]
+                && volatile.states.unlisted(&range) == [range.clone()]
                 && self.backed.runs(&self.media, range, true).is_empty()
         };
         Ok(self.media.free_chunks(&is_free)?)
     }
 
-    /// Makes durable what the bitmap says about `range`: after a process that died it may say so in
-    /// the caches only. The caller fences.
-    pub fn adopt(&self, range: &Range<u64>) {
-        self.backed.adopt(&self.media, range);
+    /// Flushes the `backed` bits of `range` again: a process that died may have left them in the
+    /// caches. The caller fences.
+    pub fn reflush(&self, range: &Range<u64>) {
+        self.backed.reflush(&self.media, range);
     }
 
-    /// Puts a range that nobody owns among those that wait for their hole: after a crash nobody
-    /// remembers them.
-    pub fn forget(&self, range: Range<u64>) {
-        drop(self.take_out(&range));
+    /// Lists a range without an owner as released, for [`Space::punch`]: after a release, or after
+    /// a crash, of which memory holds no states.
+    pub fn list_released(&self, range: Range<u64>) {
         let mark = self.media.mark();
-        self.state.lock().holes.add(range, mark);
+        let mut volatile = self.volatile.lock();
+        while volatile.states.is_zeroing(&range) {
+            self.zeroing_ended.wait(&mut volatile);
+        }
+        volatile.states.set(range, ClusterState::Released(mark));
     }
 
-    /// Gives a reserved range back of which nothing came to count.
+    /// Gives back a reserved range whose growth was not published.
     pub fn give_up(&self, range: &Range<u64>) {
         self.put_back(self.take_out(range), std::slice::from_ref(range));
     }
 
-    /// Makes holes of the clusters of `range` that hold data though neither bit of theirs is set:
-    /// room that was given to a growth which a crash cut off, or that was prepared. The caller lets
-    /// nobody reserve any of them. Returns the bytes given back.
+    /// Makes holes of the clusters of `range` that hold data though neither of their bits is set:
+    /// room of a growth that a crash cut off, or prepared clusters. The caller lets no thread
+    /// reserve any of them. Returns the bytes given back.
     pub fn sweep(&self, range: &Range<u64>) -> u64 {
         let mut given_back = 0;
         for part in self.stray(range) {
             drop(self.take_out(&part));
             let Some(data) = self.media.data(part.start, part.end - part.start) else { continue };
             given_back += data.into_iter().map(|data| data.end - data.start).sum::<u64>();
-            // what has room and no data goes, too
+            // also gives back room without data
             self.media.punch(part.start, part.end - part.start);
         }
         given_back
     }
 
-    /// The data that lie where no cluster was ever handed out, as far as the file system can tell;
-    /// without what is prepared for somebody in this session. Pages that the system made large hold
-    /// more than was asked for, beside clusters in use: so a large page counts only if no cluster
-    /// of it is backed.
+    /// The data outside all clusters that were ever handed out, as far as the file system can
+    /// tell, without clusters that memory lists. A large page of the system may hold more than the
+    /// store asked for, beside a backed cluster: so a large page with a backed cluster does not
+    /// count.
     pub fn stray_data(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut found: Vec<Range<u64>> = Vec::new();
         for part in self.stray(range) {
-            let unknown = self.state.lock().unknown(&part);
-            for data in unknown.iter().flat_map(|part| self.data_in(part)) {
+            let unlisted = self.volatile.lock().states.unlisted(&part);
+            for data in unlisted.iter().flat_map(|part| self.data_in(part)) {
                 let (mut at, end) = (data.start, data.end);
                 while at < end {
-                    let large = at & !(STEP - 1);
-                    let next = (large + STEP).min(end);
-                    let within = large.max(range.start & !(STEP - 1))..(large + STEP).min(self.backed.capacity());
+                    let large = at & !(PREPARE_STEP - 1);
+                    let next = (large + PREPARE_STEP).min(end);
+                    let within = large.max(range.start & !(PREPARE_STEP - 1))
+                        ..(large + PREPARE_STEP).min(self.backed.capacity());
                     if self.backed.runs(&self.media, within, true).is_empty() {
                         match found.last_mut() {
                             Some(last) if last.end == at => last.end = next,
@@ -380,7 +368,7 @@ impl Space {
         found
     }
 
-    /// The clusters of `range` of which neither bit is set.
+    /// The clusters of `range` with both bits clear.
     fn stray(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let free = self.backed.runs(&self.media, range.clone(), false);
         free.into_iter().flat_map(|part| self.used.runs(&self.media, part, false)).collect()
@@ -390,80 +378,19 @@ impl Space {
         self.media.data(range.start, range.end - range.start).into_iter().flatten()
     }
 
-    /// Remembers no range any more that waits for its hole: somebody else may own it by now.
-    pub fn forget_holes(&self) {
-        let mut state = self.state.lock();
-        (state.holes, state.kept, state.wanted, state.cleared) = Default::default();
+    /// Clears the map of states: another process may own the clusters by now.
+    pub fn clear_states(&self) {
+        self.volatile.lock().states.clear();
     }
 
-    /// Bytes that nobody has and that the file system has not back: released, or prepared for
-    /// somebody.
+    /// Bytes without an owner that the file system has not got back: released, kept, zeroed or
+    /// prepared.
     pub fn waiting(&self) -> u64 {
-        let state = self.state.lock();
-        state.holes.bytes() + state.kept.bytes() + state.cleared.bytes()
+        self.volatile.lock().states.bytes_waiting()
     }
 
     /// Whether the cluster that holds `at` is backed.
     pub fn is_backed(&self, at: u64) -> bool {
         self.backed.test(&self.media, at)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use everbyte_media::Options;
-
-    fn space() -> Space {
-        let media = Media::anonymous(4 << 20, &Options::default()).unwrap();
-        Space::new(media, SpaceLayout { bitmap_at: 16 << 10, used_at: 20 << 10, bitmap_len: 4096 })
-    }
-
-    fn back(space: &Space, range: Range<u64>) {
-        let cleared = space.reserve(&range).unwrap();
-        space.prepare(&range, &cleared);
-        space.media().fence();
-        space.mark(&range);
-        space.media().fence();
-    }
-
-    #[test]
-    fn a_reused_cluster_reads_as_zeros() {
-        let space = space();
-        let range = CLUSTER..3 * CLUSTER;
-        back(&space, range.clone());
-        space.media().write(2 * CLUSTER + 5, b"secret");
-        space.release(&range);
-        assert!(!space.is_backed(CLUSTER));
-        back(&space, range);
-        assert_eq!(space.media().read_vec(2 * CLUSTER, 64), [0; 64]);
-        assert_eq!(space.waiting(), 0, "SPACE-4: reserved again, so no longer waiting for a hole");
-    }
-
-    #[test]
-    fn a_fresh_cluster_costs_no_zeroing_and_a_suspect_one_does() {
-        let space = space();
-        let lines = || space.media().counts().lines;
-        let before = lines();
-        back(&space, CLUSTER..2 * CLUSTER);
-        assert!(lines() - before <= 2, "two bitmap words");
-        space.suspect(5 * CLUSTER - 100..5 * CLUSTER + 1);
-        space.media().write(5 * CLUSTER, b"x");
-        space.media().write(5 * CLUSTER - 1, b"y");
-        back(&space, 2 * CLUSTER..8 * CLUSTER);
-        assert_eq!(space.media().read_vec(5 * CLUSTER - 8, 16), [0; 16]);
-    }
-
-    #[test]
-    fn punching_gives_back_what_was_released_once() {
-        let space = space();
-        back(&space, CLUSTER..8 * CLUSTER);
-        space.release(&(2 * CLUSTER..4 * CLUSTER));
-        space.release(&(6 * CLUSTER..7 * CLUSTER));
-        assert_eq!(space.waiting(), 3 * CLUSTER);
-        assert_eq!(space.trim().unwrap(), 3 * CLUSTER);
-        assert_eq!(space.trim().unwrap(), 0);
-        let backed = space.bitmap().runs(space.media(), 0..10 * CLUSTER, true);
-        assert_eq!(backed, [CLUSTER..2 * CLUSTER, 4 * CLUSTER..6 * CLUSTER, 7 * CLUSTER..8 * CLUSTER]);
     }
 }

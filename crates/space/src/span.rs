@@ -1,5 +1,5 @@
-//! Spans: the addresses an owner may ever use. A span is a power of two and self-aligned, so that
-//! "whose is this address" is one mask, and reserving one costs nothing until it is backed.
+//! Spans: the addresses that an owner may ever use. A span is a power of two and self-aligned, so
+//! one mask finds the owner of an address. A span costs nothing until it is backed.
 
 use crate::CLUSTER;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span `at..at+len`, if that is one. For numbers that come from media.
+    /// The span `at..at+len`, if these numbers make one. For numbers that come from media.
     pub fn new(at: u64, len: u64) -> Option<Span> {
         let good = len.is_power_of_two() && len >= CLUSTER && at.is_multiple_of(len) && at.checked_add(len).is_some();
         good.then_some(Span { at, len })
@@ -52,8 +52,8 @@ impl Span {
     }
 }
 
-/// Spans that are taken, in order of address, and where to look for free ones: choosing the lowest
-/// costs nothing proportional to their number.
+/// The taken spans, in order of address, and the place of the lowest free one by size, so that the
+/// cost of a choice does not grow with their number.
 #[derive(Clone, Debug)]
 pub struct Spans {
     /// Start and size of each.

@@ -11,7 +11,7 @@
 //! back to the file system. A child of fork has no such thread, and leaves its parent's clusters
 //! alone.
 
-use everbyte_space::{AHEAD, STEP, Space};
+use everbyte_space::{PREPARE_STEP, PREPARED_MAX, Space};
 use parking_lot::{Condvar, Mutex};
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const CALL: u64 = 1 << 20;
 pub(crate) const AFTER: u64 = 1 << 20;
 /// What is prepared for an object that grows: as much as it asked for last, at least and at most
 /// this.
-const ONE: (u64, u64) = (1 << 20, AHEAD / 4);
+const ONE: (u64, u64) = (1 << 20, PREPARED_MAX / 4);
 
 pub(crate) struct Background {
     space: Arc<Space>,
@@ -107,7 +107,7 @@ impl Background {
         growth.bytes += len;
         let ahead = len.clamp(ONE.0, ONE.1);
         if self.expects(before) && growth.ahead <= grown.end + ahead / 2 {
-            growth.ahead = end.min((grown.end + ahead).next_multiple_of(STEP));
+            growth.ahead = end.min((grown.end + ahead).next_multiple_of(PREPARE_STEP));
             self.prepare(&(grown.end..growth.ahead));
         }
     }
@@ -143,7 +143,7 @@ impl Background {
             }
         }
         // without a thread all of it, else what came at its last moment
-        while self.space.clear_next() {}
+        while self.space.zero_next() {}
     }
 
     fn is_ours(&self) -> bool {
@@ -176,7 +176,7 @@ impl Calls {
     /// The thread's life.
     fn serve(&self, space: &Space) {
         while self.next() {
-            while *self.state.lock() == State::Working && space.clear_next() {}
+            while *self.state.lock() == State::Working && space.zero_next() {}
         }
     }
 

@@ -235,7 +235,7 @@ impl Inner {
     fn settle_growth(&self, entry: &Entry, recovery: &mut Recovery) {
         let Ok(extent) = object::read_header(&self.media, entry) else { return };
         if extent.tail_reach != extent.tail {
-            self.space.unmark(&(entry.span.end() - extent.tail_reach..entry.span.end()));
+            self.space.clear_backed(&(entry.span.end() - extent.tail_reach..entry.span.end()));
             self.media.fence(); // as below
             object::set_word(&self.media, entry.span.at() + header::TAIL_REACH, extent.tail);
             self.media.fence();
@@ -244,11 +244,11 @@ impl Inner {
             return;
         }
         let flight = extent.backed..extent.reach;
-        self.space.unmark(&flight);
+        self.space.clear_backed(&flight);
         self.media.fence(); // the bits before the word that speaks for them (STORE-5)
         object::set_word(&self.media, entry.span.at() + header::REACH, extent.backed);
         self.media.fence();
-        self.space.forget(flight);
+        self.space.list_released(flight);
         recovery.growths.push(entry.name.clone());
     }
 

@@ -136,7 +136,7 @@ impl Store {
         let exclusive = shared.shared_lock.acquire()?;
         if exclusive.since() != Since::Unchanged {
             self.media().refresh()?;
-            self.space().forget_holes(); // somebody may have backed them since
+            self.space().clear_states(); // somebody may have backed them since
             if exclusive.since() == Since::OwnerDied {
                 self.inner.inherit()?;
             }

@@ -337,7 +337,7 @@ impl Store {
         self.attach_object(entry.id, name, alone)?;
         if !inner.recovery.clean {
             // Its engine builds on which clusters are backed (STORE-8).
-            inner.space.adopt(&(entry.span.at()..extent.backed));
+            inner.space.reflush(&(entry.span.at()..extent.backed));
             inner.media.fence();
         }
         let at = entry.at;
@@ -502,8 +502,8 @@ impl Store {
             let end = inner.media.len().min(inner.superblock().end()) / CLUSTER * CLUSTER;
             for used in inner.space.used().runs(&inner.media, spans_at..end, true) {
                 for hole in inner.space.bitmap().runs(&inner.media, used, false) {
-                    inner.space.adopt(&hole); // settled below, before it becomes a hole in the file
-                    inner.space.forget(hole);
+                    inner.space.reflush(&hole); // settled below, before it becomes a hole in the file
+                    inner.space.list_released(hole);
                 }
             }
             swept = inner.space.sweep(&(spans_at.min(end)..end));

@@ -300,7 +300,7 @@ fn a_repair_may_be_cut_anywhere_and_begun_again() {
         let space = Space::new(media, SpaceLayout { bitmap_at, used_at, bitmap_len });
         let cleared = space.reserve(&leak).unwrap();
         space.prepare(&leak, &cleared);
-        space.mark(&leak);
+        space.set_backed(&leak);
         assert_eq!(store.check().len(), 1);
         store.close().unwrap();
     });

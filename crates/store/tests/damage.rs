@@ -257,7 +257,7 @@ fn clusters_without_an_owner_are_found_and_given_back() {
     let lost = 14 * CLUSTER..16 * CLUSTER;
     let space = Space::new(media.clone(), layout);
     space.prepare(&lost, &Default::default());
-    space.mark(&lost);
+    space.set_backed(&lost);
     let findings = store.check();
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!((findings[0].kind, findings[0].at), (FindingKind::Leak, lost.start));
@@ -266,7 +266,7 @@ fn clusters_without_an_owner_are_found_and_given_back() {
     assert_eq!((store.check(), state(&store).unwrap()), (vec![], before));
     assert_eq!(store.repair().unwrap(), []);
     // While a record is damaged they could be its object's.
-    space.mark(&lost);
+    space.set_backed(&lost);
     media.store(superblock.table_at + 8, media.load(superblock.table_at + 8) ^ 1);
     assert!(matches!(Store::attach(media).unwrap().repair(), Err(Error::Damaged { .. })));
 }

@@ -119,7 +119,7 @@ impl Store {
             object::set_word(media, prime + header::TAIL_REACH, range.end - range.start);
             media.fence(); // as a growth: `reach` before the bits
             inner.space.prepare(&range, &cleared);
-            inner.space.mark(&range);
+            inner.space.set_backed(&range);
             media.fence();
             object::set_word(media, prime + header::TAIL, range.end - range.start);
             media.fence();
@@ -292,11 +292,11 @@ impl Inner {
         }
         object::set_word(&self.media, prime + header::TAIL, 0);
         self.media.fence();
-        self.space.unmark(&range);
+        self.space.clear_backed(&range);
         self.media.fence();
         object::set_word(&self.media, prime + header::TAIL_REACH, 0);
         self.media.fence();
-        self.space.forget(range);
+        self.space.list_released(range);
         self.space.punch();
     }
 

@@ -28,7 +28,7 @@ use crate::store::Inner as StoreInner;
 use crate::{Engine, Error, Origin, Result, Store};
 use everbyte_media::sums_agree;
 use everbyte_media::{Media, NamedRange, seeded};
-use everbyte_space::{CLUSTER, Cleared, Space, Span, clusters_up, seal, unseal};
+use everbyte_space::{CLUSTER, Space, Span, ZeroedParts, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -258,7 +258,7 @@ impl Object {
         let Ok(_exclusive) = self.store().changing() else { return };
         let _growth = self.inner.growth.lock();
         for hole in self.store().space().bitmap().runs(self.media(), range, false) {
-            self.store().space().forget(hole);
+            self.store().space().list_released(hole);
         }
     }
 
@@ -359,7 +359,7 @@ impl Object {
             holes.iter().zip(&cleared).for_each(|(hole, cleared)| space.prepare(hole, cleared));
             self.media().fence(); // zeros before the bits that hand them out (STORE-6)
         }
-        holes.iter().for_each(|hole| space.mark(hole));
+        holes.iter().for_each(|hole| space.set_backed(hole));
         self.media().fence();
         Ok(())
     }
@@ -419,7 +419,7 @@ pub(crate) fn grow_by(
             pager.reserve(&range)?;
             // how far the file reaches
             space.reserve_part(&range, &(range.end - PRIME_LEN..range.end))?;
-            Cleared::default()
+            ZeroedParts::default()
         }
     };
     if entry.small && from == prime + CLUSTER {
@@ -434,17 +434,17 @@ pub(crate) fn grow_by(
         None => space.prepare(&range, &cleared), // 3
         Some(pager) => {
             pager.expect(&range);
-            space.note_used(&range);
+            space.set_used(&range);
         }
     }
     if !seeded("store-bit-late") {
-        space.mark(&range);
+        space.set_backed(&range);
     }
     media.fence();
     set_word(media, prime + header::BACKED, range.end); // 4
     media.fence();
     if seeded("store-bit-late") {
-        space.mark(&range);
+        space.set_backed(&range);
         media.fence();
     }
     pager.map_or(Ok(()), |pager| pager.admit(&range))?;
@@ -458,8 +458,8 @@ fn back_cold(space: &Space, pager: &Pager, hole: &Range<u64>) -> Result<()> {
     space.reserve_part(hole, &(hole.start..hole.start))?;
     pager.expect(hole);
     space.media().fence(); // the words before the bits that make them count
-    space.note_used(hole);
-    space.mark(hole);
+    space.set_used(hole);
+    space.set_backed(hole);
     space.media().fence();
     Ok(pager.admit(hole)?)
 }
@@ -496,7 +496,7 @@ pub(crate) fn make(store: &StoreInner, entry: &Entry) -> Result<()> {
         media.flush(at, HEADER_LEN);
     }
     media.fence(); // `reach` before the bit (STORE-5)
-    store.space.mark(&first);
+    store.space.set_backed(&first);
     media.fence();
     Ok(())
 }
