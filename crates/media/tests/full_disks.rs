@@ -75,7 +75,7 @@ fn fill(media: &Media) -> Result<Vec<u64>, String> {
 #[test]
 fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
     let Some(mount) = Mount::ext2("8M") else { return };
-    let create = || OpenOptions::new(&mount.path()).create(GEOMETRY, &options(BackendChoice::File)).unwrap();
+    let create = || OpenOptions::new(mount.path()).create(GEOMETRY, &options(BackendChoice::File)).unwrap();
     let media = create();
     museum::with("media-zeros-behind-the-end", || fill(&media)).expect_err("the seeded bug was not found");
     drop(media);
@@ -91,7 +91,7 @@ fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
         media.checkpoint().unwrap();
     }
     drop(media);
-    let media = OpenOptions::new(&mount.path()).open(&options(BackendChoice::File)).unwrap();
+    let media = OpenOptions::new(mount.path()).open(&options(BackendChoice::File)).unwrap();
     assert!(granted.iter().all(|&at| media.load(at) == at && media.load(at + (252 << 10)) == at + (252 << 10)));
 }
 
@@ -137,7 +137,7 @@ fn child_under_a_limit() {
         settle(&media, 128 << 10, 8);
         media.close().unwrap();
     }
-    let refused = OpenOptions::new(&Path::new(&folder).join("large")).open(&options(BackendChoice::File)).unwrap_err();
+    let refused = OpenOptions::new(Path::new(&folder).join("large")).open(&options(BackendChoice::File)).unwrap_err();
     assert!(too_large(&refused), "{refused}");
 }
 
@@ -148,7 +148,7 @@ fn child_under_a_limit() {
 fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let large = Geometry { len: 4 << 20, ..GEOMETRY };
-    drop(OpenOptions::new(&dir.path().join("large")).create(large, &options(BackendChoice::File)).unwrap());
+    drop(OpenOptions::new(dir.path().join("large")).create(large, &options(BackendChoice::File)).unwrap());
     let output = Command::new("sh") // where the unit is 512 bytes
         .args(["-c", "ulimit -f 2048; exec \"$0\" --exact child_under_a_limit --nocapture"])
         .arg(std::env::current_exe().unwrap())

@@ -35,7 +35,7 @@ fn copy_nt_is_right_at_every_offset_and_length() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { backend: BackendChoice::File, ..Options::default() };
     let geometry = Geometry { max: 8 << 20, len: 4 << 20, log_at: 16 << 10, log_len: 1 << 20 };
-    copies_exactly(&OpenOptions::new(&dir.path().join("store")).create(geometry, &options).unwrap(), 2 << 20);
+    copies_exactly(&OpenOptions::new(dir.path().join("store")).create(geometry, &options).unwrap(), 2 << 20);
 }
 
 /// Each instruction can be forced; one that the CPU lacks is refused by name; flush-on-fail issues

@@ -252,7 +252,7 @@ mod tests {
     fn who_touches_a_hidden_page_finds_what_its_watcher_puts_there() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let geometry = Geometry { max: 1 << 20, len: 1 << 20, log_at: 16384, log_len: 65536 };
-        let media = OpenOptions::new(&directory.path().join("m")).create(geometry, &Options::default()).unwrap();
+        let media = OpenOptions::new(directory.path().join("m")).create(geometry, &Options::default()).unwrap();
         let hidden = 1 << 19..1 << 20;
         media.protect(hidden.start, 1 << 19, (false, false)).unwrap();
         let numbers = Arc::new(Numbers(media.clone(), AtomicU64::new(0)));
