@@ -8,7 +8,9 @@ use crate::backends::file::FileBackend;
 use crate::bytes::mapping::Mapping;
 use crate::counters::{Counter, Counters};
 use crate::museum::sites::{Call, left_out};
-use crate::pages::unreadable::Names;
+use crate::open::opened::Opened;
+use crate::pages::named_ranges::RangeNames;
+use crate::section::{Mark, Section};
 use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Options, Recorder, Result, Words, seeded};
 use everbyte_members::Members;
 use parking_lot::Mutex;
@@ -26,12 +28,6 @@ pub struct Capabilities {
     /// 2 MiB pages may back it.
     pub huge_pages: bool,
 }
-
-/// A point in the order of fences: everything its thread flushed before it was taken. See
-/// [`Media::settle`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[must_use = "a mark is only good for settling it"]
-pub struct Mark(pub(crate) u64);
 
 /// Mapped bytes that survive, and the operations that say which and when. Cheap to clone; all
 /// clones are one media.
@@ -53,24 +49,7 @@ pub(crate) struct MappedStore {
     /// Set where the media is shared.
     pub members: OnceLock<Arc<Members>>,
     /// What ranges are called in errors.
-    pub names: Arc<Names>,
-}
-
-/// What opening found; see [`Media::opened`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// Opened by [`crate::OpenOptions::read_only`]: the file stays as it is.
-    pub read_only: bool,
-    /// Records that the log held and that were brought in: the store had not been closed.
-    pub log_records: u64,
-    /// Bytes of the log that they took.
-    pub log_bytes: u64,
-    /// Bytes of the log of backend `file` that were in use; 0 before that backend first opens the
-    /// store.
-    pub log_room: u64,
-    /// Copies of the media head that were torn, by offset. The next head that is written replaces
-    /// them.
-    pub torn_heads: Vec<u64>,
+    pub names: Arc<RangeNames>,
 }
 
 pub(crate) enum Backend {
@@ -80,16 +59,6 @@ pub(crate) enum Backend {
     File(FileBackend),
     /// Private memory whose every store is told to a recorder.
     Sim(Mutex<Box<dyn Recorder>>),
-}
-
-/// While a section is open no page of the mapping is given back; a store that has not been flushed
-/// stays.
-///
-/// Every room stores and flushes inside one section. Sections may nest and cost nothing on shared
-/// mappings.
-#[must_use = "the section ends when this is dropped"]
-pub struct Section<'m> {
-    pub(crate) _gate: Option<parking_lot::RwLockReadGuard<'m, ()>>,
 }
 
 impl Media {

@@ -4,7 +4,8 @@
 use crate::backends::file::disk::Disk;
 use crate::backends::profile::{Profile, spin_until, ticks_per_ns};
 use crate::bytes::isa;
-use crate::bytes::mapping::{LARGE, Mapping};
+use crate::bytes::mapping::Mapping;
+use crate::bytes::sizes::LARGE;
 use crate::open::chunks::{ChunkDisk, Guard};
 use crate::open::head::Head;
 use crate::{BackendKind, Error, FlushKind, Options, Result};

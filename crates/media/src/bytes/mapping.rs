@@ -11,9 +11,11 @@
 //!
 //! Threads: any. What a racing reader sees is validated above (sequence words, checksums).
 
+use crate::bytes::extent::Extent;
 use crate::bytes::isa::{self, FlushKind};
-use crate::open::chunks::{Extent, SEGMENTS, SLOTS};
-use crate::pages::unreadable::Watched;
+use crate::bytes::sizes::{LARGE, WORD};
+use crate::open::chunks::slot::{SEGMENTS, SLOTS};
+use crate::pages::unreadable::{self, Watched};
 use parking_lot::Mutex;
 use std::cmp::Ordering as Cmp;
 use std::io;
@@ -57,10 +59,6 @@ impl Pieces {
     }
 }
 
-pub(crate) const WORD: u64 = 8;
-/// Bytes of a large page. Shared mappings begin at a multiple, so that large pages of the file are
-/// mapped as such.
-pub(crate) const LARGE: u64 = 2 << 20;
 /// `MADV_COLLAPSE` (Linux 6.1), which libc does not name yet.
 const COLLAPSE: i32 = 25;
 
@@ -378,6 +376,13 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn watched(&self) -> &Watched {
         self.watched.as_ref().expect("there until it is dropped")
+    }
+
+    /// The first byte of `at..at+len` that cannot be read, of the pages that this process has
+    /// touched.
+    #[inline(always)]
+    pub(crate) fn unreadable(&self, at: u64, len: u64) -> Option<u64> {
+        if unreadable::count() == 0 { None } else { self.watched().find(at, len) }
     }
 
     #[inline(always)]

@@ -1,8 +1,10 @@
 //! Mapped bytes: the mapping, loads and stores, flush instructions of each ISA, and windows on ranges.
 
 pub(crate) mod access;
+pub(crate) mod extent;
 pub(crate) mod flusher;
 pub(crate) mod isa;
 pub(crate) mod line_words;
 pub(crate) mod mapping;
+pub(crate) mod sizes;
 pub(crate) mod window;

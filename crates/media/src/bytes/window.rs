@@ -3,7 +3,7 @@
 //! For code that reads many words of one node or page: bounds are compared with a length in a
 //! register, not with the media's own.
 
-use crate::bytes::mapping::WORD;
+use crate::bytes::sizes::WORD;
 use crate::media::Media;
 use std::cmp::Ordering as Cmp;
 use std::marker::PhantomData;

@@ -6,9 +6,9 @@
 use crate::backends::file::disk::Disk;
 use crate::backends::file::replay;
 use crate::bytes::mapping::{Mapping, Mode};
-use crate::media::Opened;
 use crate::open::chunks::{ChunkDisk, Chunks};
 use crate::open::head::{COPIES, Head};
+use crate::open::opened::Opened;
 use crate::{BackendChoice, BackendKind, Error, Result, seeded};
 use std::fs::File;
 use std::io::ErrorKind;

@@ -6,9 +6,10 @@
 //! so a process that wants the store exclusively is refused and told the holders' ids.
 
 use crate::backends::direct::Direct;
-use crate::media::{Backend, Media, Opened};
+use crate::media::{Backend, Media};
 use crate::open::examine::{chunk_disk, examine, repair_copies, replay_log};
 use crate::open::open_options::map_shared;
+use crate::open::opened::Opened;
 use crate::{Error, Options, Result, seeded};
 use everbyte_members::{FileLockMode, JoinLock, Members, SharedWords, holders, is_read, lock_file};
 use std::fs::File;

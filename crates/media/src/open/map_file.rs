@@ -3,9 +3,9 @@
 use crate::backends::file::disk::Disk;
 use crate::backends::file::replay;
 use crate::bytes::mapping::{Mapping, Mode};
-use crate::media::Opened;
 use crate::open::chunks::{ChunkDisk, Chunks};
 use crate::open::head::Head;
+use crate::open::opened::Opened;
 use crate::pages::binding;
 use crate::{Error, Result};
 use std::fs::File;

@@ -8,5 +8,6 @@ pub(crate) mod join;
 pub(crate) mod layout;
 pub(crate) mod map_file;
 pub(crate) mod open_options;
+pub(crate) mod opened;
 pub(crate) mod options;
 pub(crate) mod probe;

@@ -9,7 +9,7 @@ use crate::backends::file::replay::{self, LogContent};
 use crate::backends::file::{FileBackend, require_length};
 use crate::bytes::mapping::Mode;
 use crate::counters::Counters;
-use crate::media::{Backend, MappedStore, Media, Opened};
+use crate::media::{Backend, MappedStore, Media};
 use crate::open::chunks::{ChunkDisk, Chunks, Guard, SEGMENT};
 use crate::open::copy;
 use crate::open::examine::{
@@ -17,6 +17,7 @@ use crate::open::examine::{
 };
 use crate::open::head::{COPIES, HEAD_END, Head};
 use crate::open::map_file::{map_file, map_linear, private_copy};
+use crate::open::opened::Opened;
 use crate::pages::binding;
 use crate::{BackendKind, Error, Options, Recorder, Result};
 use everbyte_members::{FileLockMode, JoinLock, Members, PrivateDescriptor, lock_file, lock_file_apart};

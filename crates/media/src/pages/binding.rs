@@ -9,7 +9,7 @@
 //!   BIND-1  A bound store is mapped at its address or not at all; what lies there already is never
 //!           replaced.
 
-use crate::bytes::mapping::LARGE;
+use crate::bytes::sizes::LARGE;
 use crate::{Error, Result};
 use std::ops::Range;
 use std::path::Path;

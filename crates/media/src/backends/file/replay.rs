@@ -31,8 +31,9 @@ use super::layout::{
 };
 use crate::bytes::mapping::Mapping;
 use crate::open::layout::{COPIES, HEAD_END, Head};
+use crate::open::opened::Opened;
 use crate::sums_agree;
-use crate::{Error, LINE, Opened, Result, seeded};
+use crate::{Error, LINE, Result, seeded};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;

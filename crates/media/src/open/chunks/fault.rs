@@ -2,7 +2,7 @@
 //!
 //! A process hears of new chunks when it takes the store's lock, and maps them. A pointer may reach
 //! it earlier, through memory that it shares with the other process. The load then hits addresses
-//! that are reserved and not mapped: the handler of SIGSEGV (`page_watch`) looks the offset up in the
+//! that are reserved and not mapped: the handler of SIGSEGV (`fault_handler`) looks the offset up in the
 //! map, maps the chunk, and the instruction runs again. System calls do not fault: one that is
 //! given such an address fails with EFAULT.
 //!
@@ -15,7 +15,7 @@
 use super::Chunks;
 use crate::backends::file::disk::Disk;
 use crate::bytes::mapping::Mapping;
-use crate::pages::page_watch;
+use crate::pages::fault_handler;
 use parking_lot::RwLock;
 use std::fs::File;
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(mapping: &Arc<Mapping>, chunks: &Arc<Chunks>, file: &Arc<File>) -> Guard {
-        page_watch::install();
+        fault_handler::install_resolver(resolve);
         OWNER.store(std::process::id(), Ordering::Relaxed);
         let start = mapping.address().addr().get();
         let (list, count) = &mut *GUARDED.write();
@@ -68,7 +68,7 @@ impl Drop for Guard {
 }
 
 /// Whether the instruction that touched `address` is to run again.
-pub(crate) fn resolve(address: usize) -> bool {
+fn resolve(address: usize) -> bool {
     // A child of fork has none of these mappings, and perhaps a lock that another thread held.
     if OWNER.load(Ordering::Relaxed) != std::process::id() {
         return false;

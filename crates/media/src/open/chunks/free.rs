@@ -17,9 +17,10 @@
 //!
 //! Threads: as the rest of the map.
 
+use super::Chunks;
 use super::slot::{FREE, Slot};
-use super::{Chunks, Extent};
 use crate::backends::file::disk::Disk;
+use crate::bytes::extent::Extent;
 use crate::seeded;
 use std::io;
 use std::ops::Range;

@@ -32,13 +32,14 @@ mod chunk_disk;
 mod fault;
 mod free;
 mod placement;
-mod slot;
+pub(crate) mod slot;
 
 pub(crate) use chunk_disk::ChunkDisk;
-pub(crate) use fault::{Guard, resolve};
+pub(crate) use fault::Guard;
 pub(crate) use slot::{SEGMENT, SEGMENTS, SLOTS};
 
 use crate::backends::file::disk::Disk;
+use crate::bytes::extent::Extent;
 use crate::bytes::mapping::Mapping;
 use crate::open::head::Head;
 use crate::{Error, Result, seeded};
@@ -55,28 +56,6 @@ use zerocopy::IntoBytes;
 
 /// Chunks of a store at most: each is a mapping of its own, of which Linux allows a process 65,530.
 pub(crate) const CHUNKS_MAX: usize = 30_000;
-
-/// `len` bytes of the store from `at`, which lie in the file from `file`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub at: u64,
-    pub file: u64,
-    pub len: u64,
-    /// The number of its slot, from 1; 0 for the beginning of the file.
-    pub slot: usize,
-    /// How often that slot has changed.
-    pub changes: u64,
-}
-
-impl Extent {
-    pub(crate) fn end(&self) -> u64 {
-        self.at + self.len
-    }
-
-    fn identity(len: u64) -> Extent {
-        Extent { at: 0, file: 0, len, slot: 0, changes: 0 }
-    }
-}
 
 /// The map of one file, as this process knows it.
 pub(crate) struct Chunks {

@@ -4,8 +4,8 @@
 //! size takes few of them. The budget keeps the file from becoming longer than twice what is
 //! backed: where it is spent, a chunk is as small as may be.
 
-use super::Extent;
-use crate::bytes::mapping::LARGE;
+use crate::bytes::extent::Extent;
+use crate::bytes::sizes::LARGE;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
