@@ -61,7 +61,7 @@ pub mod kv {
     pub use everbyte_kv::{Batch, Commit, Entry, Error, Kv, Range, Result, Snapshot, Stats};
 }
 
-/// Where a store lies, and how it is opened; see `everbyte-media`.
+/// The place of a store, and how it is opened; see `everbyte-media`.
 pub mod media {
     pub use everbyte_media::{BackendChoice, BackendKind, Durability, Options};
 }

@@ -2,7 +2,7 @@
 //!
 //! Steps:
 //!   1. everything that can be refused is, before anything is copied: names that are taken, objects
-//!      that nobody knows how to copy, damaged stores
+//!      that no engine can copy, damaged stores
 //!   2. each object is copied, and has its name only when it is whole
 //!
 //! A merge that was interrupted has copied some objects whole and the others not at all; with
@@ -132,9 +132,9 @@ impl ErrorInfo for MergeError {
 }
 
 impl<'t> Merge<'t> {
-    /// Decides what a merge of all objects of `sources` into `target` would do, and refuses what it
-    /// could not. The sources may be open for reading alone; nobody may change them until the merge
-    /// is done.
+    /// Decides what a merge of all objects of `sources` into `target` would do, and refuses an
+    /// impossible one. The sources may be open for reading alone; they must not change until the
+    /// merge is done.
     ///
     /// # Errors
     /// See [`MergeError`]; `everbyte_store::Error::Damaged` for a damaged source. Nothing has
@@ -169,7 +169,7 @@ impl<'t> Merge<'t> {
         Ok(Merge { target, engines: options.engines.clone(), steps })
     }
 
-    /// What will be copied, in that order.
+    /// The objects to copy, in that order.
     pub fn steps(&self) -> &[MergeStep] {
         &self.steps
     }
@@ -221,7 +221,7 @@ impl MergeStep {
         }
     }
 
-    /// Where its store lies.
+    /// The path of its store.
     pub fn source_path(&self) -> PathBuf {
         self.source.media().path().into()
     }

@@ -110,12 +110,12 @@ impl Store {
         self.0.generation()
     }
 
-    /// What opening found and put right.
+    /// Findings and mends of the opening.
     pub fn recovery(&self) -> &Recovery {
         self.0.recovery()
     }
 
-    /// What the store is.
+    /// Description of the store.
     pub fn info(&self) -> Info {
         self.0.info()
     }
@@ -138,7 +138,7 @@ impl Store {
         objects() -> Vec<ObjectInfo>;
         /// The objects whose names begin with `prefix`.
         objects_below(prefix: &str) -> Vec<ObjectInfo>;
-        /// What the object of that name is.
+        /// Description of the object of that name.
         stat(name: &str) -> ObjectInfo;
         /// The names that begin with `prefix`.
         names(prefix: &str) -> Vec<String>;

@@ -30,7 +30,7 @@ fn hear(lines: &mut impl BufRead, word: &str) -> Option<u64> {
     lines.lines().map(Result::unwrap).find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
 }
 
-/// What the environment asks for; nothing when the tests are run.
+/// The request of the environment; nothing when the tests are run.
 #[test]
 fn child() {
     let Ok(job) = std::env::var(JOB) else { return };
@@ -68,7 +68,7 @@ fn kill_after(changes: u64, backend: BackendChoice, path: &Path) -> u64 {
     child.kill().unwrap();
     child.wait().unwrap();
     while let Some(more) = hear(&mut lines, "acked ") {
-        acked = more; // what it had said before it was killed, and nobody had read yet
+        acked = more; // its unread output from before it was killed
     }
     acked
 }

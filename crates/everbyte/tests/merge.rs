@@ -151,7 +151,7 @@ fn what_cannot_be_merged_is_refused_before_anything_is_copied() {
     };
     let one = std::slice::from_ref(&source);
     let plain = MergeOptions::default();
-    // Names: taken in the target, taken twice, none at all, and of nobody.
+    // Names: taken in the target, taken twice, empty, and of no object.
     let error = refused(one, &plain, &["a.store", "`table`", "target has already", "prefix"]);
     assert!(matches!(error, MergeError::Taken { .. }));
     // it is no copy
@@ -160,8 +160,8 @@ fn what_cannot_be_merged_is_refused_before_anything_is_copied() {
     let rename = |name: &str, new: &str| MergeOptions { renames: vec![(name.into(), new.into())], ..plain.clone() };
     refused(one, &rename("table", "shop"), &["another object of this merge"]);
     refused(one, &prefix("/"), &["cannot name an object"]);
-    refused(one, &rename("nobody", "x"), &["`nobody`"]);
-    refused(one, &MergeOptions { skip: vec!["nobody".into()], ..prefix("x/") }, &["`nobody`"]);
+    refused(one, &rename("absent", "x"), &["`absent`"]);
+    refused(one, &MergeOptions { skip: vec!["absent".into()], ..prefix("x/") }, &["`absent`"]);
 
     // Objects whose bytes only their program understands, unless they are left out.
     let other = create(&place.path().join("c.store"), BackendChoice::Shm, 256 << 20);

@@ -1,4 +1,4 @@
-//! What can go wrong in a key-value store.
+//! Errors of a key-value store.
 
 use everbyte_store::{Damage, ErrorInfo, ErrorKind};
 

@@ -193,7 +193,7 @@ impl Kv {
     }
 }
 
-/// Puts every entry into a tree that nobody else knows yet, a few megabytes at a time.
+/// Puts every entry into a tree that no other thread knows yet, a few megabytes at a time.
 fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
     const BATCH: u64 = 4 << 20;
     let mut more = true;
@@ -214,8 +214,8 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
     Ok(())
 }
 
-/// Several writes that happen together or not at all, seen by nobody else before. Dropping it
-/// undoes it.
+/// Several writes that happen together or not at all; no other thread sees them before. Dropping it
+/// undoes them.
 pub struct Batch<'k> {
     tree: everbyte_cdds::Batch<'k>,
 }

@@ -1,4 +1,4 @@
-//! Who is connected: facts about one client, and the list of all connections.
+//! Connected clients: facts about one client, and the list of all connections.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,7 +13,7 @@ pub enum Closing {
     No,
     /// Once its replies have left; nothing more is read.
     AfterReplies,
-    /// At the end of this turn, whatever waits.
+    /// At the end of this iteration, whatever waits.
     Now,
 }
 
@@ -31,7 +31,7 @@ pub enum ReplyMode {
     Skip,
 }
 
-/// What commands see of a connection.
+/// The part of a connection that commands see.
 pub struct Client {
     /// Never reused within one run of the server.
     pub id: u64,
@@ -55,7 +55,7 @@ pub struct Client {
     pub command: &'static str,
     /// Protocol, 2 or 3, as of the last command.
     pub resp: u8,
-    /// Bytes received and not yet executed, as of the last turn.
+    /// Bytes received and not yet executed, as of the last iteration.
     pub input_size: usize,
     /// Whether it wants replies.
     pub reply_mode: ReplyMode,

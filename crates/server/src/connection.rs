@@ -71,7 +71,7 @@ pub enum ReadEnd {
 pub struct Connection {
     /// The socket.
     pub stream: TcpStream,
-    /// What commands see.
+    /// The part of the connection that commands see.
     pub client: Client,
     /// Replies that have not left.
     pub out: Replies,
@@ -79,7 +79,7 @@ pub struct Connection {
     pub readable: bool,
     /// Whether the other side has closed; what it sent before is still executed.
     pub ended: bool,
-    /// Whether this connection waits for a turn.
+    /// Whether this connection waits for an iteration.
     pub queued: bool,
     /// Whether its replies wait for a settlement: nothing more is read from it or executed for it
     /// before.
@@ -96,8 +96,7 @@ pub struct Connection {
     parser: Parser,
     /// Bytes of the request under way that are known to be missing.
     missing: usize,
-    /// What [`Connection::input_memory`] was when it was last added to the sum over all
-    /// connections.
+    /// [`Connection::input_memory`] as it was last added to the sum over all connections.
     pub counted: usize,
 }
 
@@ -204,9 +203,9 @@ impl Connection {
         self.start += used;
     }
 
-    /// After a turn: closes the gap in front of an incomplete request, or gives an empty buffer
-    /// back. A buffer that a large request has left behind, more than four times what the rest and
-    /// the next read need, is given back too.
+    /// After an iteration: closes the gap in front of an incomplete request, or gives an empty
+    /// buffer back. A buffer that a large request has left behind, more than four times what the
+    /// rest and the next read need, is given back too.
     pub fn settle_input(&mut self, pool: &mut Pool) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

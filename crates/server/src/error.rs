@@ -11,7 +11,7 @@ pub enum Error {
     Listen {
         /// As given.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Other machines can reach the address, and the options do not say that they may.
@@ -26,23 +26,23 @@ pub enum Error {
     /// A system call of the event loop failed.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The store could not settle a turn. What was acknowledged before is safe; the outcome of the
-    /// turn's writes is unknown.
+    /// The store could not settle an iteration. Acknowledged writes are safe; the outcome of the
+    /// iteration's own writes is unknown.
     #[error(
         "the store could not settle the last writes, which were answered with errors: {source}; the server stops: \
          see to the medium, then start it again, and opening the store shows what it holds"
     )]
     Store {
-        /// What the store said.
+        /// The store's error.
         source: everbyte_kv::Error,
     },
-    /// The thread that settles has panicked. What was acknowledged before is safe; the outcome of
-    /// the last writes is unknown.
+    /// The thread that settles has panicked. Acknowledged writes are safe; the outcome of the last
+    /// writes is unknown.
     #[error(
         "nothing is settled any more, by a fault of Everbyte itself that was printed where the server runs; the last writes were \
          answered with errors, and the server stops: start it again, and opening the store shows what it holds"

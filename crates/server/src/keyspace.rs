@@ -1,25 +1,25 @@
-//! The keys as one turn of the event loop sees them.
+//! The keys as one iteration of the event loop sees them.
 //!
-//! Until a turn changes something it reads the settled store; its first change opens the turn's
-//! batch, and everything later in the turn, of whichever client, goes through it: reads see the
-//! turn's own writes. `commit` ends the batch, and replies that tell of it leave once it is
-//! settled.
+//! Until an iteration changes something it reads the settled store; its first change opens the
+//! iteration's batch, and everything later in the iteration, of whichever client, goes through it:
+//! reads see the iteration's own writes. `commit` ends the batch, and replies that tell of it leave
+//! once it is settled.
 //!
-//! Earlier turns may still be on their way to the medium (`behind`). A command that may write then
-//! goes through the batch from the start, for it must build on what they wrote; one that only reads
-//! is given the newest settled version, the same one for the rest of the turn. That is a state that
-//! some moment had: nobody has yet been told of what is on its way, and whoever wrote it is not
-//! served before it is settled.
+//! Earlier iterations may be unsettled still (`behind`). A command that may write then goes through
+//! the batch from the start, for it must build on their writes; a command that only reads is given
+//! the newest settled version, the same one for the rest of the iteration. That state was current
+//! at some moment: no pending write has been acknowledged yet, and a connection with a pending
+//! write is not served before it is settled.
 //!
-//! An error in the middle of a write dooms the batch, and with it what other commands of the turn
-//! wrote. `end_command` says so; those commands are then answered with errors, and for a while
-//! turns are *careful*: each command that writes is committed by itself, all are settled together,
-//! so a full store refuses exactly those that do not fit.
+//! An error in the middle of a write dooms the batch, and with it what other commands of the
+//! iteration wrote. `end_command` says so; those commands are then answered with errors, and for a
+//! while iterations are *careful*: each command that writes is committed by itself, all are settled
+//! together, so a full store refuses exactly those that do not fit.
 //!
 //! Invariants
-//!   TURN-1  No reply leaves before everything it tells of is settled.
-//!   TURN-2  A write that was rolled back is never answered as done.
-//!   TURN-3  A command happens whole or not at all.
+//!   ITER-1  No reply leaves before everything it tells of is settled.
+//!   ITER-2  A write that was rolled back is never answered as done.
+//!   ITER-3  A command happens whole or not at all.
 
 use std::ops::Bound;
 
@@ -36,26 +36,26 @@ pub struct Keyspace<'k> {
     written_before: bool,
     /// Whether the command under way has changed something.
     changed_by_command: bool,
-    /// This turn's last commit.
+    /// This iteration's last commit.
     commit: Option<Commit>,
     careful: bool,
-    /// Whether commits of earlier turns are not settled yet.
+    /// Whether commits of earlier iterations are not settled yet.
     behind: bool,
     /// Whether the command under way may write.
     may_write: bool,
     /// Whether commands have gone through a batch.
     exposed: bool,
-    /// What reads see while `behind`, once there has been one.
+    /// The version that reads see while `behind`, once there has been one.
     settled: Option<Snapshot>,
 }
 
-/// What the end of a command means for the others of its turn.
+/// The effect of a command's end on the other commands of its iteration.
 pub enum Verdict {
     /// Nothing.
     Kept,
     /// The command itself could not be committed: it did not happen.
     Refused(Error),
-    /// The command failed, and nothing that the turn wrote before it has happened either.
+    /// The command failed, and nothing that the iteration wrote before it has happened either.
     Lost,
 }
 
@@ -68,7 +68,8 @@ pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl<'k> Keyspace<'k> {
-    /// At the beginning of a turn. `behind`: commits of earlier turns are not settled yet.
+    /// At the beginning of an iteration. `behind`: commits of earlier iterations are not settled
+    /// yet.
     pub fn new(kv: &'k Kv, careful: bool, behind: bool) -> Keyspace<'k> {
         Keyspace {
             kv,
@@ -95,7 +96,8 @@ impl<'k> Keyspace<'k> {
         self.batch.as_mut()
     }
 
-    /// The settled version that this turn's reads see; `None` where no other can come up meanwhile.
+    /// The settled version that this iteration's reads see; `None` where no other can come up
+    /// meanwhile.
     fn settled(&mut self) -> Option<&Snapshot> {
         self.behind.then(|| &*self.settled.get_or_insert_with(|| self.kv.snapshot()))
     }
@@ -249,7 +251,7 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Called after each command: whether what it and others wrote still stands. A command that
-    /// `failed` after it had changed something takes the batch with it (TURN-3).
+    /// `failed` after it had changed something takes the batch with it (ITER-3).
     pub fn end_command(&mut self, failed: bool) -> Verdict {
         if failed && self.changed_by_command || self.batch.as_ref().is_some_and(Batch::is_doomed) {
             self.batch = None;
@@ -274,15 +276,15 @@ impl<'k> Keyspace<'k> {
         Ok(())
     }
 
-    /// Commits what the turn changed; `committed` then says what is to be settled. On error nothing
-    /// of the batch has happened, though what careful commands committed before it has.
+    /// Commits what the iteration changed; `committed` then says what is to be settled. On error
+    /// nothing of the batch has happened, though what careful commands committed before it has.
     pub fn commit(&mut self) -> Result<()> {
         let result = if self.written { self.commit_batch() } else { Ok(()) };
-        self.batch = None; // it holds the writer's turn
+        self.batch = None; // it holds the writer's iteration
         result
     }
 
-    /// The turn's last commit, to be settled.
+    /// The iteration's last commit, to be settled.
     pub fn committed(&self) -> Option<Commit> {
         self.commit
     }

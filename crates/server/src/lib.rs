@@ -1,9 +1,9 @@
 //! # everbyte-server: the Redis protocol over an Everbyte store
 //!
-//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread turns: it
-//! reads what all clients have sent, executes it under one batch, settles the store once, and only
-//! then replies. So **an acknowledged write is settled**, and so is everything a reply tells of; a
-//! hundred clients share the cost of one settlement.
+//! Any Redis client reads and writes the keys of a [`Kv`](everbyte_kv::Kv). One thread iterations:
+//! it reads what all clients have sent, executes it under one batch, settles the store once, and
+//! only then replies. So **an acknowledged write is settled**, and so is everything a reply tells
+//! of; a hundred clients share the cost of one settlement.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,8 +16,8 @@
 //! # }
 //! ```
 //!
-//! Where is what: bytes to requests and replies to bytes `resp`, commands as data `command`, one
-//! connection `connection`, one turn `turn`, the loop `server`. What is promised:
+//! Modules: bytes to requests and replies to bytes `resp`, commands as data `command`, one
+//! connection `connection`, one iteration `iteration`, the loop `server`. Promises:
 //! `docs/semantics/server.md`.
 
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ mod error;
 mod fuzz;
 mod gather;
 mod glob;
+mod iteration;
 mod keyspace;
 mod metrics;
 mod options;
@@ -37,7 +38,6 @@ mod resp;
 mod server;
 mod settler;
 mod shared;
-mod turn;
 
 pub use error::{Error, Result};
 pub use fuzz::fuzz_protocol;

@@ -1,4 +1,4 @@
-//! What the server counts. Every figure is exact, and INFO shows it.
+//! Counters of the server. Every figure is exact, and INFO shows it.
 //!
 //! Counters belong to the event loop and are plain integers; INFO is a command, so it reads them in
 //! the same thread.
@@ -40,21 +40,21 @@ pub struct Metrics {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Turns that executed something.
-    pub turns: u64,
-    /// Turns that changed something, each settled once.
+    /// Iterations that executed something.
+    pub iterations: u64,
+    /// Iterations that changed something, each settled once.
     pub settled: u64,
     /// Time spent committing and settling.
     pub settle_time: Duration,
     /// The longest of them.
     pub settle_time_max: Duration,
-    /// Commands of the largest turn.
-    pub turn_commands_max: u64,
-    /// The most syncs that had to end before a turn's replies could leave: the one under way and
-    /// its own.
-    pub flight_syncs_max: u64,
-    /// The most whole turns that a commit waited for more writers while the settler was idle.
-    pub gather_turns_max: u64,
+    /// Commands of the largest iteration.
+    pub iteration_commands_max: u64,
+    /// The most syncs that had to end before an iteration's replies could leave: the one under way
+    /// and its own.
+    pub pending_syncs_max: u64,
+    /// The most whole iterations that a commit waited for more writers while the settler was idle.
+    pub gather_iterations_max: u64,
     /// Times a client was not read because its replies waited.
     pub back_pressure: u64,
     /// By row of the table of commands.

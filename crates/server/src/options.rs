@@ -1,4 +1,4 @@
-//! What can be chosen when a server starts.
+//! Options chosen when a server starts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -31,10 +31,10 @@ pub struct Options {
     /// A client above the soft limit that takes no byte for so long is disconnected.
     pub output_stall: Duration,
     /// Commands executed under one settlement of the store.
-    pub turn_commands_max: usize,
-    /// Bytes of arguments executed under one settlement of the store; one larger command is a turn
-    /// of its own.
-    pub turn_size_max: usize,
+    pub iteration_commands_max: usize,
+    /// Bytes of arguments executed under one settlement of the store; one larger command is an
+    /// iteration of its own.
+    pub iteration_size_max: usize,
     /// Whether SIGTERM and SIGINT end [`Server::run`](crate::Server::run) in good order.
     pub signals: bool,
 }
@@ -51,8 +51,8 @@ impl Default for Options {
             output_size_soft: 1 << 20,
             output_size_max: 1 << 30,
             output_stall: Duration::from_secs(60),
-            turn_commands_max: 8192,
-            turn_size_max: 4 << 20,
+            iteration_commands_max: 8192,
+            iteration_size_max: 4 << 20,
             signals: false,
         }
     }

@@ -1,9 +1,9 @@
-//! The server: a listening socket, a poll, and turn after turn.
+//! The server: a listening socket, a poll, and iteration after iteration.
 //!
 //! Steps of the loop
 //!   1. wait for readiness, or not at all while connections are queued
 //!   2. accept; queue connections that became readable or writable
-//!   3. one turn (`turn.rs`): read, execute under one batch, settle, then reply
+//!   3. one iteration (`iteration.rs`): read, execute under one batch, settle, then reply
 //!
 //! Threads: one runs the loop; where settling waits for a disk another one does that
 //! (`settler.rs`); a [`Handle`] may stop the loop from any.
@@ -25,14 +25,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::clients::Client;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::iteration::Iterations;
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::turn::Turns;
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX - 2);
 const SIGNAL: Token = Token(usize::MAX - 3);
-/// Connections accepted between two turns.
+/// Connections accepted between two iterations.
 const ACCEPTED_MAX: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
 
@@ -43,10 +43,10 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Server {
     listener: TcpListener,
     poll: Poll,
-    turns: Turns,
+    iterations: Iterations,
     signals: Option<UnixStream>,
     handle: Handle,
-    /// Whether somebody may be waiting at the door.
+    /// Whether connections may be waiting to be accepted.
     accept_pending: bool,
     /// Whether accepting failed for want of something that a leaving client gives back: tried again
     /// at the next tick.
@@ -61,7 +61,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Makes `run` return after the turn under way. Idempotent; needs no reply.
+    /// Makes `run` return after the iteration under way. Idempotent; needs no reply.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release); // pairs with the Acquire in `run`
         // A waker fails only when the loop is gone, and then there is nothing to stop.
@@ -93,14 +93,14 @@ impl Server {
         }
         raise_descriptors(options.clients_max);
         let shared = Shared::new(options, address, kv);
-        let turns = Turns::new(shared, Arc::clone(&waker));
+        let iterations = Iterations::new(shared, Arc::clone(&waker));
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
-        Ok(Server { listener, poll, turns, signals, handle, accept_pending: false, accept_again: false })
+        Ok(Server { listener, poll, iterations, signals, handle, accept_pending: false, accept_again: false })
     }
 
-    /// Where the server listens; the port is the real one when 0 was asked for.
+    /// The address on which the server listens; the port is the real one when 0 was asked for.
     pub fn address(&self) -> SocketAddr {
-        self.turns.shared.address
+        self.iterations.shared.address
     }
 
     /// For stopping it from elsewhere.
@@ -117,18 +117,18 @@ impl Server {
     pub fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
         loop {
-            let gathers = self.turns.gathers();
-            let sleeps = !self.accept_pending && !gathers && self.turns.may_sleep();
+            let gathers = self.iterations.gathers();
+            let sleeps = !self.accept_pending && !gathers && self.iterations.may_sleep();
             let polled = self.poll.poll(&mut events, Some(if sleeps { TICK } else { Duration::ZERO }));
-            self.turns.after_sleep();
-            if gathers && events.is_empty() && self.turns.idle() {
-                self.turns.send_off(true);
+            self.iterations.after_sleep();
+            if gathers && events.is_empty() && self.iterations.idle() {
+                self.iterations.send_off(true);
             }
             match polled {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other.map_err(|source| Error::System { action: "wait for connections", source })?,
             }
-            let tick = self.turns.begin(Instant::now());
+            let tick = self.iterations.begin(Instant::now());
             self.accept_pending |= tick && std::mem::take(&mut self.accept_again);
             for event in &events {
                 self.dispatch(event);
@@ -136,10 +136,10 @@ impl Server {
             if std::mem::take(&mut self.accept_pending) {
                 self.accept();
             }
-            let result = self.turns.turn();
-            if result.is_err() || self.turns.shared.stopping || self.handle.stop.load(Ordering::Acquire) {
-                let result = result.and_then(|()| self.turns.drain());
-                self.turns.farewell();
+            let result = self.iterations.iteration();
+            if result.is_err() || self.iterations.shared.stopping || self.handle.stop.load(Ordering::Acquire) {
+                let result = result.and_then(|()| self.iterations.drain());
+                self.iterations.farewell();
                 return result;
             }
         }
@@ -154,12 +154,12 @@ impl Server {
                 if let Some(signals) = &mut self.signals
                     && matches!(signals.read(&mut bytes), Ok(1..))
                 {
-                    self.turns.shared.stopping = true;
+                    self.iterations.shared.stopping = true;
                 }
             }
             Token(slot) => {
                 let readable = event.is_readable() || event.is_read_closed() || event.is_error();
-                self.turns.ready(slot, readable);
+                self.iterations.ready(slot, readable);
             }
         }
     }
@@ -169,7 +169,7 @@ impl Server {
             match self.listener.accept() {
                 Ok((stream, peer)) => self.welcome(stream, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors or memory: those who wait are tried again when somebody
+                // Out of descriptors or memory: waiting connections are tried again when a client
                 // leaves.
                 Err(_) => {
                     self.accept_again = true;
@@ -181,8 +181,8 @@ impl Server {
     }
 
     fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
-        let shared = &mut self.turns.shared;
-        if self.turns.clients.count() >= shared.options.clients_max {
+        let shared = &mut self.iterations.shared;
+        if self.iterations.clients.count() >= shared.options.clients_max {
             shared.metrics.connections_rejected += 1;
             // Best effort: the socket is new, so its buffer takes the line.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
@@ -191,7 +191,7 @@ impl Server {
         // Both are about speed and tidiness; a socket that refuses them still works.
         let _ = stream.set_nodelay(true);
         let _ = set_socket_keepalive(&stream, true);
-        let slot = self.turns.clients.vacant();
+        let slot = self.iterations.clients.vacant();
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut stream, Token(slot), interest).is_err() {
             return;
@@ -201,8 +201,8 @@ impl Server {
         shared.client_next += 1;
         shared.metrics.connections += 1;
         let connection = Connection::new(stream, client, shared.options.bulk_size_max);
-        self.turns.clients.insert(Box::new(connection));
-        self.turns.ready(slot, true);
+        self.iterations.clients.insert(Box::new(connection));
+        self.iterations.ready(slot, true);
     }
 }
 
@@ -228,7 +228,7 @@ fn signal_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from_std(receiver))
 }
 
-/// Lets the process hold a descriptor per client, as far as the system allows. Where it does not,
+/// Lets the process hold a descriptor per client, as far as the system allows. Beyond that limit
 /// accepting waits.
 fn raise_descriptors(clients_max: usize) {
     let limit = getrlimit(Resource::Nofile);

@@ -1,8 +1,9 @@
 //! The settler: a thread that waits for the medium, so that the event loop need not.
 //!
-//! Where a barrier waits for a disk, the loop hands it the turn's commit and goes on reading and
-//! executing for others; the replies of the turn wait (`turn.rs`). Only the newest commit counts:
-//! settling it settles all before it, so turns that end during one sync share the next.
+//! If a barrier waits for a disk, the loop hands it the iteration's commit and goes on reading and
+//! executing for other clients; the replies of the iteration wait (`iteration.rs`). Only the newest
+//! commit counts:
+//! settling it settles all before it, so iterations that end during one sync share the next.
 //!
 //! Steps
 //!   1. the loop asks for a commit and remembers its ticket
@@ -14,8 +15,8 @@
 //! settled.
 //!
 //! Threads: the event loop calls, one thread settles. It ends when this is dropped, or when it has
-//! failed: by an error of the medium, or by a panic. Then the loop is told, so that nobody waits
-//! for what will not come.
+//! failed: by an error of the medium, or by a panic. Then the loop is told, so that no client waits
+//! for a reply that will not come.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -122,7 +123,7 @@ impl Shared {
             let (ticket, commit) = {
                 let mut task = self.task.lock();
                 loop {
-                    // What was asked for is settled even when the loop ends: somebody may wait for
+                    // A requested commit is settled even when the loop ends: a client may wait for
                     // it.
                     if let Some(wanted) = task.wanted.take() {
                         break wanted;

@@ -22,7 +22,7 @@ const CURSORS_SIZE_MAX: usize = 16 << 20;
 pub struct Shared {
     /// As given at the start.
     pub options: Options,
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub address: SocketAddr,
     /// The table served.
     pub kv: Kv,
@@ -32,7 +32,7 @@ pub struct Shared {
     pub cursors: Cursors,
     /// When the server started.
     pub started: Instant,
-    /// The time at the beginning of this turn.
+    /// The time at the beginning of this iteration.
     pub now: Instant,
     /// Bytes of memory that requests hold, over all connections.
     pub input_memory: usize,
@@ -40,7 +40,7 @@ pub struct Shared {
     pub clients: usize,
     /// Number of the next client.
     pub client_next: u64,
-    /// Set by SHUTDOWN: this turn is the last.
+    /// Set by SHUTDOWN: this iteration is the last.
     pub stopping: bool,
 }
 
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// What Redis would call this store's durability.
+    /// The name that Redis would give this store's durability.
     pub fn append_fsync(&self) -> &'static str {
         match self.kv.store().media().durability() {
             Durability::Always => "always",

@@ -88,8 +88,8 @@ fn is_error(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with("ERR store: "))
 }
 
-/// When the store cannot settle, nobody hears OK, the server ends with an error that says what to
-/// do, and what had been acknowledged is there.
+/// When the store cannot settle, no client reads OK, the server ends with an error that gives
+/// advice, and acknowledged writes are there.
 #[test]
 fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,8 +115,8 @@ fn a_failed_sync_acknowledges_nothing_and_ends_the_server() {
     assert!(kv.check().is_empty());
 }
 
-/// A panic in the thread that settles leaves nobody waiting: who was promised nothing hears an
-/// error, the server ends and says why, and what had been acknowledged is there.
+/// A panic in the thread that settles leaves no client waiting: clients without an acknowledgement
+/// read an error, the server ends and says why, and acknowledged writes are there.
 #[test]
 fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +127,7 @@ fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
         assert_eq!(client.call(&["SET", "k", "before"]), Reply::Simple("OK".into()));
     }
     disk.panics.store(true, Ordering::SeqCst);
-    // A turn that serves one of three leaves settling to the thread.
+    // An iteration that serves one of three leaves settling to the thread.
     for number in 0.. {
         let (said, ended) = clients[number % 3].exchange(&command(&["SET", "k", "after"]));
         if !said.starts_with(b"+OK") {
@@ -145,10 +145,11 @@ fn a_panic_of_the_thread_that_settles_leaves_nobody_waiting() {
     assert!(kv.check().is_empty());
 }
 
-/// Six clients write at once, each in flights with some of the others, when the disk fails: each
-/// hears OK for what is there, then an error or the end of its connection, and never OK again.
+/// Six clients write at once, each in pending iterations with some of the others, when the disk
+/// fails: each hears OK for what is there, then an error or the end of its connection, and never OK
+/// again.
 #[test]
-fn clients_in_flight_hear_the_truth_when_the_disk_fails() {
+fn clients_of_pending_iterations_read_the_truth_when_the_disk_fails() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let (disk, address, _, thread) = start(&path);
@@ -159,7 +160,7 @@ fn clients_in_flight_hear_the_truth_when_the_disk_fails() {
             scope.spawn(move || {
                 let mut client = Client::connect(address);
                 for value in 1_u64.. {
-                    // The disk fails in the midst of the others' flights.
+                    // The disk fails in the midst of the others' pending iterations.
                     if number == 0 && value == 200 {
                         disk.broken.store(true, Ordering::SeqCst);
                     }
@@ -188,8 +189,9 @@ fn clients_in_flight_hear_the_truth_when_the_disk_fails() {
     }
 }
 
-/// A full disk refuses what does not fit, says so, changes nothing by it, and takes what fits,
-/// deletions above all. What was answered with OK is there; what was answered with an error is not.
+/// A full disk refuses writes that do not fit, with an error and no change, and takes those that
+/// fit, deletions above all. Writes answered with OK are there; writes answered with an error are
+/// not.
 #[test]
 fn a_full_disk_refuses_and_every_answer_is_true() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! The same bytes to us and to a real Redis: the same bytes back.
 //!
 //! Scripts in `testdata/scripts` hold one command a line, in the quoting of inline commands; they
-//! go over as arrays and as lines, in both protocols. Then raw protocol, then random programs. What
-//! differs on purpose is in `docs/semantics/server.md`.
+//! go over as arrays and as lines, in both protocols. Then raw protocol, then random programs.
+//! Intended differences are in `docs/semantics/server.md`.
 
 mod common;
 
@@ -199,8 +199,8 @@ fn odd_protocol_is_answered_byte_for_byte() {
     }
 }
 
-/// What `COMMAND INFO` says of every command that Redis has too, but for containers, of which we
-/// have fewer parts.
+/// The answer of `COMMAND INFO` for every command that Redis has too, but for containers, of which
+/// we have fewer parts.
 #[test]
 fn commands_are_described_byte_for_byte() {
     let (us, redis) = (Ours::start(), Redis::start());

@@ -1,4 +1,4 @@
-//! What the tests share: a store with a pool and a table, and what they hold after so many changes.
+//! Shared by the tests: a store with a pool and a table, and their contents after so many changes.
 #![allow(dead_code)] // each test file uses its part
 
 use everbyte::media::{BackendChoice, Options};
@@ -36,12 +36,12 @@ pub fn add<P: MemPool>(shop: &Shop<P>, number: u64, j: &Journal<P>) {
     *shop.total.lock(j) += number;
 }
 
-/// What so many changes leave.
+/// The state after so many changes.
 pub fn expected(count: u64) -> (Vec<String>, u64) {
     ((0..count).map(name).collect(), (0..count).sum())
 }
 
-/// What a pool holds.
+/// The contents of a pool.
 pub fn found<P: MemPool>(shop: &Shop<P>, j: &Journal<P>) -> (Vec<String>, u64) {
     let names = shop.names.borrow().iter().map(|name| name.to_string()).collect();
     (names, *shop.total.lock(j))

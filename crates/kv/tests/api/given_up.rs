@@ -95,7 +95,7 @@ fn an_opening_that_fails_leaves_the_crash_to_the_next_one() {
     let mut batch = kv.batch();
     batch.put(b"never", b"happened").unwrap();
     assert!(batch.delete(b"also kept").unwrap());
-    // What the memory holds at this instant.
+    // The contents of the memory at this instant.
     let (media, object) = (store.media(), store.object("t").unwrap());
     let image = media.read_vec(0, object.backed().min(media.len()) as usize);
     let root_at = object.prime() + 2048 + 128;
@@ -143,7 +143,7 @@ fn a_commit_that_fails_takes_the_sweep_back_to_where_it_was() {
     fails_to_commit(true);
 }
 
-/// What a commit that fails was to free is freed by later ones.
+/// Blocks that a failed commit was to free are freed by later ones.
 #[test]
 fn a_commit_that_fails_frees_nothing_and_keeps_nothing_from_being_freed() {
     fails_to_commit(false);

@@ -69,8 +69,8 @@ fn parts_are_what_whole_reads_return() {
     assert!(keys == whole && keys.len() == 4 * lengths.len());
 }
 
-/// What a part costs: its chunks and the table of the value; a length or a key costs nothing of the
-/// value.
+/// The cost of a part: its chunks and the table of the value; a length or a key costs nothing of
+/// the value.
 #[test]
 fn a_part_costs_its_chunks_and_the_table() {
     let kv = table(media());

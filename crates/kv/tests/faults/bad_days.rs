@@ -142,8 +142,8 @@ fn writers_beside_each_other() {
 }
 
 /// One flipped bit after another in everything the table has on media: opening, reading, walking,
-/// writing and checking give an answer or an error. Where a read answers, it is the truth or the
-/// check says that something is damaged.
+/// writing and checking give an answer or an error. A read that answers is right, or the check
+/// reports damage.
 #[test]
 fn flipped_bits() {
     let clean = store(8 << 20);
@@ -212,7 +212,7 @@ fn a_dead_entry_that_stays_because_of_damage_frees_nothing() {
     let mut batch = kv.batch();
     batch.clear().unwrap();
     kv.settle(batch.commit().unwrap()).unwrap();
-    // Where the fourth value lies, and the record that says so.
+    // Offset of the fourth value, and of the record that names it.
     let (media, object) = (store.media(), store.object("t").unwrap());
     let words: Vec<u64> =
         (object.prime()..object.backed().min(media.len())).step_by(8).map(|at| media.load(at)).collect();
@@ -279,7 +279,7 @@ fn ascending_keys_behind_an_overwritten_long_one() {
     }
 }
 
-/// What a batch could not write it does not leave behind, and the store goes on.
+/// A batch leaves nothing of an entry that it could not write, and the store goes on.
 #[test]
 fn a_batch_that_ran_out_of_room_is_void() {
     let kv = Kv::create(&store(16 << 20), "t").unwrap();
@@ -290,7 +290,7 @@ fn a_batch_that_ran_out_of_room_is_void() {
     batch.put(b"other", b"fits").unwrap();
     let commit = batch.commit().unwrap();
     kv.settle(commit).unwrap();
-    assert_eq!(kv.check(), [], "the long key's block is nobody's");
+    assert_eq!(kv.check(), [], "the long key's block has no owner");
     let mut batch = kv.batch();
     let full = (0_u32..1_000_000).any(|number| batch.put(&number.to_le_bytes(), &[7; 500]).is_err());
     assert!(full && batch.commit().is_err());
@@ -340,7 +340,7 @@ fn a_range_passes_over_what_nobody_reads() {
         }
     }
     assert!(range.next_entry().unwrap().is_none());
-    // From both ends they meet, whether anybody reads or not.
+    // From both ends they meet, with and without readers.
     let mut range = kv.range::<[u8]>(..);
     let mut count = 0;
     while range.next_entry().unwrap().is_some() {

@@ -1,16 +1,16 @@
-//! What only a store in a file on a disk can show: commits that nobody settles, and a disk whose
-//! syncs fail.
+//! Behaviour that only a store in a file on a disk shows: commits that are never settled, and a
+//! disk whose syncs fail.
 
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, OpenOptions, Options};
 use everbyte_sim::{DiskCall, RecordedDisk};
 use everbyte_store::{CreateOptions, Store};
 
-/// Whoever commits and never settles does not keep every version there ever was.
+/// A process that commits and never settles does not keep every version for ever.
 #[test]
 fn what_nobody_settles_is_settled_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    // Where fences settle, every commit is settled at once.
+    // If fences settle, every commit is settled at once.
     let media = Options { backend: BackendChoice::File, ..Options::default() };
     let options = CreateOptions { media, max: 1 << 30, ..CreateOptions::default() };
     let store = Store::create(&folder.path().join("s"), &options).unwrap();
@@ -53,7 +53,7 @@ fn a_failed_sync_is_told_and_what_was_settled_can_be_read() {
     let mut batch = kv.batch();
     let done = batch.put(b"batch", b"1").and_then(|_| batch.commit()).and_then(|commit| kv.settle(commit));
     assert!(done.unwrap_err().to_string().contains("open it again"));
-    // What was settled can be read, and nothing else.
+    // Settled writes can be read, and nothing else.
     assert_eq!(kv.get(&[7]).unwrap().as_deref(), Some(&[7; 100][..]));
     assert_eq!((kv.get(b"unknown").unwrap(), kv.range::<[u8]>(..).count(), kv.len()), (None, 100, 100));
     assert!(store.close().unwrap_err().to_string().contains("poisoned"));

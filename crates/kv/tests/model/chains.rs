@@ -1,6 +1,6 @@
 //! Dead entries form chains: a root that was replaced, or cleared away, hangs below the root after
-//! it, and while a snapshot is held nothing of that is reclaimed. Whatever walks a chain does so on
-//! a stack of 256 KiB here.
+//! it, and while a snapshot is held nothing of that is reclaimed. Every walk of a chain runs on a
+//! stack of 256 KiB here.
 //!
 //! With `EVERBYTE_SOAK` set, chains have up to a million links.
 

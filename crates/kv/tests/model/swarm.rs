@@ -22,7 +22,7 @@ const PREFIXES: &[usize] = &[0, 1, 7, 8, 16, 23, 24, 25, 31, 32, 33, 64, 240, 25
 /// pages.
 const VALUES: &[usize] =
     &[0, 1, 7, 8, 9, 63, 64, 65, 120, 200, 504, 511, 512, 513, 520, 1024, 4095, 4096, 4097, 8192, 16_384, 40_000];
-/// What a step may do; a run leaves most of them out.
+/// Operations of a step; a run leaves most of them out.
 const ACTIONS: &[Action] = &[
     Action::Delete,
     Action::Thin,
@@ -300,7 +300,7 @@ fn run(random: &mut Random, soak: bool) {
     for (snapshot, model) in run.old.drain(..) {
         assert_same(&snapshot, &model, random, &format!("{story}: old version"));
     }
-    // What was held back is worked off.
+    // Held-back frees are worked off.
     (0..40_u8).for_each(|_| run.kv.put(b"tick", b"").unwrap());
     run.model.insert(b"tick".to_vec(), Vec::new());
     assert_same(&run.kv.snapshot(), &run.model, random, &story);

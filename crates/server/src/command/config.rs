@@ -25,8 +25,8 @@ const PARAMETERS: &[Parameter] = &[
     ("proto-max-bulk-len", |shared| shared.options.bulk_size_max.to_string()),
     ("save", |_| String::new()),
     ("timeout", |_| "0".into()),
-    ("turn-commands-max", |shared| shared.options.turn_commands_max.to_string()),
-    ("turn-size-max", |shared| shared.options.turn_size_max.to_string()),
+    ("iteration-commands-max", |shared| shared.options.iteration_commands_max.to_string()),
+    ("iteration-size-max", |shared| shared.options.iteration_size_max.to_string()),
 ];
 
 /// `CONFIG GET pattern [pattern ...]`: a name that is no pattern is answered as it was written.

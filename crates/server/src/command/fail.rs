@@ -39,7 +39,7 @@ impl Fail {
         Fail::made(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// What the client reads.
+    /// The error text that the client reads.
     pub fn reply(&self) -> Cow<'_, [u8]> {
         match self {
             Fail::Reply(text) => Cow::Borrowed(text),

@@ -125,13 +125,13 @@ fn persistence(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "tree_commits", tree.commits);
     line(text, "tree_fetched_bytes", everbyte_kv::fetched());
     let metrics = &shared.metrics;
-    line(text, "settled_turns", metrics.settled);
+    line(text, "settled_iterations", metrics.settled);
     line(text, "settle_usec", metrics.settle_time.as_micros());
     line(text, "settle_usec_max", metrics.settle_time_max.as_micros());
     let mean = metrics.settle_time.as_micros().checked_div(u128::from(metrics.settled)).unwrap_or(0);
     line(text, "settle_usec_mean", mean);
-    line(text, "flight_syncs_max", metrics.flight_syncs_max);
-    line(text, "gather_turns_max", metrics.gather_turns_max);
+    line(text, "pending_syncs_max", metrics.pending_syncs_max);
+    line(text, "gather_iterations_max", metrics.gather_iterations_max);
     Ok(())
 }
 
@@ -151,8 +151,8 @@ fn stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
     line(text, "keyspace_misses", metrics.misses);
     line(text, "expired_keys", 0);
     line(text, "evicted_keys", 0);
-    line(text, "total_turns", metrics.turns);
-    line(text, "turn_commands_max", metrics.turn_commands_max);
+    line(text, "total_iterations", metrics.iterations);
+    line(text, "iteration_commands_max", metrics.iteration_commands_max);
     Ok(())
 }
 

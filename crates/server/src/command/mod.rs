@@ -6,8 +6,8 @@
 //! done.
 //!
 //! A handler writes its reply and returns, or returns a [`Fail`]; the caller then takes back what
-//! it wrote and writes the error. Handlers change keys only through the turn's [`Keyspace`], which
-//! the turn commits.
+//! it wrote and writes the error. Handlers change keys only through the iteration's [`Keyspace`],
+//! which the iteration commits.
 
 mod client;
 mod config;
@@ -36,7 +36,7 @@ use crate::shared::Shared;
 pub use fail::{Fail, Outcome, store_text};
 
 bitflags::bitflags! {
-    /// What a command does, in the words of `COMMAND INFO`.
+    /// Properties of a command, in the words of `COMMAND INFO`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Flags: u32 {
         /// May change keys.
@@ -73,7 +73,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What a command does with its keys, as a key specification.
+/// The access of a command to its keys, as a key specification.
 #[derive(Debug)]
 pub struct KeyUse {
     /// First key argument.
@@ -94,11 +94,11 @@ pub struct Command {
     pub name: &'static str,
     /// Number of arguments with the name; negative: at least so many.
     pub arity: i32,
-    /// What it does.
+    /// The kind of access.
     pub flags: Flags,
     /// First key argument, last, and their distance; zeros: no keys.
     pub keys: (i32, i32, i32),
-    /// What it does with them.
+    /// The kind of change.
     pub key_uses: &'static [KeyUse],
     /// Hints for clients that route.
     pub tips: &'static [&'static str],
@@ -120,13 +120,13 @@ pub struct Command {
 pub struct Call<'c, 'k> {
     /// The request.
     pub args: Args<'c>,
-    /// Where the reply goes.
+    /// Receives the reply.
     pub out: &'c mut Replies,
-    /// Who asks.
+    /// The client that sent the command.
     pub client: &'c mut Client,
     /// All others.
     pub others: &'c Clients,
-    /// The keys, under this turn's batch.
+    /// The keys, under this iteration's batch.
     pub keys: &'c mut Keyspace<'k>,
     /// The server's own state.
     pub shared: &'c mut Shared,
@@ -218,7 +218,7 @@ fn hash(name: &[u8]) -> usize {
     (hash ^ (hash >> 32)) as usize
 }
 
-/// What a C string of at most `size_max` bytes would show.
+/// The text that a C string of at most `size_max` bytes would show.
 fn shown(bytes: &[u8], size_max: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(size_max)];
     &bytes[..bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())]

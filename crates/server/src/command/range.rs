@@ -19,7 +19,7 @@ use super::{Call, Fail, Outcome, is_word};
 use crate::resp::number::parse_integer;
 use crate::resp::reply::{Protocol, Replies};
 
-/// What a bound says; `None`: it lies beyond the other end, so the range is empty.
+/// The position that a bound names; `None`: it lies beyond the other end, so the range is empty.
 fn bound(text: &[u8], start: bool) -> Option<Bound<&[u8]>> {
     match text {
         b"-" => start.then_some(Bound::Unbounded),

@@ -14,7 +14,7 @@ fn value(call: &mut Call<'_, '_>, value: Option<Vec<u8>>) -> Outcome {
 }
 
 /// Fails when a reply with this value would be above the output limit: to be asked before anything
-/// is changed, as an error after that would undo what the turn has written (TURN-3).
+/// is changed, as an error after that would undo what the iteration has written (ITER-3).
 fn room_for(call: &Call<'_, '_>, value: Option<&[u8]>) -> Outcome {
     const FRAME: usize = 32; // more than the size line and the line end
     let after = call.out.pending() + value.map_or(0, <[u8]>::len) + FRAME;
@@ -158,7 +158,7 @@ fn pairs_given(call: &Call<'_, '_>, name: &str) -> Outcome {
 }
 
 /// All lengths are checked before the first key is put: an error after that would undo what the
-/// turn has written (TURN-3).
+/// iteration has written (ITER-3).
 fn put_pairs(call: &mut Call<'_, '_>) -> Outcome {
     call.args.from(1).step_by(2).try_for_each(|key| call.keys.check_key(key))?;
     for index in (1..call.args.len()).step_by(2) {

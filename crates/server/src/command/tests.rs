@@ -1,4 +1,4 @@
-//! Commands run by hand, without sockets: what a failing command leaves of its turn.
+//! Commands run by hand, without sockets: what a failing command leaves of its iteration.
 
 use std::time::Instant;
 
@@ -32,8 +32,9 @@ impl Desk {
         Desk { shared: Shared::new(options, address, kv), client, out: Replies::default(), _folder: folder }
     }
 
-    /// Executes commands as one turn; how each ended. Then the turn is committed and settled.
-    fn turn(&mut self, commands: &[&[&[u8]]]) -> Vec<Result<(), String>> {
+    /// Executes commands as one iteration; how each ended. Then the iteration is committed and
+    /// settled.
+    fn iteration(&mut self, commands: &[&[&[u8]]]) -> Vec<Result<(), String>> {
         let kv = self.shared.kv.clone();
         let mut keys = Keyspace::new(&kv, false, false);
         let ends = commands.iter().map(|words| self.run(&mut keys, words)).collect();
@@ -65,7 +66,7 @@ impl Desk {
         match keys.end_command(outcome.is_err()) {
             Verdict::Kept => outcome.map_err(|fail: Fail| String::from_utf8_lossy(&fail.reply()).into_owned()),
             Verdict::Refused(error) => Err(format!("refused: {error}")),
-            Verdict::Lost => Err("the turn is lost".to_string()),
+            Verdict::Lost => Err("the iteration is lost".to_string()),
         }
     }
 
@@ -75,12 +76,12 @@ impl Desk {
 }
 
 /// A command with several keys of which a later one is too long changes nothing, and what others
-/// wrote in its turn stands.
+/// wrote in its iteration stands.
 #[test]
 fn a_key_that_is_too_long_costs_others_nothing() {
     let mut desk = Desk::new(Options::default());
     let long = vec![b'k'; everbyte_kv::KEY_MAX + 1];
-    desk.turn(&[&[b"SET", b"old", b"1"]]);
+    desk.iteration(&[&[b"SET", b"old", b"1"]]);
     for (round, words) in [
         &[&b"MSET"[..], b"a", b"1", &long, b"2"][..],
         &[b"MSETNX", b"a", b"1", &long, b"2"],
@@ -94,7 +95,7 @@ fn a_key_that_is_too_long_costs_others_nothing() {
     .enumerate()
     {
         let other = format!("other {round}");
-        let ends = desk.turn(&[&[b"SET", other.as_bytes(), b"kept"], words]);
+        let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
         assert!(ends[0].is_ok(), "{ends:?}");
         assert!(matches!(&ends[1], Err(text) if text.contains("a key of 16777217 bytes")), "{ends:?}");
         assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
@@ -103,19 +104,19 @@ fn a_key_that_is_too_long_costs_others_nothing() {
 }
 
 /// A command whose reply is above the output limit changes nothing, and what others wrote in its
-/// turn stands.
+/// iteration stands.
 #[test]
 fn a_reply_above_the_limit_costs_others_nothing() {
     let mut desk = Desk::new(Options { output_size_max: 1000, ..Options::default() });
     let large = vec![b'v'; 1001];
-    desk.turn(&[&[b"SET", b"large", &large]]);
+    desk.iteration(&[&[b"SET", b"large", &large]]);
     for (round, words) in
         [&[&b"GETDEL"[..], b"large"][..], &[b"GETSET", b"large", b"new"], &[b"SET", b"large", b"new", b"GET"]]
             .into_iter()
             .enumerate()
     {
         let other = format!("other {round}");
-        let ends = desk.turn(&[&[b"SET", other.as_bytes(), b"kept"], words]);
+        let ends = desk.iteration(&[&[b"SET", other.as_bytes(), b"kept"], words]);
         assert!(ends[0].is_ok(), "{ends:?}");
         assert!(matches!(&ends[1], Err(text) if text.contains("output limit")), "{ends:?}");
         assert_eq!(desk.get(other.as_bytes()).as_deref(), Some(&b"kept"[..]));
@@ -134,14 +135,14 @@ fn commands_read_no_more_of_values_than_they_say() {
     let mut desk = Desk::new(Options::default());
     let mut value = vec![b'v'; SIZE];
     (value[SIZE / 2], value[SIZE - 1]) = (b'!', b'?');
-    desk.turn(&[&[b"SET", b"large", &value], &[b"SET", b"small", b"1"]]);
+    desk.iteration(&[&[b"SET", b"large", &value], &[b"SET", b"small", b"1"]]);
     drop(value);
     let middle = (SIZE / 2).to_string();
     let middle = middle.as_bytes();
     let mut cost = |words: &[&[u8]]| {
         let before = everbyte_kv::fetched();
         desk.out.send(&mut Vec::new()).unwrap();
-        let ends = desk.turn(&[words]);
+        let ends = desk.iteration(&[words]);
         let mut reply = Vec::new();
         desk.out.send(&mut reply).unwrap();
         (everbyte_kv::fetched() - before, ends, String::from_utf8_lossy(&reply).into_owned())
@@ -185,7 +186,7 @@ fn commands_read_and_write_values_once() {
     let few = (size / (64 << 10) * 4 + (64 << 10)) as u64;
     let mut desk = Desk::new(Options::default());
     let (value, numbers) = (vec![b'v'; size], [&b"5"[..], b"n"]);
-    desk.turn(&[&[b"SET", b"large", &value], &[b"SET", numbers[1], numbers[0]]]);
+    desk.iteration(&[&[b"SET", b"large", &value], &[b"SET", numbers[1], numbers[0]]]);
     let lines = |desk: &Desk| desk.shared.kv.store().media().counts().lines;
     let (start, mut due, mut commands) = (lines(&desk), 0, 0);
     for (words, read, written) in [
@@ -216,7 +217,7 @@ fn commands_read_and_write_values_once() {
     ] {
         let name = String::from_utf8_lossy(words[0]).into_owned();
         let (fetched, stored) = (everbyte_kv::fetched(), lines(&desk));
-        let ends = desk.turn(&[words]);
+        let ends = desk.iteration(&[words]);
         assert!(ends[0].is_ok(), "{name}: {ends:?}");
         let (fetched, stored) = (everbyte_kv::fetched() - fetched, (lines(&desk) - stored) * 64);
         desk.out.send(&mut std::io::sink()).unwrap();

@@ -106,7 +106,7 @@ impl Malformed {
     }
 }
 
-/// What the bytes seen so far amount to.
+/// The result of parsing the bytes seen so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Not a whole request yet; at least so many bytes are missing.
@@ -126,7 +126,7 @@ pub enum Step {
     },
 }
 
-/// Where the parser stands within one request.
+/// The parser's position within one request.
 pub struct Parser {
     spans: Vec<Span>,
     /// Words of an inline line, unescaped; spans of such a request point here.
@@ -138,7 +138,7 @@ pub struct Parser {
     bulk: Option<u32>,
     /// Bytes of this request already understood.
     at: usize,
-    /// Where the argument behind the last kept span begins, and how many have come from there on.
+    /// Start of the argument behind the last kept span, and how many have come from there on.
     kept_end: usize,
     left_out: usize,
     bulk_size_max: usize,
@@ -383,7 +383,7 @@ mod tests {
             assert!(matches!(parser.parse(&bytes[..end]), Ok(Step::Incomplete { .. })));
             assert!(parser.spans.capacity() <= 2 * SPANS_KEPT, "{} spans", parser.spans.capacity());
         }
-        // What the last byte brings about has been counted before it comes.
+        // The effect of the last byte has been counted before it comes.
         assert!(matches!(parser.parse(&bytes[..bytes.len() - 1]), Ok(Step::Incomplete { .. })));
         let before = parser.memory() + size_of::<Span>();
         assert_eq!(parser.parse(&bytes), Ok(Step::Request { used: bytes.len() }));

@@ -1,8 +1,8 @@
 //! Replies as bytes, waiting for the store to settle and for the socket to take them.
 //!
 //! Small replies are appended to one buffer; a large value moves in as a piece of its own and is
-//! never copied. A turn marks where its replies begin, so that a store that could not settle them
-//! can have them taken back.
+//! never copied. An iteration marks where its replies begin, so that a store that could not settle
+//! them can have them taken back.
 //!
 //! Invariants
 //!   OUT-1  Bytes leave in the order they were written.
@@ -24,7 +24,7 @@ const PIECES_MAX: usize = 64;
 /// Which protocol a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// What every client speaks after connecting.
+    /// The protocol that every client speaks after connecting.
     #[default]
     Resp2,
     /// After `HELLO 3`: maps, sets, nulls and texts have types of their own.
@@ -49,7 +49,7 @@ pub struct Replies {
     sent: usize,
     /// Bytes that have not left.
     pending: usize,
-    /// What the client speaks.
+    /// The protocol that the client speaks.
     pub protocol: Protocol,
 }
 

@@ -195,7 +195,7 @@ fn one_client_too_many_is_told_so() {
 }
 
 #[test]
-fn ten_thousand_commands_may_be_in_flight() {
+fn ten_thousand_commands_may_be_pipelined() {
     let us = Ours::start();
     let mut client = us.client();
     let mut program = Vec::new();
@@ -211,11 +211,12 @@ fn ten_thousand_commands_may_be_in_flight() {
     }
     sender.join().unwrap();
     assert_eq!(client.call(&["DBSIZE"]), Reply::Integer(3000));
-    let (turns, commands) = (figure(&mut client, "total_turns"), figure(&mut client, "total_commands_processed"));
-    assert!(turns < commands / 10, "{commands} commands took {turns} turns: settlements are not shared");
+    let (iterations, commands) =
+        (figure(&mut client, "total_iterations"), figure(&mut client, "total_commands_processed"));
+    assert!(iterations < commands / 10, "{commands} commands took {iterations} iterations: settlements are not shared");
 }
 
-/// What one client has been told, another one reads.
+/// A write acknowledged to one client is read by another one.
 #[test]
 fn an_acknowledged_write_is_seen_by_everybody() {
     let us = Ours::start();
@@ -265,7 +266,7 @@ fn a_reader_beside_writers_sees_whole_commands_in_one_order() {
             }
             done.store(true, std::sync::atomic::Ordering::Release);
         });
-        let mut busy = us.client(); // its writes keep turns on their way
+        let mut busy = us.client(); // its writes keep iterations on their way
         scope.spawn(move || {
             while !done.load(std::sync::atomic::Ordering::Acquire) {
                 busy.call(&["SET", "m", "1"]);
@@ -361,7 +362,7 @@ fn range_returns_pairs_in_order() {
     assert_eq!(client.call(&["RANGE", "a", "c"]), Reply::List(vec![pair("a"), pair("b")]));
 }
 
-/// What has no meaning here is refused with words, not done halfway.
+/// Options without a meaning here are refused with an error, not applied in part.
 #[test]
 fn expiry_is_refused_clearly() {
     let us = Ours::start();

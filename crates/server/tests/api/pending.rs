@@ -59,7 +59,7 @@ impl Gated {
         self.changed.notify_all();
     }
 
-    /// Waits until a sync has come to the closed gate: the turn that asked for it has ended by
+    /// Waits until a sync has come to the closed gate: the iteration that asked for it has ended by
     /// then.
     fn wait_for_a_sync(&self) {
         let mut gate = self.gate.lock();
@@ -209,7 +209,7 @@ fn a_client_may_leave_before_its_reply(bug: Option<&'static str>) -> Result<(), 
 }
 
 /// Readers that keep the loop busy do not hold a writer's commit back: it waits for at most two
-/// syncs and one turn.
+/// syncs and one iteration.
 fn a_write_beside_saturating_readers_is_sent_off(bug: Option<&'static str>) -> Result<(), String> {
     const COMMANDS: usize = 30_000;
     let ours = Ours::start(bug);
@@ -218,8 +218,8 @@ fn a_write_beside_saturating_readers_is_sent_off(bug: Option<&'static str>) -> R
     let (request, mut replies) = (command(&["EXISTS", "k"]).repeat(COMMANDS), vec![0; 4 * COMMANDS]);
     let set = command(&["SET", "w", "1"]);
     for _ in 0..2 {
-        // Requests for many turns wait in the sockets from here on. Many connections write at once,
-        // then one alone, which must not wait for the others.
+        // Requests for many iterations wait in the sockets from here on. Many connections write at
+        // once, then one alone, which must not wait for the others.
         readers.iter_mut().for_each(|reader| reader.send(&request));
         burst.iter_mut().for_each(|client| client.send(&set));
         for client in &mut burst {
@@ -233,10 +233,10 @@ fn a_write_beside_saturating_readers_is_sent_off(bug: Option<&'static str>) -> R
             reader.stream.read_exact(&mut replies).unwrap();
         }
     }
-    let (turns, syncs) = (figure(&mut writer, "gather_turns_max"), figure(&mut writer, "flight_syncs_max"));
-    println!("{turns} turns, {syncs} syncs");
-    assert!(syncs > 0, "no flight: the test shows nothing");
-    ensure(&format!("a commit waited for {turns} turns and {syncs} syncs"), turns <= 1 && syncs <= 2)
+    let (iterations, syncs) = (figure(&mut writer, "gather_iterations_max"), figure(&mut writer, "pending_syncs_max"));
+    println!("{iterations} iterations, {syncs} syncs");
+    assert!(syncs > 0, "no pending iteration: the test shows nothing");
+    ensure(&format!("a commit waited for {iterations} iterations and {syncs} syncs"), iterations <= 1 && syncs <= 2)
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_client_that_leaves_during_its_sync_loses_its_reply_alone() {
 }
 
 #[test]
-fn a_write_beside_saturating_readers_waits_for_two_syncs_and_one_turn() {
+fn a_write_beside_saturating_readers_waits_for_two_syncs_and_one_iteration() {
     a_write_beside_saturating_readers_is_sent_off(None).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What the server's tests share: our server in a thread, a real Redis beside it, and a client that
+//! Shared by the server's tests: our server in a thread, a real Redis beside it, and a client that
 //! sees every byte.
 #![allow(dead_code)] // each test file uses its part
 
@@ -75,7 +75,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// On a port that was free a moment before: should somebody else have taken it since, on
+    /// On a port that was free a moment before: should another program have taken it since, on
     /// another one.
     pub fn start() -> Redis {
         let started = std::iter::repeat_with(Redis::try_start).take(10).flatten().next();

@@ -1,5 +1,5 @@
-//! Turns run by hand: which connections are served in one turn, and in which order, is the test's
-//! choice.
+//! Iterations run by hand: which connections are served in one iteration, and in which order, is
+//! the test's choice.
 
 use super::*;
 use crate::clients::Client;
@@ -10,9 +10,9 @@ use everbyte_store::{CreateOptions, Store};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// Turns on a store whose syncs the settler waits for, and clients of them.
+/// Iterations on a store whose syncs the settler waits for, and clients of them.
 struct Table {
-    turns: Turns,
+    iterations: Iterations,
     peers: Vec<TcpStream>,
     listener: TcpListener,
     _poll: mio::Poll,
@@ -29,7 +29,7 @@ impl Table {
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
         let shared = Shared::new(options, listener.local_addr().unwrap(), kv);
-        Table { turns: Turns::new(shared, waker), peers: Vec::new(), listener, _poll: poll, _folder: folder }
+        Table { iterations: Iterations::new(shared, waker), peers: Vec::new(), listener, _poll: poll, _folder: folder }
     }
 
     /// Another client; its number is its slot.
@@ -38,31 +38,31 @@ impl Table {
         let (stream, peer) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let client = Client::new(self.peers.len() as u64, peer, peer, 0, Instant::now());
-        let bulk = self.turns.shared.options.bulk_size_max;
+        let bulk = self.iterations.shared.options.bulk_size_max;
         let connection = Connection::new(mio::net::TcpStream::from_std(stream), client, bulk);
-        self.turns.clients.insert(Box::new(connection));
-        self.turns.shared.clients = self.turns.clients.count();
+        self.iterations.clients.insert(Box::new(connection));
+        self.iterations.shared.clients = self.iterations.clients.count();
         self.peers.len() - 1
     }
 
     /// A client sends, and its bytes have come before this returns; then it is queued.
     fn send(&mut self, slot: usize, bytes: &[u8]) {
         self.peers[slot].write_all(bytes).unwrap();
-        let connection = self.turns.clients.get_mut(slot).unwrap();
+        let connection = self.iterations.clients.get_mut(slot).unwrap();
         while connection.stream.peek(&mut [0]).is_err() {}
-        self.turns.ready(slot, true);
+        self.iterations.ready(slot, true);
     }
 
     fn held(&self, slot: usize) -> usize {
-        self.turns.clients.get(slot).map_or(0, Connection::input_size)
+        self.iterations.clients.get(slot).map_or(0, Connection::input_size)
     }
 }
 
-/// One client is served at the head of a turn, and its write waits for a sync; then others'
-/// requests in the same turn need room, and it is the one that holds most. It was queued a second
-/// time, and the event loop ended with the assertion of FLIGHT-1.
+/// One client is served at the head of an iteration, and its write waits for a sync; then others'
+/// requests in the same iteration need room, and it is the one that holds most. It was queued a
+/// second time, and the event loop ended with the assertion of PEND-1.
 #[test]
-fn a_client_served_in_a_turn_may_be_the_one_that_makes_room_in_it() {
+fn a_client_served_in_an_iteration_may_be_the_one_that_frees_memory_in_it() {
     const VALUE: usize = 100_000;
     const READ: usize = 64 << 10; // what a client holds that has sent a few bytes
     let mut table = Table::new(Options::default());
@@ -71,27 +71,27 @@ fn a_client_served_in_a_turn_may_be_the_one_that_makes_room_in_it() {
     let header = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${VALUE}\r\n");
     table.send(large, &[header.as_bytes(), &vec![b'v'; VALUE]].concat());
     while table.held(large) < header.len() + VALUE {
-        table.turns.ready(large, true);
-        table.turns.turn().unwrap();
+        table.iterations.ready(large, true);
+        table.iterations.iteration().unwrap();
     }
-    while !table.turns.idle() {
-        table.turns.turn().unwrap();
+    while !table.iterations.idle() {
+        table.iterations.iteration().unwrap();
     }
     // Room for the first group of connections that is read together, and not for the second one.
-    table.turns.shared.options.input_total_max = table.held(large) + READ + (GROUP_MAX - 1) * READ + READ / 2;
+    table.iterations.shared.options.input_total_max = table.held(large) + READ + (GROUP_MAX - 1) * READ + READ / 2;
     table.send(large, b"\r\n*2\r\n$4\r\nECHO\r\n$60000\r\nand the next request");
     small.iter().for_each(|&slot| table.send(slot, b"PING\r\n"));
     late.iter().for_each(|&slot| table.send(slot, b"PI"));
-    table.turns.turn().unwrap();
-    assert_eq!(table.turns.shared.metrics.connections_over_limit, 1);
-    table.turns.drain().unwrap();
-    table.turns.turn().unwrap();
-    assert!(table.turns.clients.get(large).is_none(), "it held most");
-    assert_eq!(table.turns.clients.count(), slots.len() - 1);
+    table.iterations.iteration().unwrap();
+    assert_eq!(table.iterations.shared.metrics.connections_over_limit, 1);
+    table.iterations.drain().unwrap();
+    table.iterations.iteration().unwrap();
+    assert!(table.iterations.clients.get(large).is_none(), "it held most");
+    assert_eq!(table.iterations.clients.count(), slots.len() - 1);
     for &slot in small {
         let mut reply = [0; 7];
         table.peers[slot].read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"+PONG\r\n");
     }
-    assert_eq!(table.turns.shared.kv.len_of(b"k").unwrap(), Some(VALUE as u64), "what it wrote before is kept");
+    assert_eq!(table.iterations.shared.kv.len_of(b"k").unwrap(), Some(VALUE as u64), "what it wrote before is kept");
 }

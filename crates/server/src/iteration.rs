@@ -1,31 +1,31 @@
-//! One turn: read what is there, execute it under one batch, settle once, then reply.
+//! One iteration: read what is there, execute it under one batch, settle once, then reply.
 //!
 //! Steps
-//!   1. each queued connection is read once and its whole requests are executed, within the turn's
-//!      bounds; a few are read before the first of them is executed, so that the store may fetch
-//!      what their keys need all at once
+//!   1. each queued connection is read once and its whole requests are executed, within the
+//!      iteration's bounds; a few are read before the first of them is executed, so that the store
+//!      may fetch what their keys need all at once
 //!   2. the batch is committed and settled
-//!   3. the replies of the turn are sent; what a socket does not take waits for it
+//!   3. the replies of the iteration are sent; what a socket does not take waits for it
 //!
 //! A connection that still has something to do is queued again behind the others. When the store
-//! cannot settle, the turn's replies are taken back, each of its commands is answered with an error
-//! instead, and the server stops.
+//! cannot settle, the iteration's replies are taken back, each of its commands is answered with an
+//! error instead, and the server stops.
 //!
-//! Where settling waits for a disk and others may come meanwhile, step 2 only commits: the turn
-//! becomes a *flight*, its connections are parked, and the settler (`settler.rs`) settles while the
-//! next turns read and execute for others. A flight lands when its commit is settled: its replies
-//! leave, its connections may be served again.
+//! If settling waits for a disk and other clients may come meanwhile, step 2 only commits: the
+//! iteration becomes *pending*, its connections are parked, and the settler (`settler.rs`) settles
+//! while the next iterations read and execute for others. When its commit is settled, its replies
+//! are sent, and its connections may be served again.
 //!
-//! A sync costs the same for one as for many, so flights gather while the settler is busy, and a
-//! little beyond that (`gather.rs`). A write is answered within two syncs, the one under way and
-//! its own, and one whole turn between them.
+//! A sync costs the same for one as for many, so pending iterations gather while the settler is
+//! busy, and a little beyond that (`gather.rs`). A write is answered within two syncs, the one
+//! under way and its own, and one whole iteration between them.
 //!
 //! Invariants
-//!   FLIGHT-1  A connection is in at most one flight, and is not served while it is. So behind the
-//!             replies that a flight holds back stand no others, and whoever is served has nothing
-//!             of its own on the way.
-//!   FLIGHT-2  Flights land in the order in which they left.
-//! And TURN-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2
+//!   PEND-1  A connection is in at most one pending iteration, and is not served while it is. So no
+//!           replies follow those that a pending iteration holds back, and a connection that is
+//!           served has nothing unsettled of its own.
+//!   PEND-2  Pending iterations are answered in the order of their commits.
+//! And ITER-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2
 //! (`reply.rs`), SETTLER-1 (`settler.rs`).
 
 use everbyte_kv::raw::Raw as _;
@@ -47,19 +47,20 @@ use crate::resp::reply::{Mark, Protocol};
 use crate::settler::Settler;
 use crate::shared::Shared;
 
-/// Turns in which each command is committed by itself, after one has spoiled the others' batch.
-const CAREFUL_TURNS: u32 = 256;
+/// Iterations in which each command is committed by itself, after one has spoiled the others'
+/// batch.
+const CAREFUL_ITERATIONS: u32 = 256;
 /// Connections read before any of them is executed.
 const GROUP_MAX: usize = 16;
 /// Keys the store is told of ahead.
 const WARM_MAX: usize = 64;
 /// How long a stopping server tries to deliver what waits.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How often a stopping server looks whether the last turns are settled.
+/// How often a stopping server looks whether the last iterations are settled.
 const DRAIN_STEP: Duration = Duration::from_micros(200);
 
-/// The state that turns work on.
-pub struct Turns {
+/// The state that iterations work on.
+pub struct Iterations {
     /// The server's own state.
     pub shared: Shared,
     /// All connections.
@@ -68,40 +69,40 @@ pub struct Turns {
     served: Vec<Served>,
     /// Waits for the medium in the loop's stead; `None` where settling takes no time to speak of.
     settler: Option<Settler>,
-    /// Turns that are not settled yet, oldest first.
-    flights: VecDeque<Flight>,
+    /// Iterations that are not settled yet, oldest first.
+    pending: VecDeque<PendingIteration>,
     /// Commits that the settler has not been asked for.
     gather: Gather<Commit>,
-    /// Lists of flights that have landed, for the next ones.
+    /// Lists of answered iterations, kept for the next ones.
     spare: Vec<Vec<Served>>,
     /// Requests to come whose keys the store knows.
     ahead: usize,
     pool: Pool,
     ticked: Instant,
-    /// Careful turns still to come (`keyspace.rs`).
+    /// Careful iterations still to come (`keyspace.rs`).
     careful: u32,
 }
 
-/// A connection that was served in this turn.
+/// A connection that was served in this iteration.
 struct Served {
     slot: usize,
-    /// Where its replies of this turn begin.
+    /// Start of its replies of this iteration.
     mark: Mark,
-    /// Commands executed for it in this turn.
+    /// Commands executed for it in this iteration.
     commands: usize,
     /// Whether its replies may tell of what is not settled.
     waits: bool,
 }
 
-/// A turn whose replies wait for its settlement.
-struct Flight {
-    /// What the settler gave, or will give, for it.
+/// An iteration whose replies wait for its settlement.
+struct PendingIteration {
+    /// The settler's result for it, now or later.
     ticket: u64,
     served: Vec<Served>,
     start: Instant,
 }
 
-/// What clients read whose commands shared a batch with one that failed in its middle.
+/// The error for clients whose commands shared a batch with one that failed in its middle.
 const LOST: &[u8] =
     b"ERR store: nothing was done, as a command that shared this batch failed for want of space; try again";
 
@@ -126,26 +127,26 @@ fn warm<'k>(puts: impl Iterator<Item = &'k [u8]>, keys: &mut Keyspace<'_>) -> us
     count
 }
 
-/// What is left of a turn's bounds.
+/// The rest of an iteration's bounds.
 struct Budget {
     commands: usize,
     size: usize,
 }
 
-impl Turns {
+impl Iterations {
     /// At the start. The settler wakes the loop by `waker`.
-    pub fn new(shared: Shared, waker: Arc<Waker>) -> Turns {
+    pub fn new(shared: Shared, waker: Arc<Waker>) -> Iterations {
         let ticked = shared.now;
         let media = shared.kv.store().media();
         let slow = !media.capabilities().fence_settles && media.durability() == Durability::Always;
         let settler = if slow { Settler::start(&shared.kv, waker) } else { None };
-        Turns {
+        Iterations {
             shared,
             clients: Clients::default(),
             queue: VecDeque::new(),
             served: Vec::new(),
             settler,
-            flights: VecDeque::new(),
+            pending: VecDeque::new(),
             gather: Gather::default(),
             spare: Vec::new(),
             ahead: 0,
@@ -155,28 +156,28 @@ impl Turns {
         }
     }
 
-    /// Whether no connection waits for a turn.
+    /// Whether no connection waits for an iteration.
     pub fn idle(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Whether the poll may wait. If so, a landing wakes it, until `after_sleep`.
     pub fn may_sleep(&self) -> bool {
-        match (&self.settler, self.flights.front()) {
+        match (&self.settler, self.pending.front()) {
             _ if !self.idle() => false,
-            (Some(settler), Some(flight)) => !settler.before_sleep(flight.ticket),
+            (Some(settler), Some(one)) => !settler.before_sleep(one.ticket),
             _ => true,
         }
     }
 
     /// The poll has returned.
     pub fn after_sleep(&self) {
-        if let Some(settler) = self.settler.as_ref().filter(|_| !self.flights.is_empty()) {
+        if let Some(settler) = self.settler.as_ref().filter(|_| !self.pending.is_empty()) {
             settler.after_sleep();
         }
     }
 
-    /// A new turn begins; `true` about once a second.
+    /// A new iteration begins; `true` about once a second.
     pub fn begin(&mut self, now: Instant) -> bool {
         self.shared.now = now;
         let tick = now.saturating_duration_since(self.ticked) >= Duration::from_secs(1);
@@ -200,13 +201,15 @@ impl Turns {
     }
 
     /// See the head of this file.
-    pub fn turn(&mut self) -> Result<()> {
+    pub fn iteration(&mut self) -> Result<()> {
         self.land()?;
-        self.gather.begin_turn(self.settler.as_ref().is_some_and(Settler::is_idle));
-        let mut budget =
-            Budget { commands: self.shared.options.turn_commands_max, size: self.shared.options.turn_size_max };
+        self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
+        let mut budget = Budget {
+            commands: self.shared.options.iteration_commands_max,
+            size: self.shared.options.iteration_size_max,
+        };
         let kv = self.shared.kv.clone();
-        let mut keys = Keyspace::new(&kv, self.careful > 0, !self.flights.is_empty());
+        let mut keys = Keyspace::new(&kv, self.careful > 0, !self.pending.is_empty());
         self.careful = self.careful.saturating_sub(1);
         let mut left = self.queue.len();
         while left > 0 && budget.commands > 0 && budget.size > 0 && !self.shared.stopping {
@@ -226,12 +229,13 @@ impl Turns {
                 }
             }
         }
-        let commands = self.shared.options.turn_commands_max - budget.commands;
+        let commands = self.shared.options.iteration_commands_max - budget.commands;
         if commands > 0 {
-            self.shared.metrics.turns += 1;
-            self.shared.metrics.turn_commands_max = self.shared.metrics.turn_commands_max.max(commands as u64);
+            self.shared.metrics.iterations += 1;
+            self.shared.metrics.iteration_commands_max =
+                self.shared.metrics.iteration_commands_max.max(commands as u64);
         }
-        self.gather.end_turn();
+        self.gather.end_iteration();
         let result = self.finish(keys);
         self.send_off(false);
         let result = result.map_err(|source| Error::Store { source });
@@ -242,39 +246,38 @@ impl Turns {
         result
     }
 
-    /// Commits what the turn wrote, and settles it or sends it off; an error means that the store
-    /// takes no more. The clock is read only when there is something to settle.
+    /// Commits what the iteration wrote, and settles it or sends it off; an error means that the
+    /// store takes no more. The clock is read only when there is something to settle.
     fn finish(&mut self, mut keys: Keyspace<'_>) -> everbyte_kv::Result<()> {
         if !keys.unsettled() {
             return Ok(());
         }
         let start = Instant::now();
         if let Err(error) = keys.commit() {
-            // Nothing happened. What careful commands committed before it is settled below all the
-            // same.
+            // No command ran. Earlier commits of careful commands are settled below all the same.
             self.take_back(&store_text(&error));
-            self.careful = CAREFUL_TURNS;
+            self.careful = CAREFUL_ITERATIONS;
         }
         let commit = keys.committed();
-        // Nobody can come before this is settled, or settling takes no time: the loop does it by
+        // No client can come before this is settled, or settling takes no time: the loop does it by
         // itself.
-        let alone = self.flights.is_empty() && self.served.len() == self.clients.count();
+        let alone = self.pending.is_empty() && self.served.len() == self.clients.count();
         match (commit, &mut self.settler) {
             (Some(commit), Some(settler)) if !alone => {
                 let (ticket, settled) = (settler.next_ticket(), settler.settled());
                 let served = self.park();
                 self.gather.add(commit, served.len());
-                self.shared.metrics.flight_syncs_max = self.shared.metrics.flight_syncs_max.max(ticket - settled);
-                self.flights.push_back(Flight { ticket, served, start });
+                self.shared.metrics.pending_syncs_max = self.shared.metrics.pending_syncs_max.max(ticket - settled);
+                self.pending.push_back(PendingIteration { ticket, served, start });
             }
             (Some(commit), _) => {
                 self.shared.kv.settle(commit)?;
                 self.settled(start);
             }
             // Nothing was written, but what was read may be on the way.
-            (None, _) if !self.flights.is_empty() => {
+            (None, _) if !self.pending.is_empty() => {
                 let mut parked = self.park();
-                if let Some(last) = self.flights.back_mut() {
+                if let Some(last) = self.pending.back_mut() {
                     last.served.append(&mut parked);
                 }
                 self.spare.push(parked);
@@ -284,8 +287,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Whether flights wait for others to gather, and for nothing else: a poll that finds nobody
-    /// should send them off.
+    /// Whether pending iterations wait for others to gather, and for nothing else: a poll without
+    /// events should settle them.
     pub fn gathers(&self) -> bool {
         self.gather.waits() && self.settler.as_ref().is_some_and(Settler::is_idle)
     }
@@ -299,16 +302,16 @@ impl Turns {
         }
         if let Some((commit, waited)) = self.gather.take(all) {
             settler.ask(commit);
-            self.shared.metrics.gather_turns_max = self.shared.metrics.gather_turns_max.max(waited);
+            self.shared.metrics.gather_iterations_max = self.shared.metrics.gather_iterations_max.max(waited);
         }
     }
 
-    /// Parks those of this turn who wait (FLIGHT-1).
+    /// Parks those of this iteration who wait (PEND-1).
     fn park(&mut self) -> Vec<Served> {
         let mut parked = self.spare.pop().unwrap_or_default();
         for served in self.served.extract_if(.., |served| served.waits && !seeded("server-reply-early")) {
             if let Some(connection) = self.clients.get_mut(served.slot) {
-                assert!(!connection.parked && !connection.queued, "FLIGHT-1");
+                assert!(!connection.parked && !connection.queued, "PEND-1");
                 connection.parked = true;
             }
             parked.push(served);
@@ -325,18 +328,18 @@ impl Turns {
         metrics.settle_time_max = metrics.settle_time_max.max(elapsed);
     }
 
-    /// Sends the replies of flights that are settled (FLIGHT-2).
+    /// Sends the replies of pending iterations that are settled (PEND-2).
     fn land(&mut self) -> Result<()> {
         let Some(settler) = &self.settler else { return Ok(()) };
         let error = settler.error();
         let settled = settler.settled();
-        if self.flights.front().is_some_and(|flight| flight.ticket <= settled) {
+        if self.pending.front().is_some_and(|one| one.ticket <= settled) {
             self.send_off(false); // the medium first, then those who wait
         }
-        while self.flights.front().is_some_and(|flight| flight.ticket <= settled) {
-            let Some(flight) = self.flights.pop_front() else { break };
-            self.settled(flight.start);
-            let list = std::mem::replace(&mut self.served, flight.served);
+        while self.pending.front().is_some_and(|one| one.ticket <= settled) {
+            let Some(one) = self.pending.pop_front() else { break };
+            self.settled(one.start);
+            let list = std::mem::replace(&mut self.served, one.served);
             self.reply();
             self.spare.push(std::mem::replace(&mut self.served, list));
         }
@@ -346,11 +349,11 @@ impl Turns {
         Err(error)
     }
 
-    /// The store takes no more: everybody hears that what the turn and those on their way did has
-    /// failed.
+    /// The store takes no more: everybody hears that what the iteration and those on their way did
+    /// has failed.
     fn fail(&mut self, error: &Error) {
-        for mut flight in std::mem::take(&mut self.flights) {
-            self.served.append(&mut flight.served);
+        for mut one in std::mem::take(&mut self.pending) {
+            self.served.append(&mut one.served);
         }
         match error {
             Error::Store { source } => self.take_back(&store_text(source)),
@@ -358,9 +361,9 @@ impl Turns {
         }
     }
 
-    /// Waits until no turn is on its way, for a server that stops.
+    /// Waits until no iteration is on its way, for a server that stops.
     pub fn drain(&mut self) -> Result<()> {
-        while !self.flights.is_empty() {
+        while !self.pending.is_empty() {
             self.send_off(true);
             self.land()?;
             std::thread::sleep(DRAIN_STEP);
@@ -368,8 +371,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Reads the next connections in the queue, of at most `left`; how many. What they have sent is
-    /// executed together, so that the keys of all can be asked for at once.
+    /// Reads the next connections in the queue, of at most `left`; returns how many. Their commands
+    /// are executed together, so that the keys of all can be prefetched at once.
     fn receive(&mut self, left: usize) -> usize {
         let (mut group, mut puts) = (0, 0);
         while group < left.min(GROUP_MAX) && puts < WARM_MAX {
@@ -405,8 +408,8 @@ impl Turns {
             self.count_input(&mut connection, 0);
             self.shared.metrics.connections_over_limit += 1;
             self.clients.restore(slot, connection);
-            // A connection served in this turn ends with its replies; a second place in the queue
-            // would break FLIGHT-1.
+            // A connection served in this iteration ends with its replies; a second place in the
+            // queue would break PEND-1.
             if !self.served.iter().any(|served| served.slot == slot) {
                 self.ready(slot, false);
             }
@@ -507,8 +510,8 @@ impl Turns {
         }
     }
 
-    /// Executes one request and writes its reply. When what the turn wrote before it is lost by its
-    /// failure, that is returned.
+    /// Executes one request and writes its reply. When what the iteration wrote before it is lost
+    /// by its failure, that is returned.
     fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Option<Vec<u8>> {
         let (args, client, out) = connection.request();
         let mark = out.mark();
@@ -545,7 +548,7 @@ impl Turns {
             out.error(&fail.reply());
             reason = lost.then(|| fail.reply().into_owned());
         }
-        assert!(!lost || reason.is_some(), "TURN-2");
+        assert!(!lost || reason.is_some(), "ITER-2");
         client.resp = if out.protocol == Protocol::Resp3 { 3 } else { 2 };
         match client.reply_mode {
             ReplyMode::On | ReplyMode::SkipNext => {}
@@ -558,11 +561,11 @@ impl Turns {
         reason
     }
 
-    /// A command has spoiled the turn's batch: everything executed before it in this turn is
-    /// answered with an error, as it may have written, or read what was written. Then the turn goes
-    /// on, carefully from the next one on.
+    /// A command has spoiled the iteration's batch: everything executed before it in this iteration
+    /// is answered with an error, as it may have written, or read what was written. Then the
+    /// iteration goes on, carefully from the next one on.
     fn lost(&mut self, connection: &mut Connection, served: &mut Served, reason: &[u8]) {
-        self.careful = CAREFUL_TURNS;
+        self.careful = CAREFUL_ITERATIONS;
         self.take_back(LOST);
         for earlier in &mut self.served {
             if let Some(connection) = self.clients.get_mut(earlier.slot) {
@@ -578,7 +581,7 @@ impl Turns {
         served.commands = 0;
     }
 
-    /// Nobody hears what the turn did, everybody hears that it failed.
+    /// No client reads the iteration's replies; every client reads that it failed.
     fn take_back(&mut self, text: &[u8]) {
         for served in &self.served {
             if let Some(connection) = self.clients.get_mut(served.slot) {
@@ -587,14 +590,14 @@ impl Turns {
         }
     }
 
-    /// Sends the replies of the turn, ends connections, queues those with more to do.
+    /// Sends the replies of the iteration, ends connections, queues those with more to do.
     fn reply(&mut self) {
         let mut served = std::mem::take(&mut self.served);
         for served in served.drain(..) {
             let Some(mut connection) = self.clients.take(served.slot) else { continue };
             connection.parked = false;
             if self.send(&mut connection) {
-                if !connection.queued && self.wants_turn(&connection) {
+                if !connection.queued && self.wants_iteration(&connection) {
                     connection.queued = true;
                     self.queue.push_back(served.slot);
                 }
@@ -639,7 +642,7 @@ impl Turns {
         true
     }
 
-    fn wants_turn(&self, connection: &Connection) -> bool {
+    fn wants_iteration(&self, connection: &Connection) -> bool {
         connection.client.closing == Closing::No
             && connection.out.pending() <= self.shared.options.output_size_soft
             && (connection.unread || connection.readable && !connection.ended)
