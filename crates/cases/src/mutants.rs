@@ -316,19 +316,29 @@ fn calls_of(file: &str, source: &str) -> Vec<Name> {
 }
 
 /// How a call on media is written.
-const CALLS: [(&str, Call); 14] = [
+const CALLS: [(&str, Call); 24] = [
     ("media.flush(", Call::Flush),
     ("media().flush(", Call::Flush),
+    ("media.flush_unless(", Call::Flush),
+    ("media().flush_unless(", Call::Flush),
     ("media.flush_words(", Call::Flush),
     ("media().flush_words(", Call::Flush),
     ("media.reflush(", Call::Flush),
     ("media().reflush(", Call::Flush),
     ("media.fence()", Call::Fence),
     ("media().fence()", Call::Fence),
+    ("media.fence_unless(", Call::Fence),
+    ("media().fence_unless(", Call::Fence),
     ("media.barrier()", Call::Barrier),
     ("media().barrier()", Call::Barrier),
+    ("media.barrier_unless(", Call::Barrier),
+    ("media().barrier_unless(", Call::Barrier),
+    ("media.barrier_or_fence(", Call::Barrier),
+    ("media().barrier_or_fence(", Call::Barrier),
     ("media.settle(", Call::Settle),
     ("media().settle(", Call::Settle),
+    ("media.settle_unless(", Call::Settle),
+    ("media().settle_unless(", Call::Settle),
     (" sums_agree(", Call::Sum),
     ("!sums_agree(", Call::Sum),
 ];

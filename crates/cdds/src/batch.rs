@@ -386,11 +386,7 @@ impl<'t> Batch<'t> {
         let block = self.reserve(parts::block_len(value.len() as u64))?;
         self.shared.media.copy_nt(block.at, value);
         let table_at = (block.at + value.len() as u64).next_multiple_of(8);
-        if seeded("tree-parts-unflushed") {
-            self.shared.media.write(table_at, &table);
-        } else {
-            self.shared.media.copy_nt(table_at, &table);
-        }
+        self.shared.media.copy_nt_unless("tree-parts-unflushed", table_at, &table);
         Ok(block.at)
     }
 

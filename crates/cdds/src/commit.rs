@@ -8,6 +8,7 @@ use crate::pins::Published;
 use crate::tree::{Commit, Shared};
 use crate::version::Voids;
 use everbyte_heap::Op;
+use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::seeded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,9 +38,7 @@ impl Batch<'_> {
         }
         self.guarded(Batch::reclaim)?;
         let object = shared.heap.object();
-        if !seeded("tree-commits-over-lost-page") {
-            object.require_readable()?;
-        }
+        unless("tree-commits-over-lost-page", || object.require_readable())?;
         let ops = self.ops();
         let next = Published { version: self.view.version, root: self.root, keys: self.keys };
         let before = self.writer.committed;
@@ -54,9 +53,7 @@ impl Batch<'_> {
             }
         }
         self.dirty.flush(&shared.media);
-        if !seeded("tree-commit-unordered") {
-            shared.media.fence();
-        }
+        shared.media.fence_unless("tree-commit-unordered");
         if let Err(error) = object.require_readable()
             && !seeded("tree-commits-over-lost-page")
         {
@@ -172,13 +169,9 @@ impl Batch<'_> {
                 self.store(at + 8, 0);
             }
         }
-        if seeded("tree-abort-unflushed") {
-            self.dirty.clear();
-        }
+        misplaced("tree-abort-unflushed", || self.dirty.clear());
         self.dirty.flush(media);
-        if !seeded("tree-abort-unfenced") {
-            media.fence();
-        }
+        media.fence_unless("tree-abort-unfenced");
         let emptied = std::mem::take(&mut self.emptied);
         self.writer.recent.extend(emptied);
     }

@@ -28,6 +28,7 @@ use crate::tree::{Shared, Tally, Tree};
 use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
+use everbyte_media::museum::unless;
 use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use everbyte_store::Object;
@@ -206,9 +207,7 @@ fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
     if let Some(&wild) = drops.iter().find(|&&slot| slot % 8 != 0 || !media.holds(slot, SLOT)) {
         return damaged(wild, "the ledger empties a slot outside the store");
     }
-    if !seeded("tree-ledger-not-replayed") {
-        shared.heap.apply(&ops);
-    }
+    unless("tree-ledger-not-replayed", || shared.heap.apply(&ops));
     apply_drops(shared, drops);
     media.fence();
     if !words.is_empty() {

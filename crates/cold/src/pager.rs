@@ -4,7 +4,8 @@
 use crate::queue::{FreeSlots, Queue};
 use crate::table::{ColdTable, Location};
 use crate::{Error, Result, Tier};
-use everbyte_media::{Media, Watch, Watcher, seeded};
+use everbyte_media::museum::{misplaced, unless};
+use everbyte_media::{Media, Watch, Watcher};
 use everbyte_space::CLUSTER;
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -276,7 +277,7 @@ impl<T: Tier> Pager<T> {
     fn put_away(&self, state: &mut PagerState, chosen: &[u32]) -> Result<()> {
         let mut places = Vec::with_capacity(chosen.len());
         let copied = self.copy_out(state, chosen, &mut places);
-        let synced = copied.and_then(|()| if seeded("store-cold-unsynced") { Ok(()) } else { self.tier.sync() });
+        let synced = copied.and_then(|()| unless("store-cold-unsynced", || self.tier.sync()));
         if let Err(error) = synced {
             for &cluster in chosen {
                 state.set(cluster, PageState::Hidden);
@@ -287,9 +288,7 @@ impl<T: Tier> Pager<T> {
         }
         // 3
         let drop_frames = || chosen.iter().for_each(|&cluster| self.media.punch(self.at(cluster), CLUSTER));
-        if seeded("store-cold-frame-early") {
-            drop_frames();
-        }
+        misplaced("store-cold-frame-early", drop_frames);
         for (&cluster, &place) in chosen.iter().zip(&places) {
             self.table.set(cluster, place); // 2
             state.set(cluster, PageState::Cold);
@@ -325,9 +324,7 @@ impl<T: Tier> Pager<T> {
         let filled = self.media.fill_beneath(at, &state.buffer); // 1
         filled.map_err(|source| Error::OutOfSpace { at, bytes: CLUSTER, source })?;
         self.table.set(cluster, Location::Memory); // 2
-        if !seeded("store-slot-early") {
-            self.media.barrier()?;
-        }
+        self.media.barrier_unless("store-slot-early")?;
         state.set(cluster, PageState::Hidden);
         give_back(state, place); // 3
         Ok(())

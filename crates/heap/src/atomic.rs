@@ -22,8 +22,8 @@ use crate::heap::Inner;
 use crate::layout::{self, HEADER, HEADER_END, SLOT_STEP, SLOTS, Slot};
 use crate::{Block, Error, Heap, Op, Result};
 use crossbeam_utils::CachePadded;
+use everbyte_media::Media;
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, seeded};
 use parking_lot::Mutex;
 use zerocopy::IntoBytes;
 
@@ -86,8 +86,8 @@ impl Heap {
         inner.check_target(target)?;
         let block = self.reserve(size)?;
         let _section = inner.media.section();
-        if fill(&inner.media, block) && !seeded("heap-fill-unfenced") {
-            inner.media.fence(); // 1
+        if fill(&inner.media, block) {
+            inner.media.fence_unless("heap-fill-unfenced"); // 1
         }
         self.publish(self.op_allocate(&block), target, self.base + block.at)?;
         Ok(block)
@@ -120,9 +120,7 @@ impl Heap {
         let mut slot = Slot { check: 0, op: op.into(), target, value, turn: *turn, reserved: [0; 3] };
         slot.check = slot.sum();
         media.rewrite(at, slot.as_bytes()); // 2
-        if !seeded("heap-slot-unfenced") {
-            media.fence();
-        }
+        media.fence_unless("heap-slot-unfenced");
         self.apply(&[op]); // 3
         media.store(target, value);
         media.flush(target, 8);

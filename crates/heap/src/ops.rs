@@ -160,9 +160,7 @@ impl Heap {
                 }
             }
         }
-        if seeded("heap-bits-not-flushed") {
-            std::mem::forget(flusher);
-        }
+        flusher.finish_unless("heap-bits-not-flushed");
     }
 
     /// Flushes the words that operations which were applied have changed, for who did not apply

@@ -372,9 +372,7 @@ impl Inner {
             self.media.store(record, layout::seal_kind(Kind::System, cluster));
             self.media.flush(record, 8);
         }
-        if !seeded("heap-end-before-tables") {
-            self.media.fence();
-        }
+        self.media.fence_unless("heap-end-before-tables");
         // 3
         self.media.store(self.prime + layout::END, layout::seal((end + total) as u32, layout::END));
         self.media.flush(self.prime + layout::END, 8);

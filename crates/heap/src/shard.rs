@@ -23,7 +23,6 @@ use crate::layout::{self, Kind};
 use crate::pool::Pool;
 use crate::zone::{Cluster, NONE, POOL, Use};
 use crate::{Error, Result};
-use everbyte_media::seeded;
 use parking_lot::MutexGuard;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -206,9 +205,7 @@ impl Inner {
         let _section = self.media.section();
         let record = self.record(cluster);
         self.media.store(record, layout::seal_kind(kind, cluster));
-        if !seeded("heap-run-not-flushed") {
-            self.media.flush(record, 8);
-        }
+        self.media.flush_unless("heap-run-not-flushed", record, 8);
     }
 
     /// Moves a run with room from another shard to the pool. `false`: no shard has any.

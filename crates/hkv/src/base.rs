@@ -6,7 +6,7 @@ use crate::note::Past;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::sums_agree;
-use everbyte_media::{Mark, Media, seeded};
+use everbyte_media::{Mark, Media};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use parking_lot::RwLockWriteGuard;
@@ -104,10 +104,7 @@ impl Base {
     pub(crate) fn settle(&self, mark: Option<Mark>) -> Result<()> {
         // before anything is answered: a chain that ends early finds no key
         self.object().require_readable()?;
-        match mark.filter(|_| !seeded("hkv-answer-unsettled")) {
-            Some(mark) => Ok(self.media().settle(mark)?),
-            None => Ok(()),
-        }
+        Ok(self.media().settle_unless("hkv-answer-unsettled", mark)?)
     }
 }
 

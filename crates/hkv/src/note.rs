@@ -30,6 +30,7 @@ use crate::layout::{BUCKET, NOTE_AT, NOTE_STEP, NOTE_WORDS, PLACE_BITS};
 use crate::record::{Draft, Record};
 use crate::{Result, hasher, tree};
 use everbyte_heap::{Block, Op};
+use everbyte_media::museum::unless;
 use everbyte_media::{Flusher, Mark, seeded, sums_agree};
 use everbyte_tx::Tx;
 use std::thread::{self, ThreadId};
@@ -110,9 +111,7 @@ impl Base {
         let (note, len) = note(past.turn, ops, words, checksum);
         media.rewrite(self.note_at(place), &note.as_bytes()[..len * 8]); // 1
         self.flush_doing(past);
-        if !seeded("hkv-note-unfenced") {
-            media.fence();
-        }
+        media.fence_unless("hkv-note-unfenced");
         past.last = past.last.max(Some(media.mark()));
         let freed = &mut past.freed[place as usize];
         heap.finish(freed);
@@ -164,9 +163,7 @@ impl Base {
         if !past.noted {
             return;
         }
-        if !seeded("hkv-note-retired-early") {
-            self.order(past);
-        }
+        unless("hkv-note-retired-early", || self.order(past));
         self.retire_by(past.turn);
         past.turn += 1;
         if past.freed.iter().any(|freed| !freed.is_empty()) {
@@ -233,9 +230,7 @@ impl Base {
             if let Some(new) = split::added(self, ops, words) {
                 split::sweep(self, new)?;
             }
-            if !seeded("hkv-notes-together") {
-                media.fence(); // the next one may change what this one is believed for
-            }
+            media.fence_unless("hkv-notes-together"); // the next one may change what this one is believed for
         }
         let turn = found.last().map_or(0, |newest| newest.turn + 1);
         if again.is_empty() {

@@ -12,9 +12,10 @@
 
 use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, REGIONS_AT, VARIABLES_AT};
 use crate::{Error, Result};
-use everbyte_heap::Heap;
+use everbyte_heap::{Block, Heap};
+use everbyte_media::Media;
+use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, seeded};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Redo;
 use std::ops::Range;
@@ -208,12 +209,11 @@ fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
     let at = heap.alloc_with(size_of::<Header>() as u64, object.root_at(), |media, block| {
         media.write(block.at, header.as_bytes());
     })?;
-    if seeded("mnemosyne-variables-unflushed") {
-        let block = heap.alloc_into(len.max(PAGED), at.at + VARIABLES_AT)?;
-        heap.media().write(block.at, variables.initial);
-        return Ok(());
-    }
-    heap.alloc_with(len.max(PAGED), at.at + VARIABLES_AT, |media, block| media.write(block.at, variables.initial))?;
+    let write = |media: &Media, block: Block| media.write(block.at, variables.initial);
+    let block = heap.alloc_with(len.max(PAGED), at.at + VARIABLES_AT, |media, block| {
+        unless("mnemosyne-variables-unflushed", || write(media, block));
+    })?;
+    misplaced("mnemosyne-variables-unflushed", || write(heap.media(), block));
     Ok(())
 }
 

@@ -31,7 +31,6 @@
 use crate::layout::{CUTTING, FREE, LIVE, MAKING, Piece};
 use crate::table::RegionTable;
 use crate::{Error, Program, Result};
-use everbyte_media::seeded;
 use everbyte_store::{CLUSTER, Engine, Object, ObjectOptions, PRIME_LEN, Store};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -128,9 +127,7 @@ impl Regions {
         };
         table.set_at(index, object.prime() + PRIME_LEN);
         set_word(&table, target, self.base + object.prime() + PRIME_LEN); // 3
-        if !seeded("mnemosyne-region-live-early") {
-            media.fence();
-        }
+        media.fence_unless("mnemosyne-region-live-early");
         table.set_state(index, LIVE); // 4
         media.barrier()?;
         Ok(table.pieces[index].region())

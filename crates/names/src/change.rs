@@ -13,7 +13,6 @@
 use crate::layout::{Block, BlockKind, CONTAINER, NODE_HEAD, NodeHead, entry_word};
 use crate::trie::{Descent, End, Trie, byte, child_at, places};
 use crate::{Clusters, Records, Result};
-use everbyte_media::seeded;
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 
@@ -188,18 +187,14 @@ impl<R: Records> Trie<R> {
         let FormChange { record, born, dying, word, value } = change;
         let blocks: Vec<Block> = born.iter().map(|(block, _)| *block).collect();
         self.log_intents(record, blocks.iter().chain(&dying).copied()); // 1
-        if !seeded("names-doubt-unordered") {
-            self.media.fence();
-        }
+        self.media.fence_unless("names-doubt-unordered");
         for (block, bytes) in &born {
             let _section = self.media.section(); // 2
             self.media.write(block.at, bytes);
             self.media.flush(block.at, bytes.len() as u64);
         }
         self.mark(&blocks, true)?;
-        if !seeded("names-swing-unordered") {
-            self.media.fence(); // NAMES-1
-        }
+        self.media.fence_unless("names-swing-unordered"); // NAMES-1
         self.set_word(word, value); // 3
         self.media.fence();
         self.mark(&dying, false)?; // 4

@@ -211,9 +211,7 @@ impl Space {
         for at in range.step_by(CLUSTER as usize) {
             let _section = self.media.section();
             self.media.zero(at, CLUSTER);
-            if !seeded("space-zero-unflushed") {
-                self.media.flush(at, CLUSTER);
-            }
+            self.media.flush_unless("space-zero-unflushed", at, CLUSTER);
         }
     }
 

@@ -22,6 +22,7 @@
 
 use crate::states::{ClusterState, StateKind, gaps};
 use crate::{CLUSTER, Error, PREPARE_STEP, Result, Space};
+use everbyte_media::museum::unless;
 use everbyte_media::seeded;
 use std::ops::Range;
 
@@ -64,9 +65,7 @@ impl Space {
     /// Returns the bytes that wait for it.
     pub fn release_and_keep(&self, range: &Range<u64>) -> u64 {
         self.clear_backed(range);
-        if !seeded("space-keep-unfenced") {
-            self.media().fence();
-        }
+        self.media().fence_unless("space-keep-unfenced");
         let mark = self.media().mark();
         let mut volatile = self.volatile.lock();
         // a listed part was released before
@@ -117,9 +116,7 @@ impl Space {
             }
             return Ok(());
         }
-        if !seeded("space-kept-dirty") {
-            used.into_iter().for_each(|run| self.zero(run));
-        }
+        unless("space-kept-dirty", || used.into_iter().for_each(|run| self.zero(run)));
         self.media().fence();
         Ok(())
     }
@@ -157,9 +154,7 @@ impl Space {
         // The lock is held over the punching, so no thread reserves these clusters meanwhile.
         for (part, _) in listed.into_iter().filter(|(_, state)| matches!(state, ClusterState::Released(_))) {
             states.take_out(&part);
-            if !seeded("space-refused-keeps") {
-                self.media().punch(part.start, part.end - part.start);
-            }
+            unless("space-refused-keeps", || self.media().punch(part.start, part.end - part.start));
         }
     }
 

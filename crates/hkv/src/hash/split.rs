@@ -7,8 +7,9 @@ use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, HASH_MAGIC, HashRoot, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
 use everbyte_heap::Op;
+use everbyte_media::Flusher;
+use everbyte_media::museum::unless;
 use everbyte_media::sums_agree;
-use everbyte_media::{Flusher, seeded};
 use everbyte_tx::Tx;
 use std::ops::Range;
 use zerocopy::IntoBytes;
@@ -94,9 +95,7 @@ impl Hash {
         let (at, count) = (state.bucket_at(state.buckets), state.buckets + GROUP);
         let _section = media.section();
         media.put(at, words);
-        if !seeded("hkv-group-unflushed") {
-            media.flush(at, GROUP * BUCKET);
-        }
+        media.flush_unless("hkv-group-unflushed", at, GROUP * BUCKET);
         self.base.note(&mut state.past, &ops, &[(self.base.root + BUCKETS_AT, count)], sum(words));
         sweep(&self.base, state.buckets..count)?;
         self.base.order(&mut state.past);
@@ -127,9 +126,7 @@ impl Hash {
                 words.push((self.base.root + SEGMENTS_AT + segment as u64 * 8, segments[segment]));
             }
             let at = bucket_at(&segments, new);
-            if !seeded("hkv-bucket-unflushed") {
-                tx.overwrite(at, BUCKET)?; // HKV-2
-            }
+            unless("hkv-bucket-unflushed", || tx.overwrite(at, BUCKET))?; // HKV-2
             fill(tx, at, &go)?;
             keep(tx, &chain, &stay, &mut words)?;
             set_all(tx, &words)
@@ -239,8 +236,8 @@ pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
             gathered = true;
         }
     }
-    if gathered && !seeded("hkv-gather-unfenced") {
-        media.fence(); // the first bucket before the link to the second falls
+    if gathered {
+        media.fence_unless("hkv-gather-unfenced"); // the first bucket before the link to the second falls
     }
     for index in new {
         let at = bucket_at(&segments, index - half);

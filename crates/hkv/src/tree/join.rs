@@ -19,7 +19,7 @@ use super::{State, Tree};
 use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{FAN_OUT, NODE, NodeSlot, TOP_AT};
-use everbyte_media::{Flusher, seeded};
+use everbyte_media::Flusher;
 use zerocopy::IntoBytes;
 
 /// Neighbours with so many slots in all become one node.
@@ -129,11 +129,7 @@ impl Tree {
             media.put(at, &slot);
             flusher.touch(at, size_of::<NodeSlot>() as u64);
         }
-        if seeded("hkv-joined-unflushed") {
-            std::mem::forget(flusher);
-        } else {
-            drop(flusher);
-        }
+        flusher.finish_unless("hkv-joined-unflushed");
         let words = [(parent.at, parent.order().without(right).0), (joined.at, joined.order().0)];
         self.base.note(&mut state.past, &ops, &words, sum(&joined));
         Ok(())

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{LOW_AT, NODE, Node as Bytes, NodeSlot, PLACE_AT, SLOTS_AT};
 use crate::record::Record;
-use everbyte_media::seeded;
+use everbyte_media::museum::misplaced;
 use everbyte_tx::Tx;
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -102,9 +102,7 @@ impl Node {
     /// Puts a new child in the place of the one at `index`, and gives the node a new order.
     pub(super) fn swing(&self, tx: &Tx<'_>, index: usize, child: u64, order: Order) -> Result<()> {
         let place = self.slot(index).0 + PLACE_AT;
-        if seeded("hkv-tree-child-unnoted") {
-            tx.overwrite(place, 8)?;
-        }
+        misplaced("hkv-tree-child-unnoted", || tx.overwrite(place, 8))?;
         set_all(tx, &[(place, child), (self.at, order.0)])
     }
 

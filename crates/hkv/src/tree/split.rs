@@ -20,7 +20,6 @@ use crate::base::{Base, set_all};
 use crate::layout::{FAN_OUT, NODE, NodeSlot, TOP_AT};
 use crate::record;
 use crate::{Error, Result};
-use everbyte_media::seeded;
 use zerocopy::IntoBytes;
 
 impl Tree {
@@ -102,9 +101,7 @@ impl Tree {
         }
         let bytes = Draft { low: blocks.get(1).map_or(low, |record| record.at), ..right }.bytes();
         media.put(block.at, &bytes);
-        if !seeded("hkv-half-unflushed") {
-            media.flush(block.at, NODE);
-        }
+        media.flush_unless("hkv-half-unflushed", block.at, NODE);
         let (free, _) = above.slot(above.count());
         let slot = NodeSlot { prefix: prefix(separator, above.skip()), place: block.at };
         media.put(free, &slot);

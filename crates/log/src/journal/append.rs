@@ -4,7 +4,6 @@
 use super::Journal;
 use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, fold, place};
 use crate::{Error, Result};
-use everbyte_media::seeded;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Old bytes are carried from place to log through a buffer of this size: what the checksum takes
@@ -134,9 +133,7 @@ impl Journal {
     /// The caller retired the lane and did not say that a fence followed (UNDO-2).
     #[cold]
     fn catch_up(&mut self) {
-        if !seeded("log-journal-reuse-unfenced") {
-            self.media.fence();
-        }
+        self.media.fence_unless("log-journal-reuse-unfenced");
         self.word_unfenced = false;
     }
 

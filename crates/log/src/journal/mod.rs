@@ -38,7 +38,7 @@ mod walk;
 pub use recover::{Outcome, Recovery, Undo};
 
 use crate::{Error, Result};
-use everbyte_media::{Media, seeded};
+use everbyte_media::Media;
 use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -158,9 +158,7 @@ impl Journal {
     /// Fences: everything appended before is ordered before what is stored in place from now on.
     #[inline]
     pub fn fence(&mut self) {
-        if !seeded("log-journal-no-fence") {
-            self.media.fence();
-        }
+        self.media.fence_unless("log-journal-no-fence");
         self.fenced();
     }
 

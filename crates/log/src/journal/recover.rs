@@ -164,8 +164,8 @@ impl Recovery {
     pub fn finish(self) -> Journal {
         let idle = self.outcome() == Outcome::Idle;
         let mut journal = Journal::assemble(self.media, self.range, self.salt, self.generation);
-        if !idle && !seeded("log-journal-finish-unfenced") {
-            journal.media.fence();
+        if !idle {
+            journal.media.fence_unless("log-journal-finish-unfenced");
         }
         if !(idle && seeded("log-journal-idle-unretired")) {
             journal.retire(); // UNDO-4

@@ -3,7 +3,6 @@
 use super::layout::{HEAD_AT, position_word};
 use super::{Position, Ring, Shared};
 use crate::{Error, Result};
-use everbyte_media::seeded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -53,9 +52,7 @@ impl Consumer {
         let section = media.section();
         media.copy_nt(self.ring.at + HEAD_AT, &position_word(self.ring.salt, to.0).to_le_bytes());
         drop(section);
-        if !seeded("log-ring-head-unfenced") {
-            media.fence();
-        }
+        media.fence_unless("log-ring-head-unfenced");
         self.head = to.0;
         self.read = self.read.max(to.0);
         self.shared.head.store(to.0, Release);

@@ -5,7 +5,6 @@ use super::layout::{TAIL_AT, position_word, record_word};
 use super::{Form, Full, Position, Ring, Shared, codec};
 use crate::{Error, Result};
 use crossbeam_utils::Backoff;
-use everbyte_media::seeded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::IntoBytes;
@@ -83,9 +82,7 @@ impl Producer {
     pub fn flush(&mut self) -> Position {
         if self.tail != self.shared.tail.load(Acquire) {
             self.before_publish();
-            if !seeded("log-ring-no-fence") {
-                self.ring.media.fence();
-            }
+            self.ring.media.fence_unless("log-ring-no-fence");
             self.shared.tail.store(self.tail, Release);
         }
         Position(self.tail)
@@ -109,9 +106,7 @@ impl Producer {
     fn before_publish(&mut self) {
         if self.ring.form == Form::Base {
             let media = &self.ring.media;
-            if !seeded("log-ring-tail-unfenced") {
-                media.fence();
-            }
+            media.fence_unless("log-ring-tail-unfenced");
             let _section = media.section();
             media.copy_nt(self.ring.at + TAIL_AT, &position_word(self.ring.salt, self.tail).to_le_bytes());
         }

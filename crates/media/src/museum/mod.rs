@@ -1,13 +1,17 @@
-//! Seeded bugs: the switch by which a test breaks a room on purpose, so that the crash explorer can
+//! Seeded bugs: the switch by which a test breaks a crate on purpose, so that the crash explorer can
 //! prove it notices.
 //!
-//! A room places a bug with `if !seeded("log-no-fence") { media.fence() }`. Without the crate
-//! feature `museum`, [`seeded`] is a constant `false` and the right code is all that is compiled;
-//! release binaries never enable it. With the feature, a bug is on only inside
+//! A crate places a bug with `media.fence_unless("log-no-fence")`, with [`unless`] and [`misplaced`]
+//! or with a value that [`seeded`] chooses, never with a second algorithm. Without the crate feature
+//! `museum`, [`seeded`] is a constant `false` and the right code is all that is compiled; release
+//! binaries never enable it. With the feature, a bug is on only inside
 //! [`museum::with`](with) and only for the thread that called it (a child process forked there
 //! inherits it, a spawned thread does not unless it runs a [`carried`] body).
 
+mod calls;
 pub mod sites;
+
+pub use calls::{Omitted, misplaced, unless};
 
 /// Whether the seeded bug of that name is switched on for this thread. Always `false` without the
 /// feature `museum`.

@@ -4,7 +4,8 @@ use crate::transaction::counts::Shared;
 use crate::transaction::locks::Table;
 use crate::transaction::sync::{AtomicBool, Mutex, meanwhile};
 use crate::{Error, Result};
-use everbyte_media::{Mark, Media, seeded};
+use everbyte_media::museum::unless;
+use everbyte_media::{Mark, Media};
 use everbyte_store::{Claim, Object};
 use everbyte_tx::Undo;
 use std::sync::atomic::Ordering;
@@ -72,8 +73,8 @@ impl Inner {
             self.sync()?; // the body may have seen it
         }
         match mark {
-            Some(mark) if !seeded("object-answer-unsettled") => self.settle(mark),
-            _ => Ok(()),
+            Some(mark) => unless("object-answer-unsettled", || self.settle(mark)),
+            None => Ok(()),
         }
     }
 

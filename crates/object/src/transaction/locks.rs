@@ -17,6 +17,7 @@
 use crate::transaction::counts::ByPlace;
 use crate::transaction::running::Running;
 use crate::transaction::sync::{Condvar, Mutex};
+use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::seeded;
 use std::collections::hash_map::Entry;
 
@@ -136,10 +137,13 @@ impl Table {
             Some(_) => drop(locks.states.remove(&key)),
             None => unreachable!("LOCK-1: a lock falls once"),
         }
-        if locks.waiting > 0 && seeded("object-wake-one") {
-            shard.freed.notify_one();
-        } else if locks.waiting > 0 {
-            shard.freed.notify_all(); // who waits for another lock of the shard is among them
+        if locks.waiting > 0 {
+            misplaced("object-wake-one", || {
+                shard.freed.notify_one();
+            });
+            unless("object-wake-one", || {
+                shard.freed.notify_all(); // threads that wait for another lock of the shard, too
+            });
         }
     }
 }

@@ -171,9 +171,7 @@ fn format(object: &Object, options: &PoolOptions) -> Result<()> {
     let (media, at) = (object.media(), object.prime() + HEADER);
     let _section = media.section();
     media.write(at, header.as_bytes());
-    if !seeded("object-header-unflushed") {
-        media.flush(at, size_of::<Header>() as u64);
-    }
+    media.flush_unless("object-header-unflushed", at, size_of::<Header>() as u64);
     media.fence();
     Ok(())
 }
@@ -270,9 +268,7 @@ fn raise_generation(inner: &Inner, found: u64) -> u64 {
     {
         let _section = media.section();
         media.store(at, generation);
-        if !seeded("object-generation-unflushed") {
-            media.flush(at, 8);
-        }
+        media.flush_unless("object-generation-unflushed", at, 8);
     }
     media.fence(); // what bears this generation never survives without it
     generation

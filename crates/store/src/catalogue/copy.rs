@@ -11,7 +11,6 @@
 
 use crate::catalogue::create::Wish;
 use crate::{Error, HEADER_LEN, Object, Result, Store};
-use everbyte_media::seeded;
 
 /// What an object was copied from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +75,7 @@ impl Object {
                 // What is new reads as zeros.
                 if bytes.iter().any(|&byte| byte != 0) {
                     let _section = media.section();
-                    if seeded("store-copy-unflushed") {
-                        media.write(moved(at), bytes);
-                    } else {
-                        media.copy_nt(moved(at), bytes);
-                    }
+                    media.copy_nt_unless("store-copy-unflushed", moved(at), bytes);
                 }
                 progress(PAGE);
             }

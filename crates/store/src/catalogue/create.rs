@@ -22,7 +22,7 @@ use crate::catalogue::table::Table;
 use crate::layout::{FEATURE_ACCESS, FEATURE_SMALL, STATE_FREE, STATE_LIVE, STATE_REMOVING};
 use crate::store::Inner;
 use crate::{Access, Caller, Engine, Error, Object, Origin, Result, Store, object};
-use everbyte_media::seeded;
+use everbyte_media::museum::misplaced;
 use everbyte_space::{CLUSTER, Span};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -110,19 +110,13 @@ impl Store {
         self.attach_object(entry.id, name, true)?;
         let object = Object::new(self.clone(), entry.clone(), entry.span.at() + CLUSTER, true, None);
         let media = self.media();
-        if seeded("store-publish-early") {
-            record::set_state(media, entry.at, STATE_LIVE);
-        }
+        misplaced("store-publish-early", || record::set_state(media, entry.at, STATE_LIVE));
         init(&object)?;
         media.fence(); // STORE-7
         record::set_state(media, entry.at, STATE_LIVE);
         // after a failed barrier the outcome is unknown: only opening again tells
         undo.entry = None;
-        if seeded("store-fence-for-barrier") {
-            media.fence();
-        } else {
-            media.barrier().map_err(Error::from)?;
-        }
+        media.barrier_or_fence("store-fence-for-barrier").map_err(Error::from)?;
         let mut table = self.inner.table.lock();
         table.arrive(entry.at);
         table.open.insert(entry.at, Arc::downgrade(&object.inner));

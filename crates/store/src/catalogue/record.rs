@@ -18,8 +18,9 @@ use crate::layout::{
 };
 use crate::object::access::{self, Access};
 use crate::{Engine, Origin};
+use everbyte_media::Media;
+use everbyte_media::museum::misplaced;
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, seeded};
 use everbyte_space::{Span, Spans};
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -225,9 +226,7 @@ pub(crate) fn write(media: &Media, at: u64, entry: &Entry) {
 /// One 8-byte store of the state word, flushed; no fence.
 pub(crate) fn set_state(media: &Media, at: u64, state: u64) {
     let _section = media.section();
-    if seeded("store-state-draft") {
-        media.store(at, STATE_FREE);
-    }
+    misplaced("store-state-draft", || media.store(at, STATE_FREE));
     media.store(at, state);
     media.flush(at, 8);
 }

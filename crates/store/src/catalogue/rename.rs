@@ -14,7 +14,6 @@ use crate::catalogue::table::Table;
 use crate::layout::{STATE_FREE, STATE_LIVE, STATE_REPLACING};
 use crate::store::Inner;
 use crate::{Error, Result, Store};
-use everbyte_media::seeded;
 
 impl Store {
     /// Gives an object another name. Settled on return; a crash leaves exactly one of the two.
@@ -41,9 +40,7 @@ impl Store {
         let claimed = inner.claim_record(&mut table, &new); // 1
         claimed.inspect_err(|_| drop(inner.take_back(&mut table, &new)))?;
         record::set_state(&inner.media, at, STATE_REPLACING); // 2
-        if !seeded("store-rename-unsettled") {
-            inner.media.barrier()?;
-        }
+        inner.media.barrier_unless("store-rename-unsettled")?;
         inner.finish_rename(&mut table, &new)
     }
 }

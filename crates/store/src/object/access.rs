@@ -13,7 +13,7 @@
 use crate::catalogue::record;
 use crate::layout::{AccessWords, Record, STATE_LIVE};
 use crate::{Error, Result, Store};
-use everbyte_media::{Media, seeded};
+use everbyte_media::Media;
 use everbyte_space::{seal, unseal};
 use std::mem::offset_of;
 
@@ -135,9 +135,7 @@ fn change(media: &Media, at: u64, access: Access) -> Result<()> {
         media.put(copy, &AccessWords::new(access.owner, access.group, access.mode.into()));
         media.flush(copy, size_of::<AccessWords>() as u64);
     }
-    if !seeded("store-access-unordered") {
-        media.fence();
-    }
+    media.fence_unless("store-access-unordered");
     {
         let _section = media.section();
         let choice = at + offset_of!(Record, choice) as u64;

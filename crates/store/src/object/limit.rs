@@ -9,7 +9,6 @@ use crate::{Error, FindingKind, Object, ObjectInfo, Result, Store, Want};
 use everbyte_cold::{
     Backing, Candidate, ColdTable, FaultKind, Files, Location, Owner, Pager, RealFiles, Tier, TouchSource,
 };
-use everbyte_media::seeded;
 use everbyte_space::CLUSTER;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,9 +130,7 @@ impl Store {
         let candidate = Candidate::find(files, &owner, earlier)?;
         let pair = candidate.earlier.map_or_else(|| files.pair(), Ok).map_err(identity::no_random)?;
         table.name(pair, owner.home.is_some().then_some(&owner.path)).map_err(|detail| Error::BadOption { detail })?;
-        if !seeded("store-backing-unnamed") {
-            media.barrier()?; // before the file bears the pair: a later limit takes no other
-        }
+        media.barrier_unless("store-backing-unnamed")?; // before the file bears the pair: a later limit takes no other
         let made = Backing::make(candidate, Owner { pair, ..owner }, files)?;
         made.reserve((extent.backed - prime) / CLUSTER).inspect_err(|_| made.remove(files))?;
         Ok(media.barrier()?)
@@ -233,10 +230,7 @@ impl Inner {
         // More clusters than addresses are no limit.
         let bytes = clusters.map_or(0, |clusters| clusters.min(1 << 31) * CLUSTER);
         object::set_word(&self.media, entry.span.at() + word, bytes);
-        if seeded("store-limit-unsettled") {
-            return Ok(());
-        }
-        Ok(self.media.barrier()?)
+        Ok(self.media.barrier_unless("store-limit-unsettled")?)
     }
 
     pub(crate) fn files(&self) -> &dyn Files {

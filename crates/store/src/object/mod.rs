@@ -26,8 +26,9 @@ use crate::layout::{FLAG_SMALL, HEADER_MAGIC, Header, header};
 use crate::sharing::SharedLock;
 use crate::store::Inner as StoreInner;
 use crate::{Engine, Error, Origin, Result, Store};
+use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::sums_agree;
-use everbyte_media::{Media, NamedRange, seeded};
+use everbyte_media::{Media, NamedRange};
 use everbyte_space::{CLUSTER, Space, Span, ZeroedParts, clusters_up, seal, unseal};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -427,9 +428,7 @@ pub(crate) fn grow_by(
         space.complete(&rest).inspect_err(|_| space.give_up(&range))?;
     }
     set_word(media, prime + header::REACH, range.end); // 2
-    if !seeded("store-reach-unordered") {
-        media.fence();
-    }
+    media.fence_unless("store-reach-unordered");
     match pager {
         None => space.prepare(&range, &cleared), // 3
         Some(pager) => {
@@ -437,16 +436,14 @@ pub(crate) fn grow_by(
             space.set_used(&range);
         }
     }
-    if !seeded("store-bit-late") {
-        space.set_backed(&range);
-    }
+    unless("store-bit-late", || space.set_backed(&range));
     media.fence();
     set_word(media, prime + header::BACKED, range.end); // 4
     media.fence();
-    if seeded("store-bit-late") {
+    misplaced("store-bit-late", || {
         space.set_backed(&range);
         media.fence();
-    }
+    });
     pager.map_or(Ok(()), |pager| pager.admit(&range))?;
     Ok(range)
 }

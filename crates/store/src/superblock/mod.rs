@@ -162,11 +162,7 @@ pub(crate) fn write(media: &Media, superblock: Superblock, places: &[u64]) -> Re
 }
 
 fn settle(media: &Media) -> Result<()> {
-    if seeded("store-superblocks-fenced") {
-        media.fence();
-        return Ok(());
-    }
-    Ok(media.barrier()?)
+    Ok(media.barrier_or_fence("store-superblocks-fenced")?)
 }
 
 /// The words beside the superblocks, as one value.

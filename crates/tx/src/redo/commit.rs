@@ -26,7 +26,8 @@ use everbyte_heap::{Block, Op};
 use everbyte_log as log;
 use everbyte_log::Producer;
 use everbyte_log::ring::Position;
-use everbyte_media::{Flusher, LINE, LatchGuard, seeded};
+use everbyte_media::museum::{misplaced, unless};
+use everbyte_media::{Flusher, LINE, LatchGuard};
 use std::sync::atomic::Ordering;
 
 impl Worker {
@@ -58,9 +59,7 @@ impl Worker {
         if self.met_conflict {
             return Err(Error::Conflict);
         }
-        if !seeded("tx-commits-over-lost-page") {
-            self.engine.heap.object().require_readable()?; // TX-9
-        }
+        unless("tx-commits-over-lost-page", || self.engine.heap.object().require_readable())?; // TX-9
         if self.stripes.is_empty() && self.blocks.is_empty() && self.frees.is_empty() {
             self.end(); // what was loaded was all there at one time
             self.calm_down();
@@ -111,9 +110,7 @@ impl Worker {
         // A thread that sees the timestamp, which is taken next, sees this.
         log.committing.store(engine.clock.load(Ordering::Acquire), Ordering::Release);
         let recorded = self.take_timestamp().and_then(|timestamp| {
-            if seeded("redo-stored-early") {
-                engine.store_all(&self.stripes);
-            }
+            misplaced("redo-stored-early", || engine.store_all(&self.stripes));
             self.words[0] |= timestamp;
             Ok((timestamp, engine.append(&mut end.producer, &self.words)?))
         });
@@ -170,11 +167,8 @@ impl Worker {
 
     /// Flushes the lines that this transaction stored to.
     fn flush_stores(&self) {
-        if seeded("redo-not-flushed") {
-            return;
-        }
         for line in lines(&self.stripes) {
-            self.engine.media.flush(line, LINE);
+            self.engine.media.flush_unless("redo-not-flushed", line, LINE);
         }
     }
 

@@ -14,7 +14,8 @@ use crate::table::{self, holds_data};
 use crate::{Error, Result};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Full, WordLog};
-use everbyte_media::{Flusher, Media, seeded};
+use everbyte_media::museum::unless;
+use everbyte_media::{Flusher, Media};
 use std::ops::Range;
 
 pub(super) struct Found {
@@ -47,9 +48,7 @@ pub(super) fn recover(heap: &Heap) -> Result<Found> {
             }
         }
     }
-    if !seeded("redo-replay-unordered") {
-        records.sort_by_key(|record| record.timestamp);
-    }
+    unless("redo-replay-unordered", || records.sort_by_key(|record| record.timestamp));
     for record in &records {
         record.ops.iter().try_for_each(|&op| heap.validate(op))?;
         if let Some((at, ..)) = record

@@ -158,12 +158,10 @@ impl Inner {
         let changes = || commits.clone().filter_map(|(commit, _)| Some((commit.timestamp, commit.changes.as_deref()?)));
         {
             let _section = self.media.section();
-            if !seeded("redo-not-flushed") {
-                let mut lines: Vec<u64> = left.iter().flat_map(|(_, left)| &left.lines).copied().collect();
-                lines.sort_unstable();
-                lines.dedup();
-                lines.iter().for_each(|&line| self.media.flush(line, LINE)); // 1
-            }
+            let mut lines: Vec<u64> = left.iter().flat_map(|(_, left)| &left.lines).copied().collect();
+            lines.sort_unstable();
+            lines.dedup();
+            lines.iter().for_each(|&line| self.media.flush_unless("redo-not-flushed", line, LINE)); // 1
             changes().for_each(|(_, changes)| self.heap.flush(&changes.ops));
         }
         self.media.fence();

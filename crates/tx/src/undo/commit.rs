@@ -30,6 +30,7 @@ use crate::undo::engine::Inner;
 use crate::{Error, Result};
 use everbyte_log as log;
 use everbyte_log::Journal;
+use everbyte_media::museum::unless;
 use everbyte_media::{Flusher, Mark, seeded};
 use std::sync::atomic::Ordering;
 
@@ -77,7 +78,7 @@ impl Inner {
     /// place (TX-9).
     #[inline]
     pub(crate) fn require_readable(&self) -> Result<()> {
-        if seeded("tx-commits-over-lost-page") { Ok(()) } else { Ok(self.heap.object().require_readable()?) }
+        Ok(unless("tx-commits-over-lost-page", || self.heap.object().require_readable())?)
     }
 
     /// `None`: nothing was changed.
@@ -116,16 +117,12 @@ impl Inner {
         // 1
         let mut flusher = Flusher::new(&self.media);
         ranges.each(|at, end| flusher.touch(at, end - at));
-        if !seeded("tx-new-not-flushed") {
-            // neighbours, if the heap could
-            allocated.iter().for_each(|block| flusher.touch(block.at, block.size));
-        }
+        // neighbours, if the heap could
+        unless("tx-new-not-flushed", || allocated.iter().for_each(|block| flusher.touch(block.at, block.size)));
         drop(flusher);
         lane.journal.fence();
         lane.journal.commit(); // 2: from here on nothing can fail
-        if !seeded("tx-apply-before-commit") {
-            self.media.fence();
-        }
+        self.media.fence_unless("tx-apply-before-commit");
         self.heap.apply(&lane.ops); // 3
         self.media.fence();
         lane.journal.retire(); // 4
@@ -174,10 +171,7 @@ impl Inner {
     #[cold]
     pub(crate) fn settle_owed(&self, context: &Context) -> Result<()> {
         let owed = context.state.borrow_mut().owed.take();
-        match owed.filter(|_| !seeded("tx-failure-tells-unsettled")) {
-            Some(mark) => Ok(self.media.settle(mark)?),
-            None => Ok(()),
-        }
+        Ok(self.media.settle_unless("tx-failure-tells-unsettled", owed)?)
     }
 
     /// The lane is retired and fenced, or was never used: locks fall, the lane is free (TX-6,

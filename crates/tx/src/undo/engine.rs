@@ -16,7 +16,7 @@ use crate::undo::context::{self, Context};
 use crate::{Error, Recovered, Result, Tx, TxError, table, undo::recover};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::Journal;
-use everbyte_media::{Mark, Media, Section, seeded};
+use everbyte_media::{Mark, Media, Section};
 use everbyte_store::Object;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use std::cell::Cell;
@@ -186,9 +186,8 @@ impl Undo {
     #[inline]
     pub fn run<T, E>(&self, body: impl FnOnce(&Tx<'_>) -> Result<T, E>) -> Result<T, TxError<E>> {
         let Ordered { value, mark, hooks } = self.run_ordered(body)?;
-        if let Some(mark) = mark.filter(|_| !seeded("tx-answer-unsettled")) {
-            self.inner.media.settle(mark).map_err(|error| TxError::Engine(error.into()))?;
-        }
+        let settled = self.inner.media.settle_unless("tx-answer-unsettled", mark);
+        settled.map_err(|error| TxError::Engine(error.into()))?;
         hooks.into_iter().for_each(|hook| hook());
         Ok(value)
     }

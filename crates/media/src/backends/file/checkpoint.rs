@@ -30,6 +30,7 @@ use super::disk::Page;
 use super::file_store::{FileStore, Unfinished};
 use super::log::Log;
 use crate::counters::Counter;
+use crate::museum::{misplaced, unless};
 use crate::{Result, seeded};
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Release, fence};
 use zerocopy::IntoBytes;
@@ -87,13 +88,9 @@ impl FileStore {
         };
         // The pages are no longer in the dirty set, and not yet written.
         let unfinished = Unfinished { store: self, what: "checkpoint" };
-        let done = if seeded("media-head-before-pages") {
-            self.measure()
-                .and_then(|len| self.pass(target, len))
-                .and_then(|()| self.write_pages(pages, copies).map(drop))
-        } else {
-            self.write_pages(pages, copies).and_then(|len| self.pass(target, len))
-        };
+        let done = misplaced("media-head-before-pages", || self.pass(target, self.measure()?))
+            .and_then(|()| self.write_pages(pages, copies))
+            .and_then(|len| self.pass(target, len));
         let done = done.and_then(|()| {
             let needed = self.log.lock().should_grow(freed, pages.len() as u64);
             self.grow_log(log_backed, needed)
@@ -124,9 +121,7 @@ impl FileStore {
             // Pairs with the fence of the thread that stored the bytes just read: the sync below
             // covers that thread's earlier flushes.
             fence(Acquire);
-            if !seeded("media-page-before-log") {
-                self.sync_log()?; // CKPT-1
-            }
+            unless("media-page-before-log", || self.sync_log())?; // CKPT-1
             let mut copied = 0;
             for run in batch.chunk_by(|page, next| page + 1 == *next).flat_map(|run| run.chunks(WRITE_PAGES)) {
                 let bytes = copies[copied..copied + run.len()].as_bytes();

@@ -22,6 +22,7 @@ use super::disk::{Disk, Page};
 use super::file_store::FileStore;
 use super::limits::LOG_MIN;
 use super::record_writer::RecordWriter;
+use crate::museum::unless;
 use crate::open::layout::Head;
 use crate::{Error, Result, seeded};
 use std::io;
@@ -87,11 +88,9 @@ impl FileStore {
     /// Steps 2 to 4.
     fn set_ring_len(&self, ring_len: u64) -> Result<()> {
         let Some((start, used)) = self.hold_records() else { return Ok(()) };
-        let written = if seeded("media-room-late") {
-            Ok(())
-        } else {
+        let written = unless("media-room-late", || {
             self.write_both_heads(|head| (head.log_room, head.log_head) = (ring_len, start))
-        };
+        });
         let mut log = self.log.lock();
         if written.is_ok() && !seeded("media-room-early") {
             (log.ring_len, log.start, log.tail) = (ring_len, start, start + used);

@@ -30,6 +30,7 @@ use super::layout::{
     HEADER_LEN, LINE_WORDS, RECORD_MAGIC, RUN_WORDS, RecordHeader, SECTOR, padded, run_parts, words_mask,
 };
 use crate::bytes::mapping::Mapping;
+use crate::museum::unless;
 use crate::open::layout::{COPIES, HEAD_END, Head};
 use crate::open::opened::Opened;
 use crate::sums_agree;
@@ -57,9 +58,8 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path, head: Head) -> Result<Option<Lo
         return Ok(None); // never used, or cleanly closed
     }
     let replay = Replay { disk, path, head };
-    if !seeded("media-replay-unsynced") {
-        disk.sync().map_err(|source| replay.io("sync before recovery", source))?; // REPLAY-2
-    }
+    let synced = unless("media-replay-unsynced", || disk.sync()); // REPLAY-2
+    synced.map_err(|source| replay.io("sync before recovery", source))?;
     disk.forget(head.log_at, head.log_room);
     Ok(Some(replay.examine()?))
 }

@@ -21,7 +21,7 @@ use super::Chunks;
 use super::slot::{FREE, Slot};
 use crate::backends::file::disk::Disk;
 use crate::bytes::extent::Extent;
-use crate::seeded;
+use crate::museum::unless;
 use std::io;
 use std::ops::Range;
 use std::sync::Weak;
@@ -63,9 +63,7 @@ impl Chunks {
         }
         let (number, changes) = (chunk.slot - 1, chunk.changes + 1);
         let slot = Slot::new(FREE, changes, (chunk.at, chunk.file, chunk.len), number);
-        if !seeded("media-chunk-free-unwritten") {
-            self.put(disk, number, slot)?; // 2, 3
-        }
+        unless("media-chunk-free-unwritten", || self.put(disk, number, slot))?; // 2, 3
         disk.punch(chunk.file, chunk.len);
         let mut state = self.state.write();
         state.layout.give_back(chunk.file); // CHUNK-3

@@ -41,6 +41,7 @@ pub(crate) use slot::{SEGMENT, SEGMENTS, SLOTS};
 use crate::backends::file::disk::Disk;
 use crate::bytes::extent::Extent;
 use crate::bytes::mapping::Mapping;
+use crate::museum::{misplaced, unless};
 use crate::open::head::Head;
 use crate::{Error, Result, seeded};
 use everbyte_members::Members;
@@ -301,9 +302,7 @@ impl Chunks {
         let _growth = members.map(|members| members.lock_growth()).transpose().map_err(io::Error::other)?;
         if members.is_some() {
             self.catch_up(disk).map_err(io::Error::other)?;
-            if !seeded("media-chunk-left-half") {
-                self.complete(disk)?;
-            }
+            unless("media-chunk-left-half", || self.complete(disk))?;
         }
         self.require_room(disk, at..at + len)?;
         loop {
@@ -430,14 +429,10 @@ impl Chunks {
             self.state.read().layout.choose(gap, self.max, (room, most), apart)
         };
         (chunk.slot, chunk.changes) = (number + 1, count);
-        if !seeded("media-chunk-no-room") {
-            self.prepare(disk, chunk.file, chunk.len)?; // 1
-        }
+        unless("media-chunk-no-room", || self.prepare(disk, chunk.file, chunk.len))?; // 1
         // 2, 3
         self.put(disk, number, Slot::new(CHUNK, count, (chunk.at, chunk.file, chunk.len), number))?;
-        if seeded("media-chunk-no-room") {
-            self.prepare(disk, chunk.file, chunk.len)?;
-        }
+        misplaced("media-chunk-no-room", || self.prepare(disk, chunk.file, chunk.len))?;
         self.show(disk, &[chunk])?; // before any thread finds it in the map, and stores there
         let mut state = self.state.write();
         match free {

@@ -29,6 +29,7 @@ use crate::transaction::counts::{ByPlace, Changes};
 use crate::transaction::inner::Inner;
 use crate::transaction::locks::Mine;
 use crate::{Error, Result, TryError};
+use everbyte_media::museum::unless;
 use everbyte_media::seeded;
 use everbyte_tx::{Started, Tx};
 use std::any::Any;
@@ -356,10 +357,8 @@ impl std::ops::Drop for Running {
     #[inline]
     fn drop(&mut self) {
         if let Some(started) = self.started.take() {
-            if !seeded("object-payload-early") {
-                // a bug of ours is unwinding: rolled back before anything sees it
-                self.revert_counts();
-            }
+            // a bug of ours is unwinding: rolled back before anything sees it
+            unless("object-payload-early", || self.revert_counts());
             drop(started);
             self.worked = true;
         }

@@ -4,6 +4,7 @@ use super::{Running, panicked};
 use crate::transaction::inner::Inner;
 use crate::transaction::sync::meanwhile;
 use crate::{Error, PoolTag, Result, TryError};
+use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::{Mark, Media, seeded};
 use std::any::Any;
 use std::cell::Cell;
@@ -97,11 +98,11 @@ fn outermost<G: PoolTag, O, E>(
     let mut running = Running::new(inner);
     let named = Named::<G>::new(&running);
     let mut body = catch_unwind(AssertUnwindSafe(|| body(&running)));
-    if seeded("object-payload-early")
-        && let Err(payload) = &mut body
-    {
-        *payload = Box::new(()); // the old one's destructor may panic
-    }
+    misplaced("object-payload-early", || {
+        if let Err(payload) = &mut body {
+            *payload = Box::new(()); // the old one's destructor may panic
+        }
+    });
     let mut failed = match &body {
         Ok(Ok(_)) if running.started.get().is_none() && !running.doomed.get() => None,
         Ok(Ok(_)) => running.finish().err(),
@@ -141,16 +142,10 @@ impl Running {
     /// Ends the engine's transaction; ordered on return.
     fn conclude(&mut self, commit: bool) -> Result<Option<Mark>> {
         let started = self.started.take().expect("it has been started");
-        if seeded("object-lock-early") {
-            self.release_locks();
-        }
+        misplaced("object-lock-early", || self.release_locks());
         meanwhile();
         let mark = if commit {
-            let revert = || {
-                if !seeded("object-failed-commit-counts") {
-                    self.revert_counts();
-                }
-            };
+            let revert = || unless("object-failed-commit-counts", || self.revert_counts());
             started.commit(revert)?.mark
         } else {
             self.revert_counts();
@@ -244,10 +239,8 @@ pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> R
     }
     inner.sync()?;
     let _quiet = inner.undo.quiesce()?;
-    if !seeded("object-check-unsettled") {
-        // of transactions that have not returned, too: a check tells of them
-        inner.settle_ordered()?;
-    }
+    // of transactions that have not returned, too: a check tells of them
+    unless("object-check-unsettled", || inner.settle_ordered())?;
     barred::<G, _>(inner, work)
 }
 

@@ -4,7 +4,7 @@ use super::{RepairPlan, is_lost};
 use crate::transaction::inner::Inner;
 use crate::verify::deep::report::FaultKind;
 use crate::{Error, Result};
-use everbyte_media::seeded;
+use everbyte_media::museum::{misplaced, unless};
 use everbyte_tx::{Tx, TxError};
 
 /// The most that one transaction changes: objects, or blocks.
@@ -24,18 +24,11 @@ pub(crate) fn apply(inner: &Inner, plan: &RepairPlan) -> Result<()> {
         })
     };
     inner.counts.forget_all(leaks.iter().chain(&plan.given_up).map(|at| at - inner.object.prime()));
-    if seeded("object-repair-frees-first") {
-        free()?;
-    }
-    if seeded("object-repair-counts-first") {
-        mend()?;
-    }
+    misplaced("object-repair-frees-first", &free)?;
+    misplaced("object-repair-counts-first", &mend)?;
     each(inner, &plan.given_up, |tx, &at| tx.store(at, 0))?; // 1
     mend()?; // 2
-    if !seeded("object-repair-frees-first") {
-        free()?; // 3
-    }
-    Ok(())
+    unless("object-repair-frees-first", free) // 3
 }
 
 /// Changes all of them, so many in a transaction.
