@@ -1,6 +1,6 @@
-//! Looks for the rivals that come as system packages. Absent ones are left out of the benches, and
-//! said to be. What libpmemobj and Berkeley DB are to do is written in C, and Boost's part in C++,
-//! as their manuals have it.
+//! Looks for the rivals that come as system packages. Absent ones are left out of the benches and
+//! reported. The code for libpmemobj and Berkeley DB is C, and for Boost C++, as their manuals have
+//! it.
 
 use std::path::Path;
 

@@ -26,7 +26,7 @@ pub const HANG: Duration = Duration::from_secs(20);
 pub struct Target {
     /// Its name on the command line, and of its folder in the corpus.
     pub name: &'static str,
-    /// What it covers.
+    /// The parser that it covers.
     pub what: &'static str,
     /// Takes anything; returns the class of what happened.
     pub run: fn(&[u8]) -> String,

@@ -28,7 +28,7 @@ struct Samples {
 
 type Metrics = BTreeMap<(String, String), Samples>;
 
-/// What became of a metric.
+/// The verdict on a metric.
 #[derive(Clone, Debug, PartialEq)]
 enum Verdict {
     Same,

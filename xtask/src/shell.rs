@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What every chore returns; the text says what failed.
+/// The result of every chore; the text says what failed.
 pub type Result<T = ()> = std::result::Result<T, String>;
 
 /// The root of the repository.

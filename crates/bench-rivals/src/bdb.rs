@@ -126,7 +126,7 @@ fn done(error: c_int, otherwise: c_int) -> Result<bool, Failure> {
 fn said(error: c_int) -> Failure {
     // SAFETY: takes a number alone; the library always has a string.
     let text = unsafe { bdb_said(error) };
-    // SAFETY: ended by zero, and nobody changes it before it is copied.
+    // SAFETY: ended by zero, and not changed before it is copied.
     let text = unsafe { CStr::from_ptr(text) };
     Failure(format!("Berkeley DB: {}", text.to_string_lossy()))
 }

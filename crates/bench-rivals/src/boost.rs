@@ -42,7 +42,7 @@ impl BoostTree {
 
     /// Adds a key that is not there.
     pub fn insert(&mut self, key: u64, payload: &Payload) {
-        // SAFETY: a tree that nobody else has; the payload is copied.
+        // SAFETY: a tree that no other thread has; the payload is copied.
         unsafe { boost_tree_insert(self.0.as_ptr(), key, payload) };
     }
 
@@ -61,7 +61,7 @@ impl BoostTree {
     pub fn get(&self, key: u64) -> Option<Payload> {
         // SAFETY: a tree.
         let found = unsafe { boost_tree_get(self.0.as_ptr(), key) };
-        // SAFETY: none, or a payload of the tree, which nobody changes before it is copied.
+        // SAFETY: none, or a payload of the tree, which is not changed before it is copied.
         unsafe { found.as_ref() }.copied()
     }
 

@@ -1,4 +1,4 @@
-//! What every key-value rival offers here.
+//! The interface of every key-value rival.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ impl std::error::Error for Failure {}
 /// An opened rival.
 pub type Opened = Result<Box<dyn KvRival>, Failure>;
 
-/// Where a scan puts the values, one behind the other; `None`: it passes over them, as far as the
-/// store lets one.
+/// Buffer for the values of a scan, one behind the other; `None`: it passes over them, as far as
+/// the store lets one.
 pub type Values<'v> = Option<&'v mut Vec<u8>>;
 
 /// A rival as the benches use it. Any number of threads may call at once.

@@ -18,8 +18,8 @@ fn said(error: heed::Error) -> Failure {
 pub(crate) fn open(folder: &Path) -> Opened {
     let mut options = EnvOpenOptions::new();
     options.map_size(16 << 30).max_readers(64);
-    // SAFETY: the folder is this bench's own: nobody changes the files behind LMDB's back, and each
-    // is opened once.
+    // SAFETY: the folder is this bench's own: no other program changes the files behind LMDB's
+    // back, and each is opened once.
     let env = unsafe { options.open(folder) }.map_err(said)?;
     let mut txn = env.write_txn().map_err(said)?;
     let pairs = env.create_database(&mut txn, None).map_err(said)?;

@@ -47,8 +47,8 @@ impl MappedFile {
 
     fn map(file: File, len: u64) -> Result<MappedFile, Failure> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice, which nobody knows but the value
-        // made here.
+        // SAFETY: a new mapping at a place of the kernel's choice, which only the value made here
+        // knows.
         let start = unsafe { mmap(null_mut(), len as usize, protection, MapFlags::SHARED, &file, 0) };
         Ok(MappedFile { start: start.map_err(said)?, file, len })
     }
@@ -60,7 +60,7 @@ impl MappedFile {
         // SAFETY: in bounds by the assertion, backed by `fallocate`, mapped until `self` is
         // dropped.
         let value = unsafe { byte.read_volatile() };
-        // SAFETY: as above; nobody else has this mapping.
+        // SAFETY: as above; no other value has this mapping.
         unsafe { byte.write_volatile(value.wrapping_add(1)) };
         value
     }
@@ -96,7 +96,7 @@ impl MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: mapped by `self`, and used by nobody any more.
+        // SAFETY: mapped by `self`, and no longer used.
         let unmapped = unsafe { munmap(self.start, self.len as usize) };
         unmapped.expect("what was mapped can be unmapped");
     }

@@ -83,7 +83,7 @@ impl Pmemobj {
 
     /// A sum over all words and their counts.
     pub fn words_sum(&self) -> u64 {
-        // SAFETY: an open pool with tables; nobody counts at the moment.
+        // SAFETY: an open pool with tables; no thread counts at the moment.
         unsafe { rival_words_sum(self.pool) }
     }
 }

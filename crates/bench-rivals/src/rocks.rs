@@ -57,8 +57,8 @@ struct Rocks {
     read: Handle,
 }
 
-// SAFETY: the manual allows any number of threads on one open database and on option objects nobody
-// changes.
+// SAFETY: the manual allows any number of threads on one open database and on unchanging option
+// objects.
 unsafe impl Send for Rocks {}
 // SAFETY: as above.
 unsafe impl Sync for Rocks {}
@@ -128,7 +128,7 @@ impl KvRival for Rocks {
         let mut len = 0;
         // SAFETY: a live slice and a place for its length.
         let bytes = unsafe { rocksdb_pinnableslice_value(slice, &mut len) };
-        // SAFETY: RocksDB keeps `len` bytes there until the slice is destroyed, and nobody writes
+        // SAFETY: RocksDB keeps `len` bytes there until the slice is destroyed, and nothing writes
         // to them.
         value.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, len) });
         // SAFETY: destroyed once; the bytes have been copied.

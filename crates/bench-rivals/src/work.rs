@@ -1,12 +1,12 @@
-//! What libpmemobj, Berkeley DB and Boost can be asked to do, under names.
+//! Named operations for libpmemobj, Berkeley DB and Boost.
 
 /// Bytes of a word of the word count, padded with zeros.
 pub const WORD: usize = 24;
 
-/// What a node of a red-black tree holds beside its key and what makes the tree: 128 bytes in all.
+/// The payload of a node of a red-black tree beside its key and its links: 128 bytes in all.
 pub type Payload = [u64; 11];
 
-/// A single operation. Where it says "in batches", a hundred are one transaction.
+/// A single operation. Of those named "in batches", a hundred are one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     /// Reads an object through its pointer.
@@ -36,7 +36,7 @@ pub enum Structure {
     Btree8 = 2,
 }
 
-/// What is done to it.
+/// The change of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Puts, removals and gets, a third each, of random keys.
@@ -47,7 +47,7 @@ pub enum Kind {
     Load = 2,
 }
 
-/// What a database of Berkeley DB is made of.
+/// The access method of a Berkeley DB database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A B-tree.

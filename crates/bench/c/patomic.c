@@ -1,6 +1,6 @@
-/* What patomic blocks cost as C programs run them, for the bench: each line of its input names what
- * to do, how many words a block touches and how many times; the answer is the nanoseconds that all
- * of it took. */
+/* The cost of patomic blocks in C programs, for the bench: each line of its input names the
+ * operation, how many words a block touches and how many times; the answer is the nanoseconds that
+ * all of it took. */
 #define _POSIX_C_SOURCE 200809L
 #include "everbyte/patomic.h"
 #include <stdio.h>

@@ -43,7 +43,7 @@ impl Plan {
     }
 }
 
-/// What a value means.
+/// The meaning of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds an operation; less is better.
@@ -93,7 +93,7 @@ impl Unit {
 /// Does so many operations and says how long they took. Preparations inside are not timed.
 type Run<'a> = Box<dyn FnMut(u64) -> Duration + 'a>;
 
-/// Who is measured.
+/// The systems measured.
 pub struct Runner<'a> {
     name: String,
     run: Run<'a>,

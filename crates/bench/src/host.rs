@@ -1,5 +1,4 @@
-//! Where and when a number came from: machine, kernel, cores, commit, day; and the pinning of
-//! threads.
+//! Origin of a number: machine, kernel, cores, commit, day; and the pinning of threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
@@ -7,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What results say about where they came from.
+/// The origin that results record.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The CPU's name.
@@ -74,8 +73,7 @@ pub fn unpin() {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// What all threads of this process have had of the CPUs so far, the kernel's work for them
-/// included.
+/// CPU time of all threads of this process so far, the kernel's work for them included.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

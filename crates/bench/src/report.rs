@@ -12,7 +12,7 @@ pub struct Outcome {
     pub case: &'static str,
     /// The metric.
     pub metric: String,
-    /// What the values mean.
+    /// The meaning of the values.
     pub unit: Unit,
     /// Our median.
     pub ours: f64,
@@ -109,7 +109,7 @@ impl Outcome {
     }
 }
 
-/// Where results go.
+/// The destination of results.
 pub struct Reporter {
     json: bool,
     last_case: &'static str,

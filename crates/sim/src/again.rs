@@ -63,7 +63,7 @@ impl Again<'_> {
             0 => Starts { point_every: 1, image_every: 4 },
             runs => {
                 let point_every = (points * 3).div_ceil(runs).max(1);
-                // Where every point is a start, more of its samples are, too.
+                // If every point is a start, more of its samples are, too.
                 Starts { point_every, image_every: if point_every == 1 { 4 } else { 24 } }
             }
         }

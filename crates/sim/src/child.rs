@@ -35,7 +35,7 @@ const PANIC: u8 = b'p';
 const END: u8 = b'e';
 const THREADS: u8 = b't';
 
-/// What a finished child left.
+/// The output of a finished child.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Payloads of the jobs that passed, from the first on.
@@ -137,7 +137,7 @@ impl Child {
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
     }
 
-    /// Ends a child whose answer nobody needs.
+    /// Ends a child whose answer is not needed.
     pub(crate) fn cancel(mut self) {
         self.kill();
     }
@@ -149,7 +149,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Waits for one of `children` to finish and takes it out; `timeout` is how long each may be
 /// silent. Time in which this process itself was stopped does not count: its children were, too.
 pub(crate) fn wait_any<T>(children: &mut Vec<(Child, T)>, timeout: Duration) -> (Outcome, T) {
-    assert!(!children.is_empty(), "nobody to wait for");
+    assert!(!children.is_empty(), "there is no child to wait for");
     loop {
         let mut fds: Vec<PollFd<'_>> =
             children.iter().map(|(child, _)| PollFd::new(&child.pipe, PollFlags::IN)).collect();

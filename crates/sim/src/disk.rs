@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes whole or not at all.
 pub const SECTOR: usize = 512;
 const SECTORS_PER_PAGE: usize = 8;
 
@@ -36,9 +36,9 @@ const SECTORS_PER_PAGE: usize = 8;
 pub enum DiskEvent {
     /// Bytes were given to the disk.
     Write {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
     /// A range is on the medium.
@@ -93,7 +93,7 @@ pub enum DiskCall {
 /// Kinds of calls.
 const CALLS: usize = 4;
 
-/// What the medium holds, and what may still happen to it.
+/// The contents of the medium, and the writes that may still reach it.
 #[derive(Clone, Default)]
 pub(crate) struct Medium {
     durable: Vec<u8>,
@@ -165,7 +165,7 @@ impl Medium {
         }
     }
 
-    /// What was doomed reads as the medium has it: here, as it was before.
+    /// A doomed write reads as the medium has it: here, as it was before.
     fn forget(&mut self, sectors: std::ops::Range<usize>) {
         for sector in self.doomed.range(sectors).copied().collect::<Vec<_>>() {
             self.doomed.remove(&sector);
@@ -226,12 +226,12 @@ fn put_sector(bytes: &mut Vec<u8>, sector: usize, content: &[u8]) {
     bytes[end - SECTOR..end].copy_from_slice(content);
 }
 
-/// What happened to a [`RecordedDisk`] since it was made.
+/// The events of a [`RecordedDisk`] since it was made.
 #[derive(Clone, Debug)]
 pub struct DiskTape {
     /// Its first content, all of it on the medium.
     pub image: Vec<u8>,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<DiskEvent>,
 }
 
@@ -272,7 +272,7 @@ impl RecordedDisk {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made for us and nobody else owns it.
+        // SAFETY: the descriptor was just made for us and has no other owner.
         let file = unsafe { File::from_raw_fd(fd) };
         file.write_all_at(image, 0)?;
         let tape = DiskTape { image: image.to_vec(), events: Vec::new() };
@@ -355,7 +355,7 @@ impl RecordedDisk {
         self.state.lock().tape.clone()
     }
 
-    /// What a reader of the file sees now.
+    /// The contents that a reader of the file sees now.
     pub fn content(&self) -> Vec<u8> {
         self.state.lock().live.cache.clone()
     }

@@ -56,7 +56,7 @@ pub(crate) struct Budget {
     pub shrinks: bool,
 }
 
-/// What was tried.
+/// The image that was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tried {
     pub points: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Engine<'e> {
     pub tear: Tear,
     pub budget: &'e Budget,
     pub check: Check<'e>,
-    /// What runs on recovered images.
+    /// The program that runs on recovered images.
     pub again: Option<&'e Again<'e>>,
     pub stage: Stage,
     pub tried: Tried,

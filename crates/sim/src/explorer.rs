@@ -19,9 +19,9 @@ const STEPS: &str = "steps:";
 /// Which images exist: what settles, and how stores tear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Profile {
-    /// What settles.
+    /// The instruction that settles.
     pub settling: Settling,
-    /// What survives independently.
+    /// The unit that survives independently.
     pub tear: Tear,
 }
 
@@ -468,7 +468,7 @@ fn test_command() -> String {
     format!("EVERBYTE_CRASH_SEED={{seed}} EVERBYTE_CRASH_IMAGE='{{image}}' cargo test -p {package} {test}")
 }
 
-/// What was explored, and that nothing failed.
+/// The points and images explored without a failure.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The explorer's name.
@@ -483,7 +483,7 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// What was explored under one profile.
+/// The points and images explored under one profile.
 #[derive(Clone, Debug)]
 pub struct ProfileReport {
     /// The profile's name.

@@ -122,9 +122,9 @@ pub struct Failure {
     pub seed: u64,
     /// Names the image: profile, crash point and what survived, after shrinking.
     pub image: String,
-    /// What the check or the process said.
+    /// The message of the check or the process.
     pub message: String,
-    /// Where power failed and which words were lost.
+    /// The point of the power failure and the words that were lost.
     pub story: String,
     /// Replays this image.
     pub command: String,

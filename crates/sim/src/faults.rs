@@ -6,7 +6,7 @@ use crate::tape::{Faults, Settling};
 use everbyte_media::Media;
 use std::fmt::Debug;
 
-/// What a fault loop injected.
+/// The faults that a fault loop injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     /// Allocations that were made to fail, one a run.
@@ -35,7 +35,7 @@ pub fn fault_loop<E: Debug>(
             let inner = tape.0.lock();
             (inner.allocations, inner.barriers)
         };
-        // As whoever opens the store next finds it.
+        // As the next program that opens the store finds it.
         if let Err(text) = check(Image::of(&media).media(), &result) {
             panic!("with {what} (program: {result:?}): {text}");
         }

@@ -35,7 +35,7 @@ pub struct Foreign {
     pub precise: bool,
 }
 
-/// Where images, tapes and copies of the store lie, and what of the store is not zeros.
+/// Addresses of images, tapes and copies of the store, and the non-zero parts of the store.
 struct Stand<'f> {
     foreign: &'f Foreign,
     dir: PathBuf,
@@ -73,7 +73,7 @@ impl Explorer {
     }
 }
 
-/// What a tape says besides what happened to media.
+/// The contents of a tape besides the events of media.
 enum Voice<'t> {
     Begin(&'t str),
     Acked(usize),

@@ -39,7 +39,7 @@ impl Tracer {
         Tracer { image: image.clone(), labels: Vec::new() }
     }
 
-    /// Names a range: places inside read `name+0x..`. Where ranges overlap the smallest counts.
+    /// Names a range: places inside read `name+0x..`. The smallest of overlapping ranges counts.
     pub fn label(mut self, name: impl Into<String>, range: Range<u64>) -> Tracer {
         self.labels.push((name.into(), range));
         self
@@ -120,7 +120,8 @@ fn thread(event: &Event) -> Option<u32> {
     }
 }
 
-/// What `program` does to media of `len` zero bytes; see [`Tracer`] for names and other beginnings.
+/// The trace of `program` on media of `len` zero bytes; see [`Tracer`] for names and other
+/// beginnings.
 pub fn trace(len: u64, program: impl FnOnce(Media)) -> String {
     Tracer::new(&Image::zeroed(len)).run(program)
 }

@@ -24,13 +24,13 @@ impl Image {
         Image { max: max.next_multiple_of(4096).max(self.max), ..self }
     }
 
-    /// What `format` leaves on zeroed media; all of it counts as settled, nothing of it is
-    /// explored.
+    /// The image that `format` leaves on zeroed media; all of it counts as settled, nothing of it
+    /// is explored.
     pub fn build(len: u64, format: impl FnOnce(Media)) -> Image {
         Image::zeroed(len).then(format)
     }
 
-    /// What `change` leaves on media with this image.
+    /// The image that `change` leaves on media with this image.
     pub fn then(self, change: impl FnOnce(Media)) -> Image {
         let (media, _tape) = self.open(Settling::Barrier);
         change(media.clone());

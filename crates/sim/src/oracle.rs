@@ -1,4 +1,4 @@
-//! What a program promised by the time of a crash: operations begun and acknowledged.
+//! The promises of a program at the time of a crash: operations begun and acknowledged.
 
 use crate::tape::Tape;
 use everbyte_media::museum::carried;
@@ -68,7 +68,7 @@ impl Oracle {
     }
 }
 
-/// What the check may demand of one crash image.
+/// The state that the check may demand of one crash image.
 #[derive(Clone)]
 pub struct Seen {
     pub(crate) names: Arc<Vec<String>>,
@@ -102,7 +102,7 @@ impl Seen {
     }
 
     /// Whether the process died and memory stayed: others that share it go on without opening it
-    /// again. Otherwise power has failed, and nobody was left.
+    /// again. Otherwise power has failed, and every process has ended.
     pub fn died(&self) -> bool {
         self.died
     }

@@ -7,7 +7,7 @@
 //! below). Just before a fence takes effect is a crash point: images of earlier points of the same
 //! epoch are images of this one too, and by now more has been promised.
 //!
-//! Both settling profiles share this walk. Where a fence only orders, a crash may fall back to any
+//! Both settling profiles share this walk. If a fence only orders, a crash may fall back to any
 //! epoch since the last barrier, but to nothing else: a store of epoch m that survives drags along
 //! all that the first m fences ordered. So the images are those of the epochs, and what differs is
 //! the oracle: an epoch's images are judged by what had been acknowledged when the first barrier

@@ -30,11 +30,11 @@ pub struct Cut<'a> {
     pub point: usize,
     /// Number of the image among those of the point.
     pub image: usize,
-    /// What the program had noted by then.
+    /// The operations that the program had recorded by then.
     pub notes: &'a [u64],
 }
 
-/// What was explored.
+/// The images explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerReport {
     /// Crash points.
@@ -54,7 +54,7 @@ pub struct PowerFailure {
     pub point: usize,
     /// Number of the image among those of the point.
     pub image: usize,
-    /// What the check said.
+    /// The message of the check.
     pub detail: String,
     /// How to see it again.
     pub replay: String,

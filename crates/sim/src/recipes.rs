@@ -4,9 +4,9 @@
 //! An image is a choice: for each unit, how many of its stores survive. A recipe is a compact way
 //! to write one down. Order of the telling ones: settled, everything, each line missing, each line
 //! alone, the store order cut anywhere, each earlier value of an overwritten word, each unit
-//! missing and alone (a torn pair is a unit missing or alone where its neighbour is not). Where
-//! these exceed three quarters of the budget each kind gets its share, drawn by seed; samples fill
-//! the rest.
+//! missing and alone (a torn pair is a unit missing or alone while its neighbour is not). If these
+//! exceed three quarters of the budget, each kind gets its share, drawn by seed; samples fill the
+//! rest.
 
 use crate::points::{Point, Unit};
 use everbyte_workload::Random;

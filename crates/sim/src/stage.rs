@@ -21,7 +21,7 @@ use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What a user checks of a crash image.
+/// The check of a crash image that a user writes.
 pub(crate) type Check<'c> = &'c dyn Fn(Media, &Seen) -> Result<(), String>;
 
 /// One image of a point: how much of each unit survives, and whether holes punched later show.
@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// What `trial` would look like, as a hash.
+    /// A hash of the image `trial`.
     pub(crate) fn hash_of(&self, point: &Point, trial: &Trial) -> u64 {
         let mut hash = self.hash;
         self.each_word(point, trial, |word, value| hash ^= pair(word, self.read(word)) ^ pair(word, value));
@@ -165,7 +165,7 @@ impl Stage {
         result
     }
 
-    /// What the check of `point` may demand.
+    /// The state that the check of `point` may demand.
     pub(crate) fn seen(&self, point: &Point, recording: &Recording) -> Seen {
         Seen {
             names: Arc::new(recording.ops.clone()),

@@ -4,8 +4,8 @@
 //!   TAPE-1  `shadow` holds what memory holds, whether the tape runs or not, except in scanning
 //!           mode between scans.
 //!   TAPE-2  Every word that changes between `start` and `take` has its value from before in
-//!           `before`, also after `stop`: whoever tries an image can put back what the trial
-//!           changed.
+//!           `before`, also after `stop`: the code that tries an image can put back the trial's
+//!           changes.
 //!   TAPE-3  A byte stored alone changes its word alone: ragged ends of a store are recorded byte
 //!           by byte, as the mapping stores them.
 //!
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// What settles: the two kinds of media that code must be right on.
+/// The settling instruction: the two kinds of media that code must be right on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Settling {
     /// A fence settles what its thread flushed: `pmem`, `shm`.
@@ -105,7 +105,7 @@ pub(crate) struct Inner {
     pub barriers: u64,
 }
 
-/// A tape recorder for media, shared with whoever reads it afterwards.
+/// A tape recorder for media, shared with the reader of the tape.
 #[derive(Clone)]
 pub(crate) struct Tape(pub(crate) Arc<Mutex<Inner>>);
 
@@ -329,7 +329,7 @@ impl Recording {
         both.words = self.words.clone();
         both.events = self.events[..event].to_vec();
         let fences = both.events.iter().filter(|event| matches!(event, Event::Fence { .. })).count() as u64;
-        let (words, others) = (both.words.len(), 1 << 16); // nobody has so many threads
+        let (words, others) = (both.words.len(), 1 << 16); // no program has so many threads
         both.words.extend_from_slice(&next.words);
         both.fences = fences + next.fences;
         both.events.extend(next.events.iter().map(|event| match event.clone() {

@@ -11,7 +11,7 @@ use everbyte_media::Media;
 use parking_lot::Mutex;
 use std::fmt::Debug;
 
-/// What may be missing after a crash besides what had not been acknowledged.
+/// Operations that may be missing after a crash besides those that had not been acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Nothing: the state is that after the first k operations, k at least the number acknowledged.
@@ -37,8 +37,8 @@ pub struct Twin<'t, M> {
 }
 
 impl<M: Clone> Twin<'_, M> {
-    /// What the model holds now, after all operations that have begun. A program that may run on
-    /// what a crash left chooses its operations by it.
+    /// The contents of the model now, after all operations that have begun. A program that may run
+    /// on a crash image chooses its operations by it.
     pub fn model(&self) -> M {
         let run = self.run.lock();
         let mut model = run.initial.clone();

@@ -279,7 +279,7 @@ fn a_recovery_that_trusts_what_it_never_flushed_is_found() {
     assert_eq!((&again.image, &again.message), (&failure.image, &failure.message));
 }
 
-/// What the check stores after `recovered` is not part of recovery: the crash inside it is not
+/// Stores of the check after `recovered` are not part of recovery: the crash inside it is not
 /// explored.
 #[test]
 fn use_after_recovery_is_not_crashed() {

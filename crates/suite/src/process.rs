@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A running server.
 pub struct Process {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: String,
 }
 

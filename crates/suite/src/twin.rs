@@ -1,4 +1,4 @@
-//! What may be found after a kill.
+//! Data that may be found after a kill.
 //!
 //! Each client has its own keys and a list of writes. Writes that were acknowledged have happened.
 //! Those sent after them may have happened, but only in the order sent: what is found is the state
@@ -66,8 +66,8 @@ impl Twin {
         }
     }
 
-    /// Compares with what was found under this client's keys, and goes on from there. Returns how
-    /// many writes were found that nobody had been told of.
+    /// Compares with the data found under this client's keys, and goes on from there. Returns how
+    /// many writes were found that had not been acknowledged.
     pub fn compare(&mut self, found: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<usize, String> {
         let doubtful: BTreeSet<Vec<u8>> =
             self.writes[self.done..self.sent].iter().map(|write| write.key().to_vec()).collect();
@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(twin().compare(&found(&[("a", "2")])), Ok(3));
         assert!(twin().compare(&found(&[])).is_err(), "an acknowledged write is lost");
         assert!(twin().compare(&found(&[("a", "torn")])).is_err(), "a torn value");
-        assert!(twin().compare(&found(&[("a", "1"), ("c", "1")])).is_err(), "a key nobody wrote");
+        assert!(twin().compare(&found(&[("a", "1"), ("c", "1")])).is_err(), "a key that no client wrote");
     }
 }

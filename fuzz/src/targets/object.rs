@@ -66,7 +66,7 @@ impl<P: MemPool> World<P> {
     }
 }
 
-/// A pool, and where a block lies that nobody uses, for a description.
+/// A pool, and the offset of an unused block, for a description.
 fn good() -> &'static (Image, u64) {
     static GOOD: OnceLock<(Image, u64)> = OnceLock::new();
     GOOD.get_or_init(|| {

@@ -1,8 +1,8 @@
 //! A word log in either form with records in it, its ring come round once, patched, recovered and
 //! used on.
 //!
-//! Beyond FUZZ-1: whatever was believed, the log goes on from there. What is appended after
-//! recovery is found by the next one, behind the very records that the first one found.
+//! Beyond FUZZ-1: the log goes on from the bytes that were believed. Records appended after
+//! recovery are found by the next one, behind the very records that the first one found.
 
 use crate::class;
 use crate::patch::Image;

@@ -1,5 +1,5 @@
-//! What the guest boots: Debian's cloud kernel and an archive of tools, libraries, test programs
-//! and one script.
+//! The guest: Debian's cloud kernel and an archive of tools, libraries, test programs and one
+//! script.
 //!
 //! Nothing is installed: the kernel package is downloaded and unpacked under target/dax, once.
 

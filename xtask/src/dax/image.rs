@@ -11,11 +11,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where an fsdax namespace keeps its info block, and the field that says where the data starts.
+/// Offset of the info block of an fsdax namespace, and the field that says where the data starts.
 const INFO_AT: u64 = 4096;
 const INFO_SIGNATURE: &[u8] = b"NVDIMM_PFN_INFO\0";
 const INFO_DATA_AT: usize = 56;
-/// Where ext4 keeps its magic number.
+/// Offset of ext4's magic number.
 const EXT4_MAGIC_AT: u64 = 1024 + 56;
 
 /// A new image of zeros.

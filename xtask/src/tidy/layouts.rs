@@ -1,9 +1,9 @@
 //! Bytes on media change only on purpose: a hash of each description of them, against
 //! ci/layout-hashes.txt.
 //!
-//! What is hashed: the `repr(C)` items and the constants of a file, without comments and spacing,
-//! so that explaining a layout better is free. A file is looked at if it is called `layout.rs` or
-//! derives `IntoBytes` beside a `repr(C)`.
+//! Hashed are the `repr(C)` items and the constants of a file, without comments and spacing, so
+//! that explaining a layout better is free. A file is read if it is called `layout.rs` or derives
+//! `IntoBytes` beside a `repr(C)`.
 
 use super::{Text, Tree};
 use crate::shell::Result;
@@ -65,7 +65,7 @@ fn layout(body: &str) -> String {
     kept
 }
 
-/// FNV-1a: nobody attacks this list.
+/// FNV-1a: the list is not exposed to attacks.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -2,12 +2,12 @@
 //! touched, opened and touched, a cluster more, a cluster less. The files are not synced; objects
 //! are whole or absent after a crash, on shared memory.
 //!
-//! The same where nobody had the room before: in stores made just now, of objects after the first
-//! MiB; what is prepared ahead is ready, as it is where a program does something else in between.
+//! The same in fresh space: in stores made just now, of objects after the first MiB; the space
+//! prepared in the background is ready, as it is when a program does something else in between.
 //!
-//! What these cost the CPUs is measured with everything that belongs to it: what is made goes
-//! again, all threads count. Opened *cold*: by a store that was opened just now, which has seen
-//! none of its objects; of files the system has nothing in memory.
+//! CPU time is measured whole: objects made are removed again, and all threads count. Opened
+//! *cold*: by a store that was opened just now, which has seen none of its objects; of files the
+//! system has nothing in memory.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};
@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Clusters that an object grows by, one after the other, before it is made anew; and objects made
-/// before they are removed. What is released by that is cleared before the next are timed, as it is
-/// where a program does something else in between.
+/// before they are removed. Released space is cleared before the next are timed, as it is when a
+/// program does something else in between.
 const GROWTH: u64 = 128;
 
-/// Where a word is that is touched: behind the header, in the first page.
+/// Offset of the word that is touched: behind the header, in the first page.
 const TOUCHED: u64 = 2048;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// What making and removing, or growing and shrinking, costs all CPUs.
+/// CPU time of all threads for making and removing, or growing and shrinking.
 const CPU: [(Metric, &str); 4] = [
     (Metric::Create, "cpu_create"),
     (Metric::Expand, "cpu_expand"),
@@ -66,7 +66,7 @@ const CPU: [(Metric, &str); 4] = [
 /// by a thread that starts then.
 const BEFORE: u64 = 20;
 
-/// What the CPUs spend on some work, all threads of this process together.
+/// CPU time of some work, of all threads of this process together.
 fn spent(work: impl FnOnce() -> Result<Duration>) -> Result<Duration> {
     let before = cpu_time();
     work()?;
@@ -294,8 +294,8 @@ fn cold(bench: &mut Bench<'_>, on_memory: &Path, files: &Files) -> Result {
     Ok(())
 }
 
-/// Has the system drop what it keeps of a disk's files in memory: pages, inodes, names. What memory
-/// holds alone stays.
+/// Has the system drop its cache of a disk's files: pages, inodes, names. Files that only memory
+/// holds stay.
 fn forget_files(folder: &File) -> Result {
     rustix::fs::syncfs(folder)?;
     Ok(std::fs::write("/proc/sys/vm/drop_caches", "3")?)

@@ -36,7 +36,7 @@ fn value(number: u64, version: u8) -> [u8; VALUE] {
     value
 }
 
-/// What is done to every key, phase by phase.
+/// The operation on every key, phase by phase.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Insert,

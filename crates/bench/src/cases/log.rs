@@ -11,7 +11,7 @@ const SIZES: [u64; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Those of Mnemosyne's table.
 const SIZES_PCM: [u64; 6] = [8, 64, 256, 1024, 2048, 4096];
 
-/// Where things lie, in units: the rings (4 units each), a lane, lines to change, lines to write.
+/// Offsets in units: the rings (4 units each), a lane, lines to change, lines to write.
 const TORN: u64 = 4;
 const BASE: u64 = 16;
 const LANE: u64 = 32;

@@ -19,7 +19,7 @@ mod workloads;
 
 use crate::harness::Bench;
 
-/// What went wrong, in words for the person who ran the bench.
+/// The failure, in words for the person at the terminal.
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// One case.

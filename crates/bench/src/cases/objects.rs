@@ -41,7 +41,7 @@ struct Sized<const W: usize, P: MemPool> {
     cells: PVec<Pbox<PRefCell<[u64; W], P>, P>, P>,
 }
 
-/// What single operations work on.
+/// The objects of single operations.
 #[derive(PSafe)]
 #[repr(C)]
 struct Single<P: MemPool> {
@@ -179,7 +179,7 @@ impl Field<'_, '_> {
         let ours = Runner::new(NAME, |count| {
             (0..count).for_each(|_| top.tx(|_, _| ()).expect("a transaction that must succeed"));
         });
-        // What a panic is caught with: nothing volatile is rolled back.
+        // The payload that catches a panic: nothing volatile is rolled back.
         let volatile = Runner::new(VOLATILE, |count| {
             (0..count).for_each(|value| drop(black_box(catch_unwind(|| black_box(value)))));
         });

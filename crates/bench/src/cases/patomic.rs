@@ -22,7 +22,7 @@ const MANY: u64 = 64;
 struct Field {
     redo: Redo,
     worker: RefCell<Worker>,
-    /// Where the words start.
+    /// Offset of the first word.
     at: u64,
 }
 
@@ -52,7 +52,7 @@ impl Field {
         let worker = &mut *self.worker.borrow_mut();
         worker.begin().expect("a sound engine");
         body(worker);
-        worker.commit().expect("nobody is in the way");
+        worker.commit().expect("there is no other thread");
     }
 
     /// Transactions that store `words` adjacent words each.
@@ -67,7 +67,7 @@ impl Field {
         for from in (0..count).step_by(WORDS as usize) {
             self.run(|tx| {
                 for word in 0..WORDS.min(count - from) {
-                    black_box(tx.load(self.at + word * 8).expect("nobody is in the way"));
+                    black_box(tx.load(self.at + word * 8).expect("there is no other thread"));
                 }
             });
         }

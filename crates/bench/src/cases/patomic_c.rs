@@ -79,12 +79,12 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        drop(self.questions.take()); // it ends when nobody asks
+        drop(self.questions.take()); // it ends when its input does
         let _ = self.child.wait();
     }
 }
 
-/// What a command says.
+/// The output of a command.
 fn said(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     if !output.status.success() {
@@ -94,7 +94,7 @@ fn said(command: &mut Command) -> Result<String> {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
-    // What a block does, to how many words, and of how many operations it consists.
+    // The operation of a block, the number of words, and the number of operations.
     const METRICS: [(&str, &str, u64, u64); 3] =
         [("load", "load", 4096, 4096), ("word", "store", 1, 1), ("words_64", "store", 64, 1)];
     for library in [Library::Shared, Library::Archive] {

@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// Who is measured: the same puts into each.
+/// The systems measured: the same puts into each.
 struct Tables {
     ours: Table,
     bdb: Option<Bdb>,

@@ -2,8 +2,7 @@
 //! `pcm`, against writing the whole tree to a file with Boost.Serialization, on tmpfs and on a
 //! disk, where nothing is slowed down.
 //!
-//! What they come to: how many inserts one may do between two such writes before writing is the
-//! cheaper way.
+//! Result: how many inserts one may do between two such writes before writing is the cheaper way.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

@@ -25,7 +25,7 @@ pub const SERVER: &str = "__server";
 /// The server's life.
 ///
 /// # Errors
-/// What store or server say.
+/// Errors of the store or the server.
 pub fn server(words: &[String]) -> Result {
     let [folder] = words else { return Err("a server is FOLDER".into()) };
     let ours = Ours::open(Path::new(folder))?;

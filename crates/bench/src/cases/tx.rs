@@ -19,7 +19,7 @@ const ROOM: u64 = 1 << 20;
 
 struct Field {
     undo: Undo,
-    /// Where the lines start.
+    /// Offset of the first line.
     at: u64,
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use svg::{Chart, Series};
 
-/// Whose values of a metric make a line.
+/// The system whose values of a metric make a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Ours,
@@ -17,7 +17,7 @@ enum Whose {
     Rivals,
 }
 
-/// One figure. Where metrics have a `*`, each point's name stands.
+/// One figure. A `*` in metrics stands for each point's name.
 struct Figure {
     file: &'static str,
     case: &'static str,
@@ -27,7 +27,7 @@ struct Figure {
     points: &'static [&'static str],
     /// Name of the line, metric, whose.
     lines: &'static [(&'static str, &'static str, Whose)],
-    /// What a value becomes, with the point's name.
+    /// Conversion of a value, given the point's name.
     scale: fn(f64, &str) -> f64,
 }
 

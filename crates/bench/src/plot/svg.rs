@@ -10,7 +10,7 @@ pub(super) struct Series {
     pub values: Vec<(usize, f64)>,
 }
 
-/// What is drawn.
+/// The kind of drawing.
 pub(super) struct Chart {
     pub title: String,
     pub across: String,

@@ -9,7 +9,7 @@ const WAYS: usize = 8;
 pub type Tree<P> = PRefCell<Option<Pbox<Node<P>, P>>, P>;
 type Node<P> = PRefCell<Data<P>, P>;
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(PSafe)]
 #[repr(C)]
 pub struct Data<P: MemPool> {

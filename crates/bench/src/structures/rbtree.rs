@@ -44,7 +44,7 @@ impl RbTree {
     /// # Errors
     /// The engine's: no room.
     pub fn insert(&mut self, key: u64, payload: &Payload) -> Result<bool> {
-        let tx = &mut self.worker; // the only one: nobody is in the way
+        let tx = &mut self.worker; // the only one: there is no conflict
         tx.begin()?;
         let links = Links { root: self.root };
         match links.insert(tx, key, payload) {
@@ -83,7 +83,7 @@ impl RbTree {
 /// Nodes that are freed in one transaction.
 const FREED: usize = 64;
 
-/// What leads from node to node.
+/// The links from node to node.
 struct Links {
     root: u64,
 }

@@ -1,7 +1,7 @@
 //! A workload that acknowledges, is killed, and is compared with its model; on this machine and on
 //! an emulated NVDIMM.
 //!
-//! Steps of a run: `write` settles batch after batch and says so; somebody kills it; `verify`
+//! Steps of a run: `write` settles batch after batch and prints each; the test kills it; `verify`
 //! reopens the store, asks how many batches it holds, and compares everything with the model after
 //! exactly so many.
 //!
@@ -22,7 +22,7 @@ use everbyte_store::{CreateOptions, Finding, FindingKind, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Where the workload lives.
+/// The workload's directory.
 pub struct Setup {
     /// The store file.
     pub path: PathBuf,
@@ -61,7 +61,7 @@ pub fn backend(name: &str) -> Result<BackendChoice, String> {
 /// `acknowledge` is told each number after its batch is settled.
 ///
 /// # Errors
-/// What the store said, as text.
+/// The store's error, as text.
 pub fn write(setup: &Setup, batches: u64, mut acknowledge: impl FnMut(u64)) -> Result<(), String> {
     let store = if setup.path.exists() {
         Store::open(&setup.path, &setup.options()).map_err(text)?

@@ -49,7 +49,7 @@ pub(super) fn write(setup: &Setup, store: &Store, ring: &Object, number: u64) ->
     media.barrier().map_err(text)
 }
 
-/// What happens to objects at step `step`: the guest whose turn it is comes, grows, or goes.
+/// The change of objects at step `step`: one guest after another comes, grows, or goes.
 fn change(store: &Store, step: u64) -> Result<(), Error> {
     let name = guest(step);
     match step / GUESTS % 3 {

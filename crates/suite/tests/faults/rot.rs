@@ -147,8 +147,8 @@ impl Rotten {
         verdict
     }
 
-    /// What lies behind heads and log is older than it should be, which no format tells everywhere:
-    /// still no key reads what it never had, and nothing panics.
+    /// A page behind heads and log is older than it should be, which no format detects everywhere:
+    /// still no key reads a value that it never had, and nothing panics.
     fn judge_stale(&self, what: &str, at: usize, image: &[u8]) -> Result<(), String> {
         let disk = RecordedDisk::new(image).unwrap();
         let Ok(store) = attach(&disk) else { return Ok(()) };
@@ -210,8 +210,8 @@ impl Rotten {
             count += 1;
         }
         let page = at / PAGE * PAGE;
-        // Where the newest record is gone with the page, nothing tells of those before it in the
-        // page either.
+        // If the newest record is gone with the page, the records before it in the page are missing
+        // without a trace.
         let has_newest = page < self.newest.0.end && self.newest.0.start < page + PAGE;
         if let Some(image) = self.older_page(page).filter(|_| !has_newest) {
             match self.log.contains(&page) && self.log.contains(&(page + PAGE - 1)) {

@@ -24,7 +24,7 @@ fn killed(setup: &Setup, name: &str, acks: u64, then: Duration) -> u64 {
     std::thread::sleep(then);
     child.kill().unwrap();
     child.wait().unwrap();
-    // What was printed before the kill was acknowledged; the very last line may be cut.
+    // A line printed before the kill was acknowledged; the very last line may be cut.
     for line in lines.map_while(Result::ok) {
         last = line.strip_prefix("ACK ").and_then(|n| n.parse().ok()).unwrap_or(last).max(last);
     }

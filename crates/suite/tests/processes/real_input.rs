@@ -69,7 +69,7 @@ fn found(process: &Process, packages: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<BTreeM
         while let (Some(key), Some(value)) = (page.next(), page.next()) {
             assert!(last.as_ref().is_none_or(|last| *last < key), "keys out of order");
             let name = key.strip_prefix(b"tmp:").unwrap_or(&key);
-            let owner = *owners.get(name).unwrap_or_else(|| panic!("a key that nobody wrote: {key:?}"));
+            let owner = *owners.get(name).unwrap_or_else(|| panic!("a key that no owner wrote: {key:?}"));
             found[owner].insert(key.clone(), value);
             last = Some(key);
         }
