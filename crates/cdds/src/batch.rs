@@ -11,8 +11,8 @@
 //!
 //! Invariants
 //!   BATCH-1  Every store of a batch is flushed before its first fence.
-//!   BATCH-2  What was stored under version v by this batch and is not yet committed nobody else
-//!            can see, so it may be taken back in place: slots forgotten, nodes cancelled.
+//!   BATCH-2  No reader sees the uncommitted stores of this batch under version v, so they may be
+//!            taken back in place: slots forgotten, nodes cancelled.
 //!   BATCH-3  A slot without a place was never filled and is never emptied: `emptied` and `recent`
 //!            hold no such slot.
 //!   BATCH-4  What a batch stored under version v into nodes that others see is taken back when the
@@ -68,8 +68,8 @@ pub(crate) struct Writer {
     pub horizon: u64,
     /// Ledgers too long for the area, kept reserved while their state counts.
     pub long_ledgers: [Option<Block>; 2],
-    /// Operations of the ledger in force: a crash applies them again, so what they free is nobody's
-    /// yet.
+    /// Operations of the ledger in force: a crash applies them again, so the blocks that they free
+    /// are not reused yet.
     pub unfinished: Vec<Op>,
     pub items: Items,
     /// A clean one for the next batch.
@@ -111,7 +111,7 @@ impl Writer {
     }
 }
 
-/// One version in the making: reads see its own writes; nobody else sees them before commit and
+/// One version in the making: reads see its own writes; no other reader sees them before commit and
 /// settlement.
 ///
 /// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is
@@ -131,13 +131,13 @@ pub struct Batch<'t> {
     pub(crate) frees: Vec<Op>,
     pub(crate) drops: Vec<u64>,
     pub(crate) graves: Vec<Grave>,
-    /// What was taken from the graveyard for this version.
+    /// Graves taken from the graveyard for this version.
     pub(crate) reclaimed: Vec<Grave>,
     /// Frames taken from `digging` that were there when this batch began, and how many of those are
     /// left.
     pub(crate) dug: Vec<Frame>,
     pub(crate) undug: usize,
-    /// Where the sweep stood when this batch began to reclaim; `None` before.
+    /// The sweep's position when this batch began to reclaim; `None` before.
     pub(crate) swept: Option<Vec<u8>>,
     /// Blocks that reclaiming frees with this version.
     pub(crate) freed: u64,
@@ -342,7 +342,7 @@ impl<'t> Batch<'t> {
                 Ok(block) => block,
                 Err(error) => {
                     if flags & KEY_OUT != 0 {
-                        // The key's block is nobody's yet: without this the commit would mark it.
+                        // The key's block has no owner yet: without this the commit would mark it.
                         self.release(u64::from_le_bytes(*bytes[8..].first_chunk().expect("the key part")))?;
                     }
                     return Err(error);
@@ -480,8 +480,8 @@ impl<'t> Batch<'t> {
         for append in 0..APPENDS {
             let index = node.base() + append;
             let (at, slot) = (node.slot_at(index), node.slot(index));
-            // A slot that a crash tore may claim anything. What leads outside fills the node, and
-            // it is rebuilt.
+            // A slot that a crash tore may claim anything. An offset outside fills the node, and it
+            // is rebuilt.
             let room = slot.record_bytes(node.is_leaf());
             let used = if slot.place == 0 { 0 } else { slot.record().saturating_add(room) };
             top = top.max(used);

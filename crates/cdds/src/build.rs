@@ -125,8 +125,9 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 
-/// What all keys begin with, up to the header's room; sorted, so the first and the last decide. The
-/// empty separators of a leftmost node do not count: their heads are 0 whatever the prefix.
+/// The common prefix of all keys, up to the header's space; sorted, so the first and the last
+/// decide. The empty separators of a leftmost node do not count: their heads are 0 whatever the
+/// prefix.
 fn common_prefix(items: &Items, list: &[Item]) -> Vec<u8> {
     let first = list.iter().find(|item| item.key_len > 0);
     let (Some(first), Some(last)) = (first, list.last()) else { return Vec::new() };

@@ -25,7 +25,7 @@ struct Visit {
     level: Option<u8>,
 }
 
-/// What the walk has seen.
+/// Nodes and blocks that the walk has seen.
 struct Walk<'t> {
     shared: &'t Shared,
     view: View,
@@ -74,7 +74,7 @@ impl Tree {
         Ok(found)
     }
 
-    /// Nobody may write meanwhile.
+    /// No thread may write meanwhile.
     fn check_at(&self, committed: Published) -> Vec<Finding> {
         let shared = &*self.shared;
         let view = shared.view(committed.version);
@@ -107,8 +107,8 @@ impl Walk<'_> {
         new
     }
 
-    /// Verifies nodes and what they own. What is still to be visited is kept in a list: dead
-    /// entries form chains of any length.
+    /// Verifies nodes and their blocks. Nodes still to be visited are kept in a list: dead entries
+    /// form chains of any length.
     fn all(&mut self, root: Visit) {
         let mut rest = vec![root];
         while let Some(visit) = rest.pop() {

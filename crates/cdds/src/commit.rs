@@ -45,8 +45,7 @@ impl Batch<'_> {
         if (before.root, before.keys) != (next.root, next.keys) || !ops.is_empty() || !self.drops.is_empty() {
             let stored = self.guarded(|batch| batch.store_state(next, &ops));
             if let Err(error) = stored {
-                // What they reserved and what they were to free goes back when the batch is given
-                // up.
+                // Their reservations and pending frees are returned when the batch is given up.
                 self.allocated.clear();
                 self.frees = ops;
                 return Err(error);
@@ -114,7 +113,8 @@ impl Batch<'_> {
         let ledger = if words.len() <= LEDGER_WORDS {
             self.shared.area + LEDGERS_AT[other]
         } else {
-            // Reserved, never marked: should the version not commit, nobody has to give it back.
+            // Reserved, never marked: should the version not commit, the blocks are free without
+            // further work.
             let block = self.shared.heap.reserve(words.len() as u64 * 8)?;
             self.writer.long_ledgers[other] = Some(block);
             block.at
@@ -189,7 +189,7 @@ impl Batch<'_> {
             self.writer.graveyard.push_front(grave);
         }
         self.shared.media.forget_lost();
-        // What this version was to reclaim is still to be done.
+        // The reclaiming of this version is still to be done.
         self.writer.digging.truncate(self.undug);
         self.writer.digging.extend(self.dug.drain(..).rev());
         if self.swept.is_some() {

@@ -1,7 +1,7 @@
 //! Walking a version in key order, both ways.
 //!
-//! The cursor keeps a place in one node of each level ([`Walk`], [`Entries`]). What it hands out is
-//! an [`Entry`], whose bytes are fetched only when they are asked for: copied into the cursor's own
+//! The cursor keeps a place in one node of each level ([`Walk`], [`Entries`]). It returns an
+//! [`Entry`], whose bytes are fetched only when they are asked for: copied into the cursor's own
 //! buffer and verified.
 
 use crate::error::{Result, damaged};
@@ -24,7 +24,7 @@ pub struct Cursor<'t> {
     media: Media,
     view: View,
     root: u64,
-    /// What keeps the version: a pin of its own, or the batch it was borrowed from.
+    /// Keeps the version: a pin of its own, or the batch it was borrowed from.
     keeper: Option<Snapshot>,
     batch: PhantomData<&'t ()>,
     /// The inner nodes from the root down, each with the place behind the child the cursor is in.
@@ -32,7 +32,7 @@ pub struct Cursor<'t> {
     /// The leaf the cursor is in, and the place there.
     leaf: Option<Shape>,
     entries: Entries,
-    /// What of the next leaf is to be prefetched next, and its end.
+    /// The part of the next leaf to be prefetched next, and its end.
     ahead: (u64, u64),
     last: Last,
 }
@@ -307,7 +307,7 @@ fn open<'m>(media: &'m Media, stack: &[Level], at: u64) -> Result<Node<'m>> {
     }
 }
 
-/// Where the chosen entry of an inner node leads.
+/// The child of the chosen entry of an inner node.
 fn child(node: &Node<'_>, chosen: Option<usize>) -> Result<u64> {
     match chosen {
         Some(index) => Ok(node.child(index)),

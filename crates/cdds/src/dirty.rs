@@ -6,7 +6,7 @@ use everbyte_media::{LINE, Media, Words, seeded};
 /// on: a large batch would bring each of them back for its commit.
 const FULL: usize = 32;
 
-/// What to flush before the first fence (BATCH-1).
+/// Ranges to flush before the first fence (BATCH-1).
 #[derive(Default)]
 pub(crate) struct Dirty {
     list: Vec<Words>,

@@ -1,4 +1,4 @@
-//! What can go wrong in a tree.
+//! Errors of a tree.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 
@@ -21,7 +21,7 @@ pub enum Error {
     Damaged {
         /// Offset in the store.
         at: u64,
-        /// What is wrong.
+        /// The kind of damage.
         detail: &'static str,
     },
     /// The key is longer than the format allows.

@@ -50,7 +50,7 @@ pub struct NodeHeader {
     pub reserved: u16,
     /// Bytes of the node.
     pub size: u32,
-    /// Where the base's records end and appended records may begin.
+    /// End of the base's records; appended records may begin there.
     pub base_end: u32,
     /// The version that made the node.
     pub birth: u64,
@@ -127,7 +127,8 @@ impl Slot {
     }
 }
 
-/// What a committed version is: two of these, used in turn; the commit word says which counts.
+/// The state of a committed version: two of these, used alternately; the commit word says which
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct State {
@@ -136,7 +137,7 @@ pub struct State {
     pub root: u64,
     /// Live keys.
     pub keys: u64,
-    /// Where the ledger of `version` lies.
+    /// Offset of the ledger of `version`.
     pub ledger: u64,
     /// Heap operations in it.
     pub ops: u64,
@@ -169,7 +170,7 @@ pub const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
 /// wrote format 1 or 2.
 pub const TREE_FORMAT: u32 = 3;
 
-/// Where the tree's fixed parts lie, relative to its header: each in lines of its own.
+/// Offsets of the tree's fixed parts, relative to its header: each in lines of its own.
 pub const COMMIT_AT: u64 = 64;
 /// The two states.
 pub const STATES_AT: [u64; 2] = [128, 192];

@@ -28,7 +28,7 @@ use crate::version::View;
 use everbyte_media::{Media, Window, seeded};
 use std::cmp::Ordering;
 
-/// What a node's header says, found sound.
+/// A node's header, found sound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub at: u64,
@@ -205,12 +205,12 @@ impl<'m> Node<'m> {
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
         let [start, end, place, value] = self.window.words(self.slot_offset(index));
-        // What its words say is from after `start` was read.
+        // Its words were read after `start`.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         Slot { start, end, place, value }
     }
 
-    /// What slot `index` of an inner node leads to.
+    /// The child or value of slot `index` of an inner node.
     #[inline]
     pub(crate) fn child(&self, index: usize) -> u64 {
         self.window.load(self.slot_offset(index) + 24)
@@ -312,7 +312,7 @@ impl<'m> Node<'m> {
         Ok(order)
     }
 
-    /// Where a key in a block of its own lies.
+    /// Offset of a key in a block of its own.
     pub(crate) fn key_block(&self, slot: &Slot) -> Result<u64> {
         let block = self.window.load(self.record(slot)? + 8);
         if slot.key_len() > KEY_MAX || !self.media.holds(block, slot.key_len() as u64) {
@@ -321,7 +321,7 @@ impl<'m> Node<'m> {
         Ok(block)
     }
 
-    /// Where a value in a block of its own lies.
+    /// Offset of a value in a block of its own.
     pub(crate) fn value_block(&self, slot: &Slot) -> Result<u64> {
         let block = self.window.load(self.record(slot)? + 8 + slot.key_bytes() as usize);
         if slot.value > VALUE_MAX || !self.media.holds(block, slot.value) {

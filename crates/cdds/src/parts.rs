@@ -1,6 +1,6 @@
 //! Reads of less than an entry: whether a key is there, how long its value is, a part of the value.
-//! What they return is verified without the rest of the value, and what they fetch is counted, so
-//! tests hold their cost.
+//! Parts are verified without the rest of the value, and fetched bytes are counted, so tests hold
+//! their cost.
 //!
 //! The word of a leaf's record has two sums: of key and value, and in its high half of the key and
 //! the value's length (the *head sum*). A value longer than [`CHUNK`] is followed in its block by a
@@ -37,8 +37,7 @@ pub(crate) fn count_fetched(len: usize) {
     FETCHED.set(FETCHED.get() + len as u64);
 }
 
-/// Where the table lies in the block of a value of `len` bytes, and its bytes. No table: zero
-/// bytes.
+/// Offset of the table in the block of a value of `len` bytes, and its bytes. No table: zero bytes.
 fn table(len: u64) -> (u64, usize) {
     let sums = if len > CHUNK { len.div_ceil(CHUNK) } else { 0 };
     (len.next_multiple_of(8), sums as usize * 4)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
 const SLOTS: usize = 128;
 
-/// What the newest settled version is.
+/// The newest settled version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Published {
     pub version: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Pins {
     publishing: Mutex<()>,
 }
 
-/// Where a pin is kept.
+/// The place of a pin.
 pub(crate) struct Ticket {
     slot: Option<usize>,
     version: u64,
@@ -131,8 +131,8 @@ impl Pins {
         }
     }
 
-    /// The oldest version that a reader may be at or may still pin: what ended at or before it is
-    /// nobody's.
+    /// The oldest version that a reader may be at or may still pin: versions that ended at or
+    /// before it are unreachable.
     pub(crate) fn oldest(&self) -> u64 {
         let overflow = self.overflow.lock();
         let published = self.published().version;

@@ -2,9 +2,9 @@
 //! is freed, in the ledger of a later version. A few at a time, so that no single commit pays for a
 //! whole subtree.
 //!
-//! What lies below a dead entry is freed bottom-up. A root that was replaced hangs below the root
-//! that replaced it, so while a snapshot is held dead entries form chains as long as there are
-//! versions. No step here recurses:
+//! Nodes below a dead entry are freed bottom-up. A root that was replaced hangs below the root that
+//! replaced it, so while a snapshot is held dead entries form chains as long as there are versions.
+//! No step here recurses:
 //!   1. `Writer::digging` is the way down from the grave in front of the graveyard to the entry to
 //!      be freed next
 //!   2. a commit goes on where the last one stopped: one step looks at one node and goes one level

@@ -80,8 +80,8 @@ pub(crate) fn format(object: &Object) -> Result<()> {
     media.store(header_at + COMMIT_AT, FIRST << 1);
     media.store(header_at + CLOSED_AT, 0);
     media.flush(header_at, STATES_AT[1] + 64);
-    // The object's name is published behind a fence of the store: until then nobody looks here, so
-    // one order suffices.
+    // The object's name is published behind a fence of the store: until then no reader looks here,
+    // so one order suffices.
     media.fence();
     heap.apply(&ops);
     heap.finish(&ops);
@@ -115,8 +115,9 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
     {
         return damaged(header_at, "the tree's header fails its checksum");
     }
-    // A process that died rather than a machine may have left the commit in the caches: what
-    // recovery stores must not survive without it. What it commits was fenced before it.
+    // The death of a process, without the machine, may have left the commit in the caches: later
+    // stores of recovery must not survive without it. The data that it commits was fenced before
+    // it.
     media.reflush(header_at + COMMIT_AT, 16);
     media.reflush(header.area + VOID_COUNT_AT, AREA - VOID_COUNT_AT);
     media.fence();

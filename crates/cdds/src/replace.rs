@@ -1,9 +1,9 @@
-//! What a full node becomes: one or two new nodes, and what that means for the nodes above.
+//! Replacement of a full node: one or two new nodes, and the changes in the nodes above.
 //!
 //! The old node is not touched (CDDS: it gets only end stamps; here one, on its entry in the
 //! parent). The new ones are written whole, past the cache, before anything points to them, and
-//! their entries in the parent carry this version as their start: until it commits nobody follows
-//! them.
+//! their entries in the parent carry this version as their start: until it commits no reader
+//! follows them.
 //!
 //! The root is always an inner node, and a new root carries the old one as a dead entry: so
 //! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
@@ -194,7 +194,7 @@ impl<'t> Batch<'t> {
     fn write_node(&mut self, level: u8, items: &Items, range: Range<usize>) -> Result<u64> {
         let size = size_for(level, range.len(), items.record_bytes(range.clone()));
         let block = self.reserve(size as u64)?;
-        // What the heap gives beyond what was asked is room to append.
+        // Bytes that the heap gives beyond the request are free for appends.
         let usable = (block.size as usize & !63).min(NODE_MAX);
         let bytes = image(level, self.view.version, usable, items, range.clone());
         self.shared.media.copy_nt(block.at, &bytes);

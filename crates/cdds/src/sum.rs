@@ -50,7 +50,7 @@ impl Sum {
     }
 
     /// The sum continued by `len` bytes of `window` from `offset`, which are copied into `into` on
-    /// the way. What fills up the last word belongs to the copy and must be zero.
+    /// the way. Bytes that fill up the last word belong to the copy and must be zero.
     #[inline]
     pub(crate) fn copied(self, window: &Window<'_>, mut offset: usize, into: &mut [u8], len: usize) -> Sum {
         let [mut one, mut two] = self.lanes;
@@ -79,7 +79,7 @@ impl Sum {
         Sum { lanes: [one, two], len: self.len.rotate_left(32) ^ len as u64 }
     }
 
-    /// What is kept: 32 bits, of which the lowest byte is a key's fingerprint.
+    /// The stored sum: 32 bits, of which the lowest byte is a key's fingerprint.
     #[inline]
     pub(crate) fn value(&self) -> u32 {
         let [one, two] = self.lanes;
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Where one string ends and the next begins is part of the sum.
+    /// The boundary between one string and the next is part of the sum.
     #[test]
     fn a_moved_border_shows() {
         let sums: std::collections::BTreeSet<u32> =

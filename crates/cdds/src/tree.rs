@@ -58,9 +58,9 @@ pub struct Tree {
 pub(crate) struct Shared {
     pub heap: Heap,
     pub media: Media,
-    /// Where the tree's header lies.
+    /// Offset of the tree's header.
     pub header: u64,
-    /// Where ledgers and void list lie.
+    /// Offsets of the ledgers and the void list.
     pub area: u64,
     pub pins: Pins,
     pub voids: ArcSwap<Voids>,
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     pub _claim: Claim,
 }
 
-/// What the tree has done since it was opened.
+/// Counters since the tree was opened.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub commits: AtomicU64,

@@ -52,7 +52,7 @@ impl Clone for Held {
     }
 }
 
-/// What a reader or the writer sees: everything committed up to `version`.
+/// The view of a reader or the writer: everything committed up to `version`.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub version: u64,

@@ -8,11 +8,11 @@
 //!      new record will lie; or the whole leaf, where there is no slot left
 //!   4. the records of those slots
 //!
-//! What is found is where each key's leaf lies. A put of the same key, in the same order, begins
-//! there instead of at the root.
+//! The result is the leaf of each key. A put of the same key, in the same order, begins there
+//! instead of at the root.
 //!
 //! Invariant WARM-1: a leaf found is forgotten when a newer node takes its place, or when it is
-//! unlinked. Whatever else happens to the tree in this batch, a leaf keeps the keys it covers.
+//! unlinked. All other changes of the tree in this batch leave the keys of a leaf as they are.
 
 use crate::batch::Batch;
 use crate::error::Result;
@@ -29,7 +29,7 @@ const TOGETHER: usize = 16;
 pub(crate) struct Warm {
     /// The keys, one after the other.
     keys: Vec<u8>,
-    /// Where each key ends, and its leaf; 0 when it is to be found again.
+    /// The end of each key, and its leaf; 0 when it is to be found again.
     found: Vec<(usize, u64)>,
     /// The next one to be put.
     next: usize,

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 pub(crate) struct Base {
     pub undo: Undo,
-    /// Where the root lies.
+    /// Offset of the root.
     pub root: u64,
     /// Opened once at a time.
     _claim: Claim,
@@ -50,7 +50,7 @@ impl Base {
         Ok((base, head, past))
     }
 
-    /// What the root begins with, which never changes.
+    /// The first bytes of the root, which never change.
     fn head(&self, magic: [u8; 8], len: usize) -> Result<RootHead> {
         let root = self.root;
         if !root.is_multiple_of(64) || !self.heap().may_hold_blocks(root, len as u64) {
@@ -92,8 +92,8 @@ impl Base {
         self.undo.logged() + past.logged
     }
 
-    /// What a change, or finding that there is none to do, answers once all it saw, up to `seen`,
-    /// is settled. Nobody waits for the disk with the lock that `guard` holds.
+    /// The result of a change, or of a change without effect, once all it saw, up to `seen`, is
+    /// settled. No thread waits for the disk while it holds the lock of `guard`.
     pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Option<Mark>, value: T) -> Result<T> {
         drop(guard);
         self.settle(seen)?;
@@ -108,7 +108,7 @@ impl Base {
     }
 }
 
-/// What objects that hold such a store bear: the layout in a number.
+/// The fingerprint of objects that hold such a store: the layout in a number.
 pub(crate) fn fingerprint(magic: [u8; 8]) -> u64 {
     u64::from_le_bytes(magic)
 }

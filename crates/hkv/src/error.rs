@@ -1,4 +1,4 @@
-//! What can go wrong with a key-value store of this room.
+//! Errors of a key-value store of this crate.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use everbyte_tx::TxError;
@@ -46,7 +46,7 @@ pub enum Error {
         object: String,
         /// Offset in the store.
         at: u64,
-        /// What is wrong there.
+        /// The kind of damage.
         detail: &'static str,
     },
     /// A key or a value is larger than 2^32 - 1 bytes.

@@ -6,7 +6,7 @@ use crate::{Hash, Result, Tree};
 use everbyte_store::Finding;
 use everbyte_store::raw::{AsStore, IntoObject};
 
-/// What a store is made of.
+/// The structure of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A hash table.

@@ -13,7 +13,8 @@ pub const FIRST_SEGMENT: u64 = 16;
 /// Segments that a root can name.
 pub const SEGMENTS: usize = 40;
 
-/// What the root of every store begins with; the object's root word leads to it. It never changes.
+/// The first bytes of the root of every store; the object's root word leads to it. They never
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RootHead {
@@ -23,7 +24,7 @@ pub struct RootHead {
     pub checksum: u32,
     /// [`FORMAT`].
     pub format: u32,
-    /// What keys are hashed under; zeros in a tree.
+    /// The key of the hash function; zeros in a tree.
     pub seed: [u64; 2],
     /// Zeros.
     pub reserved: [u8; 32],
@@ -34,13 +35,13 @@ const _: () = assert!(size_of::<RootHead>() == 64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HashRoot {
-    /// What it begins with.
+    /// The common part.
     pub head: RootHead,
     /// Buckets in use; grows by four, or by one.
     pub buckets: u64,
     /// Zeros; the word has a line of its own.
     pub reserved_buckets: [u8; 56],
-    /// Where the segments lie; 0: not made yet.
+    /// Offset of the segments; 0: not made yet.
     pub segments: [u64; SEGMENTS],
 }
 const _: () = assert!(size_of::<HashRoot>() == 448);
@@ -54,9 +55,9 @@ pub const SEGMENTS_AT: u64 = std::mem::offset_of!(HashRoot, segments) as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TreeRoot {
-    /// What it begins with.
+    /// The common part.
     pub head: RootHead,
-    /// Where the topmost node lies.
+    /// Offset of the topmost node.
     pub top: u64,
     /// Zeros; the word has a line of its own.
     pub reserved_top: [u8; 56],
@@ -104,7 +105,7 @@ pub struct NodeSlot {
     /// shorter key ends in zeros. In an inner node, of the child's [`Node::low`]; unused in its
     /// first slot.
     pub prefix: u64,
-    /// Where the record lies; in an inner node, the child.
+    /// Offset of the record; in an inner node, the child.
     pub place: u64,
 }
 const _: () = assert!(size_of::<NodeSlot>() == 16);
@@ -124,7 +125,7 @@ pub const LINK: u64 = SLOTS * 8;
 /// A slot is the upper 16 bits of a hash and where the record lies; 0: empty.
 pub const PLACE_BITS: u32 = 48;
 
-/// Where the first of two notes lies, from the object's prime page on.
+/// Offset of the first of two log records, from the object's prime page on.
 pub const NOTE_AT: u64 = 2176;
 /// From one note to the other.
 pub const NOTE_STEP: u64 = 64;
@@ -135,7 +136,7 @@ pub const NOTE_STEP: u64 = 64;
 /// three, and that of places, two.
 pub const NOTE_WORDS: usize = 8;
 
-/// What lies before the key and the value of a record.
+/// The header before the key and the value of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RecordHead {

@@ -2,8 +2,8 @@
 //! it happens. Format: docs/formats/hkv.md.
 //!
 //! A change, with one fence:
-//!   1. what is new is written where nobody looks; the note says which blocks are taken and freed,
-//!      and which words change to what
+//!   1. new data is written to unused space; the record says which blocks are taken and freed, and
+//!      the new value of each changed word
 //!   2. after the fence, bits and words change and are flushed; the fence of the next change orders
 //!      that
 //!
@@ -36,7 +36,7 @@ use everbyte_tx::Tx;
 use std::thread::{self, ThreadId};
 use zerocopy::IntoBytes;
 
-/// What the changes of a store leave behind.
+/// The unfinished work that the changes of a store leave.
 #[derive(Default)]
 pub(crate) struct Past {
     /// The newest commit (HKV-3).
@@ -243,7 +243,7 @@ impl Base {
         Ok(turn + 1)
     }
 
-    /// What does not count now must not later.
+    /// A record that does not count now must not count later.
     fn forget(&self, notes: &[Words; 2], found: &[Parts]) {
         let stale = |place: &u64| notes[*place as usize][0] != 0 && found.iter().all(|parts| parts.turn % 2 != *place);
         (0..2).filter(stale).for_each(|place| self.set_word(place, 0));

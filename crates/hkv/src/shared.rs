@@ -50,7 +50,7 @@ impl SharedKv {
             other => other,
         }?;
         let shared = SharedKv { object, kv: RwLock::new(None) };
-        drop(shared.enter()?); // opens it in a turn: nobody is at work in there
+        drop(shared.enter()?); // opens it under the lock: no process is at work in it
         Ok(shared)
     }
 

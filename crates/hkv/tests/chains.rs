@@ -1,5 +1,5 @@
 //! Buckets of a hash store form chains, as long as the data makes them: hashes that agree, or a
-//! store that had no room to grow. Whatever walks a chain does so on a stack of 256 KiB here, in a
+//! store that had no space to grow. Every walk of a chain runs on a stack of 256 KiB here, in a
 //! time that grows with the chain and not faster.
 //!
 //! With `EVERBYTE_SOAK` set, the chain has a million links.

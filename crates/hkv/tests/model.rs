@@ -134,7 +134,7 @@ fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
     ]
 }
 
-/// What a scan hands out.
+/// The pairs of a scan.
 fn pairs(
     scan: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]) -> bool) -> everbyte_hkv::Result<()>,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -310,7 +310,7 @@ fn what_was_settled_is_there_after_a_process_ended_without_closing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// Whatever a word of the store becomes, nothing panics and nothing runs for ever.
+    /// With any value in any word of the store, nothing panics and nothing runs for ever.
     #[test]
     fn damage_is_an_error_and_never_a_panic(at in 0u64..1024, inside in 0u64..8, word in prop_oneof![any::<u64>(), Just(0), 0u64..1 << 25], kind in prop_oneof![Just(Kind::Hash), Just(Kind::Tree)]) {
         let store = memory(32 << 20);

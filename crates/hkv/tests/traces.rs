@@ -4,7 +4,7 @@ use everbyte_hkv::Tree;
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 
-/// What something does to a tree of `count` keys. A key's record has three lines.
+/// The trace of an operation on a tree of `count` keys. A key's record has three lines.
 fn trace(count: u8, body: impl FnOnce(&Tree)) -> String {
     let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };

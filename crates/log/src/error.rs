@@ -1,4 +1,4 @@
-//! What can go wrong with a log: the media, its space, or what was found in it.
+//! Errors of a log: the media, its space, or damage found in it.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 
@@ -12,7 +12,7 @@ pub enum Error {
     /// ring is truncated.
     #[error("the log at {at:#x} is full: {needed} bytes more are needed; extend or truncate it")]
     Full {
-        /// Where the log lies.
+        /// Offset of the log.
         at: u64,
         /// Bytes that the append needs.
         needed: u64,
@@ -22,7 +22,7 @@ pub enum Error {
         "an append of {words} words cannot fit the ring at {at:#x}, which takes {most}; split it or use a larger ring"
     )]
     TooLarge {
-        /// Where the log lies.
+        /// Offset of the log.
         at: u64,
         /// Words asked for.
         words: u64,
@@ -36,7 +36,7 @@ pub enum Error {
         start: u64,
         /// End of the range.
         end: u64,
-        /// What is wrong with it.
+        /// The refused property.
         detail: &'static str,
     },
     /// The range carries no log of this kind.
@@ -44,7 +44,7 @@ pub enum Error {
     NotALog {
         /// `undo journal` or `word log`.
         what: &'static str,
-        /// Where.
+        /// The offset.
         at: u64,
     },
     /// The log was written by a newer Everbyte.
@@ -54,7 +54,7 @@ pub enum Error {
     NewerFormat {
         /// `undo journal` or `word log`.
         what: &'static str,
-        /// Where.
+        /// The offset.
         at: u64,
         /// The format on media.
         found: u32,
@@ -64,9 +64,9 @@ pub enum Error {
     /// Bytes on media contradict themselves in a way that no crash explains.
     #[error("log damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
     Damaged {
-        /// Where.
+        /// The offset.
         at: u64,
-        /// What is wrong.
+        /// The kind of damage.
         detail: &'static str,
     },
 }

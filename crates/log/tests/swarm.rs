@@ -9,8 +9,8 @@ use everbyte_sim::swarm;
 use everbyte_workload::Random;
 use std::ops::Range;
 
-/// Where the home of a lane begins, and its bytes. The lane lies at the begin of its part, its
-/// segments behind it.
+/// Start of the home of a lane, and its bytes. The lane lies at the begin of its part, its segments
+/// behind it.
 const PART: u64 = 1 << 20;
 const HOME: u64 = 768 << 10;
 const BYTES: u64 = 64 << 10;
@@ -49,11 +49,11 @@ impl Mix {
 struct Life {
     mix: Mix,
     media: Media,
-    /// Where its part begins.
+    /// Start of its part.
     at: u64,
     journal: Option<Journal>,
     home: Vec<u8>,
-    /// Where the next segment goes.
+    /// Offset of the next segment.
     next: u64,
 }
 

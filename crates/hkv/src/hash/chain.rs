@@ -15,7 +15,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Where its records are named, and how, without the empty slots.
+    /// The slots of its records, without the empty ones.
     pub(super) fn slots(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let Bucket { at, words } = *self;
         (0..SLOTS).map(move |slot| (at + slot * 8, words[slot as usize])).filter(|&(_, word)| word != 0)

@@ -13,7 +13,7 @@ impl Hash {
     /// check, which reports leaks and double use. The cost is that of reading everything. An empty
     /// list: all is well.
     pub fn check(&self) -> Vec<Finding> {
-        let state = self.state.write(); // nobody may change the heap meanwhile
+        let state = self.state.write(); // no thread may change the heap meanwhile
         let object = || Some(self.object().name().to_string());
         let mut findings = Vec::new();
         let mut blocks = BTreeSet::from([self.base.root]);

@@ -1,5 +1,5 @@
-//! A bucket more for a chain that is full: made where nobody looks, with the new record's slot in
-//! it, and then linked.
+//! One more bucket for a chain that is full: made out of sight, with the new record's slot in it,
+//! and then linked.
 
 use super::{Hash, State, slot_of};
 use crate::Result;

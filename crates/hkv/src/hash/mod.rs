@@ -2,20 +2,20 @@
 //!
 //! An insertion, an update and a deletion are a note (`note.rs`), which changes one word: a slot.
 //!
-//! After so many insertions a group of buckets, the next in turn, is split in others, by a note
-//! too: the table grows by some lines and no operation ever moves all of it (Litwin, "Linear
-//! Hashing", VLDB 1980). What a note cannot say, a new segment or a long chain, takes a transaction
-//! a bucket.
+//! After so many insertions the next group of buckets is split into others, by a record too: the
+//! table grows by some lines and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB
+//! 1980). A change that does not fit a record, a new segment or a long chain, takes a transaction
+//! for each bucket.
 //!
 //! Invariants
 //!   HKV-1  A slot that is not empty leads to a record whose hash belongs into that bucket; a key
 //!          is in one slot.
 //!   HKV-2  Buckets at and beyond `buckets` hold nothing that counts: they are written unnoted
 //!          before the word says so.
-//!   HKV-3  Nobody is told of what is not settled: who reads waits for the newest commit it could
-//!          have seen.
+//!   HKV-3  A result is returned only when it is settled: a reader waits for the newest commit that
+//!          it could have seen.
 //!
-//! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
+//! Threads: any; one changes, or several read. A thread that waits for the disk holds no lock.
 
 mod chain;
 mod check;
@@ -43,7 +43,7 @@ pub struct Hash {
     state: RwLock<State>,
 }
 
-/// What is known without looking.
+/// State cached in memory.
 struct State {
     buckets: u64,
     segments: [u64; SEGMENTS],
@@ -56,7 +56,7 @@ struct State {
 /// than one.
 const PER_BUCKET: u64 = 3;
 
-/// What a walk for a key ends at.
+/// The end of a walk for a key.
 enum Found {
     /// The slot of the key, and its record.
     Here(u64, Record),

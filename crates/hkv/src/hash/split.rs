@@ -161,7 +161,8 @@ fn fill(tx: &Tx<'_>, at: u64, slots: &[u64]) -> Result<()> {
     }
 }
 
-/// What it takes that a chain holds just `slots`, of its own: words to change, and buckets to free.
+/// The changes after which a chain holds just `slots`, of its own: words to change, and buckets to
+/// free.
 fn keep(tx: &Tx<'_>, chain: &[Bucket], slots: &[u64], words: &mut Vec<(u64, u64)>) -> Result<()> {
     let needed = slots.len().div_ceil(SLOTS as usize).max(1);
     let mut slots = slots.iter();
@@ -194,7 +195,7 @@ pub(crate) fn added(base: &Base, ops: &[Op], words: &[(u64, u64)]) -> Option<Ran
     (adds && possible.contains(&count)).then(|| count - GROUP..count)
 }
 
-/// Where buckets lie; `None` if there is no root of a hash store.
+/// Offsets of the buckets; `None` if there is no root of a hash store.
 fn segments(base: &Base) -> Option<[u64; SEGMENTS]> {
     let len = size_of::<HashRoot>() as u64;
     let good = base.root.is_multiple_of(BUCKET) && base.heap().may_hold_blocks(base.root, len);

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
-/// What a walk meets.
+/// The nodes that a walk meets.
 struct Walk {
     findings: Vec<Finding>,
     blocks: BTreeSet<u64>,
@@ -23,7 +23,7 @@ impl Tree {
     /// use to the heap's own check, which reports leaks and double use. The cost is that of reading
     /// everything. An empty list: all is well.
     pub fn check(&self) -> Vec<Finding> {
-        let state = self.state.write(); // nobody may change the heap meanwhile
+        let state = self.state.write(); // no thread may change the heap meanwhile
         let mut walk = Walk { findings: Vec::new(), blocks: BTreeSet::from([self.base.root]), last: None };
         let walked = self.top(state.top).and_then(|top| self.check_node(&top, 0, &(None, None), &mut walk));
         if let Err(error) = walked {

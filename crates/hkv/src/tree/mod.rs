@@ -1,8 +1,8 @@
 //! [`Tree`]: a B+tree in nodes of four lines, committed by one word.
 //!
-//! An insertion, an update and a deletion are a note (`note.rs`). An insertion fills a slot that
-//! nobody looks at and changes the order of the leaf; an update changes one place; a deletion the
-//! order alone.
+//! An insertion, an update and a deletion are one log record (`note.rs`). An insertion fills an
+//! unused slot and changes the order of the leaf; an update changes one place; a deletion the order
+//! alone.
 //!
 //! A leaf without a free slot is first split, as is each full node above it: half of a node goes to
 //! a new one, by a note, or two new ones take its place, in a transaction (`split`). A leaf that
@@ -18,7 +18,7 @@
 //!          it too.
 //!   HKV-3 as in `hash`.
 //!
-//! Threads: any; one changes, or several read. Who waits for the disk holds no lock.
+//! Threads: any; one changes, or several read. A thread that waits for the disk holds no lock.
 
 mod check;
 pub(crate) mod join;
@@ -55,7 +55,7 @@ pub struct Tree {
     state: RwLock<State>,
 }
 
-/// What is known without looking.
+/// State cached in memory.
 struct State {
     /// The topmost node.
     top: u64,

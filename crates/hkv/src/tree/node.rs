@@ -18,7 +18,7 @@ pub(super) struct Node {
     pub bytes: Bytes,
 }
 
-/// Where a slot of the node at `node` lies.
+/// Offset of a slot of the node at `node`.
 pub(super) fn slot_at(node: u64, slot: usize) -> u64 {
     node + SLOTS_AT + slot as u64 * size_of::<NodeSlot>() as u64
 }
@@ -87,7 +87,7 @@ impl Node {
         self
     }
 
-    /// What it holds, of a node as it was made: its slots are used in the order in which they lie.
+    /// The contents of a node as it was made: its slots are used in the order in which they lie.
     pub(super) fn used(&self) -> &[u8] {
         &self.bytes.as_bytes()[..SLOTS_AT as usize + self.count() * size_of::<NodeSlot>()]
     }
@@ -106,12 +106,12 @@ impl Node {
         set_all(tx, &[(place, child), (self.at, order.0)])
     }
 
-    /// Where the slot's record, or child, lies.
+    /// Offset of the slot's record, or child.
     pub(super) fn place(&self, index: usize) -> u64 {
         self.slot(index).1.place
     }
 
-    /// Where the record lies whose key the slot at `index` stands for; 0: it stands for all keys
+    /// Offset of the record whose key the slot at `index` stands for; 0: it stands for all keys
     /// before the next.
     pub(super) fn record_at(&self, base: &Base, index: usize) -> Result<u64> {
         let place = self.place(index);
@@ -135,7 +135,7 @@ impl Node {
     }
 }
 
-/// What a new node is made of.
+/// The parts of a new node.
 pub(super) struct Draft {
     pub level: u32,
     pub skip: u32,
@@ -161,7 +161,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// What the node holds.
+    /// The contents of the node.
     pub(super) fn bytes(&self) -> Bytes {
         let Draft { level, skip, low, ref slots } = *self;
         let order = Order::of(slots.len()).0;

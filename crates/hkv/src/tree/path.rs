@@ -6,7 +6,7 @@ use super::{State, Tree};
 use crate::Result;
 use crate::record::Record;
 
-/// Where a way is to lead.
+/// The target of a path.
 #[derive(Clone, Copy)]
 pub(super) enum Goal<'k> {
     /// The leaf that this key belongs to.
@@ -55,7 +55,7 @@ impl Tree {
         Ok(Some(Record::read(self.heap(), at)?.key(self.heap())))
     }
 
-    /// Where the keys end that can come to the node at `depth`, or to the `beyond`-th one after it
+    /// The end of the keys that can come to the node at `depth`, or to the `beyond`-th one after it
     /// below the same parent.
     pub(super) fn high(&self, path: &Path, depth: usize, beyond: usize) -> Result<Option<Vec<u8>>> {
         let mut beyond = beyond + 1;

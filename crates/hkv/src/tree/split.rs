@@ -4,8 +4,8 @@
 //!   1. its upper half is copied to a new node, to which a slot leads that its parent does not use
 //!   2. after the fence, its own order forgets that half, and its parent's names the slot
 //!
-//! What is left keeps its `skip`, which stays true (HKV-5), while the prefixes behind it tell keys
-//! apart. Once they do not, two new nodes take the place of the one, in a transaction.
+//! The remaining node keeps its `skip`, which stays true (HKV-5), while the prefixes behind it tell
+//! keys apart. Once they do not, two new nodes take the place of the one, in a transaction.
 //!
 //! Invariants
 //!   HKV-11 A note that halves a node counts by what the new node and its slot hold, free slots

@@ -1,6 +1,6 @@
 //! [`View`]: a node where it lies, for the way down: nothing of it is copied.
 //!
-//! Threads: who holds the store's lock, so that nobody changes the node.
+//! Threads: the holder of the store's lock, so that the node does not change.
 
 use super::node::{Node, prefix, slot_at};
 use super::order::Order;
@@ -90,7 +90,7 @@ impl<'b> View<'b> {
         View::of(self.base, self.place(index), Some(self.level - 1))
     }
 
-    /// Where the slot at `index` lies; at the count, the first that is not used.
+    /// Offset of the slot at `index`; at the count, the first that is not used.
     pub(super) fn slot_at(&self, index: usize) -> u64 {
         slot_at(self.at, self.order.slot(index))
     }

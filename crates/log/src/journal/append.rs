@@ -117,7 +117,7 @@ impl Journal {
         entry.proof
     }
 
-    /// Where the next entry goes, at least `least` bytes before the segment's last line, which is
+    /// Offset of the next entry, at least `least` bytes before the segment's last line, which is
     /// the link's.
     #[inline]
     fn slot(&mut self, least: u64) -> Result<u64> {

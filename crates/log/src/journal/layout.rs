@@ -6,20 +6,20 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What the first bytes of a lane say.
+/// The first bytes of a lane.
 pub(crate) const MAGIC: [u8; 8] = *b"EVRBUNDO";
 /// The newest journal format this program reads and writes.
 pub(crate) const FORMAT: u32 = 1;
 
 /// Bytes of an entry, of a header, and of everything's alignment.
 pub(crate) const LINE: u64 = 64;
-/// Where the lane word lies, from the lane's start.
+/// Offset of the lane word, from the lane's start.
 pub(crate) const WORD_AT: u64 = 64;
-/// Where the owner's bytes lie, from the lane's start. The journal never looks at them.
+/// Offset of the owner's bytes, from the lane's start. The journal never reads them.
 pub(crate) const OWNER_AT: u64 = 72;
 /// How many bytes the owner has.
 pub(crate) const OWNER_BYTES: u64 = 56;
-/// Where the lane's entries start.
+/// Offset of the lane's entries.
 pub(crate) const ENTRIES_AT: u64 = 128;
 /// Old bytes that one entry holds.
 pub(crate) const INLINE: u64 = 48;
@@ -69,7 +69,7 @@ pub(crate) struct BulkData {
 }
 const _: () = assert!(size_of::<BulkData>() == INLINE as usize);
 
-/// What an entry is; the top byte of `place`. Zero is no entry.
+/// The kind of an entry; the top byte of `place`. Zero is no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -131,7 +131,7 @@ pub(crate) fn lane_word(salt: u64, generation: u64, committed: bool, digest: u64
     state | (fold(salt ^ KEYS[0] ^ digest, state ^ KEYS[1]) & 0x7fff) << 48
 }
 
-/// What the checksums of one generation start from.
+/// The seed of the checksums of one generation.
 #[inline]
 pub(crate) fn seed(salt: u64, generation: u64) -> u64 {
     fold(salt ^ KEYS[2], generation ^ KEYS[3])

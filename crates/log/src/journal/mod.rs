@@ -43,7 +43,7 @@ use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Where a lane's owner may keep bytes of its own (who holds the lane), from the lane's start: 56
+/// Offset of the bytes that a lane's owner may keep (the lane's holder), from the lane's start: 56
 /// of them, 8-aligned.
 pub const OWNER_AT: u64 = layout::OWNER_AT;
 /// How many bytes the owner has at [`OWNER_AT`].
@@ -62,16 +62,16 @@ pub struct Journal {
     at: u64,
     salt: u64,
     generation: u64,
-    /// What the checksums of this generation start from.
+    /// The seed of this generation's checksums.
     seed: u64,
     /// The lane's own entries, then what [`Journal::extend`] brought.
     segments: Vec<Range<u64>>,
-    /// Where the next entry goes: a segment, an offset.
+    /// The place of the next entry: a segment, an offset.
     segment: usize,
     next: u64,
     /// Entries of this generation, links left out.
     entries: u64,
-    /// What the commit word will prove.
+    /// The sum that the commit word will prove.
     digest: u64,
     /// Entries have been written that no fence follows yet.
     unfenced: bool,
@@ -129,7 +129,7 @@ impl Journal {
         }
     }
 
-    /// Where the lane starts.
+    /// Offset of the lane.
     pub fn at(&self) -> u64 {
         self.at
     }

@@ -14,7 +14,7 @@ use everbyte_media::sums_agree;
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 
-/// What became of a lane's last transaction.
+/// The outcome of a lane's last transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing was under way.
@@ -28,7 +28,7 @@ pub enum Outcome {
 /// One range that undoing will restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// Where the bytes belong.
+    /// The home of the bytes.
     pub at: u64,
     /// How many.
     pub len: u64,
@@ -129,7 +129,7 @@ impl Journal {
 }
 
 impl Recovery {
-    /// What is to be done.
+    /// The step to take.
     pub fn outcome(&self) -> Outcome {
         match (self.committed, self.walk.entries) {
             (true, _) => Outcome::Redo,
@@ -144,7 +144,8 @@ impl Recovery {
         if self.committed { &self.walk.ops } else { &[] }
     }
 
-    /// What [`Recovery::undo`] will restore, newest first; empty unless the outcome is `Undo`.
+    /// The bytes that [`Recovery::undo`] will restore, newest first; empty unless the outcome is
+    /// `Undo`.
     pub fn undo_entries(&self) -> impl Iterator<Item = Undo> + '_ {
         let pieces = if self.committed { &[] } else { &self.walk.pieces[..] };
         pieces.iter().rev().map(|piece| Undo { at: piece.target, len: piece.len })

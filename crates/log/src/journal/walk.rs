@@ -1,8 +1,8 @@
 //! Reading a lane back: entry after entry until one does not prove itself. Recovery and rollback
 //! both walk.
 //!
-//! Whatever the bytes say, a walk ends: every step moves forward inside a segment, and the segments
-//! of a chain may not have more bytes in all than the range they must lie in.
+//! A walk ends on any bytes: every step moves forward inside a segment, and the segments of a chain
+//! may not have more bytes in all than the range they must lie in.
 
 use super::SEGMENT_BYTES_MIN;
 use super::append::digest;
@@ -18,11 +18,11 @@ use zerocopy::FromBytes;
 pub(super) struct Piece {
     pub target: u64,
     pub len: u64,
-    /// Where in the journal the old bytes are.
+    /// Offset of the old bytes in the journal.
     pub source: u64,
 }
 
-/// What a lane holds.
+/// The contents of a lane.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     /// Oldest first.
@@ -31,7 +31,7 @@ pub(super) struct Walk {
     pub digest: u64,
     /// Entries, links left out.
     pub entries: u64,
-    /// Where the first line lies that proves nothing.
+    /// Offset of the first line that proves nothing.
     pub end: u64,
 }
 

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 pub struct Consumer {
     pub(super) ring: Ring,
     pub(super) shared: Arc<Shared>,
-    /// Where the durable head stands.
+    /// The durable head.
     pub(super) head: u64,
-    /// Where the next record to read starts.
+    /// The position of the next record to read.
     pub(super) read: u64,
 }
 
@@ -22,8 +22,8 @@ impl Consumer {
     /// yet.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if a flushed record does not read back: the memory under it was changed
-    /// by somebody else.
+    /// [`Error::Damaged`] if a flushed record does not read back: another program changed the
+    /// memory under it.
     pub fn next(&mut self, into: &mut Vec<u64>) -> Result<Option<Position>> {
         let tail = self.shared.tail.load(Acquire);
         if self.read == tail {
@@ -37,8 +37,8 @@ impl Consumer {
         Ok(Some(Position(end)))
     }
 
-    /// Drops the records before `to`. What they asked for has been flushed and fenced before, by
-    /// this thread or by one whose fence happened before this call. Ordered on return; one fence.
+    /// Drops the records before `to`. Their effects have been flushed and fenced before, by this
+    /// thread or by one whose fence happened before this call. Ordered on return; one fence.
     ///
     /// # Panics
     /// If `to` lies before the head or beyond what is flushed.

@@ -6,15 +6,15 @@
 use crate::journal::layout::fold;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What the first bytes of a word log say.
+/// The first bytes of a word log.
 pub(crate) const MAGIC: [u8; 8] = *b"EVRBWORD";
 /// The newest word-log format this program reads and writes.
 pub(crate) const FORMAT: u32 = 1;
-/// Where the head word lies, from the log's start: the consumer's line.
+/// Offset of the head word, from the log's start: the consumer's line.
 pub(crate) const HEAD_AT: u64 = 64;
-/// Where the tail word lies, from the log's start: the producer's line. Base form only.
+/// Offset of the tail word, from the log's start: the producer's line. Base form only.
 pub(crate) const TAIL_AT: u64 = 128;
-/// Where the ring starts.
+/// Offset of the ring.
 pub(crate) const RING_AT: u64 = 192;
 /// Bit 63 of a ring word in the torn-bit form.
 pub(crate) const TORN: u64 = 1 << 63;

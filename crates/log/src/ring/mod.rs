@@ -60,7 +60,7 @@ pub enum Form {
     Base,
 }
 
-/// What an append does when the ring has no room.
+/// The action of an append on a full ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Full {
     /// Returns [`Error::Full`].
@@ -85,7 +85,7 @@ pub struct WordLog {
     pub consumer: Consumer,
 }
 
-/// What both ends know and nobody changes.
+/// Constants that both ends share.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     pub media: Media,
@@ -95,7 +95,7 @@ pub(crate) struct Ring {
     pub form: Form,
 }
 
-/// What the ends tell each other; positions, each written by one end alone.
+/// Positions that the ends share, each written by one end alone.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Written by the consumer after the durable head is fenced (RING-1); Release, pairs with
@@ -163,7 +163,7 @@ impl Ring {
         if self.form == Form::Torn && (position / self.words).is_multiple_of(2) { TORN } else { 0 }
     }
 
-    /// Where `count` words from `position` lie, and their torn bit, unless the ring comes round
+    /// Offset of `count` words from `position`, and their torn bit, unless the ring wraps around
     /// among them.
     #[inline]
     pub(crate) fn place(&self, position: u64, count: u64) -> Option<(u64, u64)> {

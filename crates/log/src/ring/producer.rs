@@ -18,11 +18,11 @@ pub struct Producer {
     pub(super) ring: Ring,
     pub(super) shared: Arc<Shared>,
     pub(super) full: Full,
-    /// Where the next record starts; records up to `shared.tail` are flushed.
+    /// The position of the next record; records up to `shared.tail` are flushed.
     pub(super) tail: u64,
     /// `shared.head` as last seen, so that it is read only when space seems short.
     pub(super) head: u64,
-    /// Where a record is put together; what lies in it means nothing between two.
+    /// Buffer in which a record is put together; its bytes mean nothing between two.
     pub(super) scratch: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Producer {
     /// them. The consumer sees them from now on. One fence in the torn-bit form, two in the base
     /// form, none if nothing was appended.
     ///
-    /// Ordered is not settled: where somebody is told, call [`Producer::barrier`], or settle a mark
+    /// Ordered is not settled: before acknowledging, call [`Producer::barrier`], or settle a mark
     /// taken now.
     pub fn flush(&mut self) -> Position {
         if self.tail != self.shared.tail.load(Acquire) {
@@ -165,7 +165,7 @@ impl Producer {
             if self.full == Full::Error || Arc::strong_count(&self.shared) == 1 {
                 return Err(full);
             }
-            self.flush(); // what nobody sees, nobody can truncate
+            self.flush(); // an unflushed record cannot be truncated
             if backoff.is_completed() {
                 std::thread::yield_now();
             } else {

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU64;
 /// Why a scan of the ring ended where it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// At a word that nobody had written in this pass.
+    /// At a word that was not written in this pass.
     Clean,
     /// At a record of which some words were missing or wrong; it and all after it are discarded.
     Torn {
@@ -38,7 +38,7 @@ pub struct Recovered {
     pub log: WordLog,
     /// Whole records found.
     pub records: u64,
-    /// Where and why the scan ended.
+    /// The position and the reason of the scan's end.
     pub stop: Stop,
     /// Words of torn records that were turned over.
     pub neutralised: u64,

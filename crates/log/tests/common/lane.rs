@@ -15,8 +15,8 @@ pub const CELLS: u64 = HOME + 2048;
 const LEN: u64 = 20480;
 const SALT: u64 = 0xabcd;
 
-/// What transactions change: a word, a long range at an odd place, three words of three lines, a
-/// short odd range.
+/// Bytes that transactions change: a word, a long range at an odd place, three words of three
+/// lines, a short odd range.
 const PLACES: [Range<u64>; 6] = [
     HOME..HOME + 8,
     HOME + 65..HOME + 65 + 70,
@@ -60,7 +60,7 @@ fn apply(media: &Media, ops: &[u64]) {
     }
 }
 
-/// What a test sees of the home.
+/// The part of the home that a test sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     places: [u64; 6],

@@ -65,7 +65,7 @@ pub fn program(media: Media, oracle: &Oracle) {
             Step::Flush => {
                 pending.push(oracle.begin("flush"));
                 producer.flush();
-                // What a record allows the program to do: it must not be found without the record.
+                // An effect that only the record permits: it must not be found without the record.
                 media.store(DEED, number);
                 media.flush(DEED, 8);
             }
