@@ -17,7 +17,7 @@
 use crate::error::{No, renamed};
 use crate::layout::{ENTRIES, Entry, MAGIC};
 use crate::{Error, Result};
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Damage, Media, seeded};
 use everbyte_store::{Access, Caller, CreateOptions, HEADER_LEN, Object, ObjectOptions, Store, Want};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -377,12 +377,13 @@ fn read(object: &Object) -> Result<Entry> {
     let both = [0, 1].map(|turn| object.media().get::<Entry>(at(object, turn)));
     let newest = both.into_iter().filter(Entry::is_whole).max_by_key(|entry| entry.turn);
     newest.ok_or_else(|| {
-        Error::Store(everbyte_store::Error::Damaged {
-            path: object.media().path().into(),
-            what: "a domain's entry",
-            at: at(object, 0),
-            detail: format!("the entry of domain `{}` is not whole, in neither of its two records", object.name()),
-        })
+        Error::Store(everbyte_store::Error::from(
+            Damage::at(
+                at(object, 0),
+                format!("the entry of domain `{}` is not whole, in neither of its two records", object.name()),
+            )
+            .of_file(object.media().path()),
+        ))
     })
 }
 

@@ -11,6 +11,7 @@ use crate::pins::Published;
 use crate::sum::Sum;
 use crate::tree::{Shared, Tree};
 use crate::version::{Life, View};
+use everbyte_media::ErrorInfo;
 use everbyte_store::{Finding, FindingKind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -118,10 +119,7 @@ impl Walk<'_> {
             }
             let first = rest.len();
             if let Err(error) = self.node(visit, &mut rest) {
-                let place = match &error {
-                    Error::Damaged { at, .. } => *at,
-                    _ => at,
-                };
+                let place = error.damage().and_then(|damage| damage.offset).unwrap_or(at);
                 self.find(FindingKind::Damage, place, error.to_string());
             }
             // In the order in which they were found: the last one of the list is visited next.

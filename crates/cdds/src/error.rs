@@ -1,6 +1,6 @@
 //! Errors of a tree.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of the versioned tree.
 #[derive(Debug, thiserror::Error)]
@@ -15,15 +15,8 @@ pub enum Error {
     #[error(transparent)]
     Store(Box<everbyte_store::Error>),
     /// Bytes on media contradict themselves.
-    #[error(
-        "tree damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest"
-    )]
-    Damaged {
-        /// Offset in the store.
-        at: u64,
-        /// The kind of damage.
-        detail: &'static str,
-    },
+    #[error("{0}; `everbyte check` tells what is affected, `everbyte kv export` saves the rest")]
+    Damaged(Box<Damage>),
     /// The key is longer than the format allows.
     #[error("a key of {len} bytes is longer than {max}")]
     KeyTooLong {
@@ -50,12 +43,10 @@ pub enum Error {
     #[error("the commit belongs to another table, or to this one before it was opened again; settle it there")]
     OtherTree,
     /// The tree was written by a newer Everbyte.
-    #[error("tree format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
+    #[error("the tree {format}, the newest this program knows; use a newer Everbyte")]
     NewerFormat {
-        /// On media.
-        found: u32,
-        /// Known here.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// No version numbers are left: after 2^62 commits.
     #[error("the tree has used all its version numbers; export it and import it into a new store")]
@@ -81,6 +72,12 @@ impl From<everbyte_store::Error> for Error {
     }
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -100,7 +97,7 @@ impl ErrorInfo for Error {
             Error::Media(error) => error.damage(),
             Error::Heap(error) => error.damage(),
             Error::Store(error) => error.damage(),
-            Error::Damaged { at, detail } => Some(Damage::at(*at, *detail)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }
@@ -110,5 +107,5 @@ impl ErrorInfo for Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 pub(crate) fn damaged<T>(at: u64, detail: &'static str) -> Result<T> {
-    Err(Error::Damaged { at, detail })
+    Err(Damage::at(at, detail).into())
 }

@@ -29,7 +29,7 @@ use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
 use everbyte_media::museum::unless;
-use everbyte_media::sums_agree;
+use everbyte_media::{Format, sums_agree};
 use everbyte_media::{Media, seeded};
 use everbyte_store::Object;
 use parking_lot::Mutex;
@@ -101,7 +101,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         return damaged(header_at, "no tree in this object");
     }
     if header.format > TREE_FORMAT {
-        return Err(Error::NewerFormat { found: header.format, known: TREE_FORMAT });
+        return Err(Error::NewerFormat { format: Format::new(header.format, TREE_FORMAT) });
     }
     if header.format < TREE_FORMAT {
         return damaged(

@@ -89,7 +89,6 @@ pub(crate) struct Tally {
 
 /// Figures of a tree since it was opened, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Stats {
     /// Live keys of the newest settled version.
     pub keys: u64,

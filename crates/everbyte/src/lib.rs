@@ -40,7 +40,7 @@ pub mod store;
 
 pub use engines::Engines;
 pub use error::Error;
-pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+pub use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 pub use everbyte_store::{
     CustomEngine, Deep, EngineError, EngineTools, Fact, Repair, RepairStep, Sums, Walk, require_whole,
 };

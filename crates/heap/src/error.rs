@@ -2,7 +2,7 @@
 
 use everbyte_media as media;
 use everbyte_store as store;
-use media::{Damage, ErrorInfo, ErrorKind};
+use media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of the heap. Unless it says otherwise nothing has changed.
 #[derive(Debug, thiserror::Error)]
@@ -88,25 +88,16 @@ pub enum Error {
         object: String,
     },
     /// The heap was made by a newer Everbyte.
-    #[error("the heap of object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    #[error("the heap of object `{object}` {format}; use a newer Everbyte")]
     NewerFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The newest this program knows.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes on media contradict themselves.
-    #[error("the heap of object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The object.
-        object: String,
-        /// Where.
-        at: u64,
-        /// What is wrong.
-        detail: String,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
 }
 
 impl Error {
@@ -117,6 +108,12 @@ impl Error {
             self,
             Error::Store(SpanFull { .. } | OutOfSpace { .. } | QuotaExceeded { .. } | UserQuotaExceeded { .. })
         )
+    }
+}
+
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
     }
 }
 
@@ -142,7 +139,7 @@ impl ErrorInfo for Error {
         match self {
             Error::Store(error) => error.damage(),
             Error::Media(error) => error.damage(),
-            Error::Damaged { object, at, detail } => Some(Damage::at(*at, detail).of_object(object)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }

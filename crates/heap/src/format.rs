@@ -10,7 +10,7 @@ use crate::layout::{
     ZONES_MAX,
 };
 use crate::{Error, Result};
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_store::Object;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -98,9 +98,9 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
     if header.magic != MAGIC {
         return Err(Error::NoHeap { object: name() });
     }
-    let damaged = |at: u64, detail: &str| Error::Damaged { object: name(), at, detail: detail.into() };
+    let damaged = |at: u64, detail: &str| Error::from(Damage::at(at, detail).of_object(name()));
     if header.format > FORMAT {
-        return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
+        return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
     }
     if !sums_agree(header.checksum, header.sum()) {
         return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));

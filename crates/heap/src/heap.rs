@@ -10,7 +10,7 @@ use crate::shard::Shard;
 use crate::zone::{Cluster, Use, Zone};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
-use everbyte_media::Media;
+use everbyte_media::{Damage, Media};
 use everbyte_store::Object;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -315,7 +315,7 @@ impl Inner {
     }
 
     pub(crate) fn damaged(&self, at: u64, detail: impl Into<String>) -> Error {
-        Error::Damaged { object: self.name(), at, detail: detail.into() }
+        Error::from(Damage::at(at, detail).of_object(self.name()))
     }
 
     pub(crate) fn not_a_block(&self, at: u64, detail: &'static str) -> Error {

@@ -5,7 +5,7 @@ use crate::layout::{FORMAT, RootHead};
 use crate::note::Past;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_media::{Mark, Media};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
@@ -62,8 +62,8 @@ impl Base {
         }
         let (found, known, name) = (head.format, FORMAT, || self.object().name().into());
         match found.cmp(&known) {
-            Ordering::Less => Err(Error::OldFormat { object: name(), found, known }),
-            Ordering::Greater => Err(Error::NewerFormat { object: name(), found, known }),
+            Ordering::Less => Err(Error::OldFormat { object: name(), format: Format::new(found, known) }),
+            Ordering::Greater => Err(Error::NewerFormat { object: name(), format: Format::new(found, known) }),
             Ordering::Equal => Ok(head),
         }
     }
@@ -84,7 +84,7 @@ impl Base {
 
     #[cold]
     pub(crate) fn damaged(&self, at: u64, detail: &'static str) -> Error {
-        Error::Damaged { object: self.object().name().into(), at, detail }
+        Error::from(Damage::at(at, detail).of_object(self.object().name()))
     }
 
     /// Bytes that were stored to lanes, and as notes.

@@ -1,6 +1,6 @@
 //! Errors of a key-value store of this crate.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 use everbyte_tx::TxError;
 
 /// An error of this room. Each says what happened, where, and what to do next.
@@ -20,35 +20,24 @@ pub enum Error {
     #[error(transparent)]
     Media(#[from] everbyte_media::Error),
     /// The object was written by a newer Everbyte.
-    #[error("object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    #[error("object `{object}` {format}; use a newer Everbyte")]
     NewerFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The newest this program reads.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// The object was written before this format came.
-    #[error("object `{object}` has format {found}, older than {known}; copy its pairs with the Everbyte that wrote it")]
+    #[error("object `{object}` {format}; copy its pairs with the Everbyte that wrote it")]
     OldFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The one this program reads.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes contradict themselves.
-    #[error("object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The object.
-        object: String,
-        /// Offset in the store.
-        at: u64,
-        /// The kind of damage.
-        detail: &'static str,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
     /// A key or a value is larger than 2^32 - 1 bytes.
     #[error("a key or value of {len} bytes is larger than 4 GiB - 1")]
     TooLarge {
@@ -74,6 +63,12 @@ impl From<TxError<Error>> for Error {
     }
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -94,7 +89,7 @@ impl ErrorInfo for Error {
             Error::Heap(error) => error.damage(),
             Error::Store(error) => error.damage(),
             Error::Media(error) => error.damage(),
-            Error::Damaged { object, at, detail } => Some(Damage::at(*at, *detail).of_object(object)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }

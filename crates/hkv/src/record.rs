@@ -3,7 +3,7 @@
 use crate::layout::{RECORD_HEAD, RecordHead};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, sums_agree};
 use everbyte_media::{LINE, Media};
 use everbyte_tx::Tx;
 use std::cmp::Ordering;
@@ -82,7 +82,7 @@ impl Record {
 
     /// The record at `at`, which may be any number.
     pub(crate) fn read(heap: &Heap, at: u64) -> Result<Record> {
-        let damaged = |detail| Error::Damaged { object: heap.object().name().into(), at, detail };
+        let damaged = |detail| Error::from(Damage::at(at, detail).of_object(heap.object().name()));
         if !at.is_multiple_of(8) || !heap.encloses(at, RECORD_HEAD) {
             return Err(damaged("a slot leads outside the heap"));
         }
@@ -113,7 +113,7 @@ impl Record {
 
     /// Reads it whole and verifies its checksum and its block; its key.
     pub(crate) fn verify(&self, heap: &Heap) -> Result<Vec<u8>> {
-        let damaged = |detail| Err(Error::Damaged { object: heap.object().name().into(), at: self.at, detail });
+        let damaged = |detail| Err(Error::from(Damage::at(self.at, detail).of_object(heap.object().name())));
         if heap.size_of(self.at)? < self.len() {
             return damaged("a record is longer than its block");
         }

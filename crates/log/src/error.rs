@@ -1,6 +1,6 @@
 //! Errors of a log: the media, its space, or damage found in it.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of the log floor. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -48,27 +48,24 @@ pub enum Error {
         at: u64,
     },
     /// The log was written by a newer Everbyte.
-    #[error(
-        "the {what} at {at:#x} has format {found}, newer than {known}, the newest this program knows; use a newer Everbyte"
-    )]
+    #[error("the {what} at {at:#x} {format}, the newest this program knows; use a newer Everbyte")]
     NewerFormat {
         /// `undo journal` or `word log`.
         what: &'static str,
         /// The offset.
         at: u64,
-        /// The format on media.
-        found: u32,
-        /// The newest format this program reads.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes on media contradict themselves in a way that no crash explains.
-    #[error("log damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The offset.
-        at: u64,
-        /// The kind of damage.
-        detail: &'static str,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
+}
+
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
 }
 
 impl ErrorInfo for Error {
@@ -87,7 +84,7 @@ impl ErrorInfo for Error {
     fn damage(&self) -> Option<Damage> {
         match self {
             Error::Media(error) => error.damage(),
-            Error::Damaged { at, detail } => Some(Damage::at(*at, *detail)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }

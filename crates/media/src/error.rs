@@ -1,6 +1,6 @@
 //! What can go wrong between a program and its media.
 
-use crate::kind::{Damage, ErrorInfo, ErrorKind};
+use crate::kind::{Damage, ErrorInfo, ErrorKind, Format};
 use std::io;
 use std::path::PathBuf;
 
@@ -47,40 +47,21 @@ pub enum Error {
         detail: &'static str,
     },
     /// The file was written by a newer Everbyte.
-    #[error("{path}: media format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
+    #[error("{path}: the media {format}, the newest this program knows; use a newer Everbyte")]
     NewerFormat {
         /// The file.
         path: PathBuf,
-        /// The format on media.
-        found: u32,
-        /// The newest format this program reads.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes on media contradict themselves.
-    #[error("{path}: damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        at: u64,
-        /// What is wrong.
-        detail: String,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
     /// The system could not give the bytes of a page: an uncorrectable memory error, a sector that
     /// cannot be read, or a file that was truncated from outside. What other pages hold can be
     /// used.
-    #[error(
-        "{path}: {} is damaged at offset {at:#x}: the memory there cannot be read; copy what can be, and restore the rest from a backup",
-        whose(.object)
-    )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// In which object; `None`: in none that is open.
-        object: Option<String>,
-        /// The first byte that could not be read, as an offset in the store.
-        at: u64,
-    },
+    #[error("{0}; copy what can be, and restore the rest from a backup")]
+    Unreadable(Box<Damage>),
     /// The store is bound to an address at which this process has something else.
     #[error(
         "{path}: bound to {address:#x}, and this process has something there{holder}; close that, or open this store in another process"
@@ -121,6 +102,12 @@ pub enum Error {
     },
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -137,11 +124,7 @@ impl ErrorInfo for Error {
 
     fn damage(&self) -> Option<Damage> {
         match self {
-            Error::Damaged { path, at, detail } => Some(Damage::at(*at, detail).of_file(path)),
-            Error::Unreadable { path, object, at } => {
-                let damage = Damage::at(*at, "the memory there cannot be read").of_file(path);
-                Some(Damage { object: object.clone(), ..damage })
-            }
+            Error::Damaged(damage) | Error::Unreadable(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }
@@ -170,10 +153,6 @@ impl ErrorInfo for everbyte_members::Error {
     fn damage(&self) -> Option<Damage> {
         None
     }
-}
-
-fn whose(object: &Option<String>) -> String {
-    object.as_ref().map_or_else(|| "the store".into(), |object| format!("object `{object}`"))
 }
 
 /// Shorthand for this crate.

@@ -4,6 +4,7 @@
 //! Edges (exit codes, `errno`, replies of servers) map kinds by one exhaustive match each. The
 //! error enums keep their own variants and texts; they answer [`ErrorInfo`].
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -112,8 +113,8 @@ impl ErrorKind {
     }
 }
 
-impl std::fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
@@ -147,6 +148,48 @@ impl Damage {
     #[must_use]
     pub fn of_object(self, name: impl Into<String>) -> Damage {
         Damage { object: Some(name.into()), ..self }
+    }
+}
+
+/// "FILE: object `NAME` is damaged at offset 0x40: DETAIL", as far as the place is known.
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        match &self.object {
+            Some(object) => write!(f, "object `{object}` is damaged")?,
+            None => f.write_str("the store is damaged")?,
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " at offset {offset:#x}")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+/// The format of a structure that this program cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The format on media, or the feature bits that it asks for.
+    pub found: u64,
+    /// The newest format that this program reads.
+    pub known: u64,
+}
+
+impl Format {
+    /// A structure of format `found`, where this program reads `known`.
+    pub fn new(found: impl Into<u64>, known: impl Into<u64>) -> Format {
+        Format { found: found.into(), known: known.into() }
+    }
+}
+
+/// "has format 3, newer than 2": follows the name of the structure.
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Format { found, known } = self;
+        let order = if found < known { "older" } else { "newer" };
+        write!(f, "has format {found}, {order} than {known}")
     }
 }
 

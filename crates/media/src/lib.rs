@@ -49,7 +49,7 @@ pub use bytes::line_words::Words;
 pub use bytes::window::Window;
 pub use counters::Counts;
 pub use error::{Error, Result};
-pub use kind::{Damage, ErrorInfo, ErrorKind};
+pub use kind::{Damage, ErrorInfo, ErrorKind, Format};
 pub use media::{Capabilities, Media};
 pub use museum::seeded;
 pub use museum::sites::sums_agree;

@@ -313,7 +313,7 @@ fn truncation_from_outside_is_found_on_every_backend() {
         assert_eq!(OpenOptions::new(&path).open(&options).unwrap().len(), grown);
         std::fs::File::options().write(true).open(&path).unwrap().set_len(grown - 4096).unwrap();
         let damaged = OpenOptions::new(&path).open(&options).unwrap_err();
-        assert!(matches!(&damaged, Error::Damaged { at, .. } if *at == grown - 4096), "{damaged}");
+        assert!(matches!(&damaged, Error::Damaged(damage) if damage.offset == Some(grown - 4096)), "{damaged}");
     }
 }
 

@@ -31,7 +31,7 @@ fn numbered() -> Media {
 
 fn offset(error: &Error) -> u64 {
     match error {
-        Error::Unreadable { at, .. } => *at,
+        Error::Unreadable(damage) => damage.offset.unwrap(),
         other => panic!("another error: {other}"),
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with what a program keeps.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of this room. Each says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -49,25 +49,22 @@ pub enum Error {
         at: u64,
     },
     /// The object was written by a newer Everbyte.
-    #[error("object `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    #[error("object `{object}` {format}; use a newer Everbyte")]
     NewerFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The newest this program reads.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes contradict themselves.
-    #[error("object `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The object.
-        object: String,
-        /// Offset in the store.
-        at: u64,
-        /// What is wrong there.
-        detail: &'static str,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
+}
+
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
 }
 
 impl ErrorInfo for Error {
@@ -92,7 +89,7 @@ impl ErrorInfo for Error {
             Error::Tx(error) => error.damage(),
             Error::Log(error) => error.damage(),
             Error::Media(error) => error.damage(),
-            Error::Damaged { object, at, detail } => Some(Damage::at(*at, *detail).of_object(object)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }

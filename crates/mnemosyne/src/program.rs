@@ -13,9 +13,9 @@
 use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, REGIONS_AT, VARIABLES_AT};
 use crate::{Error, Result};
 use everbyte_heap::{Block, Heap};
-use everbyte_media::Media;
 use everbyte_media::museum::{misplaced, unless};
 use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, Media};
 use everbyte_store::{Claim, Engine, Object, ObjectOptions, Store};
 use everbyte_tx::Redo;
 use std::ops::Range;
@@ -86,8 +86,9 @@ impl Program {
         let (at, header) = header_of(object)?;
         let (start, len) = (header.variables, header.variables_len);
         if !start.is_multiple_of(4096) || !heap.may_hold_blocks(start, len) {
-            let object = object.name().into();
-            return Err(Error::Damaged { object, at: at + VARIABLES_AT, detail: "the variables lie outside the heap" });
+            return Err(Error::from(
+                Damage::at(at + VARIABLES_AT, "the variables lie outside the heap").of_object(object.name()),
+            ));
         }
         header.require(object, variables)?;
         let base = media.binding().unwrap_or(0);
@@ -155,7 +156,7 @@ pub fn path_of(object: &Object) -> Result<Option<Vec<u8>>> {
     if at == 0 {
         return Ok(None);
     }
-    let damaged = |detail| Error::Damaged { object: object.name().into(), at: header_at + PATH_AT, detail };
+    let damaged = |detail| Error::from(Damage::at(header_at + PATH_AT, detail).of_object(object.name()));
     if !at.is_multiple_of(8) || !is_inside(object, at, 8) {
         return Err(damaged("the path lies outside the object"));
     }
@@ -177,7 +178,7 @@ fn is_inside(object: &Object, at: u64, len: u64) -> bool {
 /// The header of a program's object, and its offset.
 fn header_of(object: &Object) -> Result<(u64, Header)> {
     let at = object.root();
-    let damaged = |at, detail| Error::Damaged { object: object.name().into(), at, detail };
+    let damaged = |at, detail| Error::from(Damage::at(at, detail).of_object(object.name()));
     if !is_inside(object, at, size_of::<Header>() as u64) {
         return Err(damaged(object.root_at(), "the root does not lead to a header"));
     }
@@ -186,7 +187,7 @@ fn header_of(object: &Object) -> Result<(u64, Header)> {
         return Err(damaged(at, "the program's header is not whole"));
     }
     match header.format > FORMAT {
-        true => Err(Error::NewerFormat { object: object.name().into(), found: header.format, known: FORMAT }),
+        true => Err(Error::NewerFormat { object: object.name().into(), format: Format::new(header.format, FORMAT) }),
         false => Ok((at, header)),
     }
 }

@@ -31,6 +31,7 @@
 use crate::layout::{CUTTING, FREE, LIVE, MAKING, Piece};
 use crate::table::RegionTable;
 use crate::{Error, Program, Result};
+use everbyte_media::Damage;
 use everbyte_store::{CLUSTER, Engine, Object, ObjectOptions, PRIME_LEN, Store};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -268,7 +269,7 @@ impl Regions {
     }
 
     fn damaged(&self, table: &RegionTable, index: usize, detail: &'static str) -> Error {
-        Error::Damaged { object: self.prefix.trim_end_matches("/region-").into(), at: table.at(index), detail }
+        Error::from(Damage::at(table.at(index), detail).of_object(self.prefix.trim_end_matches("/region-")))
     }
 }
 

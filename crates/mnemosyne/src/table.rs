@@ -6,7 +6,7 @@
 use crate::layout::{FREE, PAGE, PIECES, Piece};
 use crate::{Error, Program, Result};
 use everbyte_heap::Heap;
-use everbyte_media::Media;
+use everbyte_media::{Damage, Media};
 use std::mem::offset_of;
 
 /// The most pages of a table.
@@ -32,12 +32,10 @@ impl RegionTable {
                 return Ok(table);
             }
             if !at.is_multiple_of(64) || !table.heap.may_hold_blocks(at, PAGE) || table.pages.len() == PAGES_MAX {
-                let object = table.heap.object().name().into();
-                return Err(Error::Damaged {
-                    object,
-                    at: link,
-                    detail: "the table of regions goes on outside the heap",
-                });
+                return Err(Error::from(
+                    Damage::at(link, "the table of regions goes on outside the heap")
+                        .of_object(table.heap.object().name()),
+                ));
             }
             table.take_page(at);
         }

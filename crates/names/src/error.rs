@@ -1,18 +1,18 @@
 //! The one error of this crate: damage.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Bytes of the trie contradict themselves or each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: the name space is damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected")]
-pub struct Damaged {
-    /// The file.
-    pub path: PathBuf,
-    /// The offset of the damage.
-    pub at: u64,
-    /// The contradiction.
-    pub detail: String,
+#[error("{0}; `everbyte check` tells what is affected")]
+pub struct Damaged(pub Box<Damage>);
+
+impl Damaged {
+    /// Damage at `at` of the file at `path`.
+    pub fn new(path: &Path, at: u64, detail: String) -> Damaged {
+        Damaged(Damage::at(at, format!("the name space: {detail}")).of_file(path).into())
+    }
 }
 
 impl ErrorInfo for Damaged {
@@ -21,7 +21,7 @@ impl ErrorInfo for Damaged {
     }
 
     fn damage(&self) -> Option<Damage> {
-        Some(Damage::at(self.at, format!("the name space: {}", self.detail)).of_file(&self.path))
+        Some(Damage::clone(&self.0))
     }
 }
 

@@ -249,7 +249,7 @@ impl<R: Records> Trie<R> {
     }
 
     pub(crate) fn damaged(&self, at: u64, detail: String) -> Damaged {
-        Damaged { path: self.media.path().into(), at, detail }
+        Damaged::new(self.media.path(), at, detail)
     }
 
     /// The object's clusters, in order.

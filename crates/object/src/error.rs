@@ -1,6 +1,6 @@
 //! Errors of typed pools.
 
-use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 use std::convert::Infallible;
 
 /// An error of a pool or a transaction on it.
@@ -95,35 +95,19 @@ pub enum Error {
         at: u64,
     },
     /// The pool was made by a newer Everbyte.
-    #[error("pool `{object}` has format {found}, newer than {known}; use a newer Everbyte")]
+    #[error("pool `{object}` {format}; use a newer Everbyte")]
     NewerFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The newest this program knows.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes on media contradict themselves.
-    #[error("pool `{object}` is damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The object.
-        object: String,
-        /// The store offset.
-        at: u64,
-        /// The kind of damage.
-        detail: String,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
     /// A pool in which something cannot be followed: nothing in it is sure to have leaked.
-    #[error("pool `{object}` is not repaired: at {at:#x}: {detail}")]
-    Unrepairable {
-        /// The object.
-        object: String,
-        /// The store offset.
-        at: u64,
-        /// Why, and what to do.
-        detail: String,
-    },
+    #[error("{0}; nothing is repaired")]
+    Unrepairable(Box<Damage>),
     /// The pool is not the one that a repair was planned for.
     #[error("pool `{object}` has changed since its repair was planned; nothing was repaired: plan again")]
     Changed {
@@ -188,6 +172,12 @@ impl From<everbyte_tx::Error> for Error {
     }
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -210,9 +200,7 @@ impl ErrorInfo for Error {
         match self {
             Error::Store(error) => error.damage(),
             Error::Tx(error) => error.damage(),
-            Error::Damaged { object, at, detail } | Error::Unrepairable { object, at, detail } => {
-                Some(Damage::at(*at, detail).of_object(object))
-            }
+            Error::Damaged(damage) | Error::Unrepairable(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@
 //! each word whole.
 
 use crate::{CLUSTER, Result, error::Error, seal, unseal};
-use everbyte_media::Media;
+use everbyte_media::{Damage, Media};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -152,7 +152,7 @@ impl Bitmap {
     pub(crate) fn require_good(&self, media: &Media, range: &Range<u64>) -> Result<()> {
         match self.damaged(media, range.clone()).first() {
             None => Ok(()),
-            Some(&at) => Err(Error::Damaged { path: media.path().into(), at }),
+            Some(&at) => Err(Error::from(Damage::at(at, "the bitmap of clusters").of_file(media.path()))),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use everbyte_media as media;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
-use std::path::PathBuf;
 
 /// An error of the space floor.
 #[derive(Debug, thiserror::Error)]
@@ -20,13 +19,8 @@ pub enum Error {
         source: media::Error,
     },
     /// A word of a bitmap fails its check bits: what it says about its clusters cannot be believed.
-    #[error("{path}: the bitmap of clusters is damaged at offset {at:#x}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The store.
-        path: PathBuf,
-        /// Where the word lies.
-        at: u64,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
     /// The media failed.
     #[error(transparent)]
     Media(#[from] media::Error),
@@ -45,6 +39,12 @@ impl Error {
     }
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -56,7 +56,7 @@ impl ErrorInfo for Error {
 
     fn damage(&self) -> Option<Damage> {
         match self {
-            Error::Damaged { path, at } => Some(Damage::at(*at, "the bitmap of clusters").of_file(path)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             Error::Media(error) => error.damage(),
             Error::OutOfSpace { .. } => None,
         }

@@ -13,7 +13,6 @@ use std::ops::Range;
 
 /// What kind of fault a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum FindingKind {
     /// Bytes contradict themselves or each other.
     Damage,

@@ -3,7 +3,7 @@
 use crate::{Access, Engine};
 use everbyte_media as media;
 use everbyte_space as space;
-use media::{Damage, ErrorInfo, ErrorKind};
+use media::{Damage, ErrorInfo, ErrorKind, Format};
 use std::path::PathBuf;
 
 /// An error of the store floor.
@@ -38,27 +38,16 @@ pub enum Error {
         path: PathBuf,
     },
     /// The store was written by a newer Everbyte.
-    #[error("{path}: store format {found} is newer than {known}, the newest this program knows; use a newer Everbyte")]
+    #[error("{path}: the store {format}, the newest this program knows; use a newer Everbyte")]
     NewerFormat {
         /// The file.
         path: PathBuf,
-        /// The format on media, or the feature bits it asks for.
-        found: u64,
-        /// The newest this program reads.
-        known: u64,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes on media contradict themselves.
-    #[error("{path}: {what} is damaged at offset {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Which structure.
-        what: &'static str,
-        /// Where.
-        at: u64,
-        /// What is wrong with it.
-        detail: String,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
     /// The file is shorter than what the store has in it.
     #[error(
         "{path}: the file has {len} bytes and the store needs {needed}: it was truncated from outside; restore it from a copy"
@@ -299,9 +288,7 @@ impl From<space::Error> for Error {
     fn from(error: space::Error) -> Error {
         match error {
             space::Error::OutOfSpace { at, bytes, source } => Error::OutOfSpace { at, bytes, source },
-            space::Error::Damaged { path, at } => {
-                Error::Damaged { path, what: "the bitmap of clusters", at, detail: "its check bits are wrong".into() }
-            }
+            space::Error::Damaged(damage) => Error::Damaged(damage),
             space::Error::Media(error) => Error::Media(error),
         }
     }
@@ -318,6 +305,12 @@ fn shown(name: &str) -> String {
 impl From<everbyte_members::Error> for Error {
     fn from(error: everbyte_members::Error) -> Error {
         Error::Media(error.into())
+    }
+}
+
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
     }
 }
 
@@ -355,9 +348,7 @@ impl ErrorInfo for Error {
     fn damage(&self) -> Option<Damage> {
         match self {
             Error::Media(error) => error.damage(),
-            Error::Damaged { path, what, at, detail } => {
-                Some(Damage::at(*at, format!("{what}: {detail}")).of_file(path))
-            }
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             Error::Truncated { path, .. } => {
                 Some(Damage { detail: "the file was truncated".into(), ..Damage::default() }.of_file(path))
             }

@@ -50,7 +50,7 @@ pub use engine::{
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use everbyte_cold::{Files, RealFiles};
-pub use everbyte_media::{Damage, ErrorInfo, ErrorKind};
+pub use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 pub use everbyte_members::Since;
 pub use everbyte_names::NAME_MAX;
 pub use everbyte_space::CLUSTER;

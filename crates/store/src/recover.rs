@@ -26,7 +26,7 @@ use crate::layout::{Record, SUPERBLOCKS, Superblock, header};
 use crate::store::Inner;
 use crate::superblock::{self, Words};
 use crate::{Error, HEADER_LEN, PRIME_LEN, Result, Store, object};
-use everbyte_media::{Media, seeded};
+use everbyte_media::{Damage, Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, Space, SpaceLayout};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
@@ -258,11 +258,8 @@ impl Inner {
         if !self.media.holds(entry.span.at(), PRIME_LEN) {
             return Err(truncated(entry.span.at() + PRIME_LEN));
         }
-        let extent = object::read_header(&self.media, entry).map_err(|(at, detail)| Error::Damaged {
-            path: self.media.path().into(),
-            what: "an object",
-            at,
-            detail: format!("`{}`: {detail}", entry.name),
+        let extent = object::read_header(&self.media, entry).map_err(|(at, detail)| {
+            Error::from(Damage::at(at, detail).of_file(self.media.path()).of_object(&entry.name))
         })?;
         if extent.needed(entry) > self.media.len() {
             return Err(truncated(extent.needed(entry)));

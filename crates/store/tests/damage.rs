@@ -1,7 +1,7 @@
 //! Bytes of the metadata that changed by themselves: nothing panics, and whatever could matter is
 //! noticed.
 
-use everbyte_media::{Media, Options};
+use everbyte_media::{Format, Media, Options};
 use everbyte_store::layout::{Header, Record, Superblock, header};
 use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOptions, Plan, Store};
 use proptest::prelude::*;
@@ -139,7 +139,7 @@ fn one_torn_superblock_is_repaired_and_two_are_an_error() {
     torn[100] ^= 1;
     torn[4196] ^= 1;
     let error = Store::attach(media_of(&torn)).unwrap_err();
-    assert!(matches!(error, Error::Damaged { at: 0, .. }), "{error}");
+    assert!(matches!(&error, Error::Damaged(damage) if damage.offset == Some(0)), "{error}");
 }
 
 /// A refused store is not changed by a single byte.
@@ -159,7 +159,9 @@ fn what_is_not_our_store_is_refused_and_left_alone() {
     let cases: Vec<(Vec<u8>, Expect)> = vec![
         (vec![0; MAX as usize], |error| matches!(error, Error::NotAStore { .. } | Error::Unfinished { .. })),
         (vec![0x55; MAX as usize], |error| matches!(error, Error::NotAStore { .. })),
-        (with(&|superblock| superblock.format = 2), |error| matches!(error, Error::NewerFormat { found: 2, .. })),
+        (with(&|superblock| superblock.format = 2), |error| {
+            matches!(error, Error::NewerFormat { format: Format { found: 2, .. }, .. })
+        }),
         (with(&|superblock| superblock.features = 1 << 40), |error| matches!(error, Error::NewerFormat { .. })),
         (with(&|superblock| superblock.binding = 1 << 45), |error| matches!(error, Error::Damaged { .. })),
         (with(&|superblock| superblock.max = 2 << 20), |error| matches!(error, Error::Damaged { .. })),

@@ -3,7 +3,7 @@
 use everbyte_heap as heap;
 use everbyte_log as log;
 use everbyte_media as media;
-use media::{Damage, ErrorInfo, ErrorKind};
+use media::{Damage, ErrorInfo, ErrorKind, Format};
 
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -27,38 +27,27 @@ pub enum Error {
         object: String,
     },
     /// The lanes were made by a newer Everbyte.
-    #[error("the lanes of object `{object}` have format {found}, newer than {known}; use a newer Everbyte")]
+    #[error("the table of lanes of object `{object}` {format}; use a newer Everbyte")]
     NewerFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The newest this program knows.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// The lanes were made by a build of Everbyte that no release came from.
     #[error(
-        "the lanes of object `{object}` have format {found}, which no release wrote; \
-         copy its data with the build that made it: this one reads format {known}"
+        "the table of lanes of object `{object}` {format}, and no release wrote it; \
+         copy its data with the build that made it"
     )]
     OlderFormat {
         /// The object.
         object: String,
-        /// The format on media.
-        found: u32,
-        /// The one that this program reads.
-        known: u32,
+        /// The format on media, and the one that this program reads.
+        format: Format,
     },
     /// Bytes on media contradict themselves.
-    #[error("the lanes of object `{object}` are damaged at {at:#x}: {detail}; `everbyte check` tells what is affected")]
-    Damaged {
-        /// The object.
-        object: String,
-        /// The store offset.
-        at: u64,
-        /// The kind of damage.
-        detail: String,
-    },
+    #[error("{0}; `everbyte check` tells what is affected")]
+    Damaged(Box<Damage>),
     /// A range that a transaction may not change.
     #[error(
         "{at:#x} + {len} lies outside object `{object}`, or is the engine's own; transactions change their object's data"
@@ -121,6 +110,12 @@ pub enum TxError<E> {
     Engine(Error),
 }
 
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Error {
+        Error::Damaged(damage.into())
+    }
+}
+
 impl ErrorInfo for Error {
     fn kind(&self) -> ErrorKind {
         match self {
@@ -145,7 +140,7 @@ impl ErrorInfo for Error {
             Error::Store(error) => error.damage(),
             Error::Log(error) => error.damage(),
             Error::Media(error) => error.damage(),
-            Error::Damaged { object, at, detail } => Some(Damage::at(*at, detail).of_object(object)),
+            Error::Damaged(damage) => Some(Damage::clone(damage)),
             _ => None,
         }
     }

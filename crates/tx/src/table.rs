@@ -7,8 +7,8 @@ use crate::layout::{LANES_AT, LANES_MAX, TABLE, Table};
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_log as log;
-use everbyte_media::Media;
 use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, Media};
 use everbyte_store::{Object, PRIME_LEN};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -70,20 +70,20 @@ pub(crate) fn format(
 pub(crate) fn read(heap: &Heap, (magic, known): Kind) -> Result<Parts> {
     let (object, media) = (heap.object(), heap.media());
     let (prime, name) = (object.prime(), || object.name().to_string());
-    let damaged = |at, detail: &str| Error::Damaged { object: name(), at, detail: detail.into() };
+    let damaged = |at, detail: &str| Error::from(Damage::at(at, detail).of_object(name()));
     let table: Table = media.get(prime + TABLE);
     if table.magic != magic {
         return Err(Error::NoLane { object: name() });
     }
     if table.format > known {
-        return Err(Error::NewerFormat { object: name(), found: table.format, known });
+        return Err(Error::NewerFormat { object: name(), format: Format::new(table.format, known) });
     }
     if !sums_agree(table.checksum, table.sum()) || !(1..=LANES_MAX).contains(&table.lanes) || table.lane_len >= 1 << 30
     {
         return Err(damaged(prime + TABLE, "the lane table fails its checksum"));
     }
     if table.format < known {
-        return Err(Error::OlderFormat { object: name(), found: table.format, known });
+        return Err(Error::OlderFormat { object: name(), format: Format::new(table.format, known) });
     }
     let (size, count) = (heap.size_of(table.lanes_at)?, u64::from(table.lanes));
     if size < count * table.lane_len {

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const LINES_MAX: usize = 800;
 
+/// The one crate whose types may gain variants and fields under their users.
+const FACADE: &str = "crates/everbyte/";
+
 pub fn check(tree: &Tree) -> Vec<String> {
     let mut findings: Vec<String> = tree.texts(".rs").flat_map(one).collect();
     findings.append(&mut invariants(tree));
@@ -45,12 +48,21 @@ fn one(text: &Text) -> Vec<String> {
         if let Some(word) = low.iter().find(|word| bad(word)) {
             findings.push(format!("{path}:{}: `{word}`: nothing above `media` issues such instructions", number + 1));
         }
+        if is_non_exhaustive(line) && !path.starts_with(FACADE) {
+            let detail = "only the facade is non-exhaustive: matches inside the workspace name every case";
+            findings.push(format!("{path}:{}: {detail}", number + 1));
+        }
         if is_open_clamp(line) {
             let detail = "write `x.clamp(C, D)`: rustc 1.95 with -O makes wrong code of this form";
             findings.push(format!("{path}:{}: {detail}", number + 1));
         }
     }
     findings
+}
+
+/// Whether a line is the attribute that takes exhaustive matches from other crates.
+fn is_non_exhaustive(line: &str) -> bool {
+    line.trim_start().starts_with(concat!("#[non_", "exhaustive]"))
 }
 
 /// Whether a line holds a clamp written out: the larger of a value and C, but at most D, where the
@@ -121,6 +133,15 @@ fn is_id(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::tidy::Text;
+
+    #[test]
+    fn non_exhaustive_types_are_found_outside_of_the_facade() {
+        let body = concat!("//! A crate.\n\n#[non_", "exhaustive]\npub enum Error {}\n");
+        let found = |path: &str| super::one(&Text { path: path.into(), body: body.into() }).len();
+        assert_eq!((found("crates/store/src/error.rs"), found("crates/everbyte/src/error.rs")), (1, 0));
+    }
+
     #[test]
     fn clamps_written_out_are_found() {
         assert!(super::is_open_clamp(concat!("    let n = if len > MIN ", "{ len.min(MAX) } else { MIN };")));

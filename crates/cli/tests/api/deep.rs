@@ -233,7 +233,7 @@ fn nothing_is_repaired_while_there_is_damage() {
         place.bad(
             words,
             1,
-            &["pool `graph` is not repaired: at 0x", "root.first: a pointer to", "nothing is sure to have leaked"],
+            &["object `graph` is damaged at offset 0x", "root.first: a pointer to", "nothing is sure to have leaked"],
         );
     }
 }

@@ -3,6 +3,7 @@
 use super::Hash;
 use crate::layout::{BUCKET, SLOTS};
 use crate::{Error, Result};
+use everbyte_media::Damage;
 
 /// Links that a chain may have: far more than any has, so that damage does not make a walk endless.
 const LINKS_MAX: u32 = 1 << 20;
@@ -65,7 +66,7 @@ impl Iterator for Chain<'_> {
         }
         self.next = 0;
         let heap = self.hash.heap();
-        let damaged = |detail| Err(Error::Damaged { object: heap.object().name().into(), at, detail });
+        let damaged = |detail| Err(Error::from(Damage::at(at, detail).of_object(heap.object().name())));
         if self.left == 0 {
             return Some(damaged("a chain of buckets has no end"));
         }

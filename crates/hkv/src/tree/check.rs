@@ -5,6 +5,7 @@ use super::node::{Node, common, prefix};
 use crate::raw::Raw as _;
 use crate::record::Record;
 use crate::{Error, Result};
+use everbyte_media::ErrorInfo;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ impl Tree {
     }
 
     fn found(&self, walk: &mut Walk, otherwise: u64, error: Error) {
-        let at = if let Error::Damaged { at, .. } = error { at } else { otherwise };
+        let at = error.damage().and_then(|damage| damage.offset).unwrap_or(otherwise);
         let object = Some(self.object().name().to_string());
         let detail = error.to_string();
         walk.findings.push(Finding { room: "hkv", kind: FindingKind::Damage, at, object, detail });

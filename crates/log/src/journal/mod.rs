@@ -38,7 +38,7 @@ mod walk;
 pub use recover::{Outcome, Recovery, Undo};
 
 use crate::{Error, Result};
-use everbyte_media::Media;
+use everbyte_media::{Damage, Media};
 use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
@@ -218,7 +218,7 @@ impl Journal {
         assert!(!self.committed, "a committed lane cannot be rolled back");
         let found = walk::walk(&self.media, self.segments[0].clone(), self.salt, self.generation, 0..self.media.len())?;
         if found.entries != self.entries {
-            return Err(Error::Damaged { at: found.end, detail: "an undo entry of the running transaction is gone" });
+            return Err(Error::from(Damage::at(found.end, "an undo entry of the running transaction is gone")));
         }
         found.undo(&self.media);
         self.media.fence();

@@ -10,7 +10,7 @@ use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC
 use super::walk::{Walk, walk};
 use super::{Journal, check_lane};
 use crate::{Error, Result};
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 
@@ -57,14 +57,11 @@ impl Journal {
         let at = range.start;
         let (committed, generation, salt) = (word & COMMITTED != 0, word & GENERATION, header.salt);
         if !committed && word != lane_word(salt, generation, false, 0) {
-            return Err(Error::Damaged { at: at + WORD_AT, detail: "the lane word fails its check bits" });
+            return Err(Error::from(Damage::at(at + WORD_AT, "the lane word fails its check bits")));
         }
         let walk = walk(media, at + ENTRIES_AT..range.end, salt, generation, allowed)?;
         if committed && word != lane_word(salt, generation, true, walk.digest) {
-            return Err(Error::Damaged {
-                at: at + WORD_AT,
-                detail: "the commit word does not prove the operations found",
-            });
+            return Err(Error::from(Damage::at(at + WORD_AT, "the commit word does not prove the operations found")));
         }
         if committed {
             // Operations are applied because of this word: it must not be lost where they survive
@@ -85,14 +82,14 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
         return Err(Error::NotALog { what: "undo journal", at });
     }
     if !sums_agree(header.checksum, header.sum()) {
-        return Err(Error::Damaged { at, detail: "the lane's header fails its checksum" });
+        return Err(Error::from(Damage::at(at, "the lane's header fails its checksum")));
     }
     if header.format > FORMAT {
         let (found, known) = (header.format, FORMAT);
-        return Err(Error::NewerFormat { what: "undo journal", at, found, known });
+        return Err(Error::NewerFormat { what: "undo journal", at, format: Format::new(found, known) });
     }
     if header.len != range.end - range.start {
-        return Err(Error::Damaged { at, detail: "the lane has another length than its owner says" });
+        return Err(Error::from(Damage::at(at, "the lane has another length than its owner says")));
     }
     Ok((header, media.load(at + WORD_AT)))
 }
@@ -121,7 +118,7 @@ impl Journal {
         let word = self.media.load(self.at + WORD_AT);
         let generation = word & GENERATION;
         if word != lane_word(self.salt, generation, false, 0) {
-            return Err(Error::Damaged { at: self.at + WORD_AT, detail: "the lane was not left at rest" });
+            return Err(Error::from(Damage::at(self.at + WORD_AT, "the lane was not left at rest")));
         }
         *self = Journal::assemble(self.media.clone(), self.at..self.segments[0].end, self.salt, generation);
         Ok(())

@@ -8,7 +8,7 @@ use super::SEGMENT_BYTES_MIN;
 use super::append::digest;
 use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, seed, target, used};
 use crate::{Error, Result};
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, sums_agree};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 use zerocopy::FromBytes;
@@ -54,7 +54,7 @@ pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, a
         if !believed {
             return Ok(walk);
         }
-        let bad = |detail| Err(Error::Damaged { at, detail });
+        let bad = |detail| Err(Error::from(Damage::at(at, detail)));
         let len = used(entry.place);
         if len > INLINE {
             return bad("an entry claims more bytes than it has");

@@ -2,7 +2,8 @@
 
 use super::layout::{HEAD_AT, position_word};
 use super::{Position, Ring, Shared};
-use crate::{Error, Result};
+use crate::Result;
+use everbyte_media::Damage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -22,7 +23,7 @@ impl Consumer {
     /// yet.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if a flushed record does not read back: another program changed the
+    /// [`crate::Error::Damaged`] if a flushed record does not read back: another program changed the
     /// memory under it.
     pub fn next(&mut self, into: &mut Vec<u64>) -> Result<Option<Position>> {
         let tail = self.shared.tail.load(Acquire);
@@ -32,7 +33,7 @@ impl Consumer {
         }
         let at = self.ring.offset(self.read);
         let end = self.ring.read(self.read, tail, into);
-        let end = end.ok_or(Error::Damaged { at, detail: "a flushed record of the word log does not prove itself" })?;
+        let end = end.ok_or_else(|| Damage::at(at, "a flushed record of the word log does not prove itself"))?;
         self.read = end;
         Ok(Some(Position(end)))
     }

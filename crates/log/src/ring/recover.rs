@@ -13,7 +13,7 @@ use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
 use super::{Consumer, Form, Full, Producer, Ring, Shared, WordLog, check_range, parse_position};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,16 +56,16 @@ impl WordLog {
     /// log contradicts itself in a way that no crash explains.
     pub fn recover(media: &Media, range: Range<u64>, full: Full, mut consume: impl FnMut(&[u64])) -> Result<Recovered> {
         let ring = open(media, &range)?;
-        let damaged = |at, detail| Error::Damaged { at, detail };
+        let damaged = |at, detail| Error::from(Damage::at(at, detail));
         let head = parse_position(ring.salt, media.load(ring.at + HEAD_AT));
-        let head = head.ok_or(damaged(ring.at + HEAD_AT, "the head word fails its check bits"))?;
+        let head = head.ok_or_else(|| damaged(ring.at + HEAD_AT, "the head word fails its check bits"))?;
         let full_at = head + ring.words - 1;
         let limit = match ring.form {
             Form::Torn => full_at,
             Form::Base => {
                 let tail = parse_position(ring.salt, media.load(ring.at + TAIL_AT));
                 let tail = tail.filter(|tail| (head..=full_at).contains(tail));
-                tail.ok_or(damaged(ring.at + TAIL_AT, "the tail word contradicts the head"))?
+                tail.ok_or_else(|| damaged(ring.at + TAIL_AT, "the tail word contradicts the head"))?
             }
         };
         let (mut tail, mut records, mut words) = (head, 0, Vec::new());
@@ -107,18 +107,18 @@ fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
         return Err(Error::NotALog { what: "word log", at });
     }
     if !sums_agree(header.checksum, header.sum()) {
-        return Err(Error::Damaged { at, detail: "the word log's header fails its checksum" });
+        return Err(Error::from(Damage::at(at, "the word log's header fails its checksum")));
     }
     if header.format > FORMAT {
-        return Err(Error::NewerFormat { what: "word log", at, found: header.format, known: FORMAT });
+        return Err(Error::NewerFormat { what: "word log", at, format: Format::new(header.format, FORMAT) });
     }
     let form = match header.form {
         1 => Form::Torn,
         2 => Form::Base,
-        _ => return Err(Error::Damaged { at, detail: "the word log's form is neither torn-bit nor base" }),
+        _ => return Err(Error::from(Damage::at(at, "the word log's form is neither torn-bit nor base"))),
     };
     if header.words != (range.end - range.start - RING_AT) / 8 {
-        return Err(Error::Damaged { at, detail: "the word log has another length than its owner says" });
+        return Err(Error::from(Damage::at(at, "the word log has another length than its owner says")));
     }
     Ok(Ring { media: media.clone(), at, words: header.words, salt: header.salt, form })
 }

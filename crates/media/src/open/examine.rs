@@ -9,7 +9,7 @@ use crate::bytes::mapping::{Mapping, Mode};
 use crate::open::chunks::{ChunkDisk, Chunks};
 use crate::open::head::{COPIES, Head};
 use crate::open::opened::Opened;
-use crate::{BackendChoice, BackendKind, Error, Result, seeded};
+use crate::{BackendChoice, BackendKind, Damage, Error, Result, seeded};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
@@ -100,7 +100,7 @@ pub(crate) fn examine(disk: &dyn Disk, path: &Path) -> Result<(Head, Copies)> {
     if head.map_at == 0 && len < head.file_len {
         let detail =
             format!("the file has {len} bytes and should have {}: it was truncated from outside", head.file_len);
-        return Err(Error::Damaged { path: path.into(), at: len, detail });
+        return Err(Error::from(Damage::at(len, detail).of_file(path)));
     }
     let torn = COPIES.into_iter().zip(&copies).filter(|(_, copy)| !Head::is_whole(*copy)).map(|(at, _)| at);
     let torn: Vec<u64> = torn.collect();

@@ -21,7 +21,7 @@
 use crate::backends::file::disk::Disk;
 use crate::backends::file::limits::{LOG_MAX, LOG_MIN};
 use crate::pages::binding;
-use crate::{Error, Result, seeded, sums_agree};
+use crate::{Damage, Error, Format, Result, seeded, sums_agree};
 use std::io;
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -107,19 +107,17 @@ impl Head {
             .max_by_key(|head| head.sequence);
         let Some(mut head) = whole else {
             return Err(match found.iter().flatten().next() {
-                Some(_) => Error::Damaged {
-                    path: path.into(),
-                    at: COPIES[0],
-                    detail: "both copies of the media head fail their checksum".into(),
-                },
+                Some(_) => Error::from(
+                    Damage::at(COPIES[0], "both copies of the media head fail their checksum").of_file(path),
+                ),
                 None => Error::NotAStore { path: path.into(), detail: "no media head at 8 KiB or 12 KiB" },
             });
         };
         if head.format > FORMAT {
-            return Err(Error::NewerFormat { path: path.into(), found: head.format, known: FORMAT });
+            return Err(Error::NewerFormat { path: path.into(), format: Format::new(head.format, FORMAT) });
         }
         head.log_room = head.room();
-        let damaged = |detail: &str| Error::Damaged { path: path.into(), at: COPIES[0], detail: detail.into() };
+        let damaged = |detail: &str| Error::from(Damage::at(COPIES[0], detail).of_file(path));
         let log_end = head.log_at.checked_add(head.log_len).ok_or_else(|| damaged("the log's end overflows"))?;
         if head.max % 4096 != 0
             || head.max > 1 << 46
@@ -189,6 +187,9 @@ mod tests {
         (old.format, old.checksum) = (9, 0);
         old.checksum = old.sum();
         let bytes = old.as_bytes().to_vec();
-        assert!(matches!(Head::choose(path, [&bytes, &bytes]), Err(Error::NewerFormat { found: 9, .. })));
+        assert!(matches!(
+            Head::choose(path, [&bytes, &bytes]),
+            Err(Error::NewerFormat { format: Format { found: 9, .. }, .. })
+        ));
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// Which mapping a store gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BackendChoice {
     /// `pmem` where `MAP_SYNC` works, `shm` on tmpfs, else `file`.
     #[default]
@@ -38,7 +37,6 @@ impl FromStr for BackendChoice {
 
 /// The backend a store got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum BackendKind {
     /// Persistent memory.
     Pmem,

@@ -6,7 +6,7 @@
 use crate::media::Media;
 use crate::pages::named_ranges::NamedRange;
 use crate::pages::unreadable::{CODES, count};
-use crate::{BackendKind, Error, Result};
+use crate::{BackendKind, Damage, Error, Result};
 use std::ffi::c_int;
 use std::ops::Range;
 
@@ -117,6 +117,7 @@ impl Media {
     #[cold]
     #[inline(never)]
     pub(crate) fn unreadable_at(&self, at: u64) -> Error {
-        Error::Unreadable { path: self.inner.path.clone(), object: self.inner.names.of(at), at }
+        let damage = Damage::at(at, "the memory there cannot be read").of_file(&self.inner.path);
+        Error::Unreadable(Damage { object: self.inner.names.of(at), ..damage }.into())
     }
 }

@@ -148,10 +148,10 @@ fn a_slot_whose_copies_are_both_damaged_is_named() {
         image[at + 9] ^= 1;
         image[at + 4096 + 17] ^= 1;
         let error = open(&RecordedDisk::new(&image).unwrap(), Durability::Always).unwrap_err();
-        let Error::Damaged { at: place, detail, .. } = error else { panic!("{error}") };
+        let Error::Damaged(damage) = error else { panic!("{error}") };
         assert_eq!(
-            (place, detail),
-            (at as u64, format!("both copies of slot {index} of the map of chunks are damaged"))
+            (damage.offset, damage.detail),
+            (Some(at as u64), format!("both copies of slot {index} of the map of chunks are damaged"))
         );
     }
 }

@@ -5,7 +5,7 @@
 //! lines of zeros left out: a store whose process died, and one that was closed.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, open};
-use everbyte_media::{Durability, Error, FORMAT, Media, OpenOptions, Words, museum};
+use everbyte_media::{Durability, Error, FORMAT, Format, Media, OpenOptions, Words, museum};
 use everbyte_sim::{PowerCut, PowerFailure, PowerReport, RecordedDisk};
 
 const HEADS: [usize; 2] = [8 << 10, 12 << 10];
@@ -121,10 +121,11 @@ fn a_newer_format_is_refused_with_both_numbers() {
     }
     let disk = RecordedDisk::new(&image).unwrap();
     let refused = open(&disk, Durability::Always).unwrap_err();
-    assert!(matches!(refused, Error::NewerFormat { found: 4, known: FORMAT, .. }), "{refused}");
+    let newer = Format::new(4_u32, FORMAT);
+    assert!(matches!(refused, Error::NewerFormat { format, .. } if format == newer), "{refused}");
     assert_eq!(
         refused.to_string(),
-        "recorded: media format 4 is newer than 3, the newest this program knows; use a newer Everbyte"
+        "recorded: the media has format 4, newer than 3, the newest this program knows; use a newer Everbyte"
     );
     assert!(disk.tape().events.is_empty());
 }

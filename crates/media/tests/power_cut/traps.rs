@@ -149,9 +149,9 @@ fn a_break_below_a_synced_mark_is_damage() {
             image[LOG_AT as usize + record * 512 + byte] ^= 4;
             let opened = open(&RecordedDisk::new(&image).unwrap(), Durability::Always);
             match (record, opened) {
-                (0 | 1, Err(Error::Damaged { at, detail, .. })) => {
-                    assert_eq!(at, LOG_AT + record as u64 * 512);
-                    assert!(detail.contains("synced"), "{detail}");
+                (0 | 1, Err(Error::Damaged(damage))) => {
+                    assert_eq!(damage.offset, Some(LOG_AT + record as u64 * 512));
+                    assert!(damage.detail.contains("synced"), "{damage}");
                 }
                 // Nothing says that the last one was ever whole: it ends the log.
                 (2, Ok(media)) => {

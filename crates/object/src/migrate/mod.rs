@@ -28,6 +28,7 @@ use crate::transaction::inner::Inner;
 use crate::transaction::open::{Bound, Found, describe, lock};
 use crate::transaction::running;
 use crate::{Error, In, Journal, MemPool, Out, PSafe, PoolTag, Result, Root, TryError};
+use everbyte_media::Damage;
 use everbyte_store::Store;
 use moving::Fault;
 use plan::Plan;
@@ -107,7 +108,6 @@ pub trait Migrate<Old, P: MemPool>: Sized {
 
 /// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Migrated {
     /// The versions of types that were migrated.
     pub steps: Vec<MigratedType>,
@@ -121,7 +121,6 @@ pub struct Migrated {
 
 /// One version of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct MigratedType {
     /// The type.
     pub name: String,
@@ -180,7 +179,7 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     keep: bool,
 ) -> Result<(Arc<Inner>, u64, Migrated)> {
     let (name, at) = (found.name().to_string(), found.description_at());
-    let unread = || Error::Damaged { object: name.clone(), at, detail: "the description cannot be read".into() };
+    let unread = || Error::from(Damage::at(at, "the description cannot be read").of_object(name.clone()));
     let described = Described::parse(&found.description).ok_or_else(unread)?;
     let plan = Plan::<In<'_, G>>::of::<R::At<'_>>(described, found.header.format); // 1
     let plan = plan.map_err(|refusal| refusal.error(&name, at))?;
@@ -199,7 +198,9 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
         Ok((root, migrated)) | Err(TryError::Aborted(Stop::Rehearsed(root, migrated))) => {
             return Ok((inner, root, migrated));
         }
-        Err(TryError::Aborted(Stop::Fault(Fault::Damaged(at, detail)))) => Error::Damaged { object: name, at, detail },
+        Err(TryError::Aborted(Stop::Fault(Fault::Damaged(at, detail)))) => {
+            Error::from(Damage::at(at, detail).of_object(name))
+        }
         Err(TryError::Aborted(Stop::Fault(Fault::Circle(at)))) => Error::Circle { object: name, at },
         Err(TryError::Failed(error)) => error,
     };

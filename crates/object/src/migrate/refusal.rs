@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::description::described::Line;
+use everbyte_media::Damage;
 
 /// Why there is no plan.
 #[doc(hidden)]
@@ -50,7 +51,7 @@ impl Refusal {
     pub(crate) fn error(self, object: &str, at: u64) -> Error {
         let object = object.to_string();
         match *self.0 {
-            Reason::Damaged(detail) => Error::Damaged { object, at, detail },
+            Reason::Damaged(detail) => Error::from(Damage::at(at, detail).of_object(object)),
             Reason::Another { found, wanted } => {
                 let difference = format!("its root is `{found}`, the program's is `{wanted}`");
                 Error::NoMigration { object, difference }

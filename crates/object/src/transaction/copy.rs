@@ -6,6 +6,7 @@
 
 use crate::transaction::open::read_header;
 use crate::{Error, Result};
+use everbyte_media::Damage;
 use everbyte_store::{Engine, Finding, Object, Store};
 use everbyte_tx::Undo;
 
@@ -22,7 +23,7 @@ pub fn copy_pool(pool: &Object, store: &Store, name: &str, progress: &mut dyn Fn
     let undo = Undo::open(pool.clone())?; // which rolls back what was under way
     let header = read_header(pool)?;
     if let Some(Finding { at, detail, .. }) = undo.check(None).into_iter().find(Finding::is_damage) {
-        return Err(Error::Damaged { object: pool.name().into(), at, detail });
+        return Err(Error::from(Damage::at(at, detail).of_object(pool.name())));
     }
     let least = undo.heap().least_span();
     let copy = |copy: &Object| {

@@ -20,8 +20,8 @@ use crate::transaction::pool::{In, Out};
 use crate::transaction::running::{self, Running};
 use crate::transaction::sync::{AtomicBool, Mutex, RwLockWriteGuard};
 use crate::{Error, Journal, PSafe, PoolTag, Result, Root, migrate};
-use everbyte_media::seeded;
 use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, seeded};
 use everbyte_store::{Engine, Object, ObjectOptions, Store};
 use everbyte_tx::{Tx, Undo};
 use std::marker::PhantomData;
@@ -158,7 +158,7 @@ pub(crate) fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Bound>> {
 }
 
 fn damaged(object: &Object, at: u64, detail: impl Into<String>) -> Error {
-    Error::Damaged { object: object.name().into(), at, detail: detail.into() }
+    Error::from(Damage::at(at, detail).of_object(object.name()))
 }
 
 fn format(object: &Object, options: &PoolOptions) -> Result<()> {
@@ -238,7 +238,7 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
         return Err(damaged(object, at, "the pool's header fails its checksum"));
     }
     if header.format > FORMAT {
-        return Err(Error::NewerFormat { object: name(), found: header.format, known: FORMAT });
+        return Err(Error::NewerFormat { object: name(), format: Format::new(header.format, FORMAT) });
     }
     if !sums_agree(header.root_checksum, header.root_sum()) {
         return Err(damaged(object, at + FIXED as u64, "what the pool's header says of the root fails its checksum"));

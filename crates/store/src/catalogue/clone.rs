@@ -13,7 +13,7 @@
 
 use crate::superblock::identity;
 use crate::{Error, Finding, Recovery, Result, Store};
-use everbyte_media::{Media, OpenOptions, Options, publish, seeded};
+use everbyte_media::{Damage, Media, OpenOptions, Options, publish, seeded};
 use std::path::{Path, PathBuf};
 
 impl Store {
@@ -61,9 +61,7 @@ impl Store {
         let stays = |finding: &Finding| !repaired.iter().any(|places| places.contains(&finding.at));
         match self.check().into_iter().find(|finding| finding.is_damage() && stays(finding)) {
             None => Ok(()),
-            Some(Finding { at, detail, .. }) => {
-                Err(Error::Damaged { path: self.media().path().into(), what: "the store", at, detail })
-            }
+            Some(Finding { at, detail, .. }) => Err(Error::from(Damage::at(at, detail).of_file(self.media().path()))),
         }
     }
 

@@ -66,8 +66,7 @@ impl Clusters for NameClusters<'_> {
 
 impl From<Damaged> for Error {
     fn from(damaged: Damaged) -> Error {
-        let Damaged { path, at, detail } = damaged;
-        Error::Damaged { path, what: "the name space", at, detail }
+        Error::Damaged(damaged.0)
     }
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn find(
         _ => None,
     });
     let Some(entry) = entry else { return Ok(None) };
-    let damaged = |(at, detail)| Damaged { path: media.path().into(), at, detail };
+    let damaged = |(at, detail)| Damaged::new(media.path(), at, detail);
     let extent = object::read_header(media, &entry).map_err(damaged)?;
     let object = entry.span.at()..extent.backed;
     let records = StoreRecords { entry, table: record::table(superblock) };

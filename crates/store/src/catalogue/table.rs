@@ -10,6 +10,7 @@ use crate::catalogue::record::{self, Entry, Slot};
 use crate::layout::Superblock;
 use crate::store::Inner;
 use crate::{Error, Result, object};
+use everbyte_media::Damage;
 use everbyte_space::Spans;
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -240,7 +241,7 @@ impl Inner {
     }
 
     fn damaged_record(&self, at: u64, detail: String) -> Error {
-        Error::Damaged { path: self.media.path().into(), what: "a record of the object table", at, detail }
+        Error::from(Damage::at(at, format!("a record of the object table: {detail}")).of_file(self.media.path()))
     }
 
     /// A free record. The last of the table goes to the name space, which has room for more.

@@ -9,6 +9,7 @@ use crate::{Error, FindingKind, Object, ObjectInfo, Result, Store, Want};
 use everbyte_cold::{
     Backing, Candidate, ColdTable, FaultKind, Files, Location, Owner, Pager, RealFiles, Tier, TouchSource,
 };
+use everbyte_media::Damage;
 use everbyte_space::CLUSTER;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -168,11 +169,8 @@ impl Store {
             return Ok(None);
         }
         let (inner, media, prime) = (&*self.inner, self.media(), entry.span.at());
-        let damaged = |(at, detail): (u64, String)| Error::Damaged {
-            path: media.path().into(),
-            what: "an object",
-            at,
-            detail: format!("`{}`: {detail}", entry.name),
+        let damaged = |(at, detail): (u64, String)| {
+            Error::from(Damage::at(at, detail).of_file(media.path()).of_object(&entry.name))
         };
         let table = ColdTable::of(media, entry.span)
             .ok_or_else(|| damaged((prime, "it has no room for a cold table".into())))?;

@@ -15,7 +15,7 @@ use crate::layout::{
     FEATURE_ADDRESSES, FEATURES, FORMAT, Record, SUPERBLOCK_MAGIC, SUPERBLOCKS, Superblock, WORDS, words,
 };
 use crate::{Error, Result};
-use everbyte_media::sums_agree;
+use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_media::{Media, seeded};
 use everbyte_space::{Bitmap, CLUSTER, seal, unseal};
 use std::ops::Range;
@@ -78,10 +78,7 @@ pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
             [Copy::Foreign | Copy::Blank, Copy::Foreign | Copy::Blank] => {
                 Error::NotAStore { path: path(), detail: "no superblock at 0 or 4 KiB".into() }
             }
-            _ => {
-                let detail = "neither copy of the superblock is whole".into();
-                Error::Damaged { path: path(), what: "the superblock", at: SUPERBLOCKS[0], detail }
-            }
+            _ => Damage::at(SUPERBLOCKS[0], "neither copy of the superblock is whole").of_file(path()).into(),
         });
     };
     validate(media, &best)?;
@@ -93,14 +90,15 @@ pub(crate) fn choose(media: &Media) -> Result<(Superblock, Vec<u64>)> {
 fn validate(media: &Media, superblock: &Superblock) -> Result<()> {
     let path = media.path().to_path_buf();
     if superblock.format > FORMAT {
-        return Err(Error::NewerFormat { path, found: superblock.format.into(), known: FORMAT.into() });
+        return Err(Error::NewerFormat { path, format: Format::new(superblock.format, FORMAT) });
     }
     let unknown = superblock.features & !FEATURES;
     if unknown != 0 {
-        return Err(Error::NewerFormat { path, found: unknown, known: FORMAT.into() });
+        return Err(Error::NewerFormat { path, format: Format::new(unknown, FORMAT) });
     }
-    let damaged =
-        |detail: String| Err(Error::Damaged { path: path.clone(), what: "the superblock", at: SUPERBLOCKS[0], detail });
+    let damaged = |detail: String| {
+        Err(Error::from(Damage::at(SUPERBLOCKS[0], format!("the superblock: {detail}")).of_file(path.clone())))
+    };
     let bound_to = media.binding().unwrap_or(0);
     if superblock.binding != bound_to {
         return damaged(format!("bound to {:#x}, and the media head says {bound_to:#x}", superblock.binding));
@@ -186,11 +184,14 @@ impl Words {
     pub(crate) fn read(media: &Media) -> Result<Words> {
         let both = |offset: u64| SUPERBLOCKS.map(|page| unseal(media.load(page + WORDS + offset)));
         let good = |offset: u64| {
-            both(offset).into_iter().flatten().max().ok_or_else(|| Error::Damaged {
-                path: media.path().into(),
-                what: "a word of the superblock",
-                at: SUPERBLOCKS[0] + WORDS + offset,
-                detail: "its check bits are wrong in both copies".into(),
+            both(offset).into_iter().flatten().max().ok_or_else(|| {
+                Error::from(
+                    Damage::at(
+                        SUPERBLOCKS[0] + WORDS + offset,
+                        "a word of the superblock: its check bits are wrong in both copies",
+                    )
+                    .of_file(media.path()),
+                )
             })
         };
         let start = both(words::SUSPECT_START).into_iter().flatten().min().unwrap_or(0);

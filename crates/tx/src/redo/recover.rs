@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use everbyte_heap::{Heap, Op};
 use everbyte_log::{Full, WordLog};
 use everbyte_media::museum::unless;
-use everbyte_media::{Flusher, Media};
+use everbyte_media::{Damage, Flusher, Media};
 use std::ops::Range;
 
 pub(super) struct Found {
@@ -30,7 +30,7 @@ pub(super) fn recover(heap: &Heap) -> Result<Found> {
     let parts = table::read(heap, (MAGIC, FORMAT))?;
     let (object, media) = (heap.object(), heap.media());
     let floor_at = object.prime() + FLOOR;
-    let damaged = |at, detail: &str| Error::Damaged { object: object.name().into(), at, detail: detail.into() };
+    let damaged = |at, detail: &str| Error::from(Damage::at(at, detail).of_object(object.name()));
     let floor =
         unseal_floor(media.load(floor_at)).ok_or_else(|| damaged(floor_at, "the floor fails its check bits"))?;
     media.reflush(floor_at, 8); // the fence of the logs' own recovery orders it

@@ -34,7 +34,7 @@ use crate::museum::unless;
 use crate::open::layout::{COPIES, HEAD_END, Head};
 use crate::open::opened::Opened;
 use crate::sums_agree;
-use crate::{Error, LINE, Result, seeded};
+use crate::{Damage, Error, LINE, Result, seeded};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -257,7 +257,7 @@ impl Replay<'_> {
 
     fn damaged(&self, position: u64, detail: String) -> Error {
         let at = self.head.log_at + (self.head.log_head + position) % self.head.log_room;
-        Error::Damaged { path: self.path.into(), at, detail }
+        Error::from(Damage::at(at, detail).of_file(self.path))
     }
 
     /// Reads until the log's first `end` bytes are in `log`; the ring's length is the limit.

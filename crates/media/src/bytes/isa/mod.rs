@@ -19,7 +19,6 @@ pub const LINE: u64 = 64;
 
 /// How a line is written back. Chosen at run time, forceable by [`crate::Options::flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum FlushKind {
     /// `clwb`: write back, the line stays cached.
     Clwb,

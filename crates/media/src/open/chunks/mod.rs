@@ -43,7 +43,7 @@ use crate::bytes::extent::Extent;
 use crate::bytes::mapping::Mapping;
 use crate::museum::{misplaced, unless};
 use crate::open::head::Head;
-use crate::{Error, Result, seeded};
+use crate::{Damage, Error, Result, seeded};
 use everbyte_members::Members;
 use parking_lot::{Mutex, RwLock};
 use placement::Layout;
@@ -130,7 +130,7 @@ impl Chunks {
     }
 
     fn damaged(&self, at: u64, detail: String) -> Error {
-        Error::Damaged { path: self.path.clone(), at, detail }
+        Error::from(Damage::at(at, detail).of_file(&self.path))
     }
 
     /// Reads both copies of every segment. Nothing is written.

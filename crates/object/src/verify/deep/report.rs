@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 /// Damage of an object that the root can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum FaultKind {
     /// A pointer that leads to no block of its size.
     Pointer,

@@ -253,7 +253,7 @@ impl<'w, V: Copy> Walk<'w, V> {
         let size = self.heap.size_of(at).map_err(|error| match error {
             Error::NotABlock { detail, .. } => detail.into(),
             Error::NotAllocated { .. } => "the block is free".into(),
-            Error::Damaged { detail, .. } => detail,
+            Error::Damaged(damage) => damage.detail,
             error => error.to_string(),
         })?;
         if self.media().holds(at, size) { Ok(size) } else { Err("the block is not backed".into()) }

@@ -22,7 +22,7 @@ use crate::transaction::counts::Spread;
 use crate::transaction::inner::Inner;
 use crate::verify::deep::report::{Fault, FaultKind, Leak, Report};
 use crate::{Error, Result};
-use everbyte_media::seeded;
+use everbyte_media::{Damage, seeded};
 use everbyte_store::{FindingKind, Token};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -107,7 +107,7 @@ fn is_lost(fault: &Fault) -> bool {
 
 /// REPAIR-3.
 fn require_sure(report: &Report) -> Result<()> {
-    let refuse = |at, detail: String| Err(Error::Unrepairable { object: report.object.clone(), at, detail });
+    let refuse = |at, detail: String| Err(Error::Unrepairable(Damage::at(at, detail).of_object(&report.object).into()));
     if let Some(found) = report.heap.iter().find(|finding| finding.kind != FindingKind::Note) {
         return refuse(found.at, format!("{found}; that is to be put right first"));
     }
