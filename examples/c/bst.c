@@ -3,8 +3,8 @@
  *
  *     cc bst.c -leverbyte -o bst && ./bst 5 2 8 && ./bst 1
  *
- * No transaction is needed. A node is made in the shadow of its parent, where nobody looks before
- * the parent's flag says that it is whole; a crash leaves the flag or not. What was not finished is
+ * No transaction is needed. A node is made in the shadow of its parent, which is not read before
+ * the parent's flag says that it is whole; a crash leaves the flag or not. An unfinished node is
  * found and freed when the program starts again. */
 #include <everbyte/mnemosyne.h>
 #include <stdio.h>

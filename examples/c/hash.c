@@ -3,8 +3,8 @@
  *
  *     cc hash.c -leverbyte -o hash && ./hash to be or not to be && ./hash be
  *
- * A bucket is made where `fresh` points, filled, and only then linked: whoever follows a link finds
- * a whole bucket. */
+ * A bucket is made where `fresh` points, filled, and only then linked: a thread that follows a link
+ * finds a whole bucket. */
 #include <everbyte/mnemosyne.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void link_to(struct bucket **place, struct bucket *bucket) {
     must(mnemosyne_flush(place, sizeof *place) && mnemosyne_order(), "linking");
 }
 
-/* What a crash left of an insertion: a bucket that is linked already, or one that nobody knows. */
+/* The rest of an insertion after a crash: a bucket that is linked already, or one without a link. */
 static void recover(void) {
     if (!table) must(pmalloc_set(CHAINS * sizeof *table, &table, 0) != NULL, "making the table");
     if (fresh && *chain_of(fresh->word) == fresh) link_to(&fresh, NULL);

@@ -17,7 +17,7 @@ struct acceptor {
     uint64_t promised, accepted, value;
 };
 
-/* What a record changes: PROMISE, ballot; or ACCEPT, ballot, value. */
+/* The change of a record: PROMISE, ballot; or ACCEPT, ballot, value. */
 static void apply(const uint64_t *record, size_t count, void *context) {
     struct acceptor *acceptor = context;
     acceptor->promised = record[1];

@@ -11,9 +11,9 @@ use everbyte_media::Options;
 use everbyte_store::Store;
 use std::path::{Path, PathBuf};
 
-/// Who may do what with a domain that is made here, as with an object.
+/// Rights of a domain that is made here, as of an object.
 const MODE: u16 = 0o660;
-/// What it may grow to: of a user's quota.
+/// The maximum that it may grow to: of a user's quota.
 const MAX: u64 = 16 << 30;
 
 /// The socket of the broker that passes stores to this process; `None`: it opens files.

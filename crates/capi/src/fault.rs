@@ -46,8 +46,8 @@ pub fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
             LAST.set(CString::new(message).unwrap_or_default());
             // SAFETY: it has no conditions.
             let place = unsafe { libc::__errno_location() };
-            // SAFETY: this thread's `errno`, which lives as long as the thread and is nobody
-            // else's.
+            // SAFETY: this thread's `errno`, which lives as long as the thread and is private
+            // to it.
             unsafe { place.write(errno) };
             bad
         }

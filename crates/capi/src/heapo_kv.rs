@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 /// The span of a store that is not told how large it may become.
 const SPAN: u64 = 1 << 30;
 
-/// What `each` of a scan is.
+/// The type of `each` of a scan.
 type Each = unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, *mut c_void) -> c_int;
 
 fn handle(kv: Result<SharedKv>) -> *mut SharedKv {
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_close(kv: *mut SharedKv) {
     if !kv.is_null() {
-        // SAFETY: the caller's promise: it came from `Box::into_raw`, and nobody uses it any more.
+        // SAFETY: the caller's promise: it came from `Box::into_raw`, and is no longer used.
         drop(unsafe { Box::from_raw(kv) });
     }
 }
@@ -268,7 +268,7 @@ fn direction(way: c_int) -> Result<Direction> {
     }
 }
 
-/// What calls `each` with a pair.
+/// Calls `each` with a pair.
 ///
 /// # Safety
 /// `each` may be called with a pair and `context` as long as the result lives.

@@ -1,9 +1,8 @@
 //! # everbyte-capi: Everbyte for C and C++
 //!
-//! The headers in `include/everbyte/` are the documentation for users; the functions here are their
-//! other side. Whatever a program hands over is checked before it is used, as far as the language
-//! allows: a pointer to bytes that are not there remains the program's own fault, as with any
-//! library of C.
+//! The headers in `include/everbyte/` are the documentation for users; the functions here implement
+//! them. Arguments are checked before they are used, as far as the language allows: a pointer to
+//! bytes that are not there remains the program's own fault, as with any library of C.
 //!
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses (Hwang et al., ACM TOS 11(1),
 //!   2014).

@@ -38,7 +38,7 @@ pub struct Process {
     /// The address of offset 0.
     base: u64,
     mapped: RwLock<HashMap<String, Arc<Mapped>>>,
-    /// Who opened it: a child of fork must not close it.
+    /// The process that opened it: a child of fork must not close it.
     pid: u32,
 }
 
@@ -103,7 +103,7 @@ impl Process {
     }
 
     /// Opens a bound store, or makes one; until the process ends. Opening the same one again does
-    /// nothing. Where processes see each other's stores, others may have it open, too.
+    /// nothing. On backends that processes share, others may have it open, too.
     pub fn open(path: &Path) -> Result<Arc<Process>> {
         let mut slot = PROCESS.write();
         if let Some(process) = &*slot {
@@ -281,7 +281,7 @@ fn make(path: &Path, media: &Options) -> Result<()> {
     let made = Store::create(draft, &options).and_then(|store| store.close()).map_err(Fault::from);
     let named = made.and_then(|()| match std::fs::hard_link(draft, path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(io(error)),
-        _ => Ok(()), // by us, or by somebody else at the same moment
+        _ => Ok(()), // by us, or by another thread at the same moment
     });
     let _ = std::fs::remove_file(draft); // ours, and under its name by now, or of no use
     named
@@ -297,7 +297,7 @@ extern "C" fn close() {
             // what is stored from now on must not be stored over by the next recovery
             crate::itm::truncate();
             mnemosyne::write_back();
-            let _ = process.store.close(); // nobody is left to be told; opening recovers
+            let _ = process.store.close(); // no caller is left to report to; opening recovers
         }
     }
 }

@@ -23,7 +23,7 @@ fn stand(dir: &Path, language: Language) -> (PathBuf, PathBuf) {
     (program, store)
 }
 
-/// What a program is written in.
+/// The language of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Language {
     /// C over objects: crash.c.

@@ -169,8 +169,9 @@ fn a_block_that_touches_too_much_ends_the_process() {
     assert_eq!(succeed(&program, &store, "shm", &["after"]), "as it was\n");
 }
 
-/// A full heap: `pmalloc` gives nothing and its block goes on; a block whose commit finds no room
-/// ends the process, and nothing of it has happened. What is freed in the next run is room again.
+/// A full heap: `pmalloc` returns NULL and its block goes on; a block whose commit finds no space
+/// ends the process, and nothing of it has happened. Blocks freed in the next run are free space
+/// again.
 #[test]
 fn a_full_heap_keeps_what_it_has() {
     let dir = tempfile::tempdir().unwrap();
@@ -244,7 +245,7 @@ fn copies_of_structs_stay_whole_or_do_not_compile() {
     assert!(variadic.contains("va_arg") && variadic.contains("take the arguments by a pointer"), "{variadic}");
 }
 
-/// What GCC makes of bit fields, by its version, where the checker lets it: the reason for the
+/// GCC's code for bit fields, by its version, if the checker permits it: the reason for the
 /// checker. A version that is right needs no refusal.
 #[test]
 fn bit_fields_in_blocks_are_compiled_wrongly() {
@@ -379,8 +380,7 @@ fn what_is_allocated_after_a_block_stays_when_the_block_is_stored_again() {
     }
 }
 
-/// What is flushed across the border of two lines is settled in both, also where variables are
-/// copied to the store.
+/// A flush across the border of two lines settles both, also if variables are copied to the store.
 #[test]
 fn what_is_flushed_across_two_lines_is_settled_in_both() {
     let dir = tempfile::tempdir().unwrap();

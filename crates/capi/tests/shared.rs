@@ -79,8 +79,8 @@ impl Hammer {
         said.lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Works until it has been killed so often. Nobody ever has the store alone meanwhile, so that
-    /// each death is put right by one of those who are left, or come, and never by an opening.
+    /// Works until it has been killed so often. No process ever has the store alone meanwhile, so
+    /// that each death is repaired by a process that remains or comes, and never by an opening.
     fn hammer(&self, processes: usize, kills: usize) {
         let mut workers: Vec<Option<Worker>> = (0..processes).map(|number| Some(self.start(number))).collect();
         let mut told = vec![0; processes];
@@ -103,7 +103,7 @@ impl Hammer {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.end(); // a test that fails leaves nobody behind
+        self.end(); // a test that fails leaves no process behind
     }
 }
 
@@ -178,7 +178,7 @@ fn processes_on_one_key_value_store_lose_nothing_when_they_are_killed() {
 }
 
 /// With an object's lock, as a reader, in a transaction, with locks inside locks, among names or
-/// pairs: whoever dies so leaves everything as it was, and to the next.
+/// pairs: a process that dies so leaves everything as it was, and to the next.
 #[test]
 fn who_dies_with_a_lock_leaves_it_to_the_next() {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Sites visited at a time.
 const WORKERS: usize = 2;
 
-/// What was found out so far.
+/// Results so far.
 #[derive(Default, Serialize, Deserialize)]
 struct State {
     /// The build that `reaches` is of.

@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "store-cold-all-back",
         room: "store",
-        about: "the same, and whoever recovers brings everything back at once",
+        about: "the same, and recovery brings everything back at once",
         total: 3000,
         program: |explorer| changes(explorer, false),
     },
@@ -43,8 +43,8 @@ const CLUSTERS: u64 = 4;
 /// The least that an object of this span needs.
 const LIMIT: u64 = 9;
 
-/// A file that is a range of recorded media. What was written is undecided until it is synced,
-/// whatever was fenced.
+/// A file that is a range of recorded media. Written bytes are undecided until they are synced, in
+/// spite of fences.
 struct Range {
     media: Media,
     at: u64,
@@ -180,7 +180,7 @@ fn put(object: &Object, cluster: u64, word: u64) {
     object.media().barrier().expect("sim barriers do not fail");
 }
 
-/// What a user owes words that it finds after a crash and goes on to build on.
+/// The duty of a program towards words that it finds after a crash and goes on to build on.
 fn adopt(object: &Object) {
     for cluster in 1..(object.backed() - object.prime()) / CLUSTER {
         let bytes = bytes_of(object, cluster..cluster + 1);
@@ -268,7 +268,7 @@ fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let program = |media: Media, twin: &Twin<'_, Words>| {
         let store = attach(&media, true).expect("a whole store");
         let limit = |clusters: Option<u64>| {
-            let set = || store.set_resident("large", clusters, None).expect("nobody has it open");
+            let set = || store.set_resident("large", clusters, None).expect("it is not open");
             twin.step("limit", |_: &mut Words| (), set);
         };
         limit(Some(LIMIT));
@@ -280,7 +280,7 @@ fn limit(explorer: Explorer) -> Result<Report, Box<Failure>> {
     };
     explorer.explore_twin(&image(false), &words(), Order::InOrder, program, |media, seen| {
         let words = observe(&media, seen, true)?;
-        // Whatever file the crash left, the object can have a limit.
+        // With any file that the crash left, the object can have a limit.
         let store = attach(&media, true).map_err(|error| error.to_string())?;
         store.set_resident("large", Some(LIMIT), None).map_err(|error| error.to_string())?;
         Ok(words)

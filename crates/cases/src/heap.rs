@@ -68,7 +68,7 @@ enum Do {
     Free(u64),
 }
 
-/// What each slot holds: asked size, and the fill if there was one.
+/// The contents of each slot: asked size, and the fill if there was one.
 type Held = BTreeMap<u64, (u64, Option<u8>)>;
 
 impl Do {
@@ -171,7 +171,7 @@ fn observe(media: &Media, seen: &Seen, ops: &[Do]) -> Result<Held, String> {
     if !findings.is_empty() {
         return Err(format!("check: {findings:?}"));
     }
-    // Of use again: what is allocated now is nobody else's.
+    // Of use again: a new allocation has one owner.
     for size in [64, 700, 9000] {
         let block = heap.reserve(size).map_err(|error| error.to_string())?;
         let overlaps = |&at: &u64| at < block.end() && heap.size_of(at).is_ok_and(|len| at + len > block.at);

@@ -48,7 +48,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "kv-repair",
         room: "kv",
-        about: "blocks that nobody owns are freed, all of them or none, between puts",
+        about: "blocks without an owner are freed, all of them or none, between puts",
         total: 8000,
         program: repair,
     },
@@ -90,7 +90,7 @@ pub(crate) fn read(kv: &Kv) -> Result<Pairs, String> {
     kv.range::<[u8]>(..).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-/// What is there after recovery; then it must be sound and of use.
+/// The contents after recovery; then it must be sound and of use.
 pub(crate) fn observe(media: &Media, seen: &Seen) -> Result<Pairs, String> {
     let kv = open(media)?;
     seen.recovered();
@@ -108,7 +108,7 @@ pub(crate) fn observe(media: &Media, seen: &Seen) -> Result<Pairs, String> {
     if found == expected { Ok(pairs) } else { Err(format!("{expected:?} expected after a put, found {found:?}")) }
 }
 
-/// Two blocks that nobody owns are freed; what is acknowledged stays.
+/// Two blocks without an owner are freed; acknowledged writes stay.
 fn repair(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const NOWHERE: u64 = 3072; // in the prime page, behind what the tree keeps there
     const LOST: usize = 2;

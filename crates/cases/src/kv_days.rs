@@ -232,7 +232,7 @@ fn failed_opening(explorer: Explorer) -> Result<Report, Box<Failure>> {
             assert!(pairs.len() == 4, "what the crash cut short came to life: {pairs:?}");
         },
         move |media, seen| {
-            // What could not be read can be read again.
+            // Bytes that could not be read can be read again.
             let at = root(&media);
             if media.load(at) == 0 {
                 media.store(at, ROOT);

@@ -68,7 +68,7 @@ pub struct Case {
     program: fn(Explorer) -> Result<Explored, Box<Failure>>,
 }
 
-/// What most cases may cost.
+/// The usual bound of a case's cost.
 const TOTAL: u64 = 24_000;
 
 /// Images that a second run of the program starts from, of one recording, and images of each second

@@ -28,7 +28,7 @@ enum Step {
 
 use Step::{Close, Make, Remove, Trim};
 
-/// What is made comes elsewhere each time. Of two places that are freed at once the next takes the
+/// Each object is made in another place. Of two places that are freed at once the next takes the
 /// first, and the slot of the second.
 const STEPS: &[Step] = &[
     Make(2, 2),
@@ -150,7 +150,7 @@ fn map(explorer: Explorer) -> Result<Report, Box<Failure>> {
         if cut.point % 64 != 0 || cut.image > 0 {
             return Ok(());
         }
-        // What recovery wrote, and the object after it, is cut in turn: a sample.
+        // Writes of recovery, and of the object after it, are cut in turn: a sample.
         let again = PowerCut::new("media-map").images_per_point(1).images_max(32);
         again.explore(&disk.tape(), |_, disk| check(&disk, steps)).map_err(|failure| failure.detail).map(drop)
     })

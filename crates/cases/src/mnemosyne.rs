@@ -36,7 +36,7 @@ pub(crate) const CASES: &[Case] = &[
 const NAME: &str = "pstatic/program";
 const MAX: u64 = 8 << 20;
 const SPAN: u64 = 1 << 20;
-/// Where the store would be mapped.
+/// The address of the store.
 const BASE: u64 = 0x2000_0000_0000;
 /// The first words of the variables are pointers, all behind them keep the value they begin with.
 const POINTERS: u64 = 3;
@@ -181,7 +181,7 @@ fn logged(explorer: Explorer) -> Result<Report, Box<Failure>> {
 
 const PAGE: u64 = 4096;
 
-/// What each pointer's region still has, as pages of the region, and whether the pointer is set.
+/// The pages that each pointer's region still has, and whether the pointer is set.
 type Mapped = BTreeMap<u64, Vec<Range<u64>>>;
 
 fn open_regions(media: &Media) -> Result<(Program, Regions), String> {

@@ -1,9 +1,9 @@
 //! The museum: seeded bugs of every room, and the case that must find each.
 //!
-//! Each exhibit is a mistake somebody made or could make: a line of a room is left out, moved or
-//! doubled while the bug's switch is on (`everbyte_media::seeded`). A museum visit explores the
-//! named case with the bug on, and the explorer must find a failing image. That the same case
-//! passes with the bug off is what the tests of the cases show.
+//! Each exhibit is a plausible mistake: a line of a crate is left out, moved or doubled while the
+//! bug's switch is on (`everbyte_media::seeded`). A museum visit explores the named case with the
+//! bug on, and the explorer must find a failing image. The tests of the cases show that the same
+//! case passes with the bug off.
 
 use crate::{Report, Settings, find};
 use everbyte_media::museum::with;
@@ -17,7 +17,7 @@ pub struct Exhibit {
     pub name: &'static str,
     /// The crate it breaks.
     pub room: &'static str,
-    /// What the broken room does, and what that costs.
+    /// The effect of the bug, and the damage that follows.
     pub story: &'static str,
     /// The case that must find it.
     pub case: &'static str,
@@ -147,7 +147,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "space-wanted-had",
         "space",
         "store-owners-ahead",
-        "a cluster is prepared for somebody who has it by now: he finds zeros where he stored",
+        "a cluster is zeroed in advance although an object has it by now: stored bytes become zeros",
     ),
     exhibit(
         "store-state-draft",
@@ -243,7 +243,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-access-unordered",
         "store",
         "store-names-rename",
-        "the word that says which rights count is stored before they are ordered: nobody can read the record",
+        "the word that says which rights count is stored before they are ordered: no opening can read the record",
     ),
     exhibit(
         "names-doubt-unordered",
@@ -423,7 +423,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "object-vector-overwrites",
         "object",
         "object-types",
-        "a place behind a vector's end is taken for nobody's although an element lay there before the transaction",
+        "a place behind a vector's end is taken for unused although an element lay there before the transaction",
     ),
     exhibit(
         "object-map-place-unnoted",
@@ -574,7 +574,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "mnemosyne-region-live-early",
         "mnemosyne",
         "mnemosyne-regions",
-        "a region counts before the word that receives its address is on the medium: nobody can find it any more",
+        "a region counts before the word that receives its address is on the medium: no pointer leads to it any more",
     ),
     exhibit(
         "mnemosyne-variables-unflushed",
@@ -584,7 +584,7 @@ pub const EXHIBITS: &[Exhibit] = &[
     ),
 ];
 
-/// What a visit to one exhibit brought.
+/// The result of a visit to one exhibit.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The bug.
@@ -593,11 +593,11 @@ pub struct Outcome {
     pub room: &'static str,
     /// The case explored.
     pub case: &'static str,
-    /// What the bug is.
+    /// The effect of the bug.
     pub story: &'static str,
     /// Whether the explorer found it.
     pub found: bool,
-    /// What it found, or what it explored in vain.
+    /// The failure found, or the images explored in vain.
     pub report: Report,
 }
 

@@ -21,10 +21,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What a small run of a case may cost.
+/// Bound of a small run of a case.
 pub const SMALL: u64 = 400;
 
-/// What a larger run may cost, of so many cases: where none of the small ones failed.
+/// Bound of a larger run, of so many cases: used if none of the small ones failed.
 const LARGE: u64 = 1500;
 const AGAIN: usize = 3;
 
@@ -59,7 +59,7 @@ impl Size {
 pub struct Name {
     /// The file, from the root of the workspace.
     pub file: String,
-    /// What is called.
+    /// The function called.
     pub call: String,
     /// The line, without the space around it.
     pub text: String,
@@ -73,7 +73,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// What is known of a site.
+/// The record of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The case of that name fails without it.
@@ -105,7 +105,7 @@ impl Name {
         Ok(Name { file: site.file.clone(), call: site.call.to_string(), text: text.into(), nth })
     }
 
-    /// Where it is now; `None` if its line is no more.
+    /// The present line; `None` if its text is gone.
     pub fn site(&self) -> Option<Site> {
         let source = std::fs::read_to_string(root().join(&self.file)).ok()?;
         let same = source.lines().enumerate().filter(|(_, line)| line.trim() == self.text);
@@ -181,7 +181,7 @@ pub fn write_list(list: &BTreeMap<Name, Verdict>) -> Result<(), String> {
     std::fs::write(list_path(), text).map_err(|error| error.to_string())
 }
 
-/// What one case reaches, and how long its small run takes.
+/// The sites that one case reaches, and the time of its small run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reach {
     /// Milliseconds.

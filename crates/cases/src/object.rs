@@ -124,8 +124,8 @@ pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<
     let root = open::<R>(media)?;
     seen.recovered();
     let by_types = root.examine(&|_| ()).map_err(|error| error.to_string())?;
-    // What the description does not explain, the other walk takes apart; they still agree on what
-    // is wrong.
+    // The other walk takes apart values that the description does not explain; they still agree on
+    // the damage.
     let agree = if by_text.unread.is_empty() { by_text == by_types } else { by_text.is_clean() == by_types.is_clean() };
     if !agree {
         return Err(format!("by the types: {by_types:?}, by the description: {by_text:?}"));

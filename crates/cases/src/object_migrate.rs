@@ -38,7 +38,7 @@ macro_rules! root {
             root.kept.borrow_mut(j).push(PString::from_str(&text, j), j);
         }
 
-        /// What it holds; an error if parts contradict each other.
+        /// Its contents; an error if parts contradict each other.
         pub fn read<P: MemPool>(root: &Root<P>, j: &Journal<P>) -> Result<Vec<u32>, String> {
             let nodes = root.nodes.borrow();
             let all: Vec<u32> = nodes.iter().map(|node| node.read()).collect::<Result<_, _>>()?;
@@ -122,7 +122,7 @@ mod v2 {
     }
 }
 
-/// What the pool holds, and which program's it is.
+/// The contents of the pool, and the program that they belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Plain {
     all: Vec<u32>,

@@ -85,7 +85,7 @@ fn leaky() -> Image {
     })
 }
 
-/// What the pool holds, and whether a plan finds nothing to do.
+/// The contents of the pool, and whether a plan finds nothing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Plain {
     names: Vec<u64>,

@@ -1,5 +1,5 @@
-//! Cases of clusters that go from one object to another, or are prepared for one: nobody reads what
-//! the owner before him left, or loses what he stored himself.
+//! Cases of clusters that go from one object to another, or are prepared for one: an owner reads
+//! nothing of the owner before, and loses nothing of its own.
 
 use crate::store::image;
 use crate::{Case, TOTAL};
@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         name: "store-owners-kept",
         room: "store",
-        about: "the same where released clusters are kept, and cleared before anybody asks for them",
+        about: "the same where released clusters are kept, and cleared before an object asks for them",
         total: TOTAL,
         program: |explorer| owners(explorer, true),
     },
@@ -32,7 +32,7 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// Where words lie that an owner fills: one in each page, behind the header of the first.
+/// Offsets of words that an owner fills: one in each page, behind the header of the first.
 fn words(clusters: Range<u64>) -> impl Iterator<Item = u64> {
     clusters.step_by(4096).map(|page| page + HEADER_LEN + 8)
 }
@@ -79,7 +79,7 @@ fn owners(explorer: Explorer, kept: bool) -> Result<Report, Box<Failure>> {
                 store.keep_released();
             }
             let other = store.object("other").expect("it is there");
-            oracle.step("remove the first", || store.remove_object("first").expect("nobody has it open"));
+            oracle.step("remove the first", || store.remove_object("first").expect("it is not open"));
             store.clear_released();
             oracle.step("make a second in its place", || drop(make(&store, "second").expect("room for an object")));
             oracle.step("release a cluster of the other", || {
@@ -117,7 +117,7 @@ fn check(media: &Media, seen: &Seen) -> Result<(), String> {
         };
         require(&other, second(&other), allowed)?;
     }
-    // Whatever is free now: its next owner reads zeros, across this crash too.
+    // The next owner of any free cluster reads zeros, across this crash too.
     let next = make(&store, "next").map_err(failed)?;
     require(&next, next.span(), &[0])?;
     other.back(second(&other)).map_err(failed)

@@ -1,4 +1,4 @@
-//! A program of somebody's own before the explorer: `everbyte crash --run COMMAND`.
+//! Programs of users before the explorer: `everbyte crash --run COMMAND`.
 
 use crate::{Report, Settings};
 use everbyte_sim::{Explorer, Foreign};

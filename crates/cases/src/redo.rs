@@ -106,7 +106,7 @@ fn explore(
 /// Sets words in one transaction of a worker.
 fn set(redo: &Redo, worker: &mut Worker, pairs: &[(u64, u64)]) {
     worker.begin().expect("a sound engine");
-    pairs.iter().for_each(|&(word, value)| worker.store(word_at(redo, word), value).expect("nobody in the way"));
+    pairs.iter().for_each(|&(word, value)| worker.store(word_at(redo, word), value).expect("there is no other thread"));
     worker.commit().expect("room in the log");
 }
 
@@ -123,13 +123,13 @@ fn words(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let pairs = [(15, round), (16, round * 2), (20, round * 3), (45, round * 4), (15, round * 5)];
             step(twin, format!("transaction {round}"), &pairs, || set(redo, &mut worker, &pairs));
             worker.begin().expect("a sound engine");
-            worker.store(word_at(redo, 30), 77).expect("nobody in the way");
+            worker.store(word_at(redo, 30), 77).expect("there is no other thread");
             worker.abort();
         }
         // Bytes of a word whose others stay as they are.
         step(twin, "bytes".into(), &[(20, 0x0102_0009)], || {
             worker.begin().expect("a sound engine");
-            worker.write(word_at(redo, 20) + 2, &[2, 1]).expect("nobody in the way");
+            worker.write(word_at(redo, 20) + 2, &[2, 1]).expect("there is no other thread");
             worker.commit().expect("room in the log");
         });
     })
@@ -139,7 +139,7 @@ fn logs(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, 1024, |redo, twin| {
         redo.set_truncation(Truncation::Asynchronous);
         let mut workers = [redo.worker(), redo.worker(), redo.worker()];
-        // Whose turn it is, and after which rounds somebody truncates.
+        // The thread of each round, and the rounds after which one truncates.
         for (round, index) in [(1, 0), (2, 1), (3, 0), (4, 2), (5, 1)] {
             let pairs = [(8, round), (10 + round, round), (40, round * 2)];
             step(twin, format!("transaction {round}"), &pairs, || set(redo, &mut workers[index], &pairs));

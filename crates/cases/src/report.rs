@@ -3,7 +3,7 @@
 use everbyte_sim::{Explorer, Failure, Profile, Report as Explored};
 use serde::{Deserialize, Serialize};
 
-/// What a user may choose of an exploration. `None` is the case's own choice.
+/// Options of an exploration. `None` is the case's own choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -54,7 +54,7 @@ fn profile(name: &str) -> Option<Profile> {
     Profile::ALL.iter().find(|(known, _)| *known == name).map(|(_, profile)| *profile)
 }
 
-/// What an exploration did and found.
+/// The work of an exploration and its failures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The case.
@@ -71,7 +71,7 @@ pub struct Report {
     pub failure: Option<FailureReport>,
 }
 
-/// What was explored under one profile.
+/// The images explored under one profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileShare {
     /// Its name.
@@ -103,9 +103,9 @@ pub struct FailureReport {
     pub seed: u64,
     /// The image's id.
     pub image: String,
-    /// What the check said.
+    /// The message of the check.
     pub message: String,
-    /// Where power failed and what was lost.
+    /// The point of the power failure and the words lost.
     pub story: String,
     /// The command that replays it.
     pub command: String,

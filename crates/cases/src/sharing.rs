@@ -66,10 +66,10 @@ pub(crate) const CASES: &[Case] = &[
 const MAX: u64 = 4 << 20;
 /// Words that lead to blocks.
 const WORDS: u64 = 6;
-/// Where they lie in the prime page, each in a line of its own.
+/// Offsets in the prime page, each in a line of its own.
 const WORDS_AT: u64 = 2048 + 512;
 
-/// What the block of each word holds: so many bytes of one value.
+/// The block of each word: so many bytes of one value.
 type Model = BTreeMap<u64, (u8, usize)>;
 
 fn image() -> Image {
@@ -112,7 +112,7 @@ fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> 
     })
 }
 
-/// Somebody else has had the store open since the dead one had opened it: whoever comes now is not
+/// Another process has had the store open since the dead one had opened it: a new process is not
 /// alone, and recovers nothing by opening.
 fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
     (seen.died() && seen.begun_count() > 0).then(|| media.lock_joining().and_then(|joining| Ok(joining.join(1 << 20)?)))
@@ -171,7 +171,7 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     read_out(&media, &undo)
 }
 
-/// What each word leads to, if all is sound.
+/// The block behind each word, if all is sound.
 fn read_out(media: &Media, undo: &Undo) -> Result<Model, String> {
     let _turn = undo.enter().map_err(|error| error.to_string())?;
     let findings = undo.check(Some(&pointed(undo)));
@@ -346,7 +346,7 @@ fn pairs_observed(
     explorer.explore_twin(&image, &first, Order::InOrder, run, |media, seen| observe(&media, seen, kind))
 }
 
-/// What each turn makes, or removes if it is there.
+/// The object that each turn makes, or removes if it is there.
 const NAME_TURNS: [&str; 6] = ["shop/q", "short", "shop/a", "short", "shop/a", "sh"];
 
 fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {

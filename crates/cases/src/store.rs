@@ -82,7 +82,7 @@ fn attach(media: &Media, seen: &Seen) -> Result<Store, String> {
 /// The model: names, and the word their `init` wrote.
 pub(crate) type Names = BTreeMap<String, u64>;
 
-/// Where in an object that word is.
+/// Offset of that word in an object.
 pub(crate) const WORD_AT: u64 = 1024;
 
 /// Makes an object whose `init` writes `word`.
@@ -193,7 +193,7 @@ fn growth(explorer: Explorer) -> Result<Report, Box<Failure>> {
             if acked == 4 && media.load(second) != 0 {
                 return Err(format!("the cluster at {second:#x}, backed again, holds what it held before (STORE-6)"));
             }
-            // What grows from here reads as zeros.
+            // New clusters read as zeros.
             let range = object.grow(1).map_err(|error| error.to_string())?;
             let dirty = media.read_vec(range.start, CLUSTER as usize).iter().any(|&byte| byte != 0);
             if dirty { Err(format!("the cluster at {:#x} is not zeroed", range.start)) } else { Ok(()) }
@@ -300,8 +300,7 @@ fn quotas(explorer: Explorer) -> Result<Report, Box<Failure>> {
     )
 }
 
-/// The name is given by an operation of its own, so a crash before it leaves a file that nobody
-/// asks for.
+/// The name is given by an operation of its own, so a crash before it leaves a file without a name.
 fn clone(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explorer.explore(
         &kept(),

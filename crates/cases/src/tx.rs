@@ -38,7 +38,7 @@ pub(crate) const WORDS: u64 = 64;
 /// The first words name blocks, the others are plain.
 const NAMES: u64 = 8;
 
-/// What the table's words say: for a name the tag its block is filled with.
+/// The table's words: for a name the tag its block is filled with.
 pub(crate) type Table = BTreeMap<u64, u64>;
 
 fn image(lane_len: u64) -> Image {
@@ -91,7 +91,7 @@ pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<Table, String> {
             table.insert(word, value);
         }
     }
-    // One block is the engine's own: its lanes. Any other that nobody names has leaked.
+    // One block is the engine's own: its lanes. Any other without a name has leaked.
     let mut others = Vec::new();
     heap.blocks(|block| {
         if !named.remove(&block.at) {
@@ -100,7 +100,7 @@ pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<Table, String> {
     })
     .map_err(|error| error.to_string())?;
     if others.len() != 1 || !named.is_empty() {
-        return Err(format!("blocks that nobody names: {others:x?}; names without a block: {named:x?}"));
+        return Err(format!("blocks without a name: {others:x?}; names without a block: {named:x?}"));
     }
     let mut findings = heap.check(None);
     findings.extend(store.check());
@@ -125,7 +125,7 @@ fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
     let (store, undo) = open(media)?;
     seen.recovered();
     let table = read_table(&store, undo.heap())?;
-    // What recovery freed serves this process, and not only the next one.
+    // Blocks freed by recovery serve this process, and not only the next one.
     let room = reservable(undo.heap());
     drop(undo);
     let (store, undo) = open(media)?;

@@ -1,4 +1,4 @@
-//! What the examples share: finding the store that the command line names.
+//! Shared by the examples: finding the store that the command line names.
 //!
 //! Each program in `bin/` keeps its data in a store and goes on where it stopped. Run each twice.
 //! The modules `volatile` and `persistent` are the same structures without and with persistence:
@@ -19,7 +19,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// What the programs return.
+/// The result of the programs.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// The store at `path`, made if it is not there.

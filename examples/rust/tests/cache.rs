@@ -24,7 +24,7 @@ impl Running {
         Running { warm: warm.parse().unwrap(), address: address.into(), child }
     }
 
-    /// What it answers to lines, until it has nothing more to say.
+    /// Its answer to lines, up to the end of the output.
     fn ask(&self, lines: &str) -> String {
         self.ask_bytes(lines.replace('\n', "\r\n").as_bytes()).replace("\r\n", "\n")
     }

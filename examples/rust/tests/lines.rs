@@ -1,4 +1,4 @@
-//! What persistence costs in lines: the list, the tree and the hash map of `volatile/` against
+//! The cost of persistence in lines: the list, the tree and the hash map of `volatile/` against
 //! those of `persistent/`.
 //!
 //! A line counts as added if it is not in the longest common subsequence of both files, so a
@@ -41,7 +41,7 @@ fn few_lines_make_a_structure_persistent() {
         println!("{name}: {lines} lines, {added} added or changed, bar {most}");
         assert!(added <= most, "{name}: {added} lines, {most} allowed");
     }
-    // What docs/manual/objects.md says.
+    // The figures of docs/manual/objects.md.
     assert_eq!(["list", "tree", "map"].map(|name| added(name).1), [19, 11, 10]);
 }
 

@@ -12,7 +12,7 @@ fn run(program: &str, directory: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What `program` says when it fails.
+/// The error output of `program`.
 fn refused(program: &str, directory: &Path) -> String {
     let output = Command::new(program).arg(directory.join("store.everbyte")).output().unwrap();
     assert!(!output.status.success());

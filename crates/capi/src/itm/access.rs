@@ -7,7 +7,7 @@ use crate::mnemosyne;
 use everbyte_tx::redo::Stop;
 
 impl Tx {
-    /// The word at `address`, a multiple of 8, if it is persistent and nobody has changed it:
+    /// The word at `address`, a multiple of 8, if it is persistent and has not been changed:
     /// nearly always. `None`: nothing is done.
     #[inline(always)]
     fn quick_word(&mut self, address: usize) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Where a transaction begins, and how control comes back there.
+//! The begin of a transaction, and the return of control to it.
 //!
 //! `_ITM_beginTransaction` returns as often as the block is run: registers that a function keeps
 //! for its caller are saved, and a jump restores them, the stack pointer and the return address.
@@ -7,7 +7,7 @@ use super::{place, rest, tx};
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 
-/// What a function keeps for its caller, at the return of `_ITM_beginTransaction`.
+/// Registers that a function keeps for its caller, at the return of `_ITM_beginTransaction`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Jump {

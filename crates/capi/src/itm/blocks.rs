@@ -1,5 +1,5 @@
-//! `malloc`, `new` and their kin inside a transaction: what is allocated goes back if it aborts,
-//! what is freed goes when it has committed and nobody can look at it.
+//! `malloc`, `new` and their kin inside a transaction: an abort frees the new blocks; freed blocks
+//! go when the transaction has committed and no other can read them.
 
 use super::tx::{Action, current, step};
 use super::weak;
@@ -9,21 +9,21 @@ type Free = unsafe extern "C" fn(*mut c_void);
 type New = unsafe extern "C-unwind" fn(usize) -> *mut c_void;
 
 unsafe extern "C" fn c_free(block: *mut c_void) {
-    // SAFETY: the caller's: a block of malloc's that nobody uses any more.
+    // SAFETY: the caller's: a block of malloc's that is no longer used.
     unsafe { libc::free(block) };
 }
 
 unsafe extern "C" fn delete(block: *mut c_void) {
     // SAFETY: the C++ runtime's function of this type.
     let free = unsafe { std::mem::transmute::<*const (), Free>(weak::needed(weak::operator_delete())) };
-    // SAFETY: the caller's: a block of new's that nobody uses any more.
+    // SAFETY: the caller's: a block of new's that is no longer used.
     unsafe { free(block) };
 }
 
 unsafe extern "C" fn delete_array(block: *mut c_void) {
     // SAFETY: the C++ runtime's function of this type.
     let free = unsafe { std::mem::transmute::<*const (), Free>(weak::needed(weak::operator_delete_array())) };
-    // SAFETY: the caller's: a block of new[]'s that nobody uses any more.
+    // SAFETY: the caller's: a block of new[]'s that is no longer used.
     unsafe { free(block) };
 }
 

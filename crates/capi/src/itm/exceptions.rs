@@ -1,7 +1,7 @@
 //! C++ exceptions inside a transaction. One that leaves the block commits and goes on; one that is
 //! under way when the transaction aborts is forgotten, with what catches it.
 //!
-//! What unwinds does not pass through frames of Rust: throwing and the end of a handler are jumps.
+//! Unwinding does not pass through frames of Rust: throwing and the end of a handler are jumps.
 
 use super::tx::{self, Action, current, step};
 use super::{place, weak};
@@ -17,8 +17,7 @@ const UNWIND_HEADER: usize = 32;
 pub struct Handlers {
     /// Handlers entered and not left, in this transaction.
     pub caught: u32,
-    /// Where the C++ runtime counts exceptions of this thread that are under way; 0: it is not
-    /// there.
+    /// The address at which the C++ runtime counts this thread's exceptions; 0: there is none.
     uncaught_at: usize,
     uncaught: u32,
 }
@@ -76,7 +75,7 @@ fn leave(caught: u32) {
 }
 
 /// # Safety
-/// `object` was allocated, and if it was thrown, nobody catches it.
+/// `object` was allocated, and if it was thrown, it is not being caught.
 unsafe extern "C" fn free_exception(object: *mut c_void) {
     type Free = unsafe extern "C" fn(*mut c_void);
     // SAFETY: the C++ runtime's function of this type.
@@ -154,8 +153,8 @@ extern "C" fn _ITM_cxa_throw() {
     naked_asm!("endbr64", ".weak __cxa_throw", "jmp [rip + __cxa_throw@GOTPCREL]")
 }
 
-/// Where the unwinder's header says that a thread is ending: the place of the function that stops
-/// it, which a throw leaves empty.
+/// The field of the unwinder's header that marks a thread's end: the function that stops it, which
+/// a throw leaves empty.
 const FORCED: usize = 16;
 
 /// An exception leaves the block: what was done is committed, and the exception is the program's. A

@@ -22,8 +22,7 @@ pub struct Ground {
     store: Stretch,
     /// The persistent variables.
     section: Stretch,
-    /// What is stored to a persistent variable's place in the store is to be stored at its address,
-    /// too.
+    /// A store to the place of a persistent variable in the store is also done at its address.
     copied: bool,
 }
 

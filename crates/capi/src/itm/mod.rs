@@ -3,7 +3,7 @@
 //!
 //! Persistent words wait in the engine until the commit. Other memory is changed in place, under
 //! the engine's locks, and put back by an abort: compiled code looks at its own allocations and
-//! locals directly. What lies on the stack below the frame that began is the transaction's own.
+//! locals directly. The stack below the frame that began is the transaction's own.
 //!
 //! * `begin`: registers saved at a begin, and the jump back to it.
 //! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry; `slot`: where a thread
@@ -22,7 +22,7 @@
 //!          anything to drop by then.
 //!   ITM-3  Memory is put back before the locks that it was changed under are given back.
 //!
-//! Threads: each has its own transaction. What it is made for is in docs/design/patomic.md.
+//! Threads: each has its own transaction. Its purpose is in docs/design/patomic.md.
 
 mod access;
 mod begin;

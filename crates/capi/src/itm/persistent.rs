@@ -78,7 +78,8 @@ extern "C" fn pfree(pointer: *mut c_void) -> c_int {
     done(step(|tx| tx.free(pointer.expose_provenance())))
 }
 
-/// What `patomic.h` refers to, so that a program is not linked to another library's transactions.
+/// Symbol that `patomic.h` refers to, so that a program is not linked to another library's
+/// transactions.
 #[unsafe(no_mangle)]
 static everbyte_patomic: c_int = 1;
 
@@ -93,7 +94,7 @@ extern "C" fn everbyte_patomic_truncate() {
     truncate();
 }
 
-/// What transactions have stored is flushed, and no log has anything to store again.
+/// Stores of transactions are flushed, and no log has anything to store again.
 pub fn truncate() {
     if let Some(ground) = Ground::known() {
         ground.redo.truncate();

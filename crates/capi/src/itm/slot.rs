@@ -19,7 +19,7 @@ global_asm!(
     ".popsection",
 );
 
-/// What this thread has put there; null at first.
+/// The value that this thread has put there; null at first.
 #[inline(always)]
 pub fn get<T>() -> *mut T {
     let pointer;
@@ -37,7 +37,7 @@ pub fn get<T>() -> *mut T {
 
 /// Puts it there.
 pub fn set<T>(pointer: *mut T) {
-    // SAFETY: it writes a word of this thread's that nobody else looks at.
+    // SAFETY: it writes a word of this thread's that no other thread reads.
     unsafe {
         asm!(
             "mov {1}, [rip + everbyte_transaction@GOTTPOFF]",

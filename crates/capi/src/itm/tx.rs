@@ -42,13 +42,13 @@ pub struct Action {
 
 impl Action {
     pub fn call(self) {
-        // SAFETY: whoever gave the action said that it may be called once, at the end that it was
-        // given for.
+        // SAFETY: the registration promised that the action may be called once, at the end that it
+        // was registered for.
         unsafe { (self.run)(self.with) }
     }
 }
 
-/// What runs at the end of a transaction, in order.
+/// Actions at the end of a transaction, in order.
 #[derive(Default)]
 pub struct Actions {
     /// Gives memory back that was allocated; after an abort, the newest first.
@@ -66,10 +66,10 @@ pub struct Tx {
     pub ground: &'static Ground,
     /// Begins that have not ended; 0: no transaction.
     nesting: u32,
-    /// Where the outermost began.
+    /// The begin of the outermost transaction.
     jump: Jump,
     is_function: bool,
-    /// Where those inside it began that have not ended; `nesting - 1` of them.
+    /// The begins inside it that have not ended; `nesting - 1` of them.
     inner: Vec<Begun>,
     /// ITM-4. Looked at by handlers of this thread.
     is_inside: AtomicBool,
@@ -82,7 +82,7 @@ pub struct Tx {
     number: u64,
 }
 
-/// Where a transaction began.
+/// The begin of a transaction.
 #[derive(Clone, Copy)]
 struct Begun {
     stack: usize,
@@ -91,7 +91,7 @@ struct Begun {
     is_function: bool,
 }
 
-/// What a begin inside another goes back to.
+/// The state that a begin inside another goes back to.
 struct Point {
     jump: Jump,
     nesting: u32,
@@ -145,7 +145,7 @@ extern "C" fn forked() {
     slot::set::<Tx>(null_mut());
 }
 
-/// What a child of fork hears.
+/// The answer to a child of fork.
 const FORKED: &str = "this process is a child of fork and has nothing of its parent's store: it runs no transactions, nor the rest of one";
 
 /// There is no transaction where a step of one is to be done. In a child of a fork inside the body
@@ -346,8 +346,8 @@ pub fn commit(function: Option<usize>) {
     freed.into_iter().chain(committed).for_each(Action::call);
 }
 
-/// A thread that ends leaves a block, by unwinding its stack. What the outermost did is put back;
-/// its frame is still there.
+/// A thread that ends leaves a block, by unwinding its stack. The changes of the outermost
+/// transaction are put back; its frame is still there.
 pub fn leave() {
     let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("the end of a thread without a transaction") };
     tx.inside(|tx| match tx.nesting {
@@ -401,7 +401,7 @@ impl Tx {
     }
 
     /// Whether an address lies in a frame made since the transaction began: dead after a retry, and
-    /// nobody else's.
+    /// private to this thread.
     #[inline(always)]
     pub fn is_own_stack(&self, address: usize) -> bool {
         let stack = place::stack_pointer();

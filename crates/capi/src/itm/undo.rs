@@ -1,4 +1,4 @@
-//! What memory held before a transaction changed it in place.
+//! The old contents of memory that a transaction changed in place.
 
 use super::place;
 use std::ops::Range;

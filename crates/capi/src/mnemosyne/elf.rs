@@ -1,13 +1,12 @@
-//! What an executable or a shared library says of its build, and of the variables in one of its
-//! sections.
+//! Reads an executable or a shared library: its build, and the variables in one of its sections.
 //!
 //! The file is one that the system has just loaded, but nothing of it is believed: what does not
 //! parse is not there.
 
-/// What the symbols of a section tell.
+/// The symbols of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// What names, places and sizes of its variables hash to; `None` without symbols.
+    /// The hash of names, places and sizes of its variables; `None` without symbols.
     pub layout: Option<u64>,
     /// A variable (or its place, without symbols) that begins as an address of the program, where
     /// the program may lie anywhere.
@@ -66,7 +65,7 @@ fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
     (0..count).map(section).collect()
 }
 
-/// What the linker calls the build: the note of that name, if there is one. Program headers and
+/// The linker's name of the build: the note of that name, if there is one. Program headers and
 /// notes lie near the beginning of a file, so its first bytes will do.
 pub fn build(file: &[u8]) -> Option<&[u8]> {
     let (at, count) = (word(file, 32)? as usize, half(file, 56)? & 0xffff);
@@ -88,7 +87,7 @@ fn build_note(mut notes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What is known of the variables in the section `name`; `None` if there is no such section.
+/// The variables in the section `name`; `None` if there is no such section.
 pub fn contents(file: &[u8], name: &str) -> Option<Contents> {
     let (sections, index) = find(file, name)?;
     let wanted = &sections[index];

@@ -22,7 +22,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// What the heap of a program's variables can ever hold, in a store that has room for several:
+/// The most that the heap of a program's variables can ever hold, in a store with space for
+/// several:
 /// addresses, which cost nothing.
 const SPAN: u64 = 8 << 30;
 
@@ -103,7 +104,7 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
         recorded::also(addresses.clone(), at)?;
     } else {
         let kept = program.media().read_vec(at, addresses.len());
-        // SAFETY: `start..end` is writable, and nobody else stores there: the caller's promise.
+        // SAFETY: `start..end` is writable, and nothing else stores there: the caller's promise.
         unsafe { place.copy_from_nonoverlapping(NonNull::from(&kept[..]).cast(), kept.len()) };
     }
     if kind == Kind::Pdata {
@@ -137,7 +138,7 @@ fn require_own(path: &Path, section: &str, addresses: &Range<usize>) -> Result<(
     Ok(())
 }
 
-/// What the symbols of a file tell about a section; refuses variables that begin as addresses.
+/// The symbols of a section in a file; refuses variables whose initial values are addresses.
 fn layout(path: &Path, section: &str) -> std::result::Result<Option<u64>, String> {
     let file = std::fs::read(path).map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
     let Some(contents) = elf::contents(&file, section) else { return Ok(None) };

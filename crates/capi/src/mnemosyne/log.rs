@@ -11,12 +11,12 @@ use everbyte_mnemosyne::{Log, LogOptions};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-/// What `flags` of `log_create` may hold.
+/// The valid bits of `flags` of `log_create`.
 const BASE: c_int = 1;
 const WAIT: c_int = 2;
 const EMPTY: c_int = 4;
 
-/// What each record goes to.
+/// The file of each record.
 type Each = unsafe extern "C" fn(*const u64, usize, *mut c_void);
 
 /// # Safety
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn log_create(
     // SAFETY: the caller's promise.
     let opened = unsafe { name(object) }.and_then(|name| {
         if flags & !(BASE | WAIT | EMPTY) != 0 {
-            return Err(Fault::invalid(format!("{flags:#x} has flags of logs that nobody knows")));
+            return Err(Fault::invalid(format!("{flags:#x} has unknown flags of logs")));
         }
         let form = if flags & BASE != 0 { Form::Base } else { Form::Torn };
         let full = if flags & WAIT != 0 { Full::Block } else { Full::Error };
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn log_truncate(log: *mut Log) -> c_int {
 }
 
 /// # Safety
-/// As said at the top of the file; nobody uses the log any more.
+/// As at the top of the file; the log is no longer used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn log_close(log: *mut Log) {
     if !log.is_null() {

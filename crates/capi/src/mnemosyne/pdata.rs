@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What the names of these objects begin with.
+/// The prefix of the names of these objects.
 const PREFIX: &str = "pdata/";
 
 /// The name of the object of a file.
@@ -43,7 +43,7 @@ pub fn settle(store: &Store, program: &Program, path: &Path) -> Result<()> {
     for info in store.objects()? {
         let Some(file) = file_of(&info.name).filter(|_| info.name != mine) else { continue };
         let written_over = Some(file) == file_of(mine); // the same file, with another build in it
-        // What cannot be read, or does not say where its file was, is kept.
+        // An object that cannot be read, or does not say where its file was, is kept.
         let known = store.object(&info.name).ok().and_then(|object| path_of(&object).ok().flatten());
         if written_over || known.is_some_and(|path| is_gone(Path::new(OsStr::from_bytes(&path)), file)) {
             remove(store, &info.name)?;
@@ -61,7 +61,8 @@ fn remove(store: &Store, name: &str) -> Result<()> {
     Ok(store.remove_object(name)?)
 }
 
-/// Whether a file that was at `path` is neither there nor beside it. What cannot be told is not so.
+/// Whether a file that was at `path` is neither there nor beside it. `false` if that cannot be
+/// found out.
 fn is_gone(path: &Path, file: (u64, u64)) -> bool {
     let is_it = |found: &Metadata| (found.dev(), found.ino()) == file;
     match path.metadata() {

@@ -20,7 +20,7 @@ fn protect(media: &Media, region: Region) -> Result<()> {
     }
 }
 
-/// What regions were mapped with counts again after a restart.
+/// The counter that says with which value regions were mapped again after a restart.
 pub fn protect_all(media: &Media, regions: &Regions) -> Result<()> {
     regions.list().into_iter().try_for_each(|region| protect(media, region))
 }
@@ -63,7 +63,7 @@ fn unmap(start: usize, size: usize) -> Result<()> {
         if hit.is_empty() {
             continue;
         }
-        // What comes to lie there next is stored to.
+        // The next mapping there is stored to.
         let mut remove = |range: Range<u64>| {
             let _ = media.protect(range.start, range.end - range.start, (true, true));
             gone.push(range);

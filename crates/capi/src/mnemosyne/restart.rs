@@ -1,5 +1,5 @@
-//! What a program does when it starts again, before its first transaction: functions that it
-//! registers, run once, in order.
+//! Restart functions: run once, in order, when a program starts again, before its first
+//! transaction.
 //!
 //! Threads: any; one runs the functions, and others wait for it.
 

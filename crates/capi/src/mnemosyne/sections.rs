@@ -27,7 +27,7 @@ struct Section {
 
 static SECTIONS: RwLock<Vec<Section>> = RwLock::new(Vec::new());
 
-/// Where sections lie, each with the next one: for code that may take no lock. They stay (SECT-2).
+/// Sections, each with the next one: for code that may take no lock. They stay (SECT-2).
 struct Place {
     addresses: Range<usize>,
     next: OnceLock<Box<Place>>,
@@ -47,7 +47,7 @@ pub fn is_variable(address: usize) -> bool {
     false
 }
 
-/// Whose variables they are.
+/// The program that they belong to.
 pub struct Owner {
     pub program: Program,
     pub regions: Regions,
@@ -57,9 +57,9 @@ pub struct Owner {
 pub struct Transactional {
     pub redo: Redo,
     pub addresses: Range<usize>,
-    /// Where they lie in the store.
+    /// Their place in the store.
     pub at: u64,
-    /// What is stored in the store is to be stored at the address, too.
+    /// A store to the store's mapping is also done at the address.
     pub copied: bool,
 }
 
@@ -73,19 +73,19 @@ pub fn transactional() -> Option<Transactional> {
     Some(Transactional { redo, addresses: addresses.clone(), at, copied: *copied })
 }
 
-/// Where persistent memory of this process lies in the store.
+/// The place of this process's persistent memory in the store.
 pub struct Home {
     pub media: Media,
     /// The offset of the address asked for.
     pub at: u64,
-    /// What a program stores at the address reaches the store's mapping only by [`Home::push`].
+    /// A store at the address reaches the store's mapping only by [`Home::push`].
     pub copied: bool,
-    /// Whose it is: the program's whose variable, block or region it is part of.
+    /// Its owner: the program whose variable, block or region it is part of.
     pub owner: Option<Arc<Owner>>,
 }
 
-/// Where `address..address+len`, which may be anything, lies in the store: in a section, or in the
-/// store's mapping.
+/// The place of `address..address+len`, which may be anything, in the store: in a section, or in
+/// the store's mapping.
 pub fn home(address: usize, len: usize) -> Result<Home> {
     let end = address.checked_add(len);
     let sections = SECTIONS.read();
@@ -133,7 +133,7 @@ impl Home {
         if self.copied {
             let word = std::ptr::with_exposed_provenance_mut::<u64>(address);
             // SAFETY: an aligned word of a section, which is this process's for good (SECT-2);
-            // whoever asks changes the pointer that it holds.
+            // the caller changes the pointer that it holds.
             unsafe { word.write_volatile(self.media.load(self.at)) };
         }
     }
@@ -168,7 +168,7 @@ pub fn write_back() {
             }
         }
         if changed {
-            let _ = media.barrier(); // nobody is left to be told
+            let _ = media.barrier(); // no caller is left to report to
         }
     }
 }

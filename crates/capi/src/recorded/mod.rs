@@ -82,7 +82,7 @@ struct Ear {
 }
 
 impl Recorder for Ear {
-    /// Found by watching memory, whoever stores.
+    /// Found by watching memory, for stores of any code.
     fn store(&mut self, _at: u64, _bytes: &[u8]) {}
 
     fn flush(&mut self, at: u64, len: u64) {

@@ -35,16 +35,16 @@ const WORDS_MAX: usize = 1 << 20;
 /// Mappings of the store's memory.
 const VIEWS_MAX: usize = 1 + 64;
 
-/// What is to be seen.
+/// The pages to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// What each page holds from call to call.
+    /// The contents of each page from call to call.
     Pages,
     /// Every store.
     Stores,
 }
 
-/// What a page held before it became writable.
+/// The contents of a page before it became writable.
 struct Aside {
     page: usize,
     words: [u64; WORDS],
@@ -53,13 +53,13 @@ struct Aside {
 struct Watch {
     precision: Precision,
     thread: i32,
-    /// What the handlers had before us.
+    /// The signal actions from before ours.
     before: [libc::sigaction; 2],
     found: UnsafeCell<Found>,
 }
 
-/// What was found since the last call of [`stored`], and where to look. Room for all of it is
-/// mapped beforehand (WATCH-2).
+/// Stores found since the last call of [`stored`], and the pages to compare. Memory for all of it
+/// is mapped beforehand (WATCH-2).
 struct Found {
     aside: Vec<Aside>,
     /// Address and value, in order.
@@ -69,7 +69,7 @@ struct Found {
 }
 
 impl Found {
-    /// Where an address lies in the store.
+    /// The place of an address in the store.
     fn offset(&self, address: usize) -> Option<u64> {
         let (view, at) = self.views.iter().find(|(view, _)| view.contains(&address))?;
         Some(at + (address - view.start) as u64)
@@ -168,8 +168,8 @@ fn word(address: usize) -> u64 {
 
 fn protect(address: usize, len: usize, access: c_int) -> std::io::Result<()> {
     let pointer = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; nobody
-    // relies on stores there being refused or not, but us.
+    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; only this
+    // module relies on stores there being refused or not.
     match unsafe { libc::mprotect(pointer, len, access) } {
         0 => Ok(()),
         _ => Err(Error::last_os_error()),
@@ -218,7 +218,7 @@ unsafe fn pass_on(watch: &Watch, signal: c_int, info: *mut libc::siginfo_t, cont
         // effect.
         unsafe { libc::sigaction(signal, before, null_mut()) };
     } else if before.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: whoever installed it promised a function of this signature.
+        // SAFETY: the installer promised a function of this signature.
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = unsafe { std::mem::transmute(handler) };
         handler(signal, info, context);
     } else {
@@ -235,7 +235,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let info_of_fault = unsafe { &*info };
     // SAFETY: the signal is a fault's, so the address is there.
     let address = unsafe { info_of_fault.si_addr() }.addr();
-    // SAFETY: nobody changes `views` but `also`, which runs before another thread could.
+    // SAFETY: `views` changes only in `also`, which runs before another thread could.
     let views = unsafe { &(*watch.found.get()).views };
     if !views.iter().any(|(view, _)| view.contains(&address)) {
         // SAFETY: our own arguments.
@@ -294,7 +294,7 @@ extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 #[cfg(target_arch = "x86_64")]
 unsafe fn set_trap(context: *mut c_void, on: bool) {
     const TRAP: i64 = 1 << 8;
-    // SAFETY: the caller's promise: a `ucontext_t` that nobody else has a reference to.
+    // SAFETY: the caller's promise: a `ucontext_t` without another reference to it.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let flags = &mut context.uc_mcontext.gregs[libc::REG_EFL as usize];
     *flags = if on { *flags | TRAP } else { *flags & !TRAP };

@@ -10,8 +10,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").into()
 }
 
-/// Where the library is installed, as `make install` does it: from where cargo has put it with this
-/// test.
+/// The installed library, as `make install` does it: copied from cargo's place beside this test.
 pub fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {

@@ -21,7 +21,7 @@ struct Instruction {
 
 type Functions = BTreeMap<String, Vec<Instruction>>;
 
-/// What hides in the instrumented code of an object file: plain calls of memset and its kin, and
+/// Hidden stores in the instrumented code of an object file: plain calls of memset and its kin, and
 /// direct stores to anything but the stack, each with its function.
 pub fn hidden(object: &Path) -> Vec<String> {
     let functions = read(object);
@@ -142,7 +142,7 @@ impl Instruction {
             .and_then(|(at, _)| u64::from_str_radix(at, 16).ok())
     }
 
-    /// What is called in the same object file.
+    /// Functions called in the same object file.
     fn callee(&self) -> Option<&str> {
         self.operands.split_once('<')?.1.strip_suffix('>')
     }

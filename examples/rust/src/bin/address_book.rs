@@ -56,7 +56,7 @@ fn main() -> Outcome {
         ["add", name, address] => book.tx(|j, book| book.add(name, address, j))?,
         ["remove", name] => {
             if !book.tx(|j, book| book.remove(name, j))? {
-                return Err(format!("nobody is called {name}").into());
+                return Err(format!("there is no entry for {name}").into());
             }
         }
         ["find", name] => book.print(|one| one == name),

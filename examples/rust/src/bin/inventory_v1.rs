@@ -1,4 +1,4 @@
-//! What is in store, and for how much: the first version of a program whose types will change. See
+//! Items in stock, and their prices: the first version of a program whose types will change. See
 //! `inventory_v2`.
 //!
 //! `inventory_v1 STORE [NAME EUROS ..]`

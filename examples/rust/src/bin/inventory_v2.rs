@@ -26,7 +26,7 @@ enum Place {
     Shelf(u16),
 }
 
-/// What the first version called `Item`.
+/// The type `Item` of the first version.
 #[derive(PSafe)]
 #[persist(version = 1, name = "Item")]
 #[repr(C)]

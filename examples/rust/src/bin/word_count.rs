@@ -22,7 +22,7 @@ const CHUNK: usize = 4096;
 
 pool!(Words);
 
-/// What lies behind one lock, by text.
+/// The words behind one lock.
 type Bucket<V, P> = PMutex<PHashMap<PString<P>, V, P>, P>;
 
 #[derive(PSafe)]

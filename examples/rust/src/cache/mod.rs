@@ -1,8 +1,8 @@
 //! A cache that restarts warm: items in HEAPO's hash store, and in memory who was used when.
 //!
-//! What is in the store is what there is; the order of use is made anew from the stamps of the
-//! items when the cache is opened, and forgets by then who was only read. Each change is whole, so
-//! a killed cache finds every item as it was set, or absent.
+//! The store holds the items; the order of use is made anew from the stamps of the items when the
+//! cache is opened, and reads since the last stamp are forgotten. Each change is whole, so a killed
+//! cache finds every item as it was set, or absent.
 
 pub mod protocol;
 
@@ -27,11 +27,11 @@ pub struct Cache {
     /// Keys by their last use.
     turns: BTreeMap<u64, Vec<u8>>,
     next_turn: u64,
-    /// What was asked for and found, asked for and not found, set, and evicted.
+    /// Counts of hits, misses, sets and evictions.
     pub counts: Counts,
 }
 
-/// What a cache has done since it was opened.
+/// Work of a cache since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Found.
@@ -44,7 +44,7 @@ pub struct Counts {
     pub evictions: u64,
 }
 
-/// Where an item stands.
+/// The place of an item.
 struct Item {
     turn: u64,
     bytes: u64,
@@ -93,7 +93,7 @@ impl Cache {
     /// Opens the cache in a store, or makes one, that keeps so many bytes.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn open(store: &Store, limit: u64) -> Result<Cache, Error> {
         let pairs = match store.object("cache") {
             Ok(object) => Hash::open(object)?,
@@ -137,7 +137,7 @@ impl Cache {
     /// The value of a key, which is used by this.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         let value = self.peek(key)?;
         match &value {
@@ -163,7 +163,7 @@ impl Cache {
     /// if it is larger than all the room there is.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn set(&mut self, key: &[u8], value: &Value) -> Result<bool, Error> {
         let bytes = size(key, value.data.len());
         if bytes > self.limit {
@@ -201,7 +201,7 @@ impl Cache {
     /// Takes a key out; `false` if it was not there.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         let was_there = self.pairs.delete(key)?;
         self.forget(key);
@@ -211,7 +211,7 @@ impl Cache {
     /// Gives a value another expiry; `false` if it is not there.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn touch(&mut self, key: &[u8], expires: u64) -> Result<bool, Error> {
         match self.peek(key)? {
             Some(value) => self.set(key, &Value { expires, ..value }),

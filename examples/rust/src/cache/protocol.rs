@@ -14,7 +14,7 @@ const RELATIVE_MAX: i64 = 30 * 24 * 60 * 60;
 /// Answers one client until it leaves.
 ///
 /// # Errors
-/// What the connection says.
+/// Errors of the connection.
 pub fn serve(input: impl Read, mut output: impl Write, cache: &Mutex<Cache>) -> io::Result<()> {
     let mut input = BufReader::new(input);
     let mut answer = Vec::new();
@@ -90,7 +90,7 @@ fn command(words: &[&[u8]], input: &mut impl BufRead, answer: &mut Vec<u8>, cach
     say(answer, said)
 }
 
-/// What follows a `set`.
+/// The data line after a `set`.
 enum Data {
     Whole(Vec<u8>),
     /// Longer than values may be; passed over.

@@ -2,7 +2,7 @@
 
 use everbyte::{Journal, MemPool, PSafe, Pbox};
 
-/// Where a list goes on.
+/// The rest of a list.
 pub type Link<P> = Option<Pbox<Node<P>, P>>;
 
 /// A number and what follows it.

@@ -1,6 +1,6 @@
 //! A list of numbers.
 
-/// Where a list goes on.
+/// The rest of a list.
 pub type Link = Option<Box<Node>>;
 
 /// A number and what follows it.
