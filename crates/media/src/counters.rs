@@ -1,8 +1,8 @@
-//! What persistence cost: lines flushed, fences, barriers, bytes logged. Exact on any machine.
+//! The cost of persistence: lines flushed, fences, barriers, bytes logged. Exact on any machine.
 //!
 //! Each thread counts in a shard of its own with plain loads and stores, so counting does not cost
 //! a locked instruction on paths that take a few hundred nanoseconds. Threads beyond the last shard
-//! share it and pay.
+//! share it, with locked instructions.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -39,7 +39,7 @@ impl std::ops::Sub for Counts {
     }
 }
 
-/// What is being counted; the index into a shard.
+/// A counted event; the index into a shard.
 #[derive(Clone, Copy)]
 pub(crate) enum Counter {
     Lines,
@@ -62,8 +62,8 @@ impl Counters {
 
     #[inline]
     pub(crate) fn add(&self, counter: Counter, amount: u64) {
-        // A thread that is ending may have given its number back: a store is closed when its
-        // program ends.
+        // A thread that is ending may have returned its number: a program may close a store as it
+        // exits.
         let shard = SHARD.try_with(|shard| shard.0.get()).unwrap_or(SHARED);
         let cell = &self.0[shard].0[counter as usize];
         if shard == SHARED {
@@ -86,8 +86,7 @@ impl Counters {
     }
 }
 
-/// Shard numbers not held by a live thread. The lock's release and acquire hand a shard's counts
-/// over.
+/// Shard numbers not held by a live thread. The lock orders a shard's counts before its next use.
 static FREE: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
 
 struct ShardNumber(Cell<usize>);

@@ -1,16 +1,16 @@
-//! What can go wrong between a program and its media.
+//! Errors of the media.
 
 use crate::kind::{Damage, ErrorInfo, ErrorKind, Format};
 use std::io;
 use std::path::PathBuf;
 
-/// An error of the media floor. Each says what happened, where, and what to do next.
+/// An error of this crate. Each text has the event, its place, and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A system call on the store file failed; nothing durable has changed.
+    /// A system call on the store file failed; no durable byte has changed.
     #[error("{path}: cannot {action}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted action, as the text continues "cannot".
         action: &'static str,
         /// The store file.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A write or sync failed, now or earlier: what reached the disk is unknown, and nothing is
+    /// A write or sync failed, now or earlier: the content of the disk is unknown, and no write is
     /// retried.
     #[error(
         "{path}: poisoned: a write or sync failed earlier ({cause}); close the store and open it again to learn what survived"
@@ -35,7 +35,7 @@ pub enum Error {
         /// The store file.
         path: PathBuf,
         /// The holder: `this process (pid 123)`, `another process (pid 456)`, or `another process`
-        /// if that is all that is known.
+        /// if no process id is known.
         holder: String,
     },
     /// The file carries no media header: it is not a store.
@@ -43,7 +43,7 @@ pub enum Error {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What was found instead.
+        /// The finding.
         detail: &'static str,
     },
     /// The file was written by a newer Everbyte.
@@ -57,26 +57,25 @@ pub enum Error {
     /// Bytes on media contradict themselves.
     #[error("{0}; `everbyte check` tells what is affected")]
     Damaged(Box<Damage>),
-    /// The system could not give the bytes of a page: an uncorrectable memory error, a sector that
-    /// cannot be read, or a file that was truncated from outside. What other pages hold can be
-    /// used.
+    /// The system could not read a page: an uncorrectable memory error, a bad sector, or a file
+    /// that was truncated from outside. Other pages can be used.
     #[error("{0}; copy what can be, and restore the rest from a backup")]
     Unreadable(Box<Damage>),
-    /// The store is bound to an address at which this process has something else.
+    /// The store is bound to an address at which this process has another mapping.
     #[error(
         "{path}: bound to {address:#x}, and this process has something there{holder}; close that, or open this store in another process"
     )]
     AddressTaken {
         /// The store file.
         path: PathBuf,
-        /// Where it is to be mapped.
+        /// The address of the store.
         address: u64,
         /// Bytes it needs there.
         len: u64,
-        /// What lies there, where that is known: ` (NAME at ADDRESS)`, or empty.
+        /// The mapping there, if it is known: ` (NAME at ADDRESS)`, or empty.
         holder: String,
     },
-    /// The range lies outside what is backed.
+    /// The range lies outside the backed bytes.
     #[error("offset {at:#x} + {len} lies outside the store's {limit} bytes")]
     OutOfRange {
         /// Start of the range.
@@ -92,12 +91,12 @@ pub enum Error {
         /// The process that opened it.
         owner: u32,
     },
-    /// The options ask for what this machine or path cannot do.
+    /// This machine or path cannot do what the options ask for.
     #[error("{path}: {detail}")]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What is not possible, and what is.
+        /// The impossible request, and the possible one.
         detail: String,
     },
 }

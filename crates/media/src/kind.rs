@@ -171,7 +171,7 @@ impl fmt::Display for Damage {
 /// The format of a structure that this program cannot read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The format on media, or the feature bits that it asks for.
+    /// The format on media, or the feature bits that it requires.
     pub found: u64,
     /// The newest format that this program reads.
     pub known: u64,
@@ -193,7 +193,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// What every error of the workspace answers.
+/// The questions that every error of the workspace answers.
 pub trait ErrorInfo: std::error::Error {
     /// The kind of this error.
     fn kind(&self) -> ErrorKind;

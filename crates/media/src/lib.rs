@@ -1,28 +1,30 @@
-//! # everbyte-media: memory that a crash does not take
+//! # everbyte-media: mapped memory that survives crashes
 //!
 //! A [`Media`] maps a range of bytes and offers plain stores, [`Media::copy_nt`], [`Media::flush`],
-//! [`Media::fence`] and [`Media::barrier`]. Everything in Everbyte rests on one rule:
+//! [`Media::fence`] and [`Media::barrier`]. All of Everbyte rests on one rule:
 //!
-//! > After a crash each aligned 8-byte word holds its *settled* value or any value stored since, word by word, under
-//! > one law: if a store survives, so does that value, or a later one, of everything that a thread had flushed before
-//! > a fence of its own that happened before that store. A barrier settles what its thread flushed and all that this
-//! > law puts before it.
+//! > After a crash each aligned 8-byte word holds its *settled* value or any value stored since,
+//! > word by word, under one law: if a store survives, so does that value, or a later one, of
+//! > everything that a thread had flushed before a fence of its own that happened before that
+//! > store. A barrier settles everything that its thread flushed and everything that this law puts
+//! > before it.
 //!
-//! So a fence **orders** and a barrier **completes**. Nobody is told "done" before a barrier.
+//! So a fence **orders** and a barrier **completes**. No caller gets an acknowledgement before a
+//! barrier.
 //!
 //! ```
 //! use everbyte_media::{Media, Options};
 //! let media = Media::anonymous(1 << 20, &Options::default())?; // memory of this process, as `shm`
 //! media.store(0x8000, 42);          // a crash may keep it or lose it
-//! media.flush(0x8000, 8);           // on its way
+//! media.flush(0x8000, 8);           // starts the write-back
 //! media.fence();                    // nothing stored later survives without it
-//! media.barrier()?;                 // settled: now the caller may be told
+//! media.barrier()?;                 // settled: now the change may be acknowledged
 //! assert_eq!(media.load(0x8000), 42);
 //! # Ok::<(), everbyte_media::Error>(())
 //! ```
 //!
-//! Code above asks for [`Capabilities`], never for a backend's name, and issues no instruction of
-//! its own.
+//! Crates above ask for [`Capabilities`], never for a backend's name, and issue no flush or fence
+//! instruction.
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("Everbyte's formats are little-endian and its mappings need 64-bit addresses");

@@ -18,19 +18,19 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What the rooms above may ask of a backend.
+/// The properties of a backend that crates above may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Several processes may map the store and see each other's stores.
     pub shared: bool,
-    /// A fence settles too; where this is false only a barrier does.
+    /// A fence settles, too; if this is false only a barrier does.
     pub fence_settles: bool,
-    /// 2 MiB pages may back it.
+    /// 2 MiB pages may back the mapping.
     pub huge_pages: bool,
 }
 
-/// Mapped bytes that survive, and the operations that say which and when. Cheap to clone; all
-/// clones are one media.
+/// Mapped bytes that survive crashes, and the operations that order and settle stores. Cheap to
+/// clone; all clones are one media.
 #[derive(Clone)]
 pub struct Media {
     pub(crate) inner: Arc<MappedStore>,
@@ -38,7 +38,7 @@ pub struct Media {
 
 pub(crate) struct MappedStore {
     pub mapping: Arc<Mapping>,
-    /// The file mapped a second time, once pages are hidden in the first.
+    /// The second mapping of the file; set when pages are hidden in the first.
     pub beneath: OnceLock<Arc<Mapping>>,
     pub backend: Backend,
     pub counters: Arc<Counters>,
@@ -46,9 +46,9 @@ pub(crate) struct MappedStore {
     pub found_len: u64,
     pub binding: Option<u64>,
     pub opened: Opened,
-    /// Set where the media is shared.
+    /// Set if the media is shared.
     pub members: OnceLock<Arc<Members>>,
-    /// What ranges are called in errors.
+    /// Names of ranges, for errors.
     pub names: Arc<RangeNames>,
 }
 
@@ -57,12 +57,12 @@ pub(crate) enum Backend {
     Direct(Direct),
     /// A private mapping, a log and a checkpoint.
     File(FileBackend),
-    /// Private memory whose every store is told to a recorder.
+    /// Private memory; a recorder gets every store.
     Sim(Mutex<Box<dyn Recorder>>),
 }
 
 impl Media {
-    /// Media whose stores, flushes, fences and barriers are told to `recorder`; `image` is its
+    /// Media that reports its stores, flushes, fences and barriers to `recorder`; `image` is its
     /// first content.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Media {
             source,
         })?;
         for (page, bytes) in image.chunks(4096).enumerate().filter(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)) {
-            mapping.write(page as u64 * 4096, bytes); // the others are zeros, and take no memory
+            mapping.write(page as u64 * 4096, bytes); // other pages are zeros and take no memory
         }
         let (backend, len) = (Backend::Sim(Mutex::new(recorder)), image.len() as u64);
         Ok(Media::assemble(mapping.into(), backend, "sim".into(), (len, None), Opened::default()))
@@ -120,18 +120,19 @@ impl Media {
         Media { inner: Arc::new(inner) }
     }
 
-    /// The address that the store is bound to. It is mapped there, unless it was opened for reading
-    /// alone.
+    /// The address that the store is bound to. The store is mapped there, unless it was opened for
+    /// reading.
     pub fn binding(&self) -> Option<u64> {
         self.inner.binding
     }
 
-    /// What opening found, and whether the file stays as it is.
+    /// The findings of opening, and whether the file is only read.
     pub fn opened(&self) -> &Opened {
         &self.inner.opened
     }
 
-    /// The backend this media got. For people and benches; code asks for [`Media::capabilities`].
+    /// The backend of this media, for messages and benches; other code asks for
+    /// [`Media::capabilities`].
     pub fn kind(&self) -> BackendKind {
         match &self.inner.backend {
             Backend::Direct(direct) => direct.kind,
@@ -140,7 +141,8 @@ impl Media {
         }
     }
 
-    /// What a barrier waits for. Where fences settle that is nothing more, in every mode.
+    /// The event that a barrier waits for. On backends whose fences settle, a barrier waits for
+    /// nothing in every mode.
     pub fn durability(&self) -> Durability {
         match &self.inner.backend {
             Backend::File(file) => file.durability(),
@@ -148,7 +150,7 @@ impl Media {
         }
     }
 
-    /// What the rooms above may rely on.
+    /// The properties that crates above may rely on.
     pub fn capabilities(&self) -> Capabilities {
         match &self.inner.backend {
             Backend::Direct(_) => Capabilities { shared: true, fence_settles: true, huge_pages: true },
@@ -176,8 +178,8 @@ impl Media {
         self.inner.mapping.limit()
     }
 
-    /// Bytes of the file as the system shows them. Store offsets are sparse and the file is not: it
-    /// is shorter than [`Media::len`] may be.
+    /// Bytes of the file, by the system. Store offsets are sparse and the file is compact, so the
+    /// file may be shorter than [`Media::len`].
     pub fn file_len(&self) -> u64 {
         let len = match &self.inner.backend {
             Backend::Direct(direct) => direct.file.as_deref().map(|backing| Disk::len(&*backing.file)),
@@ -187,14 +189,14 @@ impl Media {
         len.and_then(std::io::Result::ok).unwrap_or_else(|| self.len())
     }
 
-    /// Bytes of the file when it was opened. More than [`Media::len`] was then if the file did not
-    /// end on a page: somebody else has changed it, and what lies behind the last whole page is not
+    /// Bytes of the file when it was opened. They exceeded [`Media::len`] if the file did not end
+    /// on a page: another program has changed it, and the bytes behind the last whole page are not
     /// ours.
     pub fn found_len(&self) -> u64 {
         self.inner.found_len
     }
 
-    /// Whether nothing is backed.
+    /// Whether no byte is backed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -204,8 +206,7 @@ impl Media {
         self.inner.mapping.reserve()
     }
 
-    /// Bytes of the log of backend `file` that are in use: those that its file has given to it so
-    /// far.
+    /// Bytes of the ring of backend `file`: the part of its log that is backed so far.
     pub fn log_room(&self) -> u64 {
         match &self.inner.backend {
             Backend::File(file) => file.log_room(),
@@ -213,13 +214,13 @@ impl Media {
         }
     }
 
-    /// What persistence has cost since the media was opened.
+    /// The cost of persistence since the media was opened.
     pub fn counts(&self) -> Counts {
         self.inner.counters.sum()
     }
 
-    /// Starts carrying the lines that hold `at..at+len` to media. Ordered by the next
-    /// [`Media::fence`].
+    /// Starts the write-back of the lines that hold `at..at+len`. The next [`Media::fence`] orders
+    /// it.
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
@@ -248,8 +249,8 @@ impl Media {
         inner.counters.add(Counter::Lines, lines);
     }
 
-    /// As [`Media::flush`] for single words. What else their lines hold is not promised. On `file`
-    /// this logs a fraction of what whole lines would.
+    /// [`Media::flush`] for single words; the other words of their lines may stay unflushed. On
+    /// `file` this logs a fraction of the bytes of whole lines.
     ///
     /// # Panics
     /// If a line lies outside [`Media::len`].
@@ -259,7 +260,7 @@ impl Media {
             return;
         }
         let inner = &*self.inner;
-        // Every word is looked at: each may be the one that is told of.
+        // `count` and not `any`: each call records its lost flush.
         if list.iter().filter(|words| self.loses(words.line(), crate::LINE)).count() > 0 {
             return;
         }
@@ -284,10 +285,10 @@ impl Media {
         inner.counters.add(Counter::Lines, list.len() as u64);
     }
 
-    /// Flushes what recovery has read of `at..at+len` and is about to act on: a process that died,
-    /// rather than a machine, may have left it in the caches, unflushed, and what recovery stores
-    /// must not survive without it. The caller fences. Costs nothing where a process's stores die
-    /// with it.
+    /// Flushes bytes of `at..at+len` that recovery has read and is about to act on. If only the
+    /// process died, and not the machine, the bytes may lie in the caches unflushed; the stores of
+    /// recovery must not survive without them. The caller fences. Costs nothing on backends where a
+    /// process's stores die with it.
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
@@ -299,10 +300,10 @@ impl Media {
         }
     }
 
-    /// Orders: nothing this thread stores later survives a crash without everything it flushed
-    /// before.
+    /// Orders: no later store of this thread survives a crash without everything that the thread
+    /// flushed before.
     ///
-    /// On `pmem` and `shm` it settles too. Code must be right without that.
+    /// On `pmem` and `shm` a fence settles, too. Code must be right without that.
     #[track_caller]
     #[inline]
     pub fn fence(&self) {
@@ -326,8 +327,8 @@ impl Media {
         }
     }
 
-    /// Refuses a child of fork that has nothing of this media: on `file`, and where processes share
-    /// it. In memory that its parent has alone a child has what the parent has.
+    /// Refuses a forked child on `file` and on shared media: the child has no part in them. In
+    /// memory that the parent has alone, the child keeps the parent's bytes.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -340,8 +341,8 @@ impl Media {
         }
     }
 
-    /// Completes: everything this thread flushed before survives any crash that the durability mode
-    /// covers.
+    /// Completes: everything that this thread flushed before survives any crash that the durability
+    /// mode covers.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if a write or sync failed: the outcome is unknown until the store is
@@ -359,8 +360,8 @@ impl Media {
         self.complete(self.mark())
     }
 
-    /// The point reached by the newest fence: [`Media::settle`] waits for it, perhaps after locks
-    /// were released.
+    /// The position of the newest fence. [`Media::settle`] waits for it, possibly after the caller
+    /// has released its locks.
     #[inline]
     pub fn mark(&self) -> Mark {
         match &self.inner.backend {
@@ -370,8 +371,8 @@ impl Media {
         }
     }
 
-    /// Waits until everything before `mark` is settled; callers that wait at once share one sync
-    /// (group commit).
+    /// Waits until everything before `mark` is settled. Callers that wait at the same time share
+    /// one sync (group commit).
     ///
     /// # Errors
     /// As [`Media::barrier`].
@@ -381,8 +382,8 @@ impl Media {
         if self.leaves_out(Call::Settle) { Ok(()) } else { self.complete(mark) }
     }
 
-    /// Whether a run of mutants leaves out this call of its caller's: never on media that are not
-    /// recorded, and a constant where no seeded bugs are compiled in.
+    /// Whether a run of mutants leaves out this call: never on media without a recorder, and a
+    /// constant without the feature `museum`.
     #[track_caller]
     #[inline(always)]
     fn leaves_out(&self, call: Call) -> bool {
@@ -404,8 +405,8 @@ impl Media {
         }
     }
 
-    /// Whether a checkpoint has passed `mark`: what was settled before it is in place, and holes
-    /// may be punched.
+    /// Whether a checkpoint has passed `mark`: bytes settled before it are in their place, and
+    /// holes may be punched.
     pub fn checkpointed(&self, mark: Mark) -> bool {
         match &self.inner.backend {
             Backend::File(file) => file.checkpointed(mark),
@@ -414,23 +415,22 @@ impl Media {
         }
     }
 
-    /// Where the first byte of the store is mapped, for the rooms that may hold unsafe code (typed
-    /// objects): offset 0. It stays there while any clone of this media lives, and [`Media::len`]
-    /// bytes of it are backed. Whoever stores through it does so inside a [`Section`], and calls
-    /// [`Media::report_store`].
+    /// The address of offset 0, for crates that may hold unsafe code (typed objects). It is valid
+    /// while any clone of this media lives, and [`Media::len`] bytes from it are backed. A caller
+    /// stores through it inside a [`Section`], and calls [`Media::report_store`].
     #[inline(always)]
     pub fn address(&self) -> std::ptr::NonNull<u8> {
         self.inner.mapping.address()
     }
 
-    /// Whether a recorder listens: stores made through [`Media::address`] are then to be told.
+    /// Whether a recorder is attached: stores through [`Media::address`] must then be reported.
     #[inline(always)]
     pub fn is_recorded(&self) -> bool {
         matches!(self.inner.backend, Backend::Sim(_))
     }
 
-    /// Tells a recorder what `at..at+len` holds now, if stores were made there through
-    /// [`Media::address`] that it does not know of. Nothing on other media.
+    /// Reports to the recorder the present content of `at..at+len`, after stores through
+    /// [`Media::address`]. No effect on other media.
     ///
     /// # Panics
     /// If the range lies outside [`Media::len`].
@@ -438,8 +438,8 @@ impl Media {
     pub fn report_store(&self, at: u64, len: u64) {
         if let Backend::Sim(recorder) = &self.inner.backend {
             let mut recorder = recorder.lock();
-            // Whole words, as they are stored: what lies beside the range in its first and last
-            // word has not changed.
+            // Whole words, as they are stored. The bytes beside the range in its first and last
+            // word have not changed.
             let (first, end) = (at & !7, (at + len).next_multiple_of(8).min(self.len()));
             let mut bytes = vec![0; (end - first) as usize];
             self.inner.mapping.read(first, &mut bytes);
@@ -456,16 +456,16 @@ impl Media {
         }
     }
 
-    /// Backs the pages of `at..at+len`, growing the file where needed. The range reads as zeros or
-    /// as what was there before.
+    /// Backs the pages of `at..at+len` and grows the file if needed. The range reads as zeros or
+    /// keeps its bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk is full, or as
-    /// [`Media::limit_room`] says: nothing has changed then.
+    /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk or the limit of
+    /// [`Media::limit_room`] is full. Nothing has changed then.
     pub fn extend(&self, at: u64, len: u64) -> Result<()> {
         let end = at.checked_add(len).filter(|&end| end <= self.max());
         let end = end.ok_or(Error::OutOfRange { at, len, limit: self.max() })?;
-        // Whole pages: that is how they are mapped, copied and written.
+        // Whole pages: the units of mapping, copying and writing.
         let (at, end) = (at & !4095, end.next_multiple_of(4096).min(self.max()));
         let len = end - at;
         let io = |source| Error::Io { action: "allocate space", path: self.inner.path.clone(), source };
@@ -481,14 +481,13 @@ impl Media {
         Ok(())
     }
 
-    /// Frees the places in the file of those ranges of which `is_free` says that nothing is backed,
-    /// for others, and shortens the file at its end. `is_free` is asked for whole chunks; while
-    /// this runs, nothing of what it grants may be backed, stored or flushed, and nothing of it
-    /// that was flushed may be unsettled. It reads as zeros afterwards. Returns the bytes freed: 0
-    /// while other processes may have the store.
+    /// Frees the chunks of the file for which `is_free` says that no byte is backed, and shortens
+    /// the file at its end. During the call no thread may back, store or flush bytes of such a
+    /// chunk, and its earlier flushes must be settled. The range reads as zeros afterwards. Returns
+    /// the bytes freed: 0 while other processes may have the store.
     ///
     /// # Errors
-    /// As [`Media::barrier`]; [`Error::Io`]. What was freed before stays so.
+    /// As [`Media::barrier`]; [`Error::Io`]. Chunks freed before the error stay free.
     pub fn free_chunks(&self, is_free: &dyn Fn(std::ops::Range<u64>) -> bool) -> Result<u64> {
         match &self.inner.backend {
             Backend::Direct(direct) => {
@@ -502,9 +501,9 @@ impl Media {
         }
     }
 
-    /// Has [`Media::extend`] refuse what would give the file more than `max` bytes of room on the
-    /// disk. Of these the part of the log that is not backed yet is set aside. Nothing on media
-    /// without a map of chunks.
+    /// Makes [`Media::extend`] refuse ranges with which the file would take more than `max` bytes
+    /// on the disk. The part of the log that is not backed yet is reserved within them. No effect
+    /// on media without a map of chunks.
     pub fn limit_room(&self, max: u64) {
         match &self.inner.backend {
             Backend::Direct(direct) => {
@@ -517,8 +516,8 @@ impl Media {
         }
     }
 
-    /// Returns the pages of `at..at+len` to the file system. The caller has settled that nobody
-    /// needs them, and [`Media::checkpointed`] holds for that settlement. The range then reads as
+    /// Returns the pages of `at..at+len` to the file system. The caller has settled the change that
+    /// released them, and [`Media::checkpointed`] holds for that mark. The range then reads as
     /// zeros or as before.
     pub fn punch(&self, at: u64, len: u64) {
         match &self.inner.backend {
@@ -528,9 +527,9 @@ impl Media {
         }
     }
 
-    /// The parts of `at..at+len` that hold data in the file, in order; `None` where that cannot be
-    /// told. The other parts read as zeros; they may have room. On backend `file` the newest stores
-    /// may not be in the file yet.
+    /// The parts of `at..at+len` that hold data in the file, in order; `None` if the system cannot
+    /// tell. The other parts read as zeros and may take space on the disk. On backend `file` the
+    /// newest stores may not be in the file yet.
     pub fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
         match &self.inner.backend {
             Backend::Direct(direct) => direct.data(at, len),
@@ -539,13 +538,12 @@ impl Media {
         }
     }
 
-    /// Whether `at..at+len` is known to hold nothing but zeros, so that it need not be loaded. On
-    /// `shm` a load of a hole takes room, and where none is left the process is killed by SIGBUS.
-    /// `false` where loads take none.
+    /// Whether `at..at+len` is known to be a hole, so that it need not be loaded. On `shm` a load
+    /// of a hole allocates memory, and if none is left the system kills the process by SIGBUS.
+    /// `false` on backends whose loads allocate nothing.
     pub fn is_hole(&self, at: u64, len: u64) -> bool {
         match &self.inner.backend {
-            // A log that was brought in for looking alone lies in private memory, and not in the
-            // file.
+            // A read-only opening puts the log's bytes into private memory and not into the file.
             Backend::Direct(direct) if direct.kind == BackendKind::Shm && self.inner.opened.log_records == 0 => {
                 direct.data(at, len).is_some_and(|data| data.is_empty())
             }
@@ -553,8 +551,8 @@ impl Media {
         }
     }
 
-    /// Refuses a child of the process that opened a file alone: it sees and may change the same
-    /// bytes, but it knows which of them are in use only as of the fork.
+    /// Refuses a child of the process that opened a file alone: it sees and can change the same
+    /// bytes, but its knowledge of the bytes in use is that of the fork.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -568,8 +566,8 @@ impl Media {
         }
     }
 
-    /// Brings everything that was flushed to its place and leaves an empty log. Dropping the last
-    /// clone does the same but cannot report an error.
+    /// Checkpoints everything that was flushed and leaves an empty log. Dropping the last clone
+    /// does the same but cannot report an error.
     ///
     /// # Errors
     /// As [`Media::barrier`].
@@ -581,8 +579,7 @@ impl Media {
         }
     }
 
-    /// For tests: lets a `file` store end as if its process had died: no checkpoint, nothing
-    /// written.
+    /// For tests: ends a `file` store as if its process had died, without a checkpoint or a write.
     #[doc(hidden)]
     pub fn abandon(self) {
         if let Backend::File(file) = &self.inner.backend {
@@ -590,7 +587,7 @@ impl Media {
         }
     }
 
-    /// Moves what the log holds to its place now (the background does so when the log fills).
+    /// Runs a checkpoint now; the background thread does so when the log fills.
     ///
     /// # Errors
     /// As [`Media::barrier`].

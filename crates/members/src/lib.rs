@@ -3,13 +3,15 @@
 //! Membership is a set of byte-range locks on the store's file, which the kernel releases when a
 //! process exits, cleanly or not. On top of it lie locks in shared memory whose holder may die.
 //!
-//! | part | purpose |
-//! |---|---|
-//! | [`Members`], [`JoinLock`], [`Membership`] | the processes that have a store open, and numbered slots that they lock |
-//! | [`lock_file`], [`lock_file_apart`] | the lock on the whole file: one process, or several that read, or several members |
-//! | [`Birth`], [`PrivateDescriptor`] | detection of a forked child, and descriptors that it does not inherit |
-//! | [`RobustLock`], [`SharedLock`] | locks in words of shared memory; a successor learns that the holder died |
-//! | [`peer_groups`] | the groups of the process at the other end of a socket |
+//! * [`Members`], [`JoinLock`], [`Membership`]: the processes that have a store open, and the
+//!   numbered slots that they lock;
+//! * [`lock_file`], [`lock_file_apart`]: the lock on the whole file, for one process, several readers
+//!   or several members;
+//! * [`Birth`], [`PrivateDescriptor`]: detection of a forked child, and descriptors that it does not
+//!   keep;
+//! * [`RobustLock`], [`SharedLock`]: locks in words of shared memory, whose next holder learns of the
+//!   death of the last one;
+//! * [`peer_groups`]: the groups of the process at the other end of a socket.
 //!
 //! The crate knows neither stores nor objects: it sees a file, slot numbers, and the words that
 //! [`SharedWords`] gives it. `media` opens stores with it, and `store` gives the slots their

@@ -4,11 +4,14 @@
 //! | byte | lock |
 //! |---|---|
 //! | `JOIN` | exclusive, by the process that opens or closes the store |
-//! | `MEMBERS` | shared, by every member; a process that gets it exclusively is alone and recovers the store |
+//! | `MEMBERS` | shared, by every member; exclusive, by a process that is alone |
 //! | `READERS` | shared, by processes that only read |
 //! | `GROWTH` | exclusive, by the process that gives the file another chunk |
-//! | `TOKENS` + token | exclusive, by the member with that token; no other member of this opening gets the token |
-//! | `SLOT_BYTES` + slot | by the members that hold the slot; the caller gives slots their meaning |
+//! | `TOKENS` + token | exclusive, by the member with that token |
+//! | `SLOT_BYTES` + slot | by the members that hold the slot |
+//!
+//! A process that gets `MEMBERS` exclusively recovers the store. No two members of one opening have
+//! the same token. The caller gives slots their meaning.
 //!
 //! All locks belong to one open file description, which a forked child closes: the child is no
 //! member, and its exit releases nothing. Memory without a file has its members in one process:

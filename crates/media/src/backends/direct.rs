@@ -29,43 +29,44 @@ pub(crate) struct Direct {
     pub path: PathBuf,
     /// Whether the profile asks for any delay.
     pub slow: bool,
-    /// When the profile's device will have taken what all threads have sent, in ticks.
+    /// The time, in ticks, at which the profile's device will have taken the lines of all threads.
     pub busy_until: AtomicU64,
     /// The process that opened it.
     pub birth: Birth,
-    /// Ranges were given back to the file system since its metadata was last synced.
+    /// Ranges were released to the file system since its metadata was last synced.
     pub punched: AtomicBool,
 }
 
-/// The file of a direct mapping, and its head, which says how long the file should be.
+/// The file of a direct mapping, and its head.
 pub(crate) struct Backing {
     pub file: Arc<File>,
     /// The file by store offsets.
     pub disk: ChunkDisk,
     pub head: Mutex<Head>,
-    /// Where other processes make chunks, too.
+    /// Set if other processes make chunks, too.
     pub _guard: Option<Guard>,
 }
 
 thread_local! {
-    /// Lines this thread has sent since its last fence, and when it began, for the device profile.
+    /// Lines that this thread has sent since its last fence, and the time of the first, for the
+    /// device profile.
     static SENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Notes lines for the fence to come. `start` is when the first of them was on its way.
+/// Counts lines for the next fence. `start` is the time at which the first of them was sent.
 #[inline]
-fn note_sent(lines: u64, start: u64) {
+fn count_sent(lines: u64, start: u64) {
     let (sent, since) = SENT.get();
     SENT.set((sent + lines, if sent == 0 { start } else { since }));
 }
 
-/// Lets each whole large page of a range that has its place and holds nothing begin as such, around
-/// one small page that is made first: many small ones would be made, cleared, and copied. What
-/// fails here, the allocation of all of it finds, too.
+/// Makes each whole, empty large page of a range a large page from the start, around one small page
+/// that is allocated first. Otherwise the system would allocate, clear and copy many small pages. A
+/// failure here also fails the allocation of the whole range.
 fn begin_large(mapping: &Mapping, disk: &ChunkDisk, range: Range<u64>) {
     let mut at = range.start.next_multiple_of(LARGE);
     while at + LARGE <= range.end {
-        // Whole in the file, too.
+        // A whole large page in the file, too.
         if matches!(disk.chunks.parts(at, LARGE)[..], [(_, Some(file))] if file % LARGE == 0) {
             if disk.back(at + LARGE - 4096, 4096).is_err() {
                 return;
@@ -124,7 +125,7 @@ impl Direct {
         let start = if self.slow { isa::ticks() } else { 0 };
         let lines = mapping.flush(self.flush, at, len);
         if self.slow {
-            note_sent(lines, start);
+            count_sent(lines, start);
         }
         lines
     }
@@ -135,7 +136,7 @@ impl Direct {
         mapping.copy_nt(self.flush, at, bytes);
         if self.slow {
             let (first, end) = crate::bytes::mapping::line_range(at, bytes.len() as u64);
-            note_sent((end - first) / isa::LINE, start);
+            count_sent((end - first) / isa::LINE, start);
         }
     }
 
@@ -153,7 +154,7 @@ impl Direct {
         let Some(Backing { file, disk, head, .. }) = self.file.as_deref() else { return Ok(()) };
         let io = |action| move |source| Error::Io { action, path: self.path.clone(), source };
         let mut head = head.lock();
-        disk.cover(at, len).map_err(io("allocate space"))?; // refused before any room is taken
+        disk.cover(at, len).map_err(io("allocate space"))?; // a refusal takes no space
         if self.kind == BackendKind::Shm {
             begin_large(mapping, disk, at.max(head.file_len)..at + len);
         }
@@ -161,8 +162,7 @@ impl Direct {
         if at + len > head.file_len {
             // The growth first: a head must never promise bytes that a power loss can take back.
             Disk::sync(&**file).map_err(io("sync the growth of"))?;
-            // What is in memory follows the medium: a failed write leaves the growth to be written
-            // by the next.
+            // Memory follows the medium: after a failed write the next growth writes the head.
             let mut grown = *head;
             grown.file_len = at + len;
             let (place, bytes) = grown.next();
@@ -184,12 +184,12 @@ impl Direct {
         if let Some(Backing { file, disk, _guard: Some(_), .. }) = self.file.as_deref()
             && !disk.chunks.has(at, len)
         {
-            disk.chunks.refresh(&**file).ok()?; // another process may have given it a place
+            disk.chunks.refresh(&**file).ok()?; // another process may have made its chunk
         }
         self.file.as_deref().map(|backing| &backing.disk).or(self.read_from.as_ref())?.data(at, len)
     }
 
-    /// Brings holes to the medium: after a clean close nobody remembers which were to be made.
+    /// Syncs holes: after a clean close no record is left of the holes that were to be made.
     pub(crate) fn close(&self) -> Result<()> {
         let Some(backing) = self.file.as_deref().filter(|_| self.punched.swap(false, Ordering::AcqRel)) else {
             return Ok(());

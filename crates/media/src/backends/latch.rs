@@ -1,11 +1,11 @@
-//! [`Latch`]: a lock for what one thread at a time does around a fence.
+//! [`Latch`]: a lock for short sections around a fence.
 //!
-//! Giving it back is a plain store. An atomic exchange, as other locks end with, would wait until
-//! everything that was flushed before the fence is on the media; a store lets the thread go on
-//! meanwhile, and is seen after it all the same.
+//! Its release is a plain store. Other locks end with an atomic exchange, which would wait until
+//! everything that was flushed before the fence is on the medium. A store lets the thread continue
+//! meanwhile, and becomes visible after the fence all the same.
 //!
-//! The price: nobody is woken. Who finds it taken looks again, then lets others run, then sleeps
-//! for moments. It is for sections that rarely meet.
+//! The price: no thread is woken. A thread that finds the latch taken spins, then yields, then
+//! sleeps for 50 µs at a time. Use it for sections that rarely overlap.
 
 use parking_lot::lock_api::{GuardSend, Mutex, MutexGuard, RawMutex};
 use std::hint::spin_loop;
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 /// A value that one thread at a time may change.
 pub type Latch<T> = Mutex<RawLatch, T>;
-/// Keeps others away from the value of a [`Latch`].
+/// The guard of a [`Latch`].
 pub type LatchGuard<'t, T> = MutexGuard<'t, RawLatch, T>;
 
-/// Whether it is taken.
+/// Whether the latch is taken.
 #[derive(Debug)]
 pub struct RawLatch(AtomicBool);
 
-/// Looks before others are let run, and before the thread sleeps.
+/// Attempts before the thread yields, and before it sleeps.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 200;
 
-// SAFETY: of those who exchange `false` for `true` one succeeds (Acquire), and only that one stores
-// `false` (Release).
+// SAFETY: one thread succeeds in the exchange of `false` for `true` (Acquire), and only that thread
+// stores `false` (Release).
 unsafe impl RawMutex for RawLatch {
     const INIT: RawLatch = RawLatch(AtomicBool::new(false));
     type GuardMarker = GuardSend;

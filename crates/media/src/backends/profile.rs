@@ -3,7 +3,7 @@
 //! Model (Mnemosyne, section 6.1 of its evaluation): a latency of write-backs, paid once at the
 //! next fence, for lines of one fence overlap; a latency per fence; a bandwidth that all threads
 //! share and writes cannot exceed. Delays spin on the time-stamp counter and are never shorter than
-//! asked. Loads are not slowed.
+//! requested. Loads are not slowed.
 
 use crate::bytes::isa;
 use std::sync::OnceLock;
@@ -38,7 +38,7 @@ impl Profile {
     pub const OPTANE: Profile = Profile { name: "optane", write_ns: 94, fence_ns: 0, bandwidth_mb: 2300 };
     /// Memory behind a CXL 2.0 link: one link traversal more than local memory, 16 GB/s.
     pub const CXL: Profile = Profile { name: "cxl", write_ns: 170, fence_ns: 0, bandwidth_mb: 16000 };
-    /// All of them.
+    /// All profiles.
     pub const ALL: [Profile; 7] =
         [Self::DRAM, Self::PCM, Self::PCM_1000, Self::PCM_2000, Self::PMEP, Self::OPTANE, Self::CXL];
 
@@ -51,9 +51,9 @@ impl Profile {
         self.write_ns == 0 && self.fence_ns == 0 && self.bandwidth_mb == 0
     }
 
-    /// When a fence that began at `start` may end, after `lines` lines of which the first was sent
-    /// at `since`; all in ticks. The device takes lines while the program sends them, and those of
-    /// all threads in turn.
+    /// The earliest end of a fence that began at `start`, after `lines` lines of which the first
+    /// was sent at `since`; all in ticks. The device takes lines while the program sends them, and
+    /// those of all threads one after the other.
     pub(crate) fn fence_end(self, lines: u64, since: u64, start: u64, busy_until: &AtomicU64) -> u64 {
         let ticks = |ns: f64| (ns * ticks_per_ns()).ceil() as u64;
         let mut end = if lines > 0 { start + ticks(self.write_ns.into()) } else { start };
@@ -78,9 +78,9 @@ pub(crate) fn spin_until(end: u64) {
 pub(crate) fn ticks_per_ns() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {
-        // The counter is read before the clock's beginning and after its end: whatever comes
-        // between, the rate errs towards longer delays, never shorter ones. The least of several is
-        // the one that the least came between.
+        // The counter is read before the clock starts and after it ends: an interruption makes the
+        // rate, and so the delays, larger and never smaller. The minimum of several measurements
+        // had the shortest interruptions.
         let measure = |_| {
             let (ticks, clock) = (isa::ticks(), Instant::now());
             while clock.elapsed() < Duration::from_millis(5) {

@@ -1,31 +1,31 @@
-//! [`TraceLine`]: what a recorder hears, as a line of text: how a program in another process tells the
-//! explorer.
+//! [`TraceLine`]: one operation on media as a line of text. A program in another process reports to
+//! the explorer in such lines.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-/// One thing that a program did to its media, or said of it. Offsets and lengths in bytes.
+/// One operation of a program on its media, or one of its steps. Offsets and lengths in bytes.
 ///
-/// As text a line each: a word, then numbers in hexadecimal, or bytes, or a name.
+/// As text: a word, then numbers in hexadecimal, or bytes, or a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceLine {
-    /// Bytes were stored: where, and what.
+    /// Bytes were stored: the offset and the bytes.
     Store(u64, Vec<u8>),
-    /// Bytes were flushed: where, and how many.
+    /// Bytes were flushed: the offset and the length.
     Flush(u64, u64),
     /// A fence.
     Fence,
-    /// What so many fences, the first of all, have ordered is settled.
+    /// Everything ordered by this number of fences, counted from the first, is settled.
     Barrier(u64),
-    /// Bytes are about to be backed: where, and how many.
+    /// Bytes are about to be backed: the offset and the length.
     Allocate(u64, u64),
-    /// Pages were given back: where, and how many bytes.
+    /// Pages were released: the offset and the length.
     Punch(u64, u64),
     /// The program begins an operation.
     Begin(String),
     /// The operation begun last has been acknowledged.
     Acked,
-    /// Recovery is over; what follows is the program's use of what it found.
+    /// Recovery is done; the program uses the recovered data from here on.
     Recovered,
 }
 
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else() {
-        for heard in [
+    fn written_lines_are_read_and_others_refused() {
+        for line in [
             TraceLine::Store(64, vec![0, 255, 16]),
             TraceLine::Flush(0, u64::MAX),
             TraceLine::Fence,
@@ -102,7 +102,7 @@ mod tests {
             TraceLine::Acked,
             TraceLine::Recovered,
         ] {
-            assert_eq!(heard.to_string().parse(), Ok(heard));
+            assert_eq!(line.to_string().parse(), Ok(line));
         }
         assert_eq!(TraceLine::Begin("two\nlines".into()).to_string(), "begin two lines");
         for bad in ["", "store", "store 10", "store x 00", "store 0 0g", "flush 1", "fence 1", "barrier", "jump 1 2"] {

@@ -1,7 +1,7 @@
-//! Loads and stores of mapped bytes: the safe face that the rooms above use.
+//! Loads and stores of mapped bytes: the safe interface for the crates above.
 //!
-//! Offsets are absolute in the store. An offset outside the backed range is our own bug and panics:
-//! what comes from media is checked with [`Media::holds`] before it is followed.
+//! Offsets are absolute in the store. An offset outside the backed range is a bug of the caller and
+//! panics: offsets read from media are checked with [`Media::holds`] before use.
 
 use crate::counters::Counter;
 use crate::media::{Backend, Media};
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 impl Media {
-    /// Whether `at..at+len` is backed. Never panics: the way to check what media says.
+    /// Whether `at..at+len` is backed. Never panics, for any offset.
     #[inline(always)]
     pub fn holds(&self, at: u64, len: u64) -> bool {
         self.inner.mapping.holds(at, len)
@@ -34,13 +34,13 @@ impl Media {
         self.inner.mapping.load(at)
     }
 
-    /// [`Media::load`] of an offset that may be any number: `None` if there is no word.
+    /// [`Media::load`] of any offset: `None` if it is not aligned or not backed.
     #[inline(always)]
     pub fn get_word(&self, at: u64) -> Option<u64> {
         self.inner.mapping.get_word(at)
     }
 
-    /// Stores one word, whole, with release order; not durable before flush and barrier.
+    /// Stores one word, untorn, with release order; not durable before flush and barrier.
     ///
     /// # Panics
     /// If `at` is not a multiple of 8 or not backed.
@@ -59,7 +59,7 @@ impl Media {
     /// Replaces the word at `at` if it is `current`.
     ///
     /// # Errors
-    /// The value found, where it was another.
+    /// The value found, if it is another.
     ///
     /// # Panics
     /// If `at` is not a multiple of 8 or not backed.
@@ -78,8 +78,8 @@ impl Media {
         }
     }
 
-    /// Copies out; words under concurrent stores are each whole, the rest is the caller's to
-    /// validate.
+    /// Copies bytes out. Each word is untorn under concurrent stores; the caller validates the
+    /// whole.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -149,8 +149,8 @@ impl Media {
         }
     }
 
-    /// Stores bytes past the cache; the next fence orders them, no flush needed. For lines that are
-    /// not in the cache: one written so costs a fence less wait than one stored and flushed.
+    /// Stores bytes past the cache; the next fence orders them without a flush. For lines that are
+    /// not in the cache: a fence waits less for such a line than for one stored and flushed.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -179,9 +179,9 @@ impl Media {
         self.inner.counters.add(Counter::Lines, (end - first) / crate::LINE);
     }
 
-    /// [`Media::copy_nt`] for lines that are written again and again, as those of a log that starts
-    /// over: through the cache, if they stay there when they are flushed. A fence then waits 30 to
-    /// 60 ns less for each.
+    /// [`Media::copy_nt`] for lines that are written again and again, such as those of a ring:
+    /// through the cache, if flushed lines stay there. A fence then waits 30 to 60 ns less for
+    /// each.
     ///
     /// # Panics
     /// If the range is not backed.
@@ -206,7 +206,7 @@ impl Media {
         self.inner.mapping.compare(at, len, key)
     }
 
-    /// Asks the CPU to bring the line of `at` in. A hint: any `at` is harmless.
+    /// Prefetches the line of `at`. A hint: any `at` is harmless.
     #[inline(always)]
     pub fn prefetch(&self, at: u64) {
         self.inner.mapping.prefetch(at);

@@ -1,24 +1,24 @@
-//! [`Flusher`]: ranges that are named one after the other, flushed together where they touch.
+//! [`Flusher`]: flushes ranges together if they share or adjoin lines.
 
 use crate::{LINE, Media};
 
-/// Flushes ranges line by line, and lines that several neighbouring ranges share once. What was
-/// named is flushed when this is dropped, not before.
+/// Flushes ranges line by line; a line that several neighbouring ranges share is flushed once. All
+/// ranges are flushed when the value is dropped, at the latest.
 pub struct Flusher<'m> {
     media: &'m Media,
-    /// Whole lines that wait.
+    /// Whole lines not flushed yet.
     start: u64,
     end: u64,
 }
 
 impl<'m> Flusher<'m> {
-    /// One that nothing was named to.
+    /// A flusher without ranges.
     #[inline]
     pub fn new(media: &'m Media) -> Flusher<'m> {
         Flusher { media, start: 0, end: 0 }
     }
 
-    /// The lines of `at..at+len` are to be flushed.
+    /// Adds the lines of `at..at+len`.
     #[inline]
     pub fn touch(&mut self, at: u64, len: u64) {
         let (start, end) = (at & !(LINE - 1), (at + len).next_multiple_of(LINE));

@@ -1,15 +1,15 @@
 //! One mapped range of bytes: the address arithmetic and every load and store of mapped memory.
 //!
 //! Invariants
-//!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, but for what
-//!          `Media::protect` says.
-//!   MAP-2  Only `0..limit` is backed by the file; nothing beyond it is ever touched. `limit` only
-//!          grows.
+//!   MAP-1  `base..base+reserve` is mapped until drop: readable and writable, except where
+//!          `Media::protect` has set other rights.
+//!   MAP-2  Only `0..limit` is backed by the file, and no byte beyond it is ever touched. `limit`
+//!          only grows.
 //!   MAP-3  Memory is touched through atomics of 8 bytes (and 1 byte at ragged ends) only, so
 //!          concurrent access by threads and processes is a race of words, never undefined, and no
 //!          word is ever torn by the compiler.
 //!
-//! Threads: any. What a racing reader sees is validated above (sequence words, checksums).
+//! Threads: any. Crates above validate the bytes of a racing read (sequence words, checksums).
 
 use crate::bytes::extent::Extent;
 use crate::bytes::isa::{self, FlushKind};
@@ -26,18 +26,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is mapped of a file whose chunks lie elsewhere than their offsets say.
+/// The mapped chunks of a file whose offsets differ from the store's.
 struct Pieces {
     mode: Mode,
-    /// By number of a chunk's slot: whether it is mapped here.
+    /// The state of each chunk, by the number of its slot.
     shown: Box<[AtomicU8]>,
-    /// What pages may be used for that had no place in the file then.
+    /// Rights of pages that had no chunk when the rights were set.
     protected: Mutex<Vec<(Range<u64>, rustix::mm::MprotectFlags)>>,
 }
 
 /// States of a piece.
 const ABSENT: u8 = 0;
-const COMING: u8 = 1;
+const MAPPING: u8 = 1;
 const SHOWN: u8 = 2;
 
 impl Pieces {
@@ -46,11 +46,11 @@ impl Pieces {
         Pieces { mode, shown, protected: Mutex::default() }
     }
 
-    /// Takes a piece that is to be mapped; `false`: it is mapped, by another thread perhaps, and
-    /// there on return.
+    /// Claims a piece in order to map it. `false`: the piece is mapped on return, possibly by
+    /// another thread.
     fn claim(&self, slot: usize) -> bool {
         loop {
-            match self.shown[slot].compare_exchange(ABSENT, COMING, Ordering::AcqRel, Ordering::Acquire) {
+            match self.shown[slot].compare_exchange(ABSENT, MAPPING, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(SHOWN) => return false,
                 Err(_) => std::thread::yield_now(),
@@ -62,14 +62,14 @@ impl Pieces {
 /// `MADV_COLLAPSE` (Linux 6.1), which libc does not name yet.
 const COLLAPSE: i32 = 25;
 
-/// How the file is mapped.
+/// The kind of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     /// Stores reach the file: tmpfs, memfd.
     Shared,
-    /// Stores reach persistent memory without the page cache; fails where that is not so.
+    /// Stores reach persistent memory without the page cache; mapping fails on any other file.
     SharedSync,
-    /// Stores stay in the process; the `file` backend carries them to the disk.
+    /// Stores stay in the process; the `file` backend writes them to the disk.
     Private,
 }
 
@@ -88,12 +88,12 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     reserve: u64,
     limit: AtomicU64,
-    /// Set where the file is mapped in pieces.
+    /// Set if the file is mapped in pieces.
     pieces: Option<Pieces>,
-    /// The process whose mapping this is alone: a child of fork has nothing here, or something else
-    /// by now.
+    /// Set if forked children do not inherit the mapping: the process that has it. In a child the
+    /// addresses are free, or belong to another mapping.
     owner: OnceLock<u32>,
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     watched: Option<Watched>,
 }
 
@@ -123,11 +123,11 @@ impl Mapping {
         let flags = mode.flags();
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = place.as_ptr().cast();
-        // SAFETY: exactly the range just reserved, which nothing else uses, is replaced.
+        // SAFETY: the call replaces exactly the range just reserved, which no other code uses.
         let base = unsafe { rustix::mm::mmap(place, reserve as usize, access, flags | MapFlags::FIXED, file, 0) };
         let base = base.inspect_err(|_| {
-            // SAFETY: the reservation is ours and goes unused. An error would leave it, which harms
-            // nobody.
+            // SAFETY: the reservation is ours and unused. A failure leaves it reserved, which is
+            // harmless.
             let _ = unsafe { rustix::mm::munmap(place, reserve as usize) };
         })?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
@@ -141,14 +141,14 @@ impl Mapping {
             watched: Some(watched),
         };
         if mode == Mode::Private {
-            mapping.keep_from_children()?; // whose copy could diverge
+            mapping.keep_from_children()?; // a child's copy could diverge
         }
         Ok(mapping)
     }
 
     /// Reserves `reserve` bytes of addresses, at `place` or anywhere, and maps `extents` of `file`
-    /// there. What has no place in the file reads as zeros; with `guarded` a load there is a fault
-    /// from `zeros` on, too, since another process may have given it one.
+    /// there. Pages without a chunk read as zeros. With `guarded`, a load of such a page at or
+    /// above that offset is a fault, since another process may have made its chunk.
     pub(crate) fn of_pieces(
         place: Option<NonNull<u8>>,
         file: BorrowedFd<'_>,
@@ -164,14 +164,14 @@ impl Mapping {
         mapping.lay_zeros(0, guarded.unwrap_or(reserve).min(reserve), rustix::mm::ProtFlags::READ)?;
         mapping.show(file, extents)?;
         if mode == Mode::Private {
-            mapping.keep_from_children()?; // whose copy could diverge
+            mapping.keep_from_children()?; // a child's copy could diverge
         }
         Ok(mapping)
     }
 
-    /// Maps `extents` of `file` privately over private zeros of `reserve` bytes: whatever is stored
-    /// stays in this process, and all of it may be touched. At `place`, if one is given, where as
-    /// many bytes are reserved.
+    /// Maps `extents` of `file` privately over private zeros of `reserve` bytes: stores stay in
+    /// this process, and every byte may be touched. At `place`, if given, where as many bytes are
+    /// reserved.
     pub(crate) fn copy_of_file(
         file: BorrowedFd<'_>,
         place: Option<NonNull<u8>>,
@@ -185,7 +185,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Replaces pages by zeros that nothing is stored to.
+    /// Replaces pages by zeros, to which no byte is stored.
     fn lay_zeros(&self, at: u64, len: u64, access: rustix::mm::ProtFlags) -> io::Result<()> {
         use rustix::mm::MapFlags;
         if len == 0 {
@@ -193,19 +193,21 @@ impl Mapping {
         }
         assert!(at + len <= self.reserve, "pages of the mapping");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: pages of our own reservation, in bounds as asserted; they hold nothing that
-        // counts, and all access is atomic (MAP-3), so no reference says otherwise.
+        // SAFETY:
+        // - in bounds: pages of our own reservation, as asserted;
+        // - alive: the reservation lives until drop;
+        // - no writer: no byte of these pages is in use, and all access is atomic (MAP-3);
+        // - valid: zeros are words.
         unsafe { rustix::mm::mmap_anonymous(self.pointer(at).cast(), len as usize, access, flags) }?;
         if self.owner.get().is_some() {
-            // SAFETY: advice on the pages just mapped; it changes what children inherit, and
-            // nothing here.
+            // SAFETY: advice on the pages just mapped; it affects forked children only.
             unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontFork) }?;
         }
         Ok(())
     }
 
-    /// What is mapped of an extent is so no more: it reads as zeros, which nothing is stored to,
-    /// until another takes its offsets.
+    /// Unmaps an extent: it reads as zeros, to which no byte is stored, until another extent takes
+    /// its offsets.
     pub(crate) fn hide(&self, extent: &Extent) -> io::Result<()> {
         let Some(pieces) = &self.pieces else { return Ok(()) };
         let end = extent.end().min(self.reserve);
@@ -216,13 +218,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// A page that has no place in the file reads as zeros from now on.
+    /// Maps zeros over a page that has no chunk.
     pub(crate) fn show_zeros(&self, at: u64) -> io::Result<()> {
         self.lay_zeros(at & !4095, 4096, rustix::mm::ProtFlags::READ)
     }
 
-    /// Maps those of `extents` that are not mapped yet; whether there was one. Threads that ask for
-    /// one extent at once all find it mapped.
+    /// Maps those of `extents` that are not mapped yet; whether there was one. All threads that ask
+    /// for one extent find it mapped on return.
     pub(crate) fn show(&self, file: BorrowedFd<'_>, extents: &[Extent]) -> io::Result<bool> {
         let Some(pieces) = &self.pieces else { return Ok(false) };
         let mut shown = false;
@@ -250,16 +252,18 @@ impl Mapping {
         use rustix::mm::{Advice, MapFlags, ProtFlags};
         let (place, len) = (self.pointer(range.start), (range.end - range.start) as usize);
         let (flags, access) = (pieces.mode.flags() | MapFlags::FIXED, ProtFlags::READ | ProtFlags::WRITE);
-        // Without rights until children are kept out: one that is forked in between has nothing
-        // that it could touch.
+        // Without rights until the pages are kept from children: a child forked in between cannot
+        // touch them.
         let first = if self.owner.get().is_some() { ProtFlags::empty() } else { access };
-        // SAFETY: pages of our own reservation, in bounds as the caller saw to; until now they held
-        // nothing but zeros, which nothing was stored to; all access is atomic (MAP-3), so no
-        // reference says otherwise.
+        // SAFETY:
+        // - in bounds: pages of our own reservation, as the caller has checked;
+        // - alive: the reservation lives until drop;
+        // - no writer: until now they held zeros to which no byte was stored, and all access is
+        //   atomic (MAP-3);
+        // - valid: any bytes are words.
         unsafe { rustix::mm::mmap(place.cast(), len, first, flags, file, file_at) }?;
         if self.owner.get().is_some() {
-            // SAFETY: advice on the pages just mapped; it changes what children inherit, and
-            // nothing here.
+            // SAFETY: advice on the pages just mapped; it affects forked children only.
             unsafe { rustix::mm::madvise(place.cast(), len, Advice::LinuxDontFork) }?;
             self.protect(range.start, len as u64, rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE)?;
         }
@@ -272,16 +276,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// Says what may be done with pages; [`Mapping::remember`] is for those without a place in the
-    /// file.
+    /// Sets the rights of pages; [`Mapping::remember`] is for pages without a chunk.
     pub(crate) fn protect(&self, at: u64, len: u64, access: rustix::mm::MprotectFlags) -> io::Result<()> {
-        // SAFETY: pages of our own mapping, all of which is reserved (MAP-1); nothing holds a
-        // reference into it.
+        // SAFETY: pages of our own mapping (MAP-1), into which no reference exists.
         Ok(unsafe { rustix::mm::mprotect(self.pointer(at).cast(), len as usize, access) }?)
     }
 
-    /// Remembers what may be done with pages that have no place in the file yet: it holds once they
-    /// do.
+    /// Remembers the rights of pages that have no chunk yet, for the time when they have one.
     pub(crate) fn remember(&self, range: Range<u64>, access: rustix::mm::MprotectFlags) {
         let Some(pieces) = &self.pieces else { return };
         let mut protected = pieces.protected.lock();
@@ -289,8 +290,8 @@ impl Mapping {
         protected.push((range, access));
     }
 
-    /// Addresses for `reserve` bytes, from a multiple of [`LARGE`]: reserved with some to spare,
-    /// and trimmed.
+    /// Reserves addresses for `reserve` bytes at a multiple of [`LARGE`]: more are reserved, and
+    /// the ends are unmapped.
     fn reserve_aligned(reserve: u64) -> io::Result<NonNull<u8>> {
         use rustix::mm::{MapFlags, ProtFlags};
         let (len, flags) = ((reserve + LARGE) as usize, MapFlags::PRIVATE | MapFlags::NORESERVE);
@@ -301,19 +302,18 @@ impl Mapping {
         let end = (head + reserve as usize).next_multiple_of(4096);
         for (from, len) in [(0, head), (end, len.next_multiple_of(4096) - end)] {
             if len > 0 {
-                // SAFETY: whole pages of the mapping just made, outside what is returned.
+                // SAFETY: whole pages of the mapping just made, outside of the range returned.
                 unsafe { rustix::mm::munmap(start.wrapping_add(from).cast(), len) }?;
             }
         }
         Ok(NonNull::new(start.wrapping_add(head)).expect("mmap returned null"))
     }
 
-    /// Gathers each large page that ends in `at..=at+len` from its small ones: a walk from the root
-    /// of a tree to a record then misses the TLB once where it missed three times. A hint; where
-    /// the kernel cannot, pages stay small.
+    /// Collapses the small pages of each large page that ends in `at..=at+len`: a walk from the
+    /// root of a tree to a record then misses the TLB once instead of three times. A hint; if the
+    /// kernel refuses, pages stay small.
     ///
-    /// Only pages behind which growth has passed: a small store takes no more memory than it asked
-    /// for.
+    /// Only large pages that growth has filled: a small store takes no more memory than it needs.
     pub(crate) fn collapse(&self, at: u64, len: u64) {
         self.check(at, len);
         for end in ((at + 1).next_multiple_of(LARGE)..=at + len).step_by(LARGE as usize) {
@@ -321,18 +321,18 @@ impl Mapping {
         }
     }
 
-    /// Gathers the large page at `at` from its small ones, and from what is not backed yet.
+    /// Makes one large page at `at` of its small pages and of its holes.
     pub(crate) fn gather(&self, at: u64) {
         assert!(at.is_multiple_of(LARGE) && at + LARGE <= self.reserve, "a large page of the mapping: {at:#x}");
-        // SAFETY: advice on our own mapping, in bounds as asserted; it changes where bytes lie, not
-        // what they are.
+        // SAFETY: advice on our own mapping, in bounds as asserted; it moves bytes and changes
+        // none.
         unsafe { libc::madvise(self.pointer(at).cast(), LARGE as usize, COLLAPSE) };
     }
 
-    /// Leaves children of fork without this mapping.
+    /// Keeps forked children from inheriting this mapping.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         let (base, advice) = (self.base.as_ptr().cast(), rustix::mm::Advice::LinuxDontFork);
-        // SAFETY: advice on our own mapping; it changes what children inherit, and nothing here.
+        // SAFETY: advice on our own mapping; it affects forked children only.
         unsafe { rustix::mm::madvise(base, self.reserve as usize, advice) }?;
         self.owner.get_or_init(std::process::id);
         Ok(())
@@ -349,11 +349,11 @@ impl Mapping {
         let fixed = if place.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | fixed;
         let place = place.map_or(std::ptr::null_mut(), NonNull::as_ptr).cast();
-        // SAFETY: a fresh mapping at an address of the kernel's choice, or over a range that is
-        // reserved for it.
+        // SAFETY: a fresh mapping at an address of the kernel's choice, or over a range reserved
+        // for it.
         let base = unsafe { rustix::mm::mmap_anonymous(place, reserve as usize, access, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap returned null");
-        // A hint: where the system refuses it, pages are small.
+        // A hint: if the system refuses it, pages are small.
         // SAFETY: advice on our own fresh mapping changes no content.
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr().cast(), reserve as usize, rustix::mm::Advice::LinuxHugepage) };
@@ -372,7 +372,7 @@ impl Mapping {
         self.reserve
     }
 
-    /// What is known of its unreadable pages.
+    /// Its unreadable pages.
     #[inline(always)]
     pub(crate) fn watched(&self) -> &Watched {
         self.watched.as_ref().expect("there until it is dropped")
@@ -390,7 +390,7 @@ impl Mapping {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// Backing has grown to `limit` bytes; a smaller value changes nothing (MAP-2).
+    /// Raises the backed length to `limit` bytes; a smaller value changes nothing (MAP-2).
     pub(crate) fn raise_limit(&self, limit: u64) {
         assert!(limit <= self.reserve, "MAP-2: backing beyond the reserved range");
         self.limit.fetch_max(limit, Ordering::Release);
@@ -442,7 +442,7 @@ impl Mapping {
         //   page-aligned;
         // - alive: the reference cannot outlive `self`, which owns the mapping (MAP-1);
         // - other writers: threads and processes, all through atomics (MAP-3);
-        // - valid: any 8 bytes are a u64, whatever a crash left.
+        // - valid: any 8 bytes are a u64.
         unsafe { AtomicU64::from_ptr(self.pointer(at).cast()) }
     }
 
@@ -488,7 +488,7 @@ impl Mapping {
             rest[0] = self.byte(at).load(Ordering::Relaxed);
             (at, rest) = (at + 1, &mut rest[1..]);
         }
-        let (lines, rest) = rest.as_chunks_mut::<64>(); // eight words a turn
+        let (lines, rest) = rest.as_chunks_mut::<64>(); // eight words at a time
         for line in lines {
             for (index, chunk) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
                 *chunk = self.word(at + index as u64 * WORD).load(Ordering::Relaxed).to_le_bytes();
@@ -572,7 +572,7 @@ impl Mapping {
         }
     }
 
-    /// Starts the write-back of the lines that hold `at..at+len`; returns how many.
+    /// Starts the write-back of the lines that hold `at..at+len`; returns their number.
     #[inline]
     pub(crate) fn flush(&self, kind: FlushKind, at: u64, len: u64) -> u64 {
         self.check(at, len);
@@ -612,35 +612,39 @@ impl Mapping {
         (len as usize).cmp(&key.len())
     }
 
-    /// Asks the CPU to bring a line in; a hint, harmless for any `at`.
+    /// Prefetches a line; a hint, harmless for any `at`.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
         isa::prefetch(self.base.as_ptr().wrapping_add(at as usize));
     }
 
-    /// Waits until [`Mapping::wake`] is called for this word, here or in another process that maps
-    /// the file, unless its lower half is not `expected`; at most so long, and perhaps for nothing.
+    /// Waits until [`Mapping::wake`] is called for this word, in any process that maps the file.
+    /// Returns at once if its lower half is not `expected`, at the latest after `most`, and
+    /// spuriously.
     pub(crate) fn wait(&self, at: u64, expected: u32, most: Duration) {
         self.check(at, WORD);
         let most = libc::timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos() as _ };
-        // SAFETY: the lower half of a mapped word (checked), which the kernel reads, and a time
-        // that lives through the call. Whatever it answers, the caller looks again.
+        // SAFETY:
+        // - in bounds: the kernel reads the lower half of a mapped word (checked), and a time;
+        // - alive: the mapping and the local time live through the call;
+        // - no writer: the kernel reads the word atomically;
+        // - valid: any bits are a u32, and the caller loads the word again on return.
         unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAIT, expected, &raw const most) };
     }
 
-    /// Wakes one that waits for this word.
+    /// Wakes one thread that waits for this word.
     pub(crate) fn wake(&self, at: u64) {
         self.check(at, WORD);
-        // SAFETY: the address of a mapped word, checked; the kernel reads nothing of ours.
+        // SAFETY: the address of a mapped word (checked), whose content the kernel does not read.
         unsafe { libc::syscall(libc::SYS_futex, self.pointer(at), libc::FUTEX_WAKE, 1) };
     }
 
     /// Drops the private copies of whole pages, so that the file's content shows again.
     pub(crate) fn release_pages(&self, at: u64, len: u64) -> io::Result<()> {
         self.check(at, len);
-        assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are given back whole");
-        // SAFETY: our own mapping; the `file` backend has made sure that the file holds the same
-        // bytes (BACK-1).
+        assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are released whole");
+        // SAFETY: whole pages of our own mapping (checked); the `file` backend has compared them
+        // with the file's bytes, which they then show (BACK-1).
         unsafe { rustix::mm::madvise(self.pointer(at).cast(), len as usize, rustix::mm::Advice::LinuxDontNeed) }?;
         Ok(())
     }
@@ -648,12 +652,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        self.watched = None; // before other bytes may lie here
+        self.watched = None; // before the addresses are reused
         if self.owner.get().is_some_and(|owner| *owner != std::process::id()) {
             return;
         }
         // SAFETY: the mapping is ours, of exactly this size, and no reference into it outlives
-        // `self`. An error would leave it mapped, which harms nobody.
+        // `self`. A failure leaves it mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserve as usize) };
     }
 }
@@ -681,8 +685,8 @@ fn out_of_range(at: u64, len: u64, limit: u64) -> ! {
 mod tests {
     use super::*;
 
-    /// Large pages of the file can only be mapped as such if file and address agree where they
-    /// begin.
+    /// A large page of the file is mapped as such only if it begins at a multiple of its size in
+    /// memory, too.
     #[test]
     fn mappings_of_files_begin_with_a_large_page() {
         let file = tempfile::tempfile().unwrap();
@@ -697,8 +701,7 @@ mod tests {
         }
     }
 
-    /// Every offset and length: exactly the lines that hold a byte of the range, no line before,
-    /// none behind.
+    /// For every offset and length: exactly the lines that hold a byte of the range.
     #[test]
     fn flush_ranges_are_rounded_to_the_lines_they_touch() {
         for at in 0..200_u64 {

@@ -1,4 +1,5 @@
-//! Mapped bytes: the mapping, loads and stores, flush instructions of each ISA, and windows on ranges.
+//! Mapped bytes: the mapping, loads and stores, flush instructions of each ISA, and windows on
+//! ranges.
 
 pub(crate) mod access;
 pub(crate) mod extent;

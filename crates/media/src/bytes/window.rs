@@ -1,4 +1,4 @@
-//! [`Window`]: a part of the mapping that was checked once and is then read without asking again.
+//! [`Window`]: a range of the mapping whose bounds are checked once, before many reads.
 //!
 //! For code that reads many words of one node or page: bounds are compared with a length in a
 //! register, not with the media's own.
@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Backed bytes of a [`Media`], for reading. Offsets are relative to its start. Words are each
-/// whole, whatever other threads store meanwhile.
+/// Backed bytes of a [`Media`], for reading. Offsets are relative to its start. Each word is untorn
+/// under concurrent stores.
 #[derive(Clone, Copy)]
 pub struct Window<'m> {
     /// Start of `len` readable bytes that stay mapped for `'m`; aligned to 8.
@@ -44,7 +44,7 @@ impl Window<'_> {
 
     #[inline(always)]
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // Rounded down, so that a ragged end can be read whole; mappings are whole pages.
+        // Rounded down, so that a ragged end is read as a whole word; mappings are whole pages.
         let offset = offset & !7;
         if offset >= self.len {
             outside(self.len, offset);
@@ -79,8 +79,8 @@ impl Window<'_> {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// `N` words from `offset`, in relaxed order: for bytes that nobody changes meanwhile, or that
-    /// are checked after.
+    /// `N` words from `offset`, in relaxed order: for bytes that no thread changes meanwhile, or
+    /// that the caller checks afterwards.
     ///
     /// # Panics
     /// If a word is outside.
@@ -113,7 +113,7 @@ impl Window<'_> {
             into.extend((offset..offset + len).map(|offset| self.byte(offset)));
             return;
         }
-        // Whole words, so up to seven bytes more than asked, in the spare capacity.
+        // Whole words: up to seven bytes more than requested, in the spare capacity.
         into.reserve(len + 8);
         let spare = into.spare_capacity_mut();
         let words = len.div_ceil(8);

@@ -1,9 +1,8 @@
-//! Call sites of flushes, fences, barriers and comparisons of checksums, each of which can be left
-//! out at run time: what `cargo xtask mutants` does to see whether a case of the explorer notices.
+//! Call sites of flushes, fences, barriers and comparisons of checksums. Each call can be left out
+//! at run time: `cargo xtask mutants` does so to learn whether a case of the explorer finds it.
 //!
-//! Without the crate feature `museum` nothing here is compiled: [`left_out`] is a constant `false`,
-//! and locations of callers cost nothing. With it, calls on recorded media alone can be left out;
-//! other media are always told the truth.
+//! Without the crate feature `museum` none of this is compiled: [`left_out`] is a constant `false`,
+//! and locations of callers cost nothing. With it, only calls on recorded media can be left out.
 //!
 //! Threads: any. The table of sites is shared with forked children, in which the recoveries of the
 //! explorer run.
@@ -12,7 +11,7 @@ use std::fmt;
 use std::panic::Location;
 use std::str::FromStr;
 
-/// What is called at a site.
+/// The call at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
     /// `flush`, `flush_words` and `reflush`.
@@ -57,13 +56,13 @@ pub struct Site {
     pub file: String,
     /// The line.
     pub line: u32,
-    /// What is called there.
+    /// The call there.
     pub call: Call,
 }
 
-/// Whether a checksum read from media is the one computed: the comparison by which recovery tells
-/// whole bytes from torn ones. All layers compare here, so that each comparison can be left out to
-/// see which test notices.
+/// Whether a checksum read from media equals the computed one: recovery tells whole bytes from torn
+/// ones by this comparison. All crates compare here, so that a run of mutants can leave out each
+/// comparison.
 #[track_caller]
 #[inline]
 pub fn sums_agree<S: PartialEq>(found: S, computed: S) -> bool {
@@ -78,8 +77,8 @@ pub(crate) const fn left_out(_call: Call, _site: &'static Location<'static>) -> 
     false
 }
 
-/// Forgets the sites noted so far, if any are noted: an image was built through them, and what
-/// follows is explored. Nothing without the feature `museum`.
+/// Forgets the recorded sites: they were reached while an image was built, and exploration begins
+/// now. No effect without the feature `museum`.
 #[cfg(not(feature = "museum"))]
 #[inline(always)]
 pub const fn forget() {}
@@ -106,25 +105,25 @@ mod switch {
     /// The site that is left out; null for none.
     static OUT: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
 
-    /// Notes from here on which sites are reached, by this process and by those forked from it.
+    /// Records from here on the sites that this process and its forked children reach.
     pub fn watch() {
         let table = TABLE.get_or_init(|| {
             let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
             let len = PLACES * size_of::<AtomicUsize>();
-            // SAFETY: a new mapping at a place that the kernel chooses touches no other memory.
+            // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
             let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, flags) }.expect("memory");
             // SAFETY:
-            // - in bounds: the mapping has room for so many words, and pages are aligned;
-            // - alive: nothing unmaps it;
-            // - no writer: all access is atomic, that of forked children too;
+            // - in bounds: the mapping has `len` bytes, and pages are aligned;
+            // - alive: it is never unmapped;
+            // - no writer: all access is atomic, that of forked children, too;
             // - valid: zeros are words.
             unsafe { std::slice::from_raw_parts(memory.cast::<AtomicUsize>(), PLACES) }
         });
         table.iter().for_each(|place| place.store(0, Relaxed));
     }
 
-    /// Forgets the sites noted so far, if any are noted: an image was built through them, and what
-    /// follows is explored.
+    /// Forgets the recorded sites: they were reached while an image was built, and exploration
+    /// begins now.
     pub fn forget() {
         TABLE.get().into_iter().flat_map(|table| table.iter()).for_each(|place| place.store(0, Relaxed));
     }
@@ -151,12 +150,12 @@ mod switch {
     /// Leaves out the calls of one site in this process and those forked from it, or of none.
     pub fn leave_out(site: Option<Site>) {
         let site = site.map_or(std::ptr::null_mut(), |site| Box::into_raw(Box::new(site)));
-        OUT.store(site, Relaxed); // the one before is leaked: another thread may look at it
+        OUT.store(site, Relaxed); // the old one is leaked: another thread may still read it
     }
 
     pub(crate) fn left_out(call: Call, site: &'static Location<'static>) -> bool {
         if let Some(table) = TABLE.get() {
-            note(table, std::ptr::from_ref(site).expose_provenance() | call as usize);
+            record(table, std::ptr::from_ref(site).expose_provenance() | call as usize);
         }
         let out = OUT.load(Relaxed);
         // SAFETY:
@@ -167,7 +166,7 @@ mod switch {
             .is_some_and(|out| out.line == site.line() && out.call == call && out.file == site.file())
     }
 
-    fn note(table: &[AtomicUsize], word: usize) {
+    fn record(table: &[AtomicUsize], word: usize) {
         let first = (word >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         for step in 0..PLACES {
             let place = &table[(first + step) % PLACES];

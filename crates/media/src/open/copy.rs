@@ -1,14 +1,14 @@
-//! Copying the file of a store that nobody writes, and giving a finished file its name.
+//! Copying the file of a store that no process writes, and naming a finished file.
 //!
 //! A copy, step by step:
 //!   1. the source is opened for reading, locked against writers, and recognised
 //!   2. a new file is made beside the target's name
-//!   3. what holds data is copied and holes stay holes; a log that is empty is left out
-//!   4. the copy is synced and opened, which brings in what its log holds: the source stays as it
-//!      is
+//!   3. data is copied and holes stay holes; an empty log is left out
+//!   4. the copy is synced and opened, which replays its log: the source is not changed
 //!
 //! Invariants
-//!   COPY-1  A file gets its name after all its bytes are on the medium, and never takes another's.
+//!   COPY-1  A file gets its name after all its bytes are on the medium, and never replaces
+//!           another.
 
 use crate::backends::file::disk::Disk;
 use crate::open::chunks::Chunks;
@@ -73,8 +73,8 @@ fn copy(
     }
     ranges.extend(data(from, at.min(len)..len)?);
     let total = ranges.iter().map(|range| range.end - range.start).sum();
-    // Blocks that two files share take room when one of them is stored to: an error of a write, but
-    // a signal to a mapping.
+    // A store to a block that two files share allocates a block. If the disk is full, a write gets
+    // an error, but a mapping gets a signal.
     let may_share = matches!(choose(file, target, options.backend), Ok(BackendKind::File));
     crate::backends::file::require_length(len)?;
     file.set_len(len)?;
@@ -101,8 +101,7 @@ fn copy(
     Disk::sync(file)
 }
 
-/// A file in memory with the bytes of a store, each at its offset, and zeros from there to `len`,
-/// which take no room.
+/// A file in memory of `len` bytes, with the bytes of a store at their offsets and holes elsewhere.
 pub(crate) fn in_memory(from: &File, chunks: &Chunks, len: u64) -> io::Result<File> {
     let file = File::from(rustix::fs::memfd_create("everbyte", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.set_len(len)?;
@@ -119,7 +118,7 @@ pub(crate) fn in_memory(from: &File, chunks: &Chunks, len: u64) -> io::Result<Fi
     Ok(file)
 }
 
-/// As the system does it best: by sharing blocks where the file system can.
+/// Copies by the system, which shares blocks if the file system can.
 fn copy_sharing(mut from: &File, mut file: &File, range: Range<u64>) -> io::Result<()> {
     from.seek(io::SeekFrom::Start(range.start))?;
     file.seek(io::SeekFrom::Start(range.start))?;
@@ -135,13 +134,13 @@ fn copy_bytes(from: &File, file: &File, range: Range<u64>) -> io::Result<()> {
     Disk::write_at(file, range.start, &bytes)
 }
 
-/// What holds data in a range of a file; the rest are holes.
+/// The parts of a range of a file that hold data; the rest are holes.
 fn data(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     let (mut ranges, mut at) = (Vec::new(), within.start);
     while at < within.end {
         match seek(file, SeekFrom::Data(at)) {
             Ok(start) => at = start,
-            Err(rustix::io::Errno::NXIO) => break, // nothing but a hole
+            Err(rustix::io::Errno::NXIO) => break, // only a hole follows
             Err(errno) => return Err(errno.into()),
         }
         let end = seek(file, SeekFrom::Hole(at))?.min(within.end);
@@ -152,17 +151,16 @@ fn data(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     Ok(ranges)
 }
 
-/// Gives the finished file `part` the name `target`, which must be free. Durable on return
-/// (COPY-1).
+/// Renames the finished file `part` to `target`, which must not exist. Durable on return (COPY-1).
 ///
 /// # Errors
-/// [`Error::Io`]: the name is taken, or the system refuses. The file keeps the name it had then.
+/// [`Error::Io`]: the name is taken, or the system refuses. The file then keeps its old name.
 pub fn publish(part: &Path, target: &Path) -> Result<()> {
     let io = |action| move |source| Error::Io { action, path: target.into(), source };
     File::open(part).and_then(|file| file.sync_all()).map_err(io("sync"))?;
     match renameat_with(CWD, part, CWD, target, RenameFlags::NOREPLACE) {
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            // A file system that cannot refuse to replace: look first.
+            // The file system cannot refuse to replace a file: check first.
             let taken = target.try_exists().map_err(io("look for"))?;
             let renamed = if taken { Err(io::ErrorKind::AlreadyExists.into()) } else { std::fs::rename(part, target) };
             renamed.map_err(io("name"))?;

@@ -25,7 +25,8 @@ pub(crate) fn chunk_disk(file: &Arc<File>, path: &Path, head: &Head) -> Result<C
     Ok(ChunkDisk::new(Arc::clone(file) as _, chunks.into(), head.file_len))
 }
 
-/// Replays the log of a file that this process has alone, on any backend, before the file is mapped.
+/// Replays the log of a file that this process has alone, on any backend, before the file is
+/// mapped.
 pub(crate) fn replay_log(file: &Arc<File>, path: &Path, head: Head) -> Result<(Head, Arc<Chunks>, Opened)> {
     let disk = chunk_disk(file, path, &head)?;
     disk.chunks.repair(&**file)?;
@@ -71,7 +72,8 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<File> {
     let io = |source| Error::Io { action: "open", path: path.into(), source };
     let file = File::open(path).map_err(io)?;
     if file.metadata().map_err(io)?.is_dir() {
-        return Err(io(std::io::ErrorKind::IsADirectory.into())); // the system opens directories for reading, too
+        // the system opens directories for reading, too
+        return Err(io(std::io::ErrorKind::IsADirectory.into()));
     }
     Ok(file)
 }

@@ -1,21 +1,20 @@
-//! The media head: two copies of 512 bytes that say where the log lies and how long the file should
-//! be.
+//! The media head: two copies of 512 bytes with the log's place and the file's length.
 //!
-//! Format: docs/formats/media.md, section 1. The copies lie at 8 KiB and 12 KiB and are written in
-//! turn, so a torn write leaves the other one. The valid copy with the larger sequence counts.
+//! Format: docs/formats/media.md, section 1. The copies lie at 8 KiB and 12 KiB and are written
+//! alternately, so a torn write leaves the other one. The valid copy with the larger sequence
+//! counts.
 //!
-//! A copy can also rot, or a write of it can be lost, long after it was acknowledged. The other
-//! copy is then the older one, so it must lead recovery to every record that counts, or to an
-//! error.
+//! A copy can also rot, or an acknowledged write of it can be lost. The other copy is then the
+//! older one, and must lead recovery to every record that counts, or to an error.
 //!
 //! Invariants
 //!   HEAD-1  A copy counts only if its checksum covers all its fields.
 //!   HEAD-2  The copy that counts is never overwritten: `next` writes the other one.
-//!   HEAD-3  No record that a format does not know is in the log before a head of a later format is
-//!           on the medium.
+//!   HEAD-3  The log holds no record that a format lacks before a head of a later format is on the
+//!           medium.
 //!   HEAD-4  Before the first record after a clean head, and before the first record in a larger
-//!           ring, both copies on the medium say so: without either copy, the other one still leads
-//!           to these records. Opening restores this where a crash came between the two writes.
+//!           ring, both copies on the medium say so: if either copy is lost, the other one leads to
+//!           these records. Opening restores this after a crash between the two writes.
 //!   HEAD-5  `log_clean` counts only while both copies are whole. Otherwise the log itself is read.
 
 use crate::backends::file::disk::Disk;
@@ -37,7 +36,7 @@ impl Head {
         head
     }
 
-    /// The address that the store is bound to, if it is.
+    /// The address that the store is bound to.
     pub(crate) fn bound_to(&self) -> Option<u64> {
         (self.binding != 0).then_some(self.binding)
     }
@@ -48,8 +47,7 @@ impl Head {
         crc32c::crc32c(plain.as_bytes())
     }
 
-    /// The bytes of the head after this one and the place where they go (HEAD-2). Whatever its
-    /// format was, it is now ours.
+    /// The offset and the bytes of the next head (HEAD-2), in our format.
     pub(crate) fn next(&mut self) -> (u64, &[u8]) {
         self.sequence += 1;
         self.format = FORMAT;
@@ -57,26 +55,26 @@ impl Head {
         (COPIES[(self.sequence % 2) as usize], self.as_bytes())
     }
 
-    /// The log's room. Format 1 had no field for it: the whole log was in use.
-    fn room(&self) -> u64 {
+    /// The length of the ring. Format 1 had no field for it: the ring was the whole log.
+    fn ring_len(&self) -> u64 {
         if self.format < 2 && self.log_ready != 0 { self.log_len } else { self.log_room }
     }
 
-    /// Whether a copy would lead to the same records as this one, if this one were lost, whatever
-    /// is written to the log from now on. A torn copy leads nowhere, and is found by its checksum.
+    /// Whether a copy leads to the same records as this one, now and after all later writes to the
+    /// log. A torn copy leads nowhere; its checksum shows that.
     pub(crate) fn agrees_with(&self, copy: &[u8]) -> bool {
         Head::read_from_bytes(copy).is_ok_and(|copy| {
             let place = |head: &Head| (head.log_head, head.log_sequence, head.incarnation);
-            (copy.log_ready, copy.room()) == (self.log_ready, self.room())
+            (copy.log_ready, copy.ring_len()) == (self.log_ready, self.ring_len())
                 && copy.log_clean <= self.log_clean
-                // An empty log is none to be replayed again from where it once began.
+                // An empty log must not be replayed again from an older position.
                 && (self.log_clean == 0 || place(&copy) == place(self))
         })
     }
 
-    /// Writes and syncs both copies, one after the other, so that losing either of them changes
-    /// nothing (HEAD-4). The fields may have changed; the copy that counts on the medium is
-    /// overwritten after the other one is there (HEAD-2).
+    /// Writes and syncs both copies, one after the other, so that the loss of either changes
+    /// nothing (HEAD-4). The copy that counts is overwritten after the other one is on the medium
+    /// (HEAD-2).
     pub(crate) fn write_both(&mut self, disk: &dyn Disk) -> io::Result<()> {
         let copies = if seeded("media-one-head-copy") { 1 } else { COPIES.len() };
         (0..copies).try_for_each(|_| {
@@ -85,13 +83,13 @@ impl Head {
         })
     }
 
-    /// Whether an older program has written it, whose log holds no records of the newer kinds
+    /// Whether an older program has written the head: its log holds no records of newer kinds
     /// (HEAD-3).
     pub(crate) fn is_older(&self) -> bool {
         self.format < FORMAT
     }
 
-    /// Whether these bytes are a head, whole (HEAD-1).
+    /// Whether these bytes are a whole head (HEAD-1).
     pub(crate) fn is_whole(bytes: &[u8]) -> bool {
         Head::read_from_bytes(bytes).is_ok_and(|head| head.magic == MAGIC && sums_agree(head.checksum, head.sum()))
     }
@@ -116,7 +114,7 @@ impl Head {
         if head.format > FORMAT {
             return Err(Error::NewerFormat { path: path.into(), format: Format::new(head.format, FORMAT) });
         }
-        head.log_room = head.room();
+        head.log_room = head.ring_len();
         let damaged = |detail: &str| Error::from(Damage::at(COPIES[0], detail).of_file(path));
         let log_end = head.log_at.checked_add(head.log_len).ok_or_else(|| damaged("the log's end overflows"))?;
         if head.max % 4096 != 0

@@ -3,7 +3,7 @@
 //!
 //! The first process to open the store replays its log and recovers it. A process that opens it
 //! while it has members only maps it. Both hold the shared lock on the file that readers hold, too,
-//! so a process that wants the store exclusively is refused and told the holders' ids.
+//! so a process that wants the store exclusively is refused with the holders' ids.
 
 use crate::backends::direct::Direct;
 use crate::media::{Backend, Media};

@@ -320,7 +320,7 @@ fn raise_max(file: &Arc<File>, path: &Path, max: u64) -> Result<()> {
         return Err(Error::Unsupported { path: path.into(), detail });
     }
     if head.bound_to().is_some_and(|address| !binding::is_possible(address, max)) {
-        let detail = format!("bound to {:#x}, where {max} bytes have no room", head.binding);
+        let detail = format!("bound to {:#x}, where {max} bytes do not fit", head.binding);
         return Err(Error::Unsupported { path: path.into(), detail });
     }
     if max > head.max {

@@ -1,5 +1,4 @@
-//! How a store is opened: backend, durability, flush instruction, device profile. All run-time
-//! choices.
+//! Run-time choices of opening: backend, durability, flush instruction, device profile.
 
 use crate::backends::profile::Profile;
 use crate::bytes::isa::FlushKind;
@@ -7,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Which mapping a store gets.
+/// The backend that a store is to get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackendChoice {
     /// `pmem` where `MAP_SYNC` works, `shm` on tmpfs, else `file`.
@@ -60,8 +59,8 @@ impl BackendKind {
     }
 }
 
-/// What a barrier on the `file` backend waits for. The other backends settle at the fence in every
-/// mode.
+/// The event that a barrier on the `file` backend waits for. The other backends settle at the fence
+/// in every mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Written and synced: survives power loss.
@@ -73,7 +72,7 @@ pub enum Durability {
     Process,
 }
 
-/// As users write it: `always`, `interval:MILLISECONDS`, `process`.
+/// The text form: `always`, `interval:MILLISECONDS`, `process`.
 impl FromStr for Durability {
     type Err = String;
 
@@ -102,29 +101,29 @@ impl fmt::Display for Durability {
 /// The choices of [`crate::OpenOptions::open`] and [`crate::OpenOptions::create`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which mapping to use.
+    /// The backend.
     pub backend: BackendChoice,
-    /// What a barrier on `file` waits for.
+    /// The event that a barrier on `file` waits for.
     pub durability: Durability,
-    /// The flush instruction; `None` picks the best the CPU has.
+    /// The flush instruction; `None` picks the CPU's best.
     pub flush: Option<FlushKind>,
     /// Flush-on-fail: the platform flushes caches when power fails (eADR, battery), so flushes
-    /// become nothing.
+    /// issue no instruction.
     pub flush_on_fail: bool,
     /// Slows `shm` down to a device.
     pub profile: Profile,
-    /// What the `file` log of a store being created may grow to, in bytes; a multiple of 64 KiB, at
-    /// most 1 GiB.
+    /// Largest length of the `file` log of a new store, in bytes; a multiple of 64 KiB, at most
+    /// 1 GiB.
     pub log_bytes: u64,
-    /// How much of it is backed when `file` first opens the store, in bytes; more when load needs
-    /// it.
+    /// Bytes of the log that are backed when `file` first opens the store; the ring grows under
+    /// load.
     pub log_room: u64,
-    /// Whether `file` checkpoints in a thread of its own when the log is half full. Where not, the
-    /// flush that finds the log full does it.
+    /// Whether a background thread of `file` checkpoints when the log is half full. Without it, the
+    /// flush that finds the log full does.
     pub background: bool,
-    /// Whether `file` gives clean pages back to the system after a checkpoint. That needs every
-    /// store to lie inside a [`crate::Section`], as our own rooms' stores do; programs that store
-    /// elsewhere turn it off and keep their pages.
+    /// Whether `file` releases clean pages to the system after a checkpoint. Every store must then
+    /// be made inside a [`crate::Section`], as Everbyte's crates do; programs that store elsewhere
+    /// turn it off and keep their pages.
     pub give_back: bool,
 }
 

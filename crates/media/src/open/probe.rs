@@ -1,4 +1,5 @@
-//! What a place gives: which backend and why, what it survives, and what it costs there, measured.
+//! Measuring a path: the backend that it gives, the crashes that the backend survives, and its
+//! cost.
 
 use crate::{BackendKind, Error, FlushKind, Geometry, Media, OpenOptions, Options, Result};
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ use std::time::{Duration, Instant};
 pub struct Probe {
     /// The backend that [`crate::BackendChoice::Auto`] chooses there.
     pub kind: BackendKind,
-    /// Why, in a sentence.
+    /// The reason, in one sentence.
     pub reason: &'static str,
-    /// Whether every store survives the process, flushed or not. Where not, its death is a crash
-    /// like any other.
+    /// Whether every store survives the process, flushed or not. If not, the death of the process
+    /// is a crash like any other.
     pub keeps_stores_of_the_dead: bool,
-    /// Whether what a barrier settled survives power loss.
+    /// Whether settled bytes survive power loss.
     pub survives_power_loss: bool,
     /// The flush instruction in use.
     pub flush: FlushKind,
@@ -23,18 +24,17 @@ pub struct Probe {
     pub line_ns: f64,
     /// A fence after one line, in nanoseconds.
     pub fence_ns: f64,
-    /// A barrier after one line, in nanoseconds: the least that a durable operation costs. Half
-    /// were faster.
+    /// A barrier after one line, in nanoseconds (median): the lower bound of a durable operation.
     pub barrier_ns: f64,
     /// Bytes free there.
     pub free_bytes: u64,
 }
 
-/// Tries a place: a directory, or a file that is or would be in it. A small store is made there and
-/// removed again; a file that exists is not touched.
+/// Measures a directory, or the directory of a file that need not exist. Creates a small store
+/// there and removes it; an existing file is not touched.
 ///
 /// # Errors
-/// [`Error::Io`] where no file can be made.
+/// [`Error::Io`] if no file can be created.
 pub fn probe(path: &Path) -> Result<Probe> {
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
@@ -74,7 +74,7 @@ pub fn probe(path: &Path) -> Result<Probe> {
     })
 }
 
-/// Where the measured lines lie.
+/// Offset of the measured lines.
 const DATA: u64 = 2 << 20;
 
 fn touch(media: &Media, first: u64, lines: u64) {
@@ -103,7 +103,7 @@ fn median(count: usize, mut run: impl FnMut() -> Duration) -> f64 {
     took[count / 2].as_nanos() as f64
 }
 
-/// A file that is gone when this is.
+/// A file that is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_tells_what_it_gives_and_is_left_as_it_was() {
+    fn a_probe_measures_a_directory_and_leaves_it_as_it_was() {
         let dir = tempfile::tempdir().unwrap();
         let found = check(dir.path());
         assert_eq!(found.survives_power_loss, found.kind != BackendKind::Shm);

@@ -1,4 +1,4 @@
-//! Bound stores: mapped at one address for life, so that plain pointers into them stay true in
+//! Bound stores: mapped at one address for life, so that plain pointers into them are valid in
 //! every process.
 //!
 //! The address is written into the head when the file is made and never changes. Only programs that
@@ -6,8 +6,8 @@
 //! static binding (Hwang et al., ACM TOS 11(1), 2014).
 //!
 //! Invariants
-//!   BIND-1  A bound store is mapped at its address or not at all; what lies there already is never
-//!           replaced.
+//!   BIND-1  A bound store is mapped at its address or not at all; an existing mapping there is
+//!           never replaced.
 
 use crate::bytes::sizes::LARGE;
 use crate::{Error, Result};
@@ -15,12 +15,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Where bound stores lie: a range that Linux gives to nobody by itself, within 47 bits.
+/// The addresses of bound stores: a range within 47 bits from which Linux gives no addresses
+/// unasked.
 pub const WINDOW: Range<u64> = 0x2000_0000_0000..0x4000_0000_0000;
 
-/// The address that a new store of at most `max` bytes is bound to, chosen by `random`; `None` if
-/// it is too large. Two stores may share a process if they do not overlap: the smaller the maximum,
-/// the surer.
+/// The address for a new bound store of at most `max` bytes, chosen by `random`; `None` if the
+/// store is too large. Two stores fit into one process if they do not overlap: a smaller maximum
+/// makes that more likely.
 pub fn address(max: u64, random: u64) -> Option<u64> {
     let places = (WINDOW.end - WINDOW.start).checked_sub(max)? / LARGE + 1;
     Some(WINDOW.start + random % places * LARGE)
@@ -39,14 +40,15 @@ pub(crate) fn reserve(path: &Path, address: u64, len: u64) -> Result<NonNull<u8>
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
     let place = std::ptr::with_exposed_provenance_mut(address as usize);
-    // SAFETY: the kernel refuses a range in which anything is mapped, so this aliases nothing.
+    // SAFETY: the kernel refuses a range with an existing mapping, so the new one aliases nothing.
     match unsafe { mmap_anonymous(place, len as usize, ProtFlags::empty(), flags) } {
         Ok(start) if start.addr() as u64 == address => {
             return Ok(NonNull::new(start.cast()).expect("an address of the window"));
         }
         Ok(elsewhere) => {
-            // A kernel before 4.17 does not know the flag and takes the address for a hint. SAFETY:
-            // exactly what was mapped just now. An error would leave it, which harms nobody.
+            // A kernel before 4.17 ignores the flag and takes the address for a hint. SAFETY:
+            // exactly the mapping made above, which is not used. A failure leaves it mapped, which
+            // is harmless.
             let _ = unsafe { rustix::mm::munmap(elsewhere, len as usize) };
         }
         Err(rustix::io::Errno::EXIST) => {}
@@ -61,13 +63,13 @@ pub(crate) fn reserve(path: &Path, address: u64, len: u64) -> Result<NonNull<u8>
     Err(Error::AddressTaken { path: path.into(), address, len, holder: holder(address..address + len) })
 }
 
-/// What this process has mapped in `range`, by the kernel's table: ` (…)`, or empty.
+/// The mapping of this process in `range`, by the kernel's table: ` (…)`, or empty.
 fn holder(range: Range<u64>) -> String {
     let table = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     table.lines().find_map(|line| entry(line, &range)).map(|name| format!(" ({name})")).unwrap_or_default()
 }
 
-/// What a line of the kernel's table names, if it overlaps `range`.
+/// The name and address in a line of the kernel's table, if its range overlaps `range`.
 fn entry(line: &str, range: &Range<u64>) -> Option<String> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;

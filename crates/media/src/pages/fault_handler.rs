@@ -1,5 +1,5 @@
-//! The handler of SIGSEGV: it asks the watcher of the touched range, then the resolver of chunks, and
-//! the instruction runs again if one of them says so.
+//! The handler of SIGSEGV: it asks the watcher of the touched range, then the resolver of chunks,
+//! and the instruction runs again if one of them says so.
 //!
 //! Invariants
 //!   HIDE-1  The handler takes no lock that is held while watched pages are touched: a watcher

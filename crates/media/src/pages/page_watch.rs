@@ -92,8 +92,8 @@ impl Media {
             Backend::File(_) | Backend::Sim(_) => {
                 self.extend(at, bytes.len() as u64)?;
                 let _section = self.section();
-                // A recorder keeps the old content of a hole and ignores stores that change nothing, so
-                // zeros are stored first.
+                // A recorder keeps the old content of a hole and ignores stores that change
+                // nothing, so zeros are stored first.
                 self.zero(at, bytes.len() as u64);
                 self.write(at, bytes);
                 self.flush(at, bytes.len() as u64);

@@ -54,8 +54,8 @@ impl Media {
         count()
     }
 
-    /// Forgets the flushes that would fail the thread's next barrier. For engines that have refused a
-    /// change because of an unreadable page, reported it, and flushed the rollback there.
+    /// Forgets the flushes that would fail the thread's next barrier. For engines that have refused
+    /// a change because of an unreadable page, reported it, and flushed the rollback there.
     #[inline]
     pub fn forget_lost(&self) {
         if count() != 0 {

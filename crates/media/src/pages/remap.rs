@@ -1,5 +1,5 @@
-//! What programs with plain pointers ask of a mapping: pages mapped a second time, over variables
-//! that the program was linked with, and pages that it may only read, or not touch.
+//! Mappings for programs with plain pointers: pages mapped a second time over linked variables, and
+//! pages that are read-only or inaccessible.
 
 use crate::backends::direct::Direct;
 use crate::media::{Backend, Media};
@@ -7,9 +7,9 @@ use crate::{BackendKind, Error, Result};
 use std::ptr::NonNull;
 
 impl Media {
-    /// Maps the pages `at..at+len` over `place..place+len` too, so that both are one memory; until
-    /// the process ends. `false`: this store's mapping is the process's own, stores reach it by
-    /// being copied, and nothing was mapped.
+    /// Maps the pages `at..at+len` a second time over `place..place+len`, until the process ends:
+    /// both are one memory. `false`: the store's mapping is private to the process, stores must be
+    /// copied into it, and nothing was mapped.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses; nothing was mapped.
@@ -18,8 +18,8 @@ impl Media {
     /// If the range is not backed, or `at`, `len` or `place` are not whole pages.
     ///
     /// # Safety
-    /// `place..place+len` is mapped, readable and writable, and its owner, the caller, wants it
-    /// replaced: nobody holds a Rust reference into it.
+    /// `place..place+len` is mapped, readable and writable, and the caller owns it: no Rust
+    /// reference into it exists.
     pub unsafe fn map_over(&self, at: u64, len: u64, place: NonNull<u8>) -> Result<bool> {
         use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap_fixed};
         self.inner.mapping.check_len(at, len);
@@ -38,18 +38,26 @@ impl Media {
                 backing.disk.chunks.parts(at, len).into_iter().try_fold(place, |_, (range, file)| {
                     let part = place.wrapping_byte_add((range.start - at) as usize);
                     let (len, file) = ((range.end - range.start) as usize, file.expect("covered"));
-                    // SAFETY: the caller gives these pages away; the file holds as many, as was
-                    // seen to above, and shrinks for nobody.
+                    // SAFETY:
+                    // - in bounds: `part` lies in the caller's pages, and `cover` made the file
+                    //   that long;
+                    // - alive: the file never shrinks while the store is open;
+                    // - no writer: the caller holds no reference into these pages;
+                    // - valid: any bytes are valid for them.
                     unsafe { mmap(part, len, access, flags | MapFlags::FIXED, &backing.file, file) }
                 })
             }
-            // Nothing is moved: so many bytes of shared pages, from here on, are mapped there too,
-            // with the same protection.
+            // An old length of 0 moves nothing: the shared pages are mapped a second time, with the
+            // same protection.
             Backend::Sim(_) => {
-                // SAFETY: the caller gives these pages away; our own mapping, which stays as it is,
-                // lies at `from`.
+                // SAFETY:
+                // - in bounds: `from` and `len` were checked above; the caller owns `place`;
+                // - alive: both mappings stay until the process ends, or until `self` drops its
+                //   own;
+                // - no writer: the caller holds no reference into these pages;
+                // - valid: any bytes are valid for them.
                 match unsafe { mremap_fixed(from, 0, len as usize, MremapFlags::MAYMOVE, place) } {
-                    Err(rustix::io::Errno::INVAL) => return Ok(false), // pages that are not shared
+                    Err(rustix::io::Errno::INVAL) => return Ok(false), // the pages are not shared
                     mapped => mapped,
                 }
             }
@@ -59,10 +67,9 @@ impl Media {
         mapped.map(|_| true).map_err(io)
     }
 
-    /// Says what this process may do with the pages `at..at+len`: read them, store to them. Whoever
-    /// does otherwise is killed by the system, ourselves included: nobody else has use for these
-    /// pages. Where this store's mapping is the process's own they stay readable; where a recorder
-    /// watches all pages it goes on to.
+    /// Sets the access that this process has to the pages `at..at+len`: reads, stores. Any other
+    /// access is a fault, this crate's included, so only the owner of the pages calls this. On a
+    /// private mapping the pages stay readable; with a recorder nothing changes.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses.
@@ -71,12 +78,12 @@ impl Media {
     /// If the range reaches beyond the maximum, or is not whole pages.
     pub fn protect(&self, at: u64, len: u64, (read, write): (bool, bool)) -> Result<()> {
         use rustix::mm::MprotectFlags;
-        assert!(at.checked_add(len).is_some_and(|end| end <= self.max()), "only what is mapped is protected");
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.max()), "only mapped pages are protected");
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are protected whole");
         if matches!(self.inner.backend, Backend::Sim(_)) {
             return Ok(());
         }
-        // A checkpoint reads what was flushed.
+        // A checkpoint reads flushed pages.
         let read = read || !matches!(self.inner.backend, Backend::Direct(_));
         let mut access = MprotectFlags::empty();
         access.set(MprotectFlags::READ, read);
@@ -92,7 +99,7 @@ impl Media {
             let start = range.start;
             if file.is_none() {
                 mapping.remember(range, access);
-                access.set(MprotectFlags::WRITE, false); // there is nothing to store to
+                access.set(MprotectFlags::WRITE, false); // a store would go to a page of zeros
             }
             mapping.protect(start, len, access)
         });

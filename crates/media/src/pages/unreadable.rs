@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 
 /// Pages that are recorded one by one. With more, the whole mapping counts as unreadable.
 const PAGES: usize = 64;
-/// `BUS_ADRERR`, `BUS_MCEERR_AR` and `BUS_MCEERR_AO`: the file has no such bytes, and a memory error
-/// found by this thread or by the kernel.
+/// `BUS_ADRERR`, `BUS_MCEERR_AR` and `BUS_MCEERR_AO`: the file has no such bytes, and a memory
+/// error found by this thread or by the kernel.
 pub(super) const CODES: [c_int; 3] = [2, 4, 5];
 
 /// Unreadable pages recorded in this process, of all mappings. While it is 0, no list is read.
@@ -245,8 +245,8 @@ impl WatchedMapping {
         let (start, end) = (self.start.load(Ordering::Acquire), self.end.load(Ordering::Acquire));
         self.record((address - start) as u64); // BUS-2
         let page = address & !(PAGE as usize - 1);
-        // With the whole mapping unreadable, pages are replaced many at a time: the system limits the
-        // number of mappings.
+        // With the whole mapping unreadable, pages are replaced many at a time: the system limits
+        // the number of mappings.
         let many = self.count.load(Ordering::Acquire) > PAGES;
         let large = (address & !(LARGE as usize - 1)).max(start)..((address | (LARGE as usize - 1)) + 1).min(end);
         (!many && lay_zeros(page, PAGE as usize)) || lay_zeros(large.start, large.end - large.start)
@@ -269,8 +269,8 @@ fn lay_zeros(address: usize, len: usize) -> bool {
 /// The number of unreadable pages that this process has met.
 #[inline(always)]
 pub(crate) fn count() -> u64 {
-    // Pairs with the increment of a thread that has replaced a page: if zeros of that page were read
-    // before this line, the page is in the list (BUS-2).
+    // Pairs with the increment of a thread that has replaced a page: if zeros of that page were
+    // read before this line, the page is in the list (BUS-2).
     fence(Ordering::Acquire);
     COUNT.load(Ordering::Relaxed)
 }

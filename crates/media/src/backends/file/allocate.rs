@@ -1,17 +1,16 @@
-//! Backing a range of a file: with `fallocate`, and with zeros where the file system has none.
+//! Backing a range of a file: with `fallocate`, or with zeros if the file system lacks it.
 //!
-//! A range that counts as backed must take every later store: a write that finds no block on a full
-//! disk poisons the store. So blocks of zeros are written into the holes of the range, wherever in
-//! the file it lies.
+//! Every later write to a backed range must succeed: a write that finds no block on a full disk
+//! poisons the store. So zeros are written into all holes of the range.
 //!
 //! Invariants
-//!   ALLOC-1  What was there stays: zeros are written only where nothing is, and no page is written
-//!            between the look and the write.
+//!   ALLOC-1  Existing bytes stay: zeros are written into holes only, and no page is written
+//!            between the search for the hole and the write.
 //!   ALLOC-2  A file never grows beyond the process's limit (`ulimit -f`): the system would send
 //!            SIGXFSZ, which ends the process, before it answers `EFBIG`.
 //!
-//! Threads: any. A caller whose other threads write the file gives the lock that they hold
-//! meanwhile.
+//! Threads: any. A caller whose other threads write the file passes the lock that they hold during
+//! a write.
 
 use crate::seeded;
 use parking_lot::RwLock;
@@ -35,7 +34,7 @@ pub(crate) fn allocate(file: &File, at: u64, len: u64, writes: &RwLock<()>) -> i
     }
 }
 
-/// Calls again what a signal has interrupted.
+/// Repeats a call that a signal has interrupted.
 fn retry(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     loop {
         match call() {
@@ -53,7 +52,7 @@ pub(crate) fn require_length(len: u64) -> io::Result<()> {
     }
 }
 
-/// Writes zeros into every hole of a range, and behind the end of the file.
+/// Writes zeros into every hole of a range, and past the end of the file.
 fn write_zeros(file: &File, range: Range<u64>, writes: &RwLock<()>) -> io::Result<()> {
     let zeros = vec![0; STEP as usize];
     let mut at =
@@ -68,11 +67,11 @@ fn write_zeros(file: &File, range: Range<u64>, writes: &RwLock<()>) -> io::Resul
     Ok(())
 }
 
-/// The first hole within a range; behind the end of the file all is hole.
+/// The first hole within a range; the range past the end of the file is a hole.
 fn next_hole(file: &File, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
     let start = match seek(file, SeekFrom::Hole(within.start)) {
         Ok(start) => start.max(within.start),
-        Err(Errno::NXIO) => within.start, // behind the end
+        Err(Errno::NXIO) => within.start, // past the end
         Err(errno) => return Err(errno.into()),
     };
     if start >= within.end {
@@ -92,7 +91,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn zeros_go_into_holes_and_what_was_there_stays() {
+    fn zeros_go_into_holes_and_existing_bytes_stay() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         file.write_all_at(&[7; 8192], 128 << 10).unwrap();

@@ -1,12 +1,11 @@
-//! One batch: lines flushed since the last record was sealed, in the very bytes of the record to
-//! come.
+//! One batch: lines flushed since the last record was sealed, in the format of the next record.
 //!
-//! A line flushed again replaces its earlier bytes: the batch replays whole, so only its newest
-//! value matters. Where single words of a line are flushed, and later others, what was noted first
-//! stays, and a later run has all of them. Nothing is allocated once the buffer and the index have
-//! reached their size.
+//! A line flushed again replaces its earlier bytes: the batch replays whole, so only the newest
+//! value matters. If some words of a line are flushed, and later others, the first run stays and a
+//! later run has all of these words. After the buffer and the index have reached their size, no
+//! memory is allocated.
 //!
-//! Threads: owned by whoever holds the log's lock (open batch) or by the one writer (sealed batch).
+//! Threads: owned by the holder of the log's lock (open batch) or by the writer (sealed batch).
 
 use super::disk::Page;
 use super::layout::{
@@ -25,7 +24,7 @@ pub(crate) struct Batch {
     pages: Box<[Page]>,
     /// Words in use, header included.
     used: usize,
-    /// Index of the word that begins the run being extended; 0 when a new run must begin.
+    /// Index of the first word of the run being extended; 0 if a new run must begin.
     run: usize,
     index: Index,
 }
@@ -64,7 +63,7 @@ impl Batch {
         <[u64]>::mut_from_bytes(self.pages.as_mut_bytes()).expect("pages are whole aligned words")
     }
 
-    /// Copies one line out of the mapping. The caller has made sure that nine more words fit.
+    /// Copies one line out of the mapping. The caller has checked that nine more words fit.
     #[inline]
     pub(crate) fn put_line(&mut self, line: u64, mapping: &Mapping) {
         let (slot, found) = self.index.find(line);
@@ -88,11 +87,11 @@ impl Batch {
         let target = words[used..used + LINE_WORDS].first_chunk_mut().expect("eight words");
         mapping.load_line(line * crate::LINE, target);
         (self.used, self.run) = (used + LINE_WORDS, run);
-        self.note(slot, line, ALL, used);
+        self.index_line(slot, line, ALL, used);
     }
 
-    /// Copies the words of one line that `mask` names. The caller has made sure that nine more
-    /// words fit.
+    /// Copies the words of one line that `mask` names. The caller has checked that nine more words
+    /// fit.
     #[inline]
     pub(crate) fn put_words(&mut self, line: u64, mask: u8, mapping: &Mapping) {
         let (slot, found) = self.index.find(line);
@@ -116,19 +115,19 @@ impl Batch {
             *target = mapping.load(line * crate::LINE + word * 8);
         }
         (self.used, self.run) = (used + 1 + mask.count_ones() as usize, 0);
-        self.note(slot, line, mask, used + 1);
+        self.index_line(slot, line, mask, used + 1);
     }
 
-    /// Notes where the newest words of a line lie.
+    /// Records the place of the newest words of a line in the index.
     #[inline(always)]
-    fn note(&mut self, slot: usize, line: u64, mask: u8, at: usize) {
+    fn index_line(&mut self, slot: usize, line: u64, mask: u8, at: usize) {
         self.index.fill(slot, line, mask, at as u32);
         if self.index.is_crowded() {
             self.rebuild_index();
         }
     }
 
-    /// Notes that a range was backed. The caller has made sure that two more words fit.
+    /// Adds the record of a backed range. The caller has checked that two more words fit.
     pub(crate) fn put_allocation(&mut self, at: u64, len: u64) {
         let used = self.used;
         let words = self.words();
@@ -184,8 +183,8 @@ impl Batch {
     }
 }
 
-/// Where each line of the batch lies: open addressing, emptied in constant time by a new
-/// generation, and small enough for the first-level cache as long as batches are small.
+/// The place of each line in the batch: open addressing, emptied in constant time by a new
+/// generation, and in the first-level cache as long as batches are small.
 struct Index {
     slots: Vec<Slot>,
     /// The part of `slots` in use, minus one; a power of two minus one.
@@ -196,7 +195,7 @@ struct Index {
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Line number, and above its 48 bits which words are there.
+    /// Line number in 48 bits, and above it the mask of its words.
     line: u64,
     generation: u32,
     at: u32,
@@ -230,7 +229,7 @@ impl Index {
         Index { slots: vec![Slot::default(); SLOTS_MIN], mask: SLOTS_MIN - 1, generation: 1, count: 0 }
     }
 
-    /// The slot of `line`, or the one where it belongs.
+    /// The slot of `line`, or the free slot for it.
     #[inline(always)]
     fn find(&self, line: u64) -> (usize, bool) {
         let mut slot = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.mask;
@@ -267,7 +266,7 @@ impl Index {
         self.mask = size - 1;
     }
 
-    /// Forgets all lines. The next batch is expected to be about as large as this one was.
+    /// Forgets all lines. The next batch is expected to be about as large as this one.
     fn reset(&mut self) {
         let size = (self.count * 4).next_power_of_two().clamp(SLOTS_MIN, self.mask + 1);
         (self.mask, self.count) = (size - 1, 0);
@@ -284,7 +283,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// What a sealed record says, word by word, and how many words it takes to say so.
+    /// The content of a sealed record, word by word, and the number of words of the record.
     fn decode(bytes: &[u8]) -> (BTreeMap<u64, u64>, usize) {
         let words: Vec<u64> = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
         let header = RecordHeader::read_from_bytes(&bytes[..64]).unwrap();
@@ -314,10 +313,10 @@ mod tests {
         (found, end)
     }
 
-    /// Random lines, words, runs and repetitions, from a handful to a full buffer: each word with
-    /// its newest value.
+    /// Random lines, words, runs and repetitions, from a few to a full buffer: each word has its
+    /// newest value.
     #[test]
-    fn a_batch_holds_what_was_flushed_and_newest() {
+    fn a_batch_holds_the_newest_flushed_values() {
         let mapping = Mapping::anonymous(8 << 20, 8 << 20).unwrap();
         let mut batch = Batch::new(1 << 20);
         let mut stream = everbyte_workload::Random::new(7);
@@ -351,7 +350,7 @@ mod tests {
             let (_, bytes) = batch.seal(header);
             assert_eq!(bytes.len() as u64, padded);
             let (found, _) = decode(bytes);
-            // Newer is as good: what a later run repeats of a line is what memory then held.
+            // A newer value is right, too: a later run repeats words of a line as memory held them.
             let missing = expected.iter().find(|(word, value)| found.get(word).is_none_or(|found| found < value));
             assert!(missing.is_none(), "round {round}: {missing:?}");
             assert!(found.keys().all(|word| (0..8).any(|other| expected.contains_key(&(word / 8 * 8 + other)))));
@@ -369,7 +368,7 @@ mod tests {
             batch.put_words(line, 0b100, &mapping);
         }
         assert_eq!(batch.used(), HEADER_WORDS + 4);
-        batch.put_words(3, 0b10, &mapping); // both, as the newest run has all that is known
+        batch.put_words(3, 0b10, &mapping); // both: the newest run has all recorded words
         assert_eq!(batch.used(), HEADER_WORDS + 7);
         mapping.store(3 * crate::LINE + 16, 9);
         batch.put_words(3, 0b100, &mapping);

@@ -51,8 +51,8 @@ impl FileStore {
     pub(crate) fn close(&self) -> Result<()> {
         self.checkpoint()?;
         if self.punched.swap(false, AcqRel) {
-            // No data depends on a hole. But after a clean close no record is left of the holes that
-            // were to be made.
+            // No data depends on a hole. But after a clean close no record is left of the holes
+            // that were to be made.
             self.try_io("sync holes", |disk| disk.sync())?;
             self.disk.count(Counter::Syncs, 1);
         }

@@ -1,11 +1,11 @@
-//! Which pages hold flushed lines that are not yet in their place.
+//! The set of pages with flushed lines that no checkpoint has written yet.
 //!
-//! A bit per page, so that a flush pays one test, and a list, so that a checkpoint visits only what
-//! is dirty.
+//! One bit per page makes the test of a flush cheap; a list lets a checkpoint visit dirty pages
+//! only.
 //!
-//! Threads: owned by whoever holds the log's lock.
+//! Threads: owned by the holder of the log's lock.
 
-/// Pages are copied, written and given back whole.
+/// Pages are copied, written and released whole.
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const LINES_PER_PAGE: u64 = PAGE / crate::LINE;
 

@@ -1,5 +1,5 @@
-//! The disk below the `file` backend, as a seam: real files here, recorded and failing ones in
-//! `sim`.
+//! The disk below the `file` backend, as an interface: real files here, recorded and failing ones
+//! in `sim`.
 
 use super::allocate::allocate;
 use crate::Result;
@@ -23,12 +23,12 @@ pub trait Disk: Send + Sync {
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
     /// Writes all bytes; not yet durable.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// As [`Disk::write_at`] for whole pages that will hardly be read: they may go past the
-    /// system's cache, and are on their way to the medium when this returns.
+    /// [`Disk::write_at`] for whole pages that are rarely read: they may go past the system's
+    /// cache, and their write-back has begun on return.
     fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(at, bytes)
     }
-    /// Writes all bytes and returns when these are durable; says nothing about other writes.
+    /// Writes all bytes and returns when these are durable; other writes may not be.
     fn write_sync_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns when all earlier writes are durable.
     fn sync(&self) -> io::Result<()>;
@@ -38,17 +38,18 @@ pub trait Disk: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Backs a range, growing the file; what was there stays.
+    /// Backs a range and grows the file; existing bytes stay.
     fn allocate(&self, at: u64, len: u64) -> io::Result<()>;
-    /// The parts of a range of store offsets, each with its place in the file, if it has one.
+    /// The parts of a range of store offsets, each with its file offset; `None` for a part without
+    /// a chunk.
     fn parts(&self, at: u64, len: u64) -> Vec<(Range<u64>, Option<u64>)> {
         vec![(at..at + len, Some(at))]
     }
-    /// Bytes of the file, where [`Disk::len`] is how far store offsets reach.
+    /// Bytes of the file. On a disk of store offsets, [`Disk::len`] is the length of the store.
     fn file_len(&self) -> io::Result<u64> {
         self.len()
     }
-    /// Makes the file at least so long; what is new reads as zeros and may have no room yet.
+    /// Makes the file at least `len` bytes long; new bytes read as zeros and may be a hole.
     fn lengthen(&self, len: u64) -> io::Result<()> {
         self.allocate(len - 4096, 4096)
     }
@@ -64,43 +65,40 @@ pub trait Disk: Send + Sync {
         }
         Ok(())
     }
-    /// Bytes of the file that have room on the disk, or more.
+    /// Bytes that the file takes on the disk, or more.
     fn room(&self) -> io::Result<u64> {
         self.len()
     }
-    /// Bytes that the file system has left, or more.
+    /// Free bytes of the file system, or more.
     fn free(&self) -> io::Result<u64> {
         Ok(u64::MAX)
     }
-    /// Makes the file so long, which is longer; what lay behind holds nothing. Not being able to is
-    /// not an error for its callers.
+    /// Shortens the file to `len` bytes; the bytes behind are unused. Callers ignore a failure.
     fn shorten(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
-    /// Of a disk of store offsets: whether [`Disk::free_chunks`] has anything to do.
+    /// On a disk of store offsets: whether [`Disk::free_chunks`] would free a chunk.
     fn has_free_chunks(&self, _is_free: &dyn Fn(Range<u64>) -> bool) -> bool {
         false
     }
-    /// Of a disk of store offsets: frees the places of those ranges of which `is_free` holds.
-    /// Returns their bytes.
+    /// On a disk of store offsets: frees the chunks for which `is_free` holds. Returns their bytes.
     fn free_chunks(&self, _is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
         Ok(0)
     }
-    /// Has [`Disk::allocate`] refuse what would give the file more room than this.
+    /// Makes [`Disk::allocate`] refuse ranges with which the file would take more than `max` bytes.
     fn limit_room(&self, _max: u64) {}
-    /// A hint: later reads of the range should come from the medium. What was written has been
-    /// synced.
+    /// A hint: later reads of the range should come from the medium. Its writes have been synced.
     fn forget(&self, _at: u64, _len: u64) {}
     /// A hint: the range will be read soon.
     fn expect(&self, _at: u64, _len: u64) {}
-    /// Gives a range back; it then reads as zeros. Not being able to is not an error.
+    /// Releases a range to the file system; it then reads as zeros. A failure is ignored.
     fn punch(&self, at: u64, len: u64);
-    /// The parts of a range that hold data, in order; `None` where that cannot be told. All else
-    /// reads as zeros, with or without room of its own.
+    /// The parts of a range that hold data, in order; `None` if the system cannot tell. The other
+    /// parts read as zeros and may take space.
     fn data(&self, _at: u64, _len: u64) -> Option<Vec<Range<u64>>> {
         None
     }
-    /// What `mmap` maps.
+    /// The descriptor for `mmap`.
     fn mappable(&self) -> BorrowedFd<'_>;
 }
 
@@ -116,8 +114,8 @@ impl Disk for File {
     fn write_pages_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         Disk::write_at(self, at, bytes)?;
         let (fd, from, len) = (self.as_raw_fd(), at as i64, bytes.len() as i64);
-        // SAFETY: the descriptor is open for as long as `self`; the call moves no memory. A hint
-        // may fail.
+        // A hint: a failure is ignored.
+        // SAFETY: the descriptor is open as long as `self`, and the call accesses no memory.
         let _ = unsafe { libc::sync_file_range(fd, from, len, libc::SYNC_FILE_RANGE_WRITE) };
         Ok(())
     }
@@ -204,10 +202,10 @@ impl Disk for File {
         use rustix::io::Errno;
         let (mut from, end, mut found) = (at, at + len, Vec::new());
         while from < end {
-            // The offset of the descriptor moves, of which nothing here makes use.
+            // The call moves the descriptor's offset, which no code here uses.
             let start = match seek(self, SeekFrom::Data(from)) {
                 Ok(start) => start,
-                Err(Errno::NXIO) => break, // a hole up to the file's end, or the end itself
+                Err(Errno::NXIO) => break, // only a hole follows, or the end of the file
                 Err(_) => return None,
             };
             if start >= end {
@@ -225,26 +223,26 @@ impl Disk for File {
     }
 }
 
-/// A file whose log is written past the page cache: a synced write of a few sectors then costs what
-/// the device takes. So are long runs of pages: the cache would hold a second copy of what the
-/// process has changed and keeps.
+/// A file whose log is written past the page cache: a synced write of a few sectors then takes only
+/// the device's time. Long runs of pages go past the cache, too: it would hold a second copy of
+/// pages that the process keeps.
 ///
-/// The kernel drops cached pages of what is written so, and readers go through the cache: they see
+/// The kernel drops the cached pages of such a write, and readers go through the cache: they see
 /// the same bytes.
 pub(crate) struct FileDisk {
     file: File,
-    /// The same file, opened with `O_DIRECT`; `None` where the file system does not offer that.
+    /// The same file, opened with `O_DIRECT`; `None` if the file system lacks it.
     direct: Option<File>,
     /// A direct write was refused: the device wants another alignment.
     refused: AtomicBool,
-    /// Writes read, and zeros that go into holes write (ALLOC-1).
+    /// Writes hold it shared; filling holes with zeros holds it exclusively (ALLOC-1).
     writes: RwLock<()>,
-    /// Ends with it.
+    /// The lock on the file ends with the disk.
     _lock: Option<PrivateDescriptor>,
 }
 
-/// A file that nobody else has in this way until what is returned is dropped, or this process ends,
-/// whatever children it leaves; `path` is for messages.
+/// A file that this process has alone until the result is dropped or the process ends; forked
+/// children do not keep the lock. `path` is for messages.
 ///
 /// # Errors
 /// [`Error::InUse`](crate::Error::InUse), [`Error::Io`](crate::Error::Io).
@@ -259,28 +257,28 @@ pub fn disk_alone(file: File, path: &Path) -> Result<Arc<dyn Disk>> {
 pub(crate) struct Page(pub [u64; 512]);
 
 impl Page {
-    /// So many, of zeros.
+    /// `count` pages of zeros.
     pub(crate) fn buffer(count: usize) -> Box<[Page]> {
         <[Page]>::new_box_zeroed_with_elems(count).expect("a buffer fits in memory")
     }
 }
 
-/// The alignment of direct writes that is tried, in memory and in the file.
+/// The alignment of direct writes, in memory and in the file.
 const ALIGNMENT: usize = 512;
-/// Pages are written past the cache in runs of at least so many bytes: one waits for the device,
-/// and shorter ones had better be gathered by the system.
+/// The shortest run of pages, in bytes, that is written past the cache. Each such write waits for
+/// the device, so the system had better merge shorter runs.
 const RUN_MIN: usize = 64 << 10;
 
 impl FileDisk {
     pub(crate) fn new(file: File, lock: Option<PrivateDescriptor>) -> FileDisk {
         let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // Opened anew rather than duplicated: the flag belongs to the open file, and mapping needs
-        // one without.
+        // Opened again, not duplicated: the flag belongs to the open file description, and `mmap`
+        // needs one without it.
         let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(again).ok();
         FileDisk { file, direct, refused: AtomicBool::new(false), writes: RwLock::new(()), _lock: lock }
     }
 
-    /// Writes past the cache by `write`; `None` where that cannot be.
+    /// Writes past the cache by `write`; `None` if that is impossible.
     fn write_direct(
         &self,
         at: u64,
@@ -294,7 +292,7 @@ impl FileDisk {
         }
         match write(direct, at, bytes) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.refused.store(true, Relaxed); // nothing was written
+                self.refused.store(true, Relaxed); // no byte was written
                 None
             }
             written => Some(written),

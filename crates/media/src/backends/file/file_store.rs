@@ -64,8 +64,8 @@ impl FileStore {
         self.disk.attempt(action, io).inspect_err(|_| self.wake_waiters())
     }
 
-    /// Wakes the threads that wait for a record. Under the log's lock: a thread that has checked for
-    /// poison under it is waiting by now.
+    /// Wakes the threads that wait for a record. Under the log's lock: a thread that has checked
+    /// for poison under it is waiting by now.
     fn wake_waiters(&self) {
         let _log = self.log.lock();
         self.record_done.notify_all();

@@ -1,4 +1,4 @@
-//! Telling a forked child from the process that opened the store, at the price of one load.
+//! Detecting a forked child of the process that opened the store, by one load.
 //!
 //! A page marked `MADV_WIPEONFORK` holds the owner's process id; in a child it reads as zero.
 
@@ -34,8 +34,11 @@ impl ForkMark {
     }
 
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: in bounds and aligned: the start of our page; alive until drop; any bytes are a
-        // u32.
+        // SAFETY:
+        // - in bounds: the start of our page, which is aligned;
+        // - alive: the reference cannot outlive `self`, which owns the page;
+        // - no writer: all access is atomic;
+        // - valid: any bytes are a u32.
         unsafe { AtomicU32::from_ptr(self.page.as_ptr().cast()) }
     }
 

@@ -27,8 +27,8 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Instant;
 
 impl FileStore {
-    /// Copies the lines of `at..at+len` into the open batch and returns their number. Waits only for
-    /// space in the log.
+    /// Copies the lines of `at..at+len` into the open batch and returns their number. Waits only
+    /// for space in the log.
     #[inline]
     pub(crate) fn flush(&self, at: u64, len: u64) -> u64 {
         let (first, end) = crate::bytes::mapping::line_range(at, len);
@@ -216,7 +216,8 @@ impl FileStore {
         let (first, sequence) = (record.first, record.header.sequence);
         let (chain, place, bytes) = record.seal();
         let start = Instant::now();
-        let opened = if first { self.write_both_heads(|head| head.log_clean = 0) } else { Ok(()) }; // HEAD-4
+        // HEAD-4
+        let opened = if first { self.write_both_heads(|head| head.log_clean = 0) } else { Ok(()) };
         let written = opened.and_then(|()| self.writer.write(&self.disk, place, bytes));
         let write_time = start.elapsed();
         let buffer = record.into_buffer();

@@ -1,5 +1,5 @@
-//! The disk of one open store. After a failed write or sync, and in a forked child, it refuses every
-//! operation that must not fail.
+//! The disk of one open store. After a failed write or sync, and in a forked child, it refuses
+//! every operation that must not fail.
 //!
 //! Invariants
 //!   FILE-4  After a write or sync that failed, or panicked, nothing is written any more.

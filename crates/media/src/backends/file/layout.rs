@@ -1,10 +1,10 @@
 //! Bytes of the log, and nothing else. Format: docs/formats/media.md, section 2.
 //!
 //! A record is a header and a payload, padded with zeros to whole sectors. The payload is a list of
-//! *runs*: one word that names the first line and the number of lines, then the lines' bytes. A run
-//! of zero lines is an *allocation*: the next word is a length, and the range was backed before
-//! anything later in the log was flushed. A run whose count has its highest bit set is *words* of
-//! one line: the low 8 bits say which, and these words follow.
+//! *runs*: one word with the first line and the number of lines, then the lines' bytes. A run of
+//! zero lines is an *allocation*: the next word is a length, and the range was backed before any
+//! later line in the log was flushed. A run whose count has its highest bit set is *words* of one
+//! line: the low 8 bits are their mask, and these words follow.
 //!
 //! Invariants
 //!   REC-1  A record counts only if its checksum covers its header and its whole payload.
@@ -13,8 +13,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What a disk writes whole or not at all. Records start and end on this boundary, so no write of a
-/// later record touches a sector of an earlier one.
+/// The unit that a disk writes whole or not at all. Records start and end on this boundary, so no
+/// write of a later record touches a sector of an earlier one.
 pub(crate) const SECTOR: u64 = 512;
 
 pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"EVLR");
@@ -32,7 +32,7 @@ pub(crate) struct RecordHeader {
     pub incarnation: u64,
     /// The checksum of the record before (REC-2).
     pub chain: u64,
-    /// When this was written, all records below this sequence were known to be on the medium.
+    /// All records below this sequence were on the medium when this record was written.
     pub synced: u64,
     /// Bytes of payload; a multiple of 8.
     pub payload_len: u64,
@@ -47,7 +47,7 @@ pub(crate) const LINE_WORDS: usize = 8;
 
 /// The most lines of one run.
 pub(crate) const RUN_MAX: u64 = 0x7fff;
-/// In the place of the count: what follows are words of one line, those that the low 8 bits name.
+/// In place of the count: words of one line follow, those that the low 8 bits name.
 pub(crate) const RUN_WORDS: u64 = 0x8000;
 
 /// The word that begins a run: 48 bits of line number, 16 bits of count.
@@ -62,7 +62,7 @@ pub(crate) fn run_parts(word: u64) -> (u64, u64) {
     (word >> 16, word & 0xffff)
 }
 
-/// Which words follow a run's word, if these are words of one line.
+/// The mask of the words that follow, if the run is words of one line.
 #[inline(always)]
 pub(crate) fn words_mask(count: u64) -> Option<u8> {
     (count & RUN_WORDS != 0).then_some(count as u8)

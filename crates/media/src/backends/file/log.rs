@@ -105,8 +105,8 @@ impl Log {
         self.tail - self.start > self.ring_len / 2
     }
 
-    /// Whether a checkpoint that freed `freed` bytes by writing `pages` pages shows that the ring is
-    /// too small: it was half full at least, and a flush had to wait or the pages cost more than
+    /// Whether a checkpoint that freed `freed` bytes by writing `pages` pages shows that the ring
+    /// is too small: it was half full at least, and a flush had to wait or the pages cost more than
     /// the records.
     pub(crate) fn should_grow(&mut self, freed: u64, pages: u64) -> bool {
         let starved = std::mem::take(&mut self.starved);

@@ -49,8 +49,8 @@ pub(crate) fn prepare_log(disk: &dyn Disk, path: &Path, head: &mut Head, ring_le
     disk.write_sync_at(at, bytes).map_err(io)
 }
 
-/// Backs a part of the log with blocks of zeros, so that a record overwrites blocks in place and its
-/// sync writes no file system metadata. Calls `between` after each MiB.
+/// Backs a part of the log with blocks of zeros, so that a record overwrites blocks in place and
+/// its sync writes no file system metadata. Calls `between` after each MiB.
 fn back(disk: &dyn Disk, at: u64, len: u64, between: impl Fn()) -> io::Result<()> {
     disk.allocate(at, len)?;
     let zeros = Page::buffer((len.min(1 << 20) / PAGE) as usize);
@@ -63,8 +63,8 @@ fn back(disk: &dyn Disk, at: u64, len: u64, between: impl Fn()) -> io::Result<()
 }
 
 impl FileStore {
-    /// Doubles the ring if that is `needed`, or was needed and had to wait. The first `backed` bytes
-    /// of the log are backed.
+    /// Doubles the ring if that is `needed`, or was needed and had to wait. The first `backed`
+    /// bytes of the log are backed.
     pub(crate) fn grow_log(&self, backed: &mut u64, needed: bool) -> Result<()> {
         self.disk.check_alive()?;
         let RecordWriter { log_at, log_len, .. } = self.writer;

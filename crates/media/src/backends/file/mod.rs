@@ -74,7 +74,7 @@ impl FileBackend {
         self.store.log.lock().ring_len
     }
 
-    /// What a barrier waits for.
+    /// The event that a barrier waits for.
     pub fn durability(&self) -> Durability {
         self.store.durability
     }
@@ -139,8 +139,8 @@ impl FileBackend {
         self.store.flush_words(list);
     }
 
-    /// The log's lock orders flushes. The CPU fence makes a thread that sees a later store also see,
-    /// with an acquire fence of its own, the lock's earlier release.
+    /// The log's lock orders flushes. The CPU fence makes a thread that sees a later store also
+    /// see, with an acquire fence of its own, the lock's earlier release.
     #[inline(always)]
     pub(crate) fn fence(&self) {
         fence(Ordering::AcqRel);
@@ -184,8 +184,8 @@ impl FileBackend {
         self.store.disk.check_alive()
     }
 
-    /// Frees chunks of the file. First both copies of the head pass the log (CHUNK-6): the older copy
-    /// leads to records that the newer one has passed.
+    /// Frees chunks of the file. First both copies of the head pass the log (CHUNK-6): the older
+    /// copy leads to records that the newer one has passed.
     pub(crate) fn free_chunks(&self, is_free: &dyn Fn(Range<u64>) -> bool) -> Result<u64> {
         let store = &*self.store;
         if !store.disk.disk().has_free_chunks(is_free) {

@@ -77,9 +77,9 @@ pub(crate) fn apply(disk: &dyn Disk, path: &Path, head: Head, content: &LogConte
     Replay { disk, path, head }.finish(content)
 }
 
-/// Raises the head of an older program to our format, before the log continues with records that the
-/// older program does not know (HEAD-3). An empty log needs no such step: a head is written before
-/// its first record.
+/// Raises the head of an older program to our format, before the log continues with records that
+/// the older program does not know (HEAD-3). An empty log needs no such step: a head is written
+/// before its first record.
 pub(crate) fn raise_format(disk: &dyn Disk, path: &Path, head: &mut Head) -> Result<()> {
     if !head.is_older() || seeded("media-format-late") {
         return Ok(());
@@ -245,8 +245,8 @@ impl Replay<'_> {
             ((head.log_head + content.position) % head.log_room, content.sequence, content.chain);
         (head.log_synced, head.log_clean) = (content.sequence, 1);
         head.incarnation = content.incarnation + 1;
-        // Both: another backend may change pages from now on, and an older head would replay the log
-        // over them.
+        // Both: another backend may change pages from now on, and an older head would replay the
+        // log over them.
         head.write_both(disk).map_err(|source| self.io("write the media head", source))?;
         Ok(self.head)
     }
@@ -375,13 +375,13 @@ impl Replay<'_> {
         start < log_at + log_len && end > log_at || start < HEAD_END && end > COPIES[0]
     }
 
-    /// A break is the end of the log unless a later record proves that the broken one had been on the
-    /// medium. Records lie side by side: a stretch much longer than any record in which none begins
-    /// ends the search.
+    /// A break is the end of the log unless a later record proves that the broken one had been on
+    /// the medium. Records lie side by side: a stretch much longer than any record in which none
+    /// begins ends the search.
     ///
-    /// A record of a later life is a proof, too: it was written after the record that began the life
-    /// was on the medium. A later record at the break itself shows that the head is older than the
-    /// log: a write of the head was lost, or its newer copy has rotted.
+    /// A record of a later life is a proof, too: it was written after the record that began the
+    /// life was on the medium. A later record at the break itself shows that the head is older than
+    /// the log: a write of the head was lost, or its newer copy has rotted.
     fn search_behind(&self, content: &mut LogContent) -> Result<()> {
         let (position, sequence, incarnation) = (content.position, content.sequence, content.incarnation);
         let broken = |witness: String| {

@@ -2,7 +2,7 @@
 //!
 //! ARM orders less than x86: cleans of a line are completed, and ordered before later stores, only
 //! by a `dsb`, so `fence` is one, over the full system, for the medium lies outside the inner
-//! shareable domain. There is no store past the cache that could be relied on (`stnp` is a hint),
+//! shareable domain. No store is sure to go past the cache (`stnp` is a hint),
 //! so a non-temporal copy is stores and cleans.
 
 use super::FlushKind;
@@ -11,8 +11,8 @@ use std::arch::asm;
 /// Whether `store_nt` leaves its word in the cache, so that its line must be flushed.
 pub(crate) const STORE_NT_NEEDS_FLUSH: bool = true;
 
-/// `dc cvap` where the kernel says that the CPU has it, else `dc cvac`, which is what the kernel
-/// itself then uses for persistent memory: on such a CPU the two points are one.
+/// `dc cvap` if the kernel reports it, else `dc cvac`, which the kernel itself then uses for
+/// persistent memory: on such a CPU the two points are one.
 pub(crate) fn detect() -> FlushKind {
     if supported(FlushKind::DcCvap) { FlushKind::DcCvap } else { FlushKind::DcCvac }
 }

@@ -17,25 +17,26 @@ pub(crate) use x86_64::*;
 /// Bytes of a cache line, the unit of a flush.
 pub const LINE: u64 = 64;
 
-/// How a line is written back. Chosen at run time, forceable by [`crate::Options::flush`].
+/// The instruction that writes a line back. Chosen at run time; [`crate::Options::flush`] forces
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlushKind {
     /// `clwb`: write back, the line stays cached.
     Clwb,
     /// `clflushopt`: write back and evict, unordered.
     Clflushopt,
-    /// `clflush`: write back and evict, ordered; what every x86-64 has.
+    /// `clflush`: write back and evict, ordered; every x86-64 CPU has it.
     Clflush,
     /// ARM `dc cvap`: clean to the point of persistence.
     DcCvap,
-    /// ARM `dc cvac`: clean to the point of coherency, for CPUs that know no other point.
+    /// ARM `dc cvac`: clean to the point of coherency, for CPUs without another point.
     DcCvac,
-    /// No instruction at all: the caches are inside the persistence domain (eADR, flush-on-fail).
+    /// No instruction: the caches are inside the persistence domain (eADR, flush-on-fail).
     None,
 }
 
 impl FlushKind {
-    /// All of them, those of other machines included.
+    /// All instructions, those of other machines included.
     pub const ALL: [FlushKind; 6] = [
         FlushKind::Clwb,
         FlushKind::Clflushopt,
@@ -45,7 +46,7 @@ impl FlushKind {
         FlushKind::None,
     ];
 
-    /// The one of that name.
+    /// The instruction of that name.
     pub fn of_name(name: &str) -> Option<FlushKind> {
         FlushKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -60,7 +61,7 @@ impl FlushKind {
         !matches!(self, FlushKind::Clflushopt | FlushKind::Clflush)
     }
 
-    /// The instruction's name as people know it.
+    /// The instruction's name in manuals.
     pub fn name(self) -> &'static str {
         match self {
             FlushKind::Clwb => "clwb",

@@ -60,14 +60,14 @@ pub(crate) unsafe fn store_nt(target: *mut u64, value: u64) {
     unsafe { _mm_stream_si64(target.cast(), value as i64) }
 }
 
-/// One line, past the cache: its words arrive whole, each by itself.
+/// One line, past the cache, in untorn words.
 ///
 /// # Safety
 /// `target` is 64-byte aligned and writable.
 #[inline(always)]
 pub(crate) unsafe fn store_line_nt(target: *mut u8, line: &[u8; 64]) {
     for at in (0..64).step_by(16) {
-        // SAFETY: 16 bytes of the line; unaligned loads are what `loadu` is for.
+        // SAFETY: 16 bytes of the line; `loadu` needs no alignment.
         let part = unsafe { _mm_loadu_si128(line.as_ptr().wrapping_add(at).cast()) };
         // SAFETY: the caller promises an aligned, writable line. SSE2 is part of x86-64.
         unsafe { _mm_stream_si128(target.wrapping_add(at).cast(), part) }

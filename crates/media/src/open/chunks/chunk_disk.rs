@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct ChunkDisk {
     disk: Arc<dyn Disk>,
     pub chunks: Arc<Chunks>,
-    /// How far the store reaches; of a file whose offsets are its own, that is its length.
+    /// The length of the store; of a linear file, its length.
     len: AtomicU64,
 }
 
@@ -21,14 +21,13 @@ impl ChunkDisk {
         ChunkDisk { disk, chunks, len: len.into() }
     }
 
-    /// Refuses a range that would give the file more room than it may have; gives each part of any
-    /// other its place in the file.
+    /// Makes chunks for a range; refuses a range with which the file would exceed its limit.
     pub(crate) fn cover(&self, at: u64, len: u64) -> io::Result<()> {
         self.chunks.require_limit(self, at, len)?;
         self.chunks.cover(&*self.disk, at, len)
     }
 
-    /// [`Disk::allocate`] of a range that has its place.
+    /// [`Disk::allocate`] of a range that lies in chunks.
     pub(crate) fn back(&self, at: u64, len: u64) -> io::Result<()> {
         self.each(at, len, |part, file| {
             let file = file.ok_or_else(|| io::Error::other("a range to be backed has no place in the file"))?;
@@ -38,7 +37,7 @@ impl ChunkDisk {
         Ok(())
     }
 
-    /// Calls `each` with each part of a range and its place in the file.
+    /// Calls `each` with each part of a range and its file offset.
     fn each(
         &self,
         at: u64,
@@ -54,7 +53,7 @@ impl ChunkDisk {
         Ok(())
     }
 
-    /// As [`ChunkDisk::each`], for parts that have places.
+    /// As [`ChunkDisk::each`], for the parts that lie in chunks.
     fn each_place(&self, at: u64, len: u64, mut each: impl FnMut(u64, u64)) {
         let done = self.each(at, len, |part, file| {
             file.into_iter().for_each(|file| each(file, part.len() as u64));

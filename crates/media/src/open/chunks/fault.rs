@@ -1,14 +1,14 @@
-//! Touches of chunks that another process has made and this one has not mapped yet.
+//! Accesses to chunks that another process has made and this process has not mapped yet.
 //!
-//! A process hears of new chunks when it takes the store's lock, and maps them. A pointer may reach
-//! it earlier, through memory that it shares with the other process. The load then hits addresses
-//! that are reserved and not mapped: the handler of SIGSEGV (`fault_handler`) looks the offset up in the
-//! map, maps the chunk, and the instruction runs again. System calls do not fault: one that is
-//! given such an address fails with EFAULT.
+//! A process reads the map of chunks when it takes the store's lock, and maps new ones. It may see
+//! a pointer into a chunk earlier, through memory that it shares with the other process. The load
+//! then hits addresses that are reserved and not mapped: the handler of SIGSEGV (`fault_handler`)
+//! looks the offset up in the map, maps the chunk, and the instruction runs again. System calls do
+//! not fault: one that is given such an address fails with EFAULT.
 //!
-//! A load of a page that has no place in the file reads zeros, from a page of this process alone.
-//! It stays until this process hears of the chunk that covers it: a pointer to bytes that no
-//! process has backed yet must not be followed.
+//! A load of a page without a chunk reads zeros from a private page. The page stays until this
+//! process maps the chunk that covers it: a pointer to bytes that no process has backed yet must
+//! not be followed.
 //!
 //! Threads: any. The handler takes no lock that is held while mapped bytes are touched.
 
@@ -31,13 +31,13 @@ struct Guarded {
     number: u64,
 }
 
-/// What is guarded, and how many ever were.
+/// The guarded mappings, and the number of mappings ever guarded.
 static GUARDED: RwLock<(Vec<Arc<Guarded>>, u64)> = RwLock::new((Vec::new(), 0));
 
-/// The process that guards something.
+/// The process that guards mappings.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Touches of a mapping are answered until this is dropped.
+/// Keeps a mapping guarded until it is dropped.
 pub(crate) struct Guard {
     number: u64,
 }
@@ -69,7 +69,7 @@ impl Drop for Guard {
 
 /// Whether the instruction that touched `address` is to run again.
 fn resolve(address: usize) -> bool {
-    // A child of fork has none of these mappings, and perhaps a lock that another thread held.
+    // A forked child has none of these mappings, and another thread may have held the lock.
     if OWNER.load(Ordering::Relaxed) != std::process::id() {
         return false;
     }
@@ -85,14 +85,14 @@ impl Guarded {
             return false;
         }
         match chunks.find(at) {
-            // Mapped by now, or all along: then another thread was faster, or the protection
-            // forbids it.
+            // If it was mapped already, another thread was faster, or the protection forbids the
+            // access.
             Some(extent) => match mapping.show(self.file.mappable(), &[extent]) {
                 Ok(true) => true,
                 Ok(false) => is_first(address),
                 Err(_) => false,
             },
-            // Nothing was ever stored there, and only loads are answered.
+            // No byte was ever stored there. A load reads zeros; a store faults again.
             None => is_first(address) && mapping.show_zeros(at).is_ok(),
         }
     }
@@ -101,7 +101,7 @@ impl Guarded {
 /// Whether this thread's last fault of this kind was at another address.
 fn is_first(address: usize) -> bool {
     static LAST: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
-    // SAFETY: a system call without arguments.
+    // SAFETY: a system call without arguments: it accesses no memory of ours.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
     let key = (address as u64).rotate_left(16) ^ thread;
     let last = &LAST[(thread % 64) as usize];

@@ -1,19 +1,19 @@
-//! Freeing chunks: their places in the file are given to others, and the file becomes shorter where
-//! they were its last.
+//! Freeing chunks: other chunks take their ranges of the file, and the file becomes shorter if they
+//! were its last.
 //!
-//! For the process that has the store alone, when it closes or trims it. One chunk of which nothing
-//! is backed, each step durable before the next:
-//!   1. the log names none of its bytes: the caller has seen to that, and lets no thread back any
+//! For the process that has the store alone, when it closes or trims it. For each chunk without a
+//! backed byte, each step durable before the next:
+//!   1. the log names none of its bytes: the caller has passed the log, and lets no thread back any
 //!      of them meanwhile
 //!   2. the first copy of its slot says that it is free
-//!   3. the second copy; from now on the place may be another's, and the slot, too
+//!   3. the second copy; from now on another chunk may take the range and the slot
 //!
-//! A crash after 2 leaves a slot of which one copy says more: that one counts, and the other is
-//! written again when the store is opened.
+//! After a crash between 2 and 3 the copy with more changes counts, and opening writes the other
+//! again.
 //!
 //! Invariants
-//!   CHUNK-6  A chunk is freed only while the log names no byte of it: recovery takes a log that
-//!            names bytes without a place for damaged.
+//!   CHUNK-6  A chunk is freed only while the log names no byte of it: recovery treats a log that
+//!            names bytes outside of all chunks as damaged.
 //!
 //! Threads: as the rest of the map.
 
@@ -27,8 +27,8 @@ use std::ops::Range;
 use std::sync::Weak;
 
 impl Chunks {
-    /// Frees each chunk of whose store offsets `is_free` says that nothing is backed. Returns their
-    /// bytes. Nothing while other processes may have the store (CHUNK-4).
+    /// Frees each chunk for whose store offsets `is_free` says that no byte is backed. Returns the
+    /// bytes freed; 0 while other processes may have the store (CHUNK-4).
     pub(crate) fn free(&self, disk: &dyn Disk, is_free: &dyn Fn(Range<u64>) -> bool) -> io::Result<u64> {
         let _making = self.making.lock();
         let chunks = self.freeable(is_free);
@@ -36,7 +36,7 @@ impl Chunks {
             self.free_one(disk, chunk)?;
         }
         if !chunks.is_empty() {
-            // A failure leaves the file longer than it need be.
+            // After a failure the file stays longer than necessary.
             let _ = disk.shorten(self.state.read().layout.end());
         }
         Ok(chunks.iter().map(|chunk| chunk.len).sum())
@@ -66,7 +66,7 @@ impl Chunks {
         unless("media-chunk-free-unwritten", || self.put(disk, number, slot))?; // 2, 3
         disk.punch(chunk.file, chunk.len);
         let mut state = self.state.write();
-        state.layout.give_back(chunk.file); // CHUNK-3
+        state.layout.release(chunk.file); // CHUNK-3
         state.free.push((number, changes));
         Ok(())
     }

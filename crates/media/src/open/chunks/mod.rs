@@ -1,9 +1,9 @@
-//! The map of chunks: which range of store offsets lies where in the file.
+//! The map of chunks: the file offset of each range of store offsets.
 //!
-//! Offsets of a store are sparse: each object has a span of its own, as large as it may ever
-//! become. The file is compact. A range of offsets gets a place in the file, a *chunk*, when
-//! something of it is backed for the first time; loads and stores find it because it is mapped at
-//! its offset, everything else asks this map. Design: docs/design/chunks.md; format:
+//! Offsets of a store are sparse: each object has a span as large as the object may ever become.
+//! The file is compact. A range of offsets gets a part of the file, a *chunk*, when one of its
+//! bytes is backed for the first time. Loads and stores find the chunk because it is mapped at its
+//! offset; all other code asks this map. Design: docs/design/chunks.md; format:
 //! docs/formats/media.md, section 6.
 //!
 //! A new chunk, each step durable before the next:
@@ -11,22 +11,21 @@
 //!   2. the first copy of its slot
 //!   3. the second copy; from now on the chunk may be used
 //!
-//! A chunk of which nothing is backed any more is freed when the store is closed or trimmed by the
-//! process that has it alone (`free.rs`). Until then what is backed at its offsets lies there
-//! again.
+//! A chunk without a backed byte is freed when the process that has the store alone closes or trims
+//! it (`free.rs`). Until then, bytes backed at its offsets lie in the same chunk again.
 //!
 //! Invariants
 //!   CHUNK-1  A slot counts only if its checksum covers its fields and its number.
-//!   CHUNK-2  Nothing is stored in a chunk before both copies of its slot are on the medium, nor
-//!            before the file is long enough.
-//!   CHUNK-3  The place of a chunk is taken by another only after both copies of its slot say that
+//!   CHUNK-2  No byte is stored in a chunk before both copies of its slot are on the medium and the
+//!            file is long enough.
+//!   CHUNK-3  Another chunk takes the place of a chunk only after both copies of its slot say that
 //!            it is free.
 //!   CHUNK-4  While several processes have the store, chunks are added and none is removed.
 //!   CHUNK-5  A sync that returns without an error is believed only after every sync that
 //!            overlapped it has ended, and none has failed: the system reports a failed write to
 //!            one of them.
 //!
-//! Threads: any; one makes a chunk at a time, and of several processes one.
+//! Threads: any; one thread of one process makes a chunk at a time.
 
 mod chunk_disk;
 mod fault;
@@ -55,54 +54,55 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use zerocopy::IntoBytes;
 
-/// Chunks of a store at most: each is a mapping of its own, of which Linux allows a process 65,530.
+/// The largest number of chunks: each is a mapping, and Linux allows a process 65,530.
 pub(crate) const CHUNKS_MAX: usize = 30_000;
 
-/// The map of one file, as this process knows it.
+/// The map of one file, as this process has read it.
 pub(crate) struct Chunks {
     path: PathBuf,
     /// One past the last offset of the store.
     max: u64,
-    /// Bytes that the budget leaves out: the log.
+    /// Offsets that the budget leaves out: the log.
     log: Range<u64>,
-    /// Bytes of the file that may have room on the disk.
+    /// The largest number of bytes that the file may take on the disk.
     limit: AtomicU64,
-    /// `None`: every offset is its place in the file.
+    /// `None`: every store offset equals its file offset.
     map_at: Option<u64>,
-    state: RwLock<State>,
+    state: RwLock<MapContent>,
     making: Mutex<()>,
-    /// A write or sync of the map failed: what the medium holds is unknown, and nothing is tried
-    /// again.
+    /// A write or sync of the map failed: the content of the medium is unknown, and no write is
+    /// repeated.
     failed: AtomicBool,
-    /// Syncs of the file read; who waits for all that run writes (CHUNK-5).
+    /// A sync of the file holds it shared; a thread that waits for all syncs holds it exclusively
+    /// (CHUNK-5).
     syncs: RwLock<()>,
     mappings: Mutex<Vec<Weak<Mapping>>>,
     members: OnceLock<Arc<Members>>,
 }
 
-/// What was read of the map.
+/// The content of the map.
 #[derive(Clone, Default)]
-struct State {
+struct MapContent {
     layout: Layout,
     /// File offset of each segment.
     segments: Vec<u64>,
     /// Slots in use, links and free ones among them: the next one is empty.
     count: usize,
-    /// Free slots, which may be used again, and how often they have changed.
+    /// Free slots, which may be reused, each with its number of changes.
     free: Vec<(usize, u64)>,
-    /// Slots whose copies do not agree.
+    /// Slots whose copies differ.
     stale: Vec<(usize, Slot)>,
 }
 
-/// Where the copies of a slot lie.
+/// File offsets of the two copies of a slot.
 fn places(segments: &[u64], number: usize) -> [u64; 2] {
     let at = segments[number / SLOTS] + (number % SLOTS * size_of::<Slot>()) as u64;
     [at, at + SEGMENT]
 }
 
 impl Chunks {
-    /// The map that lies behind the first `map_at` bytes of a file, read; `map_at` 0: offsets are
-    /// places.
+    /// Reads the map, which lies behind the first `map_at` bytes of a file. With `map_at` 0 store
+    /// offsets equal file offsets.
     ///
     /// # Errors
     /// [`Error::Damaged`]: a slot that cannot be read is named; [`Error::Io`].
@@ -124,7 +124,7 @@ impl Chunks {
         Ok(chunks)
     }
 
-    /// Whether every offset is its place in the file.
+    /// Whether every store offset equals its file offset.
     pub(crate) fn is_linear(&self) -> bool {
         self.map_at.is_none()
     }
@@ -134,8 +134,8 @@ impl Chunks {
     }
 
     /// Reads both copies of every segment. Nothing is written.
-    fn read(&self, disk: &dyn Disk) -> Result<State> {
-        let mut state = State::default();
+    fn read(&self, disk: &dyn Disk) -> Result<MapContent> {
+        let mut state = MapContent::default();
         let Some(map_at) = self.map_at else {
             let whole = state.layout.insert(Extent::identity(self.max));
             whole.expect("the first extent shares no bytes");
@@ -157,7 +157,7 @@ impl Chunks {
             overlapping |= state.layout.take(segment, 2 * SEGMENT).is_err();
             state.segments.push(segment);
             let copies = [read_copy(disk, segment), read_copy(disk, segment + SEGMENT)];
-            let len = measure()?; // after the slots: another process may be making the file longer
+            let len = measure()?; // after the slots: another process may lengthen the file
             for index in 0..SLOTS {
                 let number = (state.segments.len() - 1) * SLOTS + index;
                 let place = places(&state.segments, number)[0];
@@ -219,8 +219,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Writes those slots again whose copies do not agree, for whoever has the store alone or makes
-    /// a chunk: what was read counts from now on.
+    /// Writes the slots again whose copies differ, with the content that counts. For a process that
+    /// has the store alone, or makes a chunk.
     pub(crate) fn repair(&self, disk: &dyn Disk) -> Result<()> {
         let _making = self.making.lock();
         let stale = std::mem::take(&mut self.state.write().stale);
@@ -235,14 +235,14 @@ impl Chunks {
         Ok(())
     }
 
-    /// A mapping that new chunks are to be seen in.
+    /// Maps later chunks into this mapping, too.
     pub(crate) fn show_in(&self, mapping: &Arc<Mapping>) {
         if !self.is_linear() {
             self.mappings.lock().push(Arc::downgrade(mapping));
         }
     }
 
-    /// Other processes have the store, too: one makes a chunk at a time.
+    /// Other processes have the store, too: chunks are made under their common lock.
     pub(crate) fn share(&self, members: &Arc<Members>) {
         let _ = self.members.set(Arc::clone(members));
     }
@@ -252,7 +252,7 @@ impl Chunks {
         self.state.read().layout.extents.values().copied().collect()
     }
 
-    /// Where the last chunk ends.
+    /// One past the last store offset in a chunk.
     pub(crate) fn reach(&self) -> u64 {
         self.state.read().layout.extents.values().next_back().map_or(0, Extent::end)
     }
@@ -262,8 +262,8 @@ impl Chunks {
         self.state.read().layout.find(at)
     }
 
-    /// The part of a range that begins it and lies in one piece, and its place in the file, if it
-    /// has one.
+    /// The longest first part of a range that lies in one piece, and its file offset; `None` if it
+    /// has no chunk.
     pub(crate) fn part(&self, range: Range<u64>) -> (Range<u64>, Option<u64>) {
         if self.is_linear() {
             let file = range.start;
@@ -276,7 +276,7 @@ impl Chunks {
         }
     }
 
-    /// The parts of a range: each with its place in the file, or `None`.
+    /// The parts of a range, each with its file offset, or `None`.
     pub(crate) fn parts(&self, at: u64, len: u64) -> Vec<(Range<u64>, Option<u64>)> {
         let (mut parts, mut at, end) = (Vec::with_capacity(1), at, at + len);
         while at < end {
@@ -287,12 +287,12 @@ impl Chunks {
         parts
     }
 
-    /// Whether all of a range has its place.
+    /// Whether the whole range lies in chunks.
     pub(crate) fn has(&self, at: u64, len: u64) -> bool {
         self.is_linear() || self.state.read().layout.gap(at..at + len).is_none()
     }
 
-    /// Gives each part of a range its place in the file (CHUNK-2).
+    /// Makes chunks for the parts of a range that have none (CHUNK-2).
     pub(crate) fn cover(&self, disk: &dyn Disk, at: u64, len: u64) -> io::Result<()> {
         if self.has(at, len) {
             return Ok(());
@@ -312,16 +312,15 @@ impl Chunks {
         }
     }
 
-    /// Writes the second copies that processes which died have left out. The caller has the lock,
-    /// so no other process is about to write them: the news of later chunks is looked for behind
-    /// them.
+    /// Writes the second copies that dead processes have not written. The caller has the lock, so
+    /// no other process is about to write them. Members look for new chunks in the second copies.
     fn complete(&self, disk: &dyn Disk) -> io::Result<()> {
         let stale = std::mem::take(&mut self.state.write().stale);
         stale.into_iter().try_for_each(|(number, slot)| self.put(disk, number, slot))
     }
 
-    /// Refuses room for a range beyond what the file may have in all. The log takes from what is
-    /// set aside for it.
+    /// Refuses a range with which the file would exceed its limit. The log has a reserve within the
+    /// limit.
     fn require_limit(&self, disk: &ChunkDisk, at: u64, len: u64) -> io::Result<()> {
         let limit = self.limit.load(Ordering::Relaxed);
         if limit == u64::MAX || self.is_linear() || self.log.contains(&at) || seeded("media-no-limit") {
@@ -333,7 +332,7 @@ impl Chunks {
         if room.saturating_add(len).saturating_add(aside) <= limit {
             return Ok(());
         }
-        // What holds data has its room.
+        // Parts that hold data have their space already.
         let data = disk.data(at, len).unwrap_or_default().iter().map(|data| data.end - data.start).sum();
         if room.saturating_add(len - len.min(data)).saturating_add(aside) <= limit {
             return Ok(());
@@ -350,8 +349,8 @@ impl Chunks {
         self.state.read().layout.extents.range(self.log.clone()).map(|(_, extent)| extent.len).sum()
     }
 
-    /// Refuses chunks that are larger than what the file system has left: they would lengthen the
-    /// file for nothing.
+    /// Refuses chunks that are larger than the free space of the file system: they would lengthen
+    /// the file in vain.
     fn require_room(&self, disk: &dyn Disk, range: Range<u64>) -> io::Result<()> {
         let (mut missing, mut from) = (0, range.start);
         while let Some(gap) = self.state.read().layout.gap(from..range.end) {
@@ -364,19 +363,19 @@ impl Chunks {
         }
     }
 
-    /// Reads the map again: another process may have made chunks. The caller has the lock, or has
-    /// no use for the newest.
+    /// Reads the map again: another process may have made chunks. The caller has the lock, or does
+    /// not need the newest chunks.
     fn catch_up(&self, disk: &dyn Disk) -> Result<()> {
         let read = self.read(disk)?;
         let extents: Vec<Extent> = read.layout.extents.values().copied().collect();
-        // Mapped first: a thread that finds a chunk in the map stores there at once.
+        // Mapped first: a thread that finds a chunk in the map stores to it at once.
         let shown = self.show(disk, &extents);
         shown.map_err(|source| Error::Io { action: "map", path: self.path.clone(), source })?;
         *self.state.write() = read;
         Ok(())
     }
 
-    /// Looks for chunks that other processes have made.
+    /// Reads the map again if other processes have made chunks.
     pub(crate) fn refresh(&self, disk: &dyn Disk) -> Result<()> {
         if self.is_linear() {
             return Ok(());
@@ -385,7 +384,7 @@ impl Chunks {
             let state = self.state.read();
             (state.segments.clone(), state.count)
         };
-        // The slot that is written next, or the segment that it will be in.
+        // The next slot to be written, or the slot that will link to the next segment.
         let next = if count < segments.len() * SLOTS { count } else { count - 1 };
         let mut tag = [0; 8];
         disk.read_at(places(&segments, next)[1] + 24, &mut tag).map_err(|source| Error::Io {
@@ -408,7 +407,7 @@ impl Chunks {
             .try_for_each(|mapping| mapping.show(disk.mappable(), extents).map(drop))
     }
 
-    /// Makes one chunk that holds the beginning of `gap`.
+    /// Makes one chunk for the beginning of `gap`.
     fn make(&self, disk: &dyn Disk, gap: Range<u64>) -> io::Result<()> {
         self.require_good()?;
         let most = if seeded("media-few-chunks") { 8 } else { CHUNKS_MAX };
@@ -416,7 +415,7 @@ impl Chunks {
             let detail = format!("the store has {most} separate ranges in its file: no more can be mapped");
             return Err(io::Error::other(detail));
         }
-        // While others have the store a slot is used once: they look at the next one only.
+        // In a shared store a slot is used once: other members read only the next slot.
         let free = self.state.read().free.last().copied().filter(|_| self.members.get().is_none());
         let (number, count) = match free {
             Some((number, count)) => (number, count + 1),
@@ -433,7 +432,7 @@ impl Chunks {
         // 2, 3
         self.put(disk, number, Slot::new(CHUNK, count, (chunk.at, chunk.file, chunk.len), number))?;
         misplaced("media-chunk-no-room", || self.prepare(disk, chunk.file, chunk.len))?;
-        self.show(disk, &[chunk])?; // before any thread finds it in the map, and stores there
+        self.show(disk, &[chunk])?; // before a thread finds it in the map and stores to it
         let mut state = self.state.write();
         match free {
             Some(_) => drop(state.free.pop()),
@@ -443,7 +442,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// The number of the next slot that was never used; a segment is added where there is none.
+    /// The number of the next unused slot; adds a segment if there is none.
     fn next_slot(&self, disk: &dyn Disk) -> io::Result<usize> {
         let (count, at) = {
             let state = self.state.read();
@@ -494,14 +493,13 @@ impl Chunks {
         self.state.read().segments.clone()
     }
 
-    /// Runs one sync; a failure is noted before others can believe theirs (CHUNK-5).
+    /// Runs one sync. A failure is recorded before an overlapping sync is believed (CHUNK-5).
     fn synced(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let _runs = self.syncs.read();
         sync().inspect_err(|_| self.failed.store(true, Ordering::Release))
     }
 
-    /// Refuses after a failure of a sync that overlapped one of the caller's, which has ended
-    /// (CHUNK-5).
+    /// Refuses if a sync failed that overlapped the caller's sync, which has ended (CHUNK-5).
     fn require_no_other_failed(&self) -> io::Result<()> {
         if !seeded("media-chunk-sync-believed") {
             drop(self.syncs.write());
@@ -509,8 +507,8 @@ impl Chunks {
         self.require_good()
     }
 
-    /// Refuses after a failure: a sync that failed may have left what was written before in no
-    /// one's memory but the cache's.
+    /// Refuses after a failure: earlier writes may exist only in the system's cache, which drops
+    /// them.
     pub(crate) fn require_good(&self) -> io::Result<()> {
         match self.failed.load(Ordering::Acquire) {
             true => Err(io::Error::other("a write of the map of chunks failed earlier")),
@@ -519,7 +517,7 @@ impl Chunks {
     }
 }
 
-/// One copy of a segment; sectors that cannot be read are missing.
+/// One copy of a segment, with the sectors that cannot be read.
 struct SegmentCopy {
     bytes: Vec<u8>,
     missing: [bool; SEGMENT as usize / SECTOR],

@@ -1,34 +1,34 @@
-//! How large a new chunk is, and where in the file it goes.
+//! The size of a new chunk, and its place in the file.
 //!
-//! A chunk is as large as the mapped run of store offsets that it continues, so an object of any
-//! size takes few of them. The budget keeps the file from becoming longer than twice what is
-//! backed: where it is spent, a chunk is as small as may be.
+//! A chunk is as large as the run of chunks that it continues, so an object of any size takes few
+//! of them. A budget keeps the file shorter than twice its backed bytes: when it is spent, a chunk
+//! is as small as possible.
 
 use crate::bytes::extent::Extent;
 use crate::bytes::sizes::LARGE;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The smallest chunk, but for what lies between two others.
+/// The smallest chunk, except for a gap between two others.
 pub(crate) const MIN: u64 = 64 << 10;
-/// A chunk is no larger, unless more is asked for at once.
+/// The largest chunk, unless one request is larger.
 const MOST: u64 = 1 << 30;
 /// Bytes of file that the budget does not count: the smallest chunks of the object table, bitmaps
 /// and small objects.
 const SLACK: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 
-/// What a file holds, by store offset and by file offset.
+/// The content of a file, by store offset and by file offset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     /// By store offset.
     pub extents: BTreeMap<u64, Extent>,
-    /// File offset and length of all that is taken: extents, and segments of the map.
+    /// File offset and length of all taken ranges: extents, and segments of the map.
     pub taken: BTreeMap<u64, u64>,
 }
 
 impl Layout {
-    /// One past the last byte of the file that is taken.
+    /// One past the last taken byte of the file.
     pub(crate) fn end(&self) -> u64 {
         self.taken.last_key_value().map_or(0, |(at, len)| at + len)
     }
@@ -38,7 +38,7 @@ impl Layout {
         self.extents.range(..=at).next_back().map(|(_, extent)| *extent).filter(|extent| at < extent.end())
     }
 
-    /// The first part of `range` that has no place in the file.
+    /// The first part of `range` without a chunk.
     pub(crate) fn gap(&self, range: Range<u64>) -> Option<Range<u64>> {
         let mut at = range.start;
         while at < range.end {
@@ -73,18 +73,18 @@ impl Layout {
         Ok(())
     }
 
-    /// Takes an extent out; its place in the file stays taken.
+    /// Removes an extent; its range of the file stays taken.
     pub(crate) fn remove(&mut self, at: u64) {
         self.extents.remove(&at);
     }
 
-    /// Gives a place in the file back.
-    pub(crate) fn give_back(&mut self, file: u64) {
+    /// Frees a range of the file.
+    pub(crate) fn release(&mut self, file: u64) {
         self.taken.remove(&file);
     }
 
-    /// Bytes of store offsets before `at` that have places in the file without a gap, and the file
-    /// offset behind them.
+    /// The length of the run of chunks that ends at store offset `at`, and the file offset behind
+    /// it.
     fn run(&self, at: u64) -> (u64, Option<u64>) {
         let (mut start, mut behind) = (at, None);
         for (_, extent) in self.extents.range(..at).rev() {
@@ -97,10 +97,9 @@ impl Layout {
         (at - start, behind)
     }
 
-    /// The chunk that gives `wanted`, which has no place, its place. Of `most` bytes of store;
-    /// `backed` bytes of the file have room, and of it `apart` belong to what the budget leaves
-    /// out: the log. No chunk is larger than need be where the file would become longer than
-    /// `longest`.
+    /// The chunk for `wanted`, which has none. The store ends at `most`. The file takes `backed`
+    /// bytes on the disk, of which `apart` belong to the log, which the budget leaves out. If the
+    /// file would become longer than `longest`, the chunk is as small as possible.
     pub(crate) fn choose(&self, wanted: Range<u64>, most: u64, (backed, longest): (u64, u64), apart: u64) -> Extent {
         let before = self.extents.range(..wanted.start).next_back().map_or(0, |(_, extent)| extent.end());
         let next = self.extents.range(wanted.start..).next().map_or(most, |(next, _)| *next);
@@ -115,14 +114,14 @@ impl Layout {
         if len == least || best.file + best.len <= self.end().max(budget) {
             return best;
         }
-        // As much as the budget still has.
+        // The rest of the budget.
         let left = budget.saturating_sub(self.end()) & !(min - 1);
         self.place(start, left.clamp(least, len), behind)
     }
 
-    /// Where in the file a chunk goes: behind the one before it, so that both are mapped as one,
-    /// else into the lowest gap that holds it, else to the end. Large chunks lie as their addresses
-    /// do, for large pages.
+    /// The place of a chunk in the file: behind the chunk before it, so that both are one mapping;
+    /// else the lowest gap that is large enough; else the end. Large chunks have the same alignment
+    /// in the file as in memory, for large pages.
     fn place(&self, at: u64, len: u64, behind: Option<u64>) -> Extent {
         let extent = |file| Extent { at, file, len, slot: 0, changes: 0 };
         if let Some(file) = behind.filter(|&file| self.is_free(file, len))
@@ -137,8 +136,8 @@ impl Layout {
         self.taken.range(..file + len).next_back().is_none_or(|(start, len)| start + len <= file)
     }
 
-    /// The lowest free place for `len` bytes; with `at`, that of the same remainder to a large
-    /// page.
+    /// The lowest free file offset for `len` bytes. A large chunk gets the same offset within a
+    /// large page as `at`.
     pub(crate) fn free(&self, at: u64, len: u64) -> u64 {
         let fitting = |from: u64| {
             if len < LARGE {
@@ -169,8 +168,8 @@ mod tests {
         layout
     }
 
-    /// Backs clusters one by one, in the order given; returns what was backed and how many chunks
-    /// that took.
+    /// Backs clusters one by one, in the given order. Returns the backed bytes and the number of
+    /// chunks.
     fn back(layout: &mut Layout, clusters: impl Iterator<Item = u64>) -> (u64, usize) {
         let (mut backed, before) = (88 << 10, layout.extents.len());
         for at in clusters {
@@ -197,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn eight_objects_that_grow_in_turn_take_few_chunks() {
+    fn eight_objects_that_grow_alternately_take_few_chunks() {
         let mut layout = fresh();
         let (_, chunks) = back(&mut layout, (0..8192).map(|index| ((index % 8 + 1) << 38) + index / 8 * MIN));
         assert!(chunks <= 8 * 14, "{chunks} chunks");
     }
 
-    /// Spans of a MiB, side by side, with a cluster each: a chunk as large as all before it would
+    /// Adjacent spans of a MiB with one cluster each: a chunk as large as the run before it would
     /// be sixteen times too large.
     #[test]
     fn small_objects_side_by_side_keep_to_the_budget() {

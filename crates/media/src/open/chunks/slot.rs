@@ -8,9 +8,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const SEGMENT: u64 = 4096;
 /// Slots of a segment; the last one leads to the next segment.
 pub(crate) const SLOTS: usize = SEGMENT as usize / size_of::<Slot>();
-/// Segments of a map at most.
+/// The largest number of segments.
 pub(crate) const SEGMENTS: usize = 256;
-/// Sectors hold whole slots, so that none is torn where sectors are not.
+/// Sectors hold whole slots: a disk that does not tear sectors tears no slot.
 pub(crate) const SECTOR: usize = 512;
 
 /// The slot was used and is free again.
@@ -20,7 +20,7 @@ pub(crate) const CHUNK: u64 = 2;
 /// The next segment lies at `file`.
 pub(crate) const LINK: u64 = 3;
 
-/// One slot of the map; all zeros where nothing was written yet.
+/// One slot of the map; all zeros before its first write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Slot {
@@ -29,14 +29,14 @@ pub(crate) struct Slot {
     /// A file offset.
     pub file: u64,
     pub len: u64,
-    /// The low 4 bits say what kind of slot this is, the next 28 count its changes; the upper half
-    /// is a CRC-32C of the other bits and of the slot's number (CHUNK-1).
+    /// The low 4 bits are the kind of the slot, the next 28 count its changes. The upper half is a
+    /// CRC-32C of the other bits and of the slot's number (CHUNK-1).
     pub tag: u64,
 }
 const _: () = assert!(size_of::<Slot>() == 32 && SECTOR.is_multiple_of(size_of::<Slot>()));
 const _: () = assert!(offset_of!(Slot, tag) == 24 && COPIES[0] > 0);
 
-/// What one copy of a slot holds.
+/// The content of one copy of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copy {
     Empty,
@@ -66,7 +66,7 @@ impl Slot {
         self.tag >> 4 & 0xfff_ffff
     }
 
-    /// What these bytes are, as the slot of that number.
+    /// Parses these bytes as the slot of that number.
     pub(crate) fn parse(bytes: Option<&[u8]>, number: usize) -> Copy {
         let Some(slot) = bytes.and_then(|bytes| Slot::read_from_bytes(bytes).ok()) else { return Copy::Bad };
         if slot == Slot::default() {
@@ -76,10 +76,10 @@ impl Slot {
         if good { Copy::Good(slot) } else { Copy::Bad }
     }
 
-    /// What both copies of a slot say together. `Err`: they cannot be told apart from damage.
+    /// The content of a slot by its two copies. `Err`: both are damaged.
     ///
-    /// A slot is used once both copies are on the medium, so where one is empty the other was never
-    /// acted upon, or was and the empty one has been lost: the one that is whole counts.
+    /// A slot is used after both copies are on the medium. If one copy is empty, either the other
+    /// was never used, or the empty one was lost: the whole copy counts in both cases.
     pub(crate) fn choose(copies: [Copy; 2]) -> Result<Option<Slot>, ()> {
         match copies {
             [Copy::Good(one), Copy::Good(two)] => Ok(Some(if two.count() > one.count() { two } else { one })),
