@@ -10,9 +10,9 @@ mod circles;
 mod columns;
 mod deps;
 mod docs;
-mod floors;
 mod imports;
 mod language;
+mod layers;
 mod layouts;
 mod prose;
 mod source_text;
@@ -109,7 +109,7 @@ pub fn run(words: &[&str]) -> Result {
     };
     let tree = Tree::read()?;
     let mut findings = layouts::check(&tree, bless)?;
-    for rule in [floors::check, sources::check, deps::check, docs::check] {
+    for rule in [layers::check, sources::check, deps::check, docs::check] {
         findings.append(&mut rule(&tree));
     }
     findings.extend(counted(&tree).into_iter().flat_map(Ceiling::findings));

@@ -1,7 +1,7 @@
-//! The map: ARCHITECTURE.md's floor table against cargo's metadata, and the list of crates that may
+//! The map: ARCHITECTURE.md's table of layers against cargo's metadata, and the list of crates that may
 //! hold unsafe code.
 //!
-//! A crate depends only on lower floors; nothing depends on floor `-`; development dependencies may
+//! A crate depends only on lower layers; nothing depends on layer `-`; development dependencies may
 //! reach the test instruments that ARCHITECTURE.md names. Outside the list every crate root carries
 //! `forbid(unsafe_code)`.
 
@@ -12,7 +12,7 @@ const PAGE: &str = "ARCHITECTURE.md";
 const TOOLS: &str = "Development dependencies may reach up for test instruments: ";
 const UNSAFE: &str = "Crates that may hold unsafe code: ";
 
-/// Floor `-`.
+/// Layer `-`.
 const TOP: u32 = u32::MAX;
 
 pub fn check(tree: &Tree) -> Vec<String> {
@@ -28,8 +28,8 @@ pub fn check(tree: &Tree) -> Vec<String> {
     let packages = tree.metadata["packages"].as_array().cloned().unwrap_or_default();
     for package in &packages {
         let name = short(package["name"].as_str().unwrap_or_default());
-        let Some(&floor) = table.get(name) else {
-            findings.push(format!("{PAGE}: the floor table lacks `{name}`"));
+        let Some(&layer) = table.get(name) else {
+            findings.push(format!("{PAGE}: the table of layers lacks `{name}`"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
@@ -38,9 +38,9 @@ pub fn check(tree: &Tree) -> Vec<String> {
             if dependency["path"].is_null() || (dev && tools.iter().any(|tool| tool == on)) {
                 continue;
             }
-            let below = table.get(on).is_some_and(|&other| other != TOP && other < floor);
+            let below = table.get(on).is_some_and(|&other| other != TOP && other < layer);
             if !below && on != name {
-                findings.push(format!("`{name}` depends on `{on}`, which is not on a lower floor ({PAGE})"));
+                findings.push(format!("`{name}` depends on `{on}`, which is not on a lower layer ({PAGE})"));
             }
         }
         if !trusted.iter().any(|crate_| crate_ == name) {
@@ -59,15 +59,15 @@ fn short(name: &str) -> &str {
     name.strip_prefix("everbyte-").unwrap_or(name)
 }
 
-/// `| floor | names | ..` rows: floor by crate.
+/// `| layer | names | ..` rows: layer by crate.
 fn table(page: &str) -> BTreeMap<String, u32> {
     let mut table = BTreeMap::new();
     for line in page.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let ["", floor, names, ..] = cells.as_slice() else { continue };
-        let floor = if *floor == "-" { Some(TOP) } else { floor.parse().ok() };
-        let Some(floor) = floor else { continue };
-        table.extend(quoted(names).map(|name| (name.to_string(), floor)));
+        let ["", layer, names, ..] = cells.as_slice() else { continue };
+        let layer = if *layer == "-" { Some(TOP) } else { layer.parse().ok() };
+        let Some(layer) = layer else { continue };
+        table.extend(quoted(names).map(|name| (name.to_string(), layer)));
     }
     table
 }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_table_is_read() {
         let table = table(
-            "| floor | crate | x |\n|---|---|---|\n| 8 | `kv`, `tier` | a `b` |\n| - | `xtask` | |\n| `pmem` | shared |",
+            "| layer | crate | x |\n|---|---|---|\n| 8 | `kv`, `tier` | a `b` |\n| - | `xtask` | |\n| `pmem` | shared |",
         );
         assert_eq!(
             table.into_iter().collect::<Vec<_>>(),
