@@ -9,6 +9,8 @@
 //! (first byte), so that the search gets behind them.
 //!
 //! Invariant FUZZ-1: no input makes a target panic, abort or run for longer than [`HANG`].
+//!
+//! Design: docs/design/fuzz-by-class.md
 
 #![forbid(unsafe_code)]
 

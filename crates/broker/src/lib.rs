@@ -31,6 +31,8 @@
 //! * `wire`: what goes over the socket
 //! * `server`, `client`: its two ends
 //! * `start`: a broker that starts when it is asked for
+//!
+//! Design: docs/design/domains.md
 
 #![forbid(unsafe_code)]
 

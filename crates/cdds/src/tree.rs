@@ -29,6 +29,8 @@
 //!
 //! Threads: any number of readers, which take no lock; one writer, by a mutex. The paper:
 //! Venkataraman, Tolia, Ranganathan, Campbell: Consistent and Durable Data Structures (FAST 2011).
+//!
+//! Design: docs/design/tree.md
 
 use crate::batch::{Batch, Writer};
 use crate::cursor::Cursor;

@@ -1,5 +1,7 @@
 //! [`Pager`]: makes clusters of one object cold, and brings them back. The steps are those of the
 //! crate's page.
+//!
+//! Design: docs/design/virtualisation.md
 
 use crate::queue::{FreeSlots, Queue};
 use crate::table::{ColdTable, Location};

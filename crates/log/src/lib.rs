@@ -13,6 +13,8 @@
 //! where the words of a torn write survive in any subset.
 //!
 //! Elsewhere: what to log and when to commit (`tx`), where ranges lie (`store`, `heap`).
+//!
+//! Design: docs/design/logs-and-dictionaries.md
 
 #![forbid(unsafe_code)]
 

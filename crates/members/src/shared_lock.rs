@@ -16,6 +16,8 @@
 //!             the next holder is told the same.
 //!
 //! Threads: any; a thread that holds the lock takes it again at once.
+//!
+//! Design: docs/design/sharing.md
 
 use crate::membership::Membership;
 use crate::robust_lock::{Predecessor, RobustLock};

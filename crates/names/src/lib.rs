@@ -13,6 +13,7 @@
 //! to search, `list` walks in order, `check` verifies.
 //!
 //! Format: docs/formats/names.md.
+//! Design: docs/design/logs-and-dictionaries.md
 
 #![forbid(unsafe_code)]
 

@@ -12,6 +12,8 @@
 //!            to the entry.
 //!
 //! Threads: the owner's lock serialises all calls.
+//!
+//! Design: docs/design/names.md
 
 use crate::burst_policy::BurstPolicy;
 use crate::layout::{Block, BlockKind, CONTAINER, Head, NODE_HEAD, NodeHead, head, may_have_tag, of_entry_word, tag};

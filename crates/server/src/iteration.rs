@@ -27,6 +27,8 @@
 //!   PEND-2  Pending iterations are answered in the order of their commits.
 //! And ITER-1 (`keyspace.rs`), GATHER-1 (`gather.rs`), CONN-1, CONN-2 (`connection.rs`), OUT-2
 //! (`reply.rs`), SETTLER-1 (`settler.rs`).
+//!
+//! Design: docs/design/server-group-commit.md
 
 use everbyte_kv::raw::Raw as _;
 use std::collections::VecDeque;

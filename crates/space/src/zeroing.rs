@@ -19,6 +19,8 @@
 //!
 //! Threads: any. Elsewhere: the states and their transitions (`states`), the background thread and
 //! its start (`store`).
+//!
+//! Design: docs/design/backing.md
 
 use crate::states::{ClusterState, StateKind, gaps};
 use crate::{CLUSTER, Error, PREPARE_STEP, Result, Space};

@@ -10,6 +10,8 @@
 //! Threads: called from any. It ends when the store is closed or dropped, and what was kept goes
 //! back to the file system. A child of fork has no such thread, and leaves its parent's clusters
 //! alone.
+//!
+//! Design: docs/design/backing.md
 
 use everbyte_space::{PREPARE_STEP, PREPARED_MAX, Space};
 use parking_lot::{Condvar, Mutex};

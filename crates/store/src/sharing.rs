@@ -13,6 +13,8 @@
 //!            caught up.
 //!   SHARE-2  A store counts as cleanly closed only if everybody who came has left.
 //!   SHARE-3  Of an object that is not shared there is one user.
+//!
+//! Design: docs/design/sharing.md
 
 use crate::layout::{self, shared};
 use crate::recover;

@@ -10,6 +10,8 @@
 //!      acknowledged
 //!
 //! A machine that is silent for too long has failed; a failure prints the console.
+//!
+//! Design: docs/design/dax-in-an-emulator.md
 
 mod cpio;
 mod guest;

@@ -1,17 +1,17 @@
 //! The most breaches that rules which count permit.
 
 /// Indefinite pronouns.
-pub const PRONOUNS: usize = 500;
+pub const PRONOUNS: usize = 190;
 /// Sentences opened by a relative clause.
-pub const OPENERS: usize = 1265;
+pub const OPENERS: usize = 480;
 /// Lines of prose over 100 columns.
-pub const COLUMNS: usize = 60;
+pub const COLUMNS: usize = 70;
 /// Terms of the glossary that name several types.
 pub const TERMS: usize = 8;
 /// Types called `Inner`, `Shared`, `Kind` or `Table`.
-pub const BARE_TYPES: usize = 30;
+pub const BARE_TYPES: usize = 28;
 /// Invariant ids that several headers define.
-pub const IDS: usize = 5;
+pub const IDS: usize = 1;
 /// Files that may import each other in a circle.
 pub const CIRCLE_FILES: usize = 5;
 /// Circles of more files.

@@ -1,11 +1,12 @@
-//! Documentation that is still true: links and pages that exist, and rows called done whose test
-//! exists.
+//! Documentation that is still true: links and pages that exist, rows called done whose test
+//! exists, and design notes that the code cites.
 
 use super::{Text, Tree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const ROWS: &str = "docs/rows.md";
+const DESIGN: &str = "docs/design/";
 
 pub fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
@@ -16,7 +17,16 @@ pub fn check(tree: &Tree) -> Vec<String> {
         findings.append(&mut pages(tree, text));
     }
     findings.append(&mut rows(tree));
+    findings.append(&mut uncited(tree));
     findings
+}
+
+/// A design note is named by a comment of the code that it explains.
+fn uncited(tree: &Tree) -> Vec<String> {
+    let notes = tree.texts(".md").map(|text| text.path.as_str());
+    let notes = notes.filter(|path| path.starts_with(DESIGN) && !path.ends_with("README.md"));
+    let lacking = notes.filter(|path| !tree.texts(".rs").any(|text| text.body.contains(path)));
+    lacking.map(|path| format!("{path}: no source file cites it; add `//! Design: {path}` to one")).collect()
 }
 
 /// `](target)` with a relative target must exist.
@@ -98,6 +108,14 @@ fn normal(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_design_note_that_no_code_cites_is_found() {
+        let note = concat!("docs/", "design/NAME.md");
+        let cites = format!("//! Design: {note}");
+        assert_eq!(uncited(&crate::tidy::tree_of(&[(note, "# A"), ("a.rs", "//! B")])).len(), 1);
+        assert_eq!(uncited(&crate::tidy::tree_of(&[(note, "# A"), ("a.rs", &cites)])).len(), 0);
+    }
 
     #[test]
     fn parents_are_resolved() {

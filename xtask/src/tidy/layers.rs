@@ -1,5 +1,5 @@
-//! The map: ARCHITECTURE.md's table of layers against cargo's metadata, and the list of crates that may
-//! hold unsafe code.
+//! The map: ARCHITECTURE.md's table of layers against cargo's metadata, and the list of crates that
+//! may hold unsafe code.
 //!
 //! A crate depends only on lower layers; nothing depends on layer `-`; development dependencies may
 //! reach the test instruments that ARCHITECTURE.md names. Outside the list every crate root carries

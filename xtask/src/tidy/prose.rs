@@ -46,10 +46,13 @@ fn of(text: &Text) -> Vec<Line<'_>> {
 }
 
 fn page(text: &Text) -> Vec<Line<'_>> {
-    let mut lines = Vec::new();
+    let (mut lines, mut code, mut blank) = (Vec::new(), false, true);
     for (at, line) in text.body.lines().enumerate() {
         let (path, number, columns) = (text.path.as_str(), at + 1, line.chars().count());
-        lines.push(Line { path, number, place: Place::Page, text: line.trim(), columns, fenced: false });
+        // Code without a fence is indented, behind an empty line.
+        code = line.starts_with("    ") && (code || blank);
+        blank = line.trim().is_empty();
+        lines.push(Line { path, number, place: Place::Page, text: line.trim(), columns, fenced: code });
     }
     lines
 }
@@ -106,7 +109,7 @@ fn mark_fences(lines: &mut [Line<'_>]) {
         open &= line.number == last + 1;
         last = line.number;
         let fence = line.text.starts_with("```") || line.text.starts_with("~~~");
-        line.fenced = open || fence;
+        line.fenced |= open || fence;
         open ^= fence;
     }
 }
@@ -136,6 +139,13 @@ mod tests {
                 (5, Place::Trailing, "why", false),
             ]
         );
+    }
+
+    #[test]
+    fn indented_code_of_pages_is_code() {
+        let file = of_file("docs/NAME.md", "One:\n\n    code\n    code\n\nTwo,\n    goes on");
+        let read: Vec<_> = of(&file).iter().map(|line| line.fenced).collect();
+        assert_eq!(read, [false, false, true, true, false, false, false]);
     }
 
     #[test]

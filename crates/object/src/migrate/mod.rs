@@ -9,6 +9,8 @@
 //!   3. settled: the pool is one of this version, or still the old one
 //!
 //! Threads: the pool type is locked meanwhile, so no other thread uses the pool.
+//!
+//! Design: docs/design/migration.md
 
 mod moving;
 mod own_types;

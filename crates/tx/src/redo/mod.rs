@@ -28,6 +28,7 @@
 //! ```
 //!
 //! Promises: docs/semantics/transactions.md. Format: docs/formats/redo.md.
+//! Design: docs/design/patomic.md
 
 mod active;
 mod atomically;

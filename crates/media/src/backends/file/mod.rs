@@ -5,6 +5,8 @@
 //! log (`replay`). Format: docs/formats/media.md; durability: docs/semantics/durability.md.
 //!
 //! Threads: any; for the locks see `file_store`.
+//!
+//! Design: docs/design/file-log.md
 
 mod allocate;
 mod background;
