@@ -92,98 +92,33 @@ trait Finer: ErrorInfo {
     fn finer(&self) -> Option<i32>;
 }
 
-impl Finer for media::Error {
-    fn finer(&self) -> Option<i32> {
-        match self {
-            media::Error::AddressTaken { .. } => Some(libc::EADDRINUSE),
-            media::Error::Forked { .. } => Some(libc::EPERM),
-            _ => None,
-        }
-    }
-}
-
-impl Finer for store::Error {
-    fn finer(&self) -> Option<i32> {
-        use store::Error;
-        match self {
-            Error::Media(error) => error.finer(),
-            Error::OutOfSpace { .. } => Some(libc::ENOSPC),
-            Error::WrongEngine { .. } | Error::WrongFingerprint { .. } | Error::NotExclusive { .. } => {
-                Some(libc::EPERM)
+/// The numbers of some variants; `through` names the variants that hold an error with finer numbers.
+macro_rules! finer {
+    ($error:ty, through [$($inner:ident),*], $($variant:ident => $number:ident),*) => {
+        impl Finer for $error {
+            fn finer(&self) -> Option<i32> {
+                type Of = $error;
+                match self {
+                    $(Of::$inner(error) => error.finer(),)*
+                    $(Of::$variant { .. } => Some(libc::$number),)*
+                    _ => None,
+                }
             }
-            _ => None,
         }
-    }
+    };
 }
 
-impl Finer for everbyte_heap::Error {
-    fn finer(&self) -> Option<i32> {
-        use everbyte_heap::Error;
-        match self {
-            Error::Store(error) => error.finer(),
-            Error::Media(error) => error.finer(),
-            Error::TooLarge { .. } => Some(libc::ENOMEM),
-            Error::NoHeap { .. } => Some(libc::EPERM),
-            _ => None,
-        }
-    }
-}
-
-impl Finer for everbyte_log::Error {
-    fn finer(&self) -> Option<i32> {
-        use everbyte_log::Error;
-        match self {
-            Error::Media(error) => error.finer(),
-            // of a range that an object names
-            Error::NotALog { .. } | Error::BadRange { .. } => Some(libc::EUCLEAN),
-            _ => None,
-        }
-    }
-}
-
-impl Finer for tx::Error {
-    fn finer(&self) -> Option<i32> {
-        use tx::Error;
-        match self {
-            Error::Heap(error) => error.finer(),
-            Error::Store(error) => error.finer(),
-            Error::Log(error) => error.finer(),
-            Error::Media(error) => error.finer(),
-            Error::NoLane { .. } => Some(libc::EPERM),
-            Error::TimestampsExhausted { .. } => Some(libc::EOVERFLOW),
-            _ => None,
-        }
-    }
-}
-
-impl Finer for everbyte_hkv::Error {
-    fn finer(&self) -> Option<i32> {
-        use everbyte_hkv::Error;
-        match self {
-            Error::Tx(error) => error.finer(),
-            Error::Heap(error) => error.finer(),
-            Error::Store(error) => error.finer(),
-            Error::Media(error) => error.finer(),
-            Error::OldFormat { .. } => Some(libc::ENOTSUP),
-            _ => None,
-        }
-    }
-}
-
-impl Finer for everbyte_mnemosyne::Error {
-    fn finer(&self) -> Option<i32> {
-        use everbyte_mnemosyne::Error;
-        match self {
-            Error::Tx(error) => error.finer(),
-            Error::Heap(error) => error.finer(),
-            Error::Store(error) => error.finer(),
-            Error::Media(error) => error.finer(),
-            Error::Log(error) => error.finer(),
-            Error::Changed { .. } => Some(libc::EPERM),
-            _ => None,
-        }
-    }
-}
+finer!(media::Error, through [], AddressTaken => EADDRINUSE, Forked => EPERM);
+finer!(
+    store::Error, through [Media],
+    OutOfSpace => ENOSPC, WrongEngine => EPERM, WrongFingerprint => EPERM, NotExclusive => EPERM
+);
+finer!(everbyte_heap::Error, through [Store, Media], TooLarge => ENOMEM, NoHeap => EPERM);
+// A log's range comes from an object: an unfit one is damage.
+finer!(everbyte_log::Error, through [Media], NotALog => EUCLEAN, BadRange => EUCLEAN);
+finer!(tx::Error, through [Heap, Store, Log, Media], NoLane => EPERM, TimestampsExhausted => EOVERFLOW);
+finer!(everbyte_hkv::Error, through [Tx, Heap, Store, Media], OldFormat => ENOTSUP);
+finer!(everbyte_mnemosyne::Error, through [Tx, Heap, Store, Media, Log], Changed => EPERM);
 
 impl<E: Finer> From<E> for Fault {
     fn from(error: E) -> Fault {

@@ -9,7 +9,7 @@ use crate::tree::{Commit, Shared};
 use crate::version::Voids;
 use everbyte_heap::Op;
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::seeded;
+use everbyte_media::{PublishWord, Unsettled, seeded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
@@ -52,15 +52,15 @@ impl Batch<'_> {
             }
         }
         self.dirty.flush(&shared.media);
-        shared.media.fence_unless("tree-commit-unordered");
+        let ordered = shared.media.fence_after_unless("tree-commit-unordered", next);
         if let Err(error) = object.require_readable()
             && !seeded("tree-commits-over-lost-page")
         {
             (self.allocated, self.frees) = (Default::default(), ops); // as above
             return Err(error.into());
         }
-        shared.media.store(shared.header + COMMIT_AT, next.version << 1 | self.writer.state as u64);
-        shared.media.flush(shared.header + COMMIT_AT, 8);
+        let word = next.version << 1 | self.writer.state as u64;
+        shared.commit_word().publish(&shared.media, word, &ordered);
         shared.media.fence();
         // From here on the version may be real whatever happens: it is never voided.
         self.done = true;
@@ -84,7 +84,7 @@ impl Batch<'_> {
         }
         shared.counts.commits.fetch_add(1, Relaxed);
         let commit = shared.commit_of(next.version);
-        if shared.media.capabilities().fence_settles {
+        if commit.version.is_settled(&shared.media) {
             shared.pins.publish(next);
         } else {
             // Under the writer's lock, so that the queue is in the order of versions.
@@ -238,7 +238,12 @@ impl Voids {
 
 impl Shared {
     pub(crate) fn commit_of(&self, version: u64) -> Commit {
-        Commit { tree: self.number, version, mark: self.media.mark() }
+        Commit { tree: self.number, version: Unsettled::new(&self.media, version) }
+    }
+
+    /// The word whose store makes a version real.
+    pub(crate) fn commit_word(&self) -> PublishWord {
+        PublishWord::new(self.header + COMMIT_AT)
     }
 
     /// Swaps the void list that new views get.

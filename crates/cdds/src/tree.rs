@@ -41,7 +41,7 @@ use crate::pins::{Pins, Published, Ticket};
 use crate::version::{Held, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::Heap;
-use everbyte_media::{Mark, Media};
+use everbyte_media::{Media, Unsettled};
 use everbyte_store::{Claim, Object};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -116,8 +116,7 @@ pub struct Stats {
 pub struct Commit {
     /// The opened tree that it belongs to.
     pub(crate) tree: u64,
-    pub(crate) version: u64,
-    pub(crate) mark: Mark,
+    pub(crate) version: Unsettled<u64>,
 }
 
 impl Tree {
@@ -205,13 +204,13 @@ impl Tree {
         if commit.tree != self.shared.number {
             return Err(Error::OtherTree);
         }
-        if commit.version <= self.shared.pins.published().version {
+        if commit.version.value <= self.shared.pins.published().version {
             return Ok(());
         }
-        self.shared.media.settle(commit.mark)?;
+        let version = commit.version.settle(&self.shared.media)?;
         let mut pending = self.shared.pending.lock();
         let mut newest = None;
-        while pending.front().is_some_and(|next| next.version <= commit.version) {
+        while pending.front().is_some_and(|next| next.version <= version) {
             newest = pending.pop_front();
         }
         // TREE-3: published under the lock, so a slower thread cannot publish an older version

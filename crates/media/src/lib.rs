@@ -37,6 +37,7 @@ mod kind;
 mod media;
 pub mod museum;
 mod open;
+mod order;
 mod pages;
 mod section;
 
@@ -62,6 +63,7 @@ pub use open::open_options::{Geometry, OpenOptions};
 pub use open::opened::Opened;
 pub use open::options::{BackendChoice, BackendKind, Durability, Options};
 pub use open::probe::{Probe, probe};
+pub use order::{Ordered, PublishWord, Unsettled};
 pub use pages::binding;
 pub use pages::fault_handler::{Watch, Watcher};
 pub use pages::named_ranges::NamedRange;

@@ -1,6 +1,7 @@
 //! Why a command was not done, and the text clients see. Every error reply is born here or in
 //! `resp::parse`.
 
+use everbyte_media::{ErrorInfo, ErrorKind};
 use std::borrow::Cow;
 
 /// A command's error. The store's errors become replies here, once.
@@ -53,7 +54,30 @@ impl Fail {
 
 /// The reply for an error of the store.
 pub fn store_text(error: &everbyte_kv::Error) -> Vec<u8> {
-    format!("ERR store: {error}").into_bytes()
+    format!("{} store: {error}", code(error.kind())).into_bytes()
+}
+
+/// The word with which a reply begins: Redis clients react to it.
+fn code(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Denied => "NOPERM",
+        ErrorKind::ReadOnly => "READONLY",
+        ErrorKind::NotFound
+        | ErrorKind::Exists
+        | ErrorKind::Busy
+        | ErrorKind::NoSpace
+        | ErrorKind::Quota
+        | ErrorKind::Invalid
+        | ErrorKind::TooLarge
+        | ErrorKind::Damaged
+        | ErrorKind::Newer
+        | ErrorKind::Foreign
+        | ErrorKind::Poisoned
+        | ErrorKind::Conflict
+        | ErrorKind::Unsupported
+        | ErrorKind::Interrupted
+        | ErrorKind::Io => "ERR",
+    }
 }
 
 /// Options that contradict or are unknown.
