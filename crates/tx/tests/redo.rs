@@ -388,6 +388,44 @@ fn a_commit_returns_when_those_who_began_before_have_ended() {
     }
 }
 
+/// A pass of truncation does not give a freed block out while a transaction runs that began before
+/// the commit that freed it, though that commit's record is truncated (REDO-6).
+#[test]
+fn a_freed_block_is_not_reused_while_an_older_transaction_runs() {
+    let (_store, redo) = create(1 << 20);
+    redo.set_truncation(Truncation::Asynchronous);
+    let at = table(&redo, 8);
+    let make = |redo: &Redo| redo.atomically(|tx| Ok::<_, Error>(tx.allocate(3000)?.at)).unwrap();
+    let block = make(&redo);
+    redo.truncate();
+    let mut reader = redo.worker();
+    reader.begin().unwrap();
+    assert_eq!(reader.load(at).unwrap(), 0);
+    let mut reused = false;
+    std::thread::scope(|threads| {
+        let freeing = threads.spawn(|| {
+            let free = |tx: &mut Worker| tx.store(at, 1).and_then(|()| tx.free(block));
+            redo.atomically(free).unwrap();
+        });
+        while redo.media().load(at) == 0 {
+            std::thread::yield_now();
+        }
+        for _ in 0..100 {
+            redo.truncate();
+            let mut other = redo.worker();
+            other.begin().unwrap();
+            reused |= other.allocate(3000).unwrap().at == block;
+            other.abort();
+        }
+        reader.abort();
+        freeing.join().unwrap();
+    });
+    assert!(!reused, "the reader could still load from it");
+    redo.truncate();
+    let found = (0..400).any(|_| make(&redo) == block);
+    assert!(found, "the block is of use again once the reader has ended");
+}
+
 /// A transaction that has met many conflicts runs alone: who comes meanwhile waits until it has
 /// committed.
 #[test]
