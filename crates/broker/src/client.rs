@@ -222,8 +222,10 @@ impl crate::raw::Raw for Domain {
         let path = PathBuf::from(format!("domain {}", self.about.name));
         let mut files = self.files.into_iter();
         match (self.want, files.next(), files.next()) {
-            (Want::Write, Some(bytes), Some(locks)) => Ok(Store::open_shared_files(bytes, locks, &path, options)?),
-            (Want::Read, Some(bytes), None) => Ok(Store::open_read_only_file(bytes, &path, options)?),
+            (Want::Write, Some(bytes), Some(locks)) => {
+                Ok(Store::options(&path).shared().over(bytes).locks(locks).open(options)?)
+            }
+            (Want::Read, Some(bytes), None) => Ok(Store::options(&path).read_only().over(bytes).open(options)?),
             _ => Err(Error::Garbled { path }),
         }
     }

@@ -12,7 +12,7 @@ use crate::mnemosyne;
 use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{FlushKind, Media, Options};
-use everbyte_store::{CreateOptions, Engine, Exclusive, ObjectOptions, Store, Want};
+use everbyte_store::{CreateOptions, Engine, Exclusive, ObjectOpen, ObjectOptions, Store, Want};
 use everbyte_tx::Undo;
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -122,7 +122,7 @@ impl Process {
                 if !path.exists() {
                     make(path, &media)?;
                 }
-                Store::open_shared(path, &media)?
+                Store::options(path).shared().open(&media)?
             }
         };
         let base = store.info().binding.ok_or_else(|| {
@@ -172,7 +172,8 @@ impl Process {
     fn mapping(&self, name: &str, want: Want) -> Result<Arc<Mapped>> {
         let (engine, fingerprint) = (Engine::Undo, 0); // not the pool of a Rust program
         let want = if self.store.is_read_only() { Want::Read } else { want };
-        let object = match self.store.object_wanted(name, want, engine, fingerprint) {
+        let object = match self.store.open_object(name, &ObjectOpen { want, ..ObjectOpen::shared(engine, fingerprint) })
+        {
             Err(everbyte_store::Error::Unshared { .. }) if want == Want::Write => {
                 let object = self.store.object(name)?;
                 object.require_engine(engine)?;

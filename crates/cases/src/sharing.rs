@@ -7,7 +7,7 @@ use crate::store::{Names, WORD_AT, make};
 use everbyte_hkv::{Kind, Kv, SharedKv};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
-use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOpen, ObjectOptions, Store};
 use everbyte_tx::{Error, Undo};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,8 @@ fn image() -> Image {
 /// One user: of several where memory is shared, the only one elsewhere.
 fn user(media: &Media) -> Result<Undo, String> {
     let store = Store::attach_shared(media.clone()).map_err(|error| error.to_string())?;
-    let object = store.object_shared("shared", Engine::Undo, 0).map_err(|error| error.to_string())?;
+    let object =
+        store.open_object("shared", &ObjectOpen::shared(Engine::Undo, 0)).map_err(|error| error.to_string())?;
     Undo::open(object).map_err(|error| error.to_string())
 }
 

@@ -31,7 +31,7 @@ pub fn store(path: &Path, open: &OpenArgs) -> Result<Store, Failure> {
 /// Opens a store to look at it; the file is not changed.
 pub fn to_read(path: &Path, open: &OpenArgs) -> Result<Store, Failure> {
     exists(path)?;
-    Ok(Store::open_read_only(path, &options(open))?)
+    Ok(Store::options(path).read_only().open(&options(open))?)
 }
 
 /// An absent store is the commonest mistake, and has a way out.

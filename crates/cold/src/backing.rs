@@ -299,8 +299,8 @@ impl Backing {
         Ok((Backing { disk, owner }, header))
     }
 
-    /// Opens the file beside the store of an object whose clusters are all in memory. A missing file
-    /// or an empty one is made.
+    /// Opens the file beside the store of an object whose clusters are all in memory. A missing
+    /// file or an empty one is made.
     ///
     /// # Errors
     /// [`Error::Backing`].

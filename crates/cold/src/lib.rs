@@ -19,7 +19,8 @@
 //!
 //! Invariants
 //!   COLD-1  The table's word says which of a cluster's two copies counts. That copy is whole and
-//!           synced before the word is stored; the other copy is given up after the word is settled.
+//!           synced before the word is stored; the other copy is given up after the word is
+//!           settled.
 //!   COLD-2  A page is shown only while its cluster is in memory, so a thread that touches a cold
 //!           cluster stops and waits.
 //!   COLD-3  No two words name one slot.

@@ -114,8 +114,8 @@ impl PagerState {
 }
 
 impl<T: Tier> Pager<T> {
-    /// Reads the table: the cold clusters and the slots in use. `backed` says of each cluster whether
-    /// the object has it; `frames` clusters may be in memory.
+    /// Reads the table: the cold clusters and the slots in use. `backed` says of each cluster
+    /// whether the object has it; `frames` clusters may be in memory.
     ///
     /// # Errors
     /// The offset of a damaged word, and its description.

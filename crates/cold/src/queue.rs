@@ -1,8 +1,8 @@
 //! The order in which clusters become cold, and the free slots of a tier.
 //!
 //! A segmented queue: clusters enter as *warm*. The oldest of these, a quarter of all, are put
-//! *aside*: they are hidden, though they are still in memory. A touch makes a cluster warm again, at
-//! the price of a fault without any reading. A cluster that stays aside until it is the oldest
+//! *aside*: they are hidden, though they are still in memory. A touch makes a cluster warm again,
+//! at the price of a fault without any reading. A cluster that stays aside until it is the oldest
 //! becomes cold. So no sampling takes place while memory suffices.
 
 use std::collections::{BTreeSet, VecDeque};

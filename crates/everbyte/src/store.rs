@@ -76,7 +76,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_read_only(path: &Path, options: &Options) -> Result<Store> {
-        everbyte_store::Store::open_read_only(path, options).map(Store)
+        everbyte_store::Store::options(path).read_only().open(options).map(Store)
     }
 
     /// Opens the store at `path`, shared with other processes.
@@ -84,7 +84,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_shared(path: &Path, options: &Options) -> Result<Store> {
-        everbyte_store::Store::open_shared(path, options).map(Store)
+        everbyte_store::Store::options(path).shared().open(options).map(Store)
     }
 
     /// Opens the store of a domain: shared with others that may write, or for looking at.

@@ -39,7 +39,7 @@ fn killed(path: &Path, backend: BackendChoice, count: u64) {
 }
 
 fn read(path: &Path, backend: BackendChoice) -> Store {
-    Store::open_read_only(path, &options(backend)).unwrap()
+    Store::options(path).read_only().open(&options(backend)).unwrap()
 }
 
 fn prefix(prefix: &str) -> MergeOptions {
@@ -251,7 +251,7 @@ fn a_merge_that_was_cut_short_is_resumed() {
         small.close().unwrap();
         drop(small);
 
-        let store = Store::open_grown(&target, &options(backend), 256 << 20).unwrap();
+        let store = Store::options(&target).grown(256 << 20).open(&options(backend)).unwrap();
         let shop = Two::open::<Shop<Two>>(&store, "shop").unwrap();
         shop.tx(|j, shop| add(shop, 20, j)).unwrap(); // what is there goes its own way meanwhile
         drop(shop);

@@ -13,7 +13,7 @@ use crate::raw::Raw as _;
 use crate::{Error, Kind, Kv, Result};
 use everbyte_media::seeded;
 use everbyte_store::raw::AsStore;
-use everbyte_store::{Engine, Error as StoreError, Exclusive, Object, Since};
+use everbyte_store::{Engine, Error as StoreError, Exclusive, Object, ObjectOpen, Since};
 use parking_lot::RwLock;
 
 /// A store of either kind that other processes may have open, too.
@@ -44,7 +44,7 @@ impl SharedKv {
     /// As [`Kv::open`]; [`everbyte_store::Error::Attached`] if another process has it alone.
     pub fn open(store: &impl AsStore, name: &str) -> Result<SharedKv> {
         let store = store.as_store();
-        let shared = |magic| store.object_shared(name, Engine::Hkv, fingerprint(magic));
+        let shared = |magic| store.open_object(name, &ObjectOpen::shared(Engine::Hkv, fingerprint(magic)));
         let object = match shared(HASH_MAGIC) {
             Err(StoreError::WrongFingerprint { .. }) => shared(TREE_MAGIC),
             other => other,

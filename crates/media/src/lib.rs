@@ -34,6 +34,7 @@ mod bytes;
 mod counters;
 mod error;
 mod kind;
+pub mod lock_order;
 mod media;
 pub mod museum;
 mod open;

@@ -90,8 +90,8 @@ impl<R: Records> Trie<R> {
         self.apply(FormChange { record, born, dying, word: descent.word, value: node.word() })
     }
 
-    /// Divides a node's skip where a name leaves it: a new node above has the part before, a copy of
-    /// the node has the part behind.
+    /// Divides a node's skip where a name leaves it: a new node above has the part before, a copy
+    /// of the node has the part behind.
     fn split(&mut self, descent: &Descent, node: u64, head: &NodeHead, common: usize, named: Named) -> Result<()> {
         let (record, depth) = (named.0, descent.depth + common);
         let own = byte(&named.1, depth);

@@ -2,15 +2,15 @@
 //! page.
 //!
 //! The *intent list* names the one change of form that is in progress: the record whose name it is
-//! for, the blocks that it makes, and those that it gives back. All of these lie on the path of that
-//! name, or next to it. So recovery follows that path: a block that it reaches is taken, any other
-//! block of the list is free. The *list of pending changes* names records that are being made,
-//! removed or grown; the state word of each record says what recovery has to do.
+//! for, the blocks that it makes, and those that it gives back. All of these lie on the path of
+//! that name, or next to it. So recovery follows that path: a block that it reaches is taken, any
+//! other block of the list is free. The *list of pending changes* names records that are being
+//! made, removed or grown; the state word of each record says what recovery has to do.
 //!
 //! Invariants
-//!   NAMES-4  A fence orders the intent list before a bit of its blocks changes. The list is emptied
-//!            behind a fence after the last bit changed. Empty means that every word is zero: a crash
-//!            may keep any word of a list and lose the words before it.
+//!   NAMES-4  A fence orders the intent list before a bit of its blocks changes. The list is
+//!            emptied behind a fence after the last bit changed. Empty means that every word is
+//!            zero: a crash may keep any word of a list and lose the words before it.
 //!   NAMES-5  A record is in the list of pending changes, fenced, before its state leaves `free` or
 //!            `live`, and until its state is one of these again.
 

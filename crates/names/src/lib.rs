@@ -1,8 +1,9 @@
 //! # everbyte-names: a trie of names on media
 //!
 //! A [`Trie`] maps names to records, by HEAPO's burst trie. It lies in an object that grows by
-//! clusters ([`Clusters`]) and leads to records of 256 bytes that hold the names ([`Records`]); both
-//! belong to its owner. The trie therefore needs no store, and a store or a volume can own one.
+//! clusters ([`Clusters`]) and leads to records of 256 bytes that hold the names ([`Records`]);
+//! both belong to its owner. The trie therefore needs no store, and a store or a volume can own
+//! one.
 //!
 //! Opening a trie costs one look at its head and its two lists, for any number of names. One change
 //! at a time alters the form of the trie; a crash in the middle of it is repaired by a walk along

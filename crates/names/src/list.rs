@@ -13,8 +13,8 @@ impl<R: Records> Trie<R> {
         let mut found = Vec::new();
         // A bound on the visited blocks: damage may lead in circles.
         let mut left = (self.backed - self.start) / 64;
-        // The blocks that are still to be visited, the first in order last, each with the bytes that
-        // lead to it. A list instead of calls: damage decides how deep the trie is.
+        // The blocks that are still to be visited, the first in order last, each with the bytes
+        // that lead to it. A list instead of calls: damage decides how deep the trie is.
         let root = self.child(self.root_word())?;
         let mut next: Vec<(Block, Vec<u8>)> = root.into_iter().map(|root| (root, Vec::new())).collect();
         while let Some((block, path)) = next.pop() {

@@ -99,7 +99,8 @@ impl<R: Records> Trie<R> {
         }
         while self.free(kind).len() < count {
             let cluster = match self.undivided()? {
-                Some(cluster) => cluster, // a crash interrupted `reserve` after the cluster was backed
+                // a crash interrupted `reserve` after the cluster was backed
+                Some(cluster) => cluster,
                 None => clusters.add_cluster(self.backed)?,
             };
             self.backed = self.backed.max(cluster + CLUSTER);
@@ -173,7 +174,8 @@ impl<R: Records> Trie<R> {
     /// Reverses [`Trie::take_record`].
     pub fn give_record(&mut self, record: u64) {
         if self.free_blocks.is_some() {
-            self.give(BlockKind::Record, record); // otherwise the next read of the free blocks finds it
+            // otherwise the next read of the free blocks finds it
+            self.give(BlockKind::Record, record);
         }
     }
 

@@ -1,9 +1,9 @@
 //! The trie of names: finding a name, and descending to the place of a change.
 //!
-//! A descent follows a name byte by byte; a zero, which no name holds, ends the name. A *node* has a
-//! child for each byte, behind a *skip* that all names below share. A *container* has up to sixteen
-//! entries in no order, each with the offset of a record and a tag of its name. The names themselves
-//! stand in the records.
+//! A descent follows a name byte by byte; a zero, which no name holds, ends the name. A *node* has
+//! a child for each byte, behind a *skip* that all names below share. A *container* has up to
+//! sixteen entries in no order, each with the offset of a record and a tag of its name. The names
+//! themselves stand in the records.
 //!
 //! Invariants
 //!   NAMES-1  A block is written and marked as taken, and a fence orders that, before a word leads
@@ -109,8 +109,8 @@ impl<R: Records> Trie<R> {
     /// # Errors
     /// [`Damaged`].
     pub fn find(&mut self, name: &[u8]) -> Result<Option<u64>> {
-        // The name in the record proves a result of the quick search. An empty result may be damage,
-        // so the full search follows.
+        // The name in the record proves a result of the quick search. An empty result may be
+        // damage, so the full search follows.
         let found = match self.find_quickly(name).filter(|_| !self.reflushes) {
             Some(found) => Some(found),
             None => self.find_entry(name)?,

@@ -1,76 +1,27 @@
-//! `check`: walks superblock, words, table, headers and bitmaps, and says what does not fit.
-//! Changes nothing. Of a store opened for reading alone it also says what opening had to put right,
-//! for that is still to be done.
+//! `check`: walks superblock, words, table, headers and bitmaps, and reports contradictions.
+//! Changes nothing. For a store that was opened read-only it also reports what opening had to
+//! repair in memory: the file still needs that repair.
 
 use crate::catalogue::record::{Entry, Slot};
+use crate::finding::{Finding, FindingKind};
 use crate::layout::SUPERBLOCKS;
-use crate::superblock::{self, Copy, Words};
-use crate::{Result, Store, object};
+use crate::object::header;
+use crate::superblock::copies::{self, Copy};
+use crate::superblock::words::Words;
+use crate::{CLUSTER, Result, Store};
 use everbyte_names::{Fault, FaultKind};
-use everbyte_space::CLUSTER;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What kind of fault a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FindingKind {
-    /// Bytes contradict themselves or each other.
-    Damage,
-    /// Space is taken and nobody owns it.
-    Leak,
-    /// Space has two owners.
-    DoubleUse,
-    /// Worth knowing, not wrong.
-    Note,
-}
-
-/// One thing that `check` found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The room that found it.
-    pub room: &'static str,
-    /// What kind of fault.
-    pub kind: FindingKind,
-    /// Where in the store.
-    pub at: u64,
-    /// In which object.
-    pub object: Option<String>,
-    /// What is wrong.
-    pub detail: String,
-}
-
-impl Finding {
-    /// Whether what was found is not to be built on, or passed on to copies.
-    pub fn is_damage(&self) -> bool {
-        matches!(self.kind, FindingKind::Damage | FindingKind::DoubleUse)
-    }
-}
-
-impl std::fmt::Display for Finding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self.kind {
-            FindingKind::Damage => "damage",
-            FindingKind::Leak => "leak",
-            FindingKind::DoubleUse => "double use",
-            FindingKind::Note => "note",
-        };
-        write!(f, "{}: {kind} at {:#x}", self.room, self.at)?;
-        if let Some(object) = &self.object {
-            write!(f, " in `{object}`")?;
-        }
-        write!(f, ": {}", self.detail)
-    }
-}
-
 impl Store {
-    /// Checks everything this room keeps. An empty list: all is well. What engines keep they check
-    /// themselves. Nobody may change objects meanwhile. Cost: one bit for each 64 KiB up to the
+    /// Checks all structures of the store. An empty list means no finding. Engines check their own
+    /// structures. No thread may change objects meanwhile. Cost: one bit for each 64 KiB up to the
     /// file's end.
     pub fn check(&self) -> Vec<Finding> {
         let mut findings = Findings::default();
         self.check_opening(&mut findings);
         self.check_superblock(&mut findings);
-        // Read again from media: what this process remembers is not what is to be checked.
+        // Read again from media: the check is of the media, not of this process's volatile state.
         let slots = self.check_records(&mut findings);
         let owned = self.check_headers(&slots, &mut findings);
         self.check_bitmap(&owned, &mut findings);
@@ -78,7 +29,7 @@ impl Store {
         findings.all
     }
 
-    /// Pages that this process has touched and could not read, whichever room did.
+    /// Pages that this process found unreadable, in any crate.
     fn check_pages(&self, slots: &[(u64, Slot)], findings: &mut Findings) {
         for (at, name) in self.media().unreadable_pages() {
             let entries = slots.iter().filter_map(|(_, slot)| slot.entry());
@@ -88,7 +39,7 @@ impl Store {
         }
     }
 
-    /// What opening has put right only in this process, because the file stays as it is.
+    /// Repairs of opening in this process alone, because the file was opened read-only.
     fn check_opening(&self, findings: &mut Findings) {
         let opened = self.media().opened();
         if !opened.read_only {
@@ -130,8 +81,8 @@ impl Store {
     }
 
     fn check_superblock(&self, findings: &mut Findings) {
-        let current = self.inner.superblock();
-        for (at, copy) in SUPERBLOCKS.into_iter().zip(superblock::copies(self.media())) {
+        let current = self.parts().head().superblock();
+        for (at, copy) in SUPERBLOCKS.into_iter().zip(copies::copies(self.media())) {
             let detail = match copy {
                 Copy::Whole(found) if found == current => continue,
                 Copy::Whole(_) => "this copy of the superblock differs from the one in use",
@@ -148,8 +99,8 @@ impl Store {
 
     /// Every record that is not free, checked against the others and the trie.
     fn check_records(&self, findings: &mut Findings) -> Vec<(u64, Slot)> {
-        let table = self.inner.table.lock();
-        let slots = self.inner.all_slots(&table).unwrap_or_else(|error| {
+        let mut names = self.parts().catalogue().lock();
+        let slots = names.all_slots().unwrap_or_else(|error| {
             findings.add(FindingKind::Damage, SUPERBLOCKS[0], None, error.to_string());
             Vec::new()
         });
@@ -182,7 +133,7 @@ impl Store {
             Slot::Live(entry) if !entry.name.is_empty() => Some((*at, &*entry.name)),
             _ => None,
         });
-        for Fault { kind, at, detail } in table.trie.iter().flat_map(|trie| trie.check(live.clone())) {
+        for Fault { kind, at, detail } in names.table().trie().iter().flat_map(|trie| trie.check(live.clone())) {
             let kind = match kind {
                 FaultKind::Damage => FindingKind::Damage,
                 FaultKind::Leak => FindingKind::Leak,
@@ -193,7 +144,7 @@ impl Store {
         slots
     }
 
-    /// Checks every header; returns what each object owns, and `None` where that is unknown.
+    /// Checks every header; returns the ranges that each object owns, `None` for an unknown range.
     fn check_headers(&self, slots: &[(u64, Slot)], findings: &mut Findings) -> Vec<(Entry, Option<Range<u64>>)> {
         let media = self.media();
         let mut owned = Vec::new();
@@ -203,7 +154,7 @@ impl Store {
                 owned.push((entry.clone(), None));
                 continue;
             }
-            match object::find_header(media, entry) {
+            match header::find(media, entry) {
                 Err((at, detail)) => {
                     findings.add(FindingKind::Damage, at, Some(&entry.name), detail);
                     owned.push((entry.clone(), None));
@@ -221,7 +172,7 @@ impl Store {
                     if extent.tail > 0 {
                         owned.push((entry.clone(), Some(entry.span.end() - extent.tail..entry.span.end())));
                     }
-                    for (kind, at, detail) in self.inner.check_cold(entry, &extent) {
+                    for (kind, at, detail) in self.parts().backing().check(entry, &extent) {
                         findings.add(kind, at, Some(&entry.name), detail);
                     }
                 }
@@ -251,7 +202,8 @@ impl Store {
             let detail = format!("{} clusters are marked and no object has them", (part.end - part.start) / CLUSTER);
             findings.add(FindingKind::Leak, part.start, owner.map(|(entry, _)| &*entry.name), detail);
         }
-        let (spans_at, cluster_end) = (self.inner.superblock().spans_at, media.len().min(end) / CLUSTER * CLUSTER);
+        let (spans_at, cluster_end) =
+            (self.parts().head().superblock().spans_at, media.len().min(end) / CLUSTER * CLUSTER);
         for data in self.space().stray_data(&(spans_at.min(cluster_end)..cluster_end)) {
             let detail =
                 format!("{} bytes have room on the disk and no object; `trim` gives it back", data.end - data.start);
@@ -265,15 +217,15 @@ impl Store {
         }
     }
 
-    /// Beyond the file's end nothing can be backed; looking there would only make the bitmap less
-    /// sparse.
+    /// The end of the bits that can be set: no cluster beyond the file's end is backed, and a look
+    /// at further bits would make the bitmap less sparse.
     fn bitmap_end(&self) -> u64 {
         self.media().len().next_multiple_of(CLUSTER).min(self.space().bitmap().capacity())
     }
 
-    /// Clusters that are marked and that no object has.
+    /// Clusters that are marked and belong to no object.
     fn loose(&self, owned: &[(Entry, Option<Range<u64>>)]) -> Vec<Range<u64>> {
-        // What an unreadable object owns is unknown: anything in its span may be its.
+        // The ranges of an unreadable object are unknown: any cluster of its span may be its.
         let mine = owned.iter().map(|(entry, extent)| extent.clone().unwrap_or(entry.span.range()));
         let mut mine: Vec<Range<u64>> = mine.collect();
         mine.sort_by_key(|range| range.start);
@@ -294,9 +246,9 @@ impl Store {
         all
     }
 
-    /// Gives clusters back that are marked and that no object has, and settles that. Returns what
-    /// was done. Opening has already repaired what the other copy tells: see [`Store::recovery`].
-    /// Nobody may change objects meanwhile.
+    /// Gives clusters back that are marked and belong to no object, and settles that. Returns the
+    /// repairs. Opening has already repaired structures with a good copy: see [`Store::recovery`].
+    /// No thread may change objects meanwhile.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`] if a record of the object table is: the clusters could be its
@@ -304,9 +256,9 @@ impl Store {
     pub fn repair(&self) -> Result<Vec<Finding>> {
         self.media().require_opener()?;
         let slots = {
-            let mut table = self.inner.table.lock();
-            self.inner.index(&mut table)?;
-            self.inner.all_slots(&table)?
+            let mut names = self.parts().catalogue().lock();
+            names.index()?;
+            names.all_slots()?
         };
         let owned = self.check_headers(&slots, &mut Findings::default());
         let mut done = Findings::default();

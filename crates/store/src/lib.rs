@@ -9,8 +9,8 @@
 //! let store = Store::format(Media::anonymous(4 << 20, &Options::default())?, &FormatOptions::default())?;
 //! let options = ObjectOptions { engine: Engine::None, fingerprint: 7, span: Some(1 << 20) };
 //! let notes = store.create_object("notes/2024", options, |object| {
-//!     let room = object.grow(100)?;          // whole clusters, zeroed
-//!     object.set_root(room.start);
+//!     let grown = object.grow(100)?;         // whole clusters, zeroed
+//!     object.set_root(grown.start);
 //!     Ok::<(), Error>(())
 //! })?;                                       // settled: a crash before left no object at all
 //! let media = notes.media();
@@ -27,25 +27,28 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod background;
 mod catalogue;
 mod check;
 mod engine;
 mod error;
+mod finding;
 pub mod layout;
 mod object;
+mod open;
 pub mod raw;
 mod recover;
 mod sharing;
 mod store;
 mod superblock;
 
-pub use catalogue::copy::Origin;
 pub use catalogue::create::ObjectOptions;
-pub use check::{Finding, FindingKind};
+pub use catalogue::record::Origin;
+pub use engine::id::{CustomEngine, Engine};
 pub use engine::{
-    CustomEngine, Deep, Engine, EngineError, EngineTools, Fact, NoTools, PlainTools, Repair, RepairStep, Sums, Token,
-    Total, Walk, require_whole,
+    Deep, EngineError, EngineTools, Fact, NoTools, PlainTools, Repair, RepairStep, Sums, Token, Total, Walk,
+    require_whole,
 };
 pub use error::{Error, Result};
 #[doc(hidden)]
@@ -54,10 +57,14 @@ pub use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 pub use everbyte_members::Since;
 pub use everbyte_names::NAME_MAX;
 pub use everbyte_space::CLUSTER;
+pub use finding::{Finding, FindingKind};
 pub use object::access::{Access, Caller, Want};
-pub use object::limit::Residency;
-pub use object::{Claim, HEADER_LEN, Object, PRIME_LEN};
+pub use object::backing::Residency;
+pub use object::handle::{Claim, Object};
+pub use object::header::{HEADER_LEN, PRIME_LEN};
+pub use object::open::{ObjectOpen, ObjectSharing};
+pub use open::{CreateOptions, FormatOptions, OpenOptions};
 pub use recover::Recovery;
 pub use sharing::Exclusive;
-pub use store::{CreateOptions, FormatOptions, Info, ObjectInfo, Store};
+pub use store::{Info, ObjectInfo, Store};
 pub use superblock::plan::Plan;

@@ -77,7 +77,10 @@ fn one_who_makes_many_objects_finds_the_next_prepared() {
         let store = create(&path, backend);
         store.close().unwrap();
         drop(store);
-        let opened = if shared { Store::open_shared } else { Store::open };
+        let opened = |path: &std::path::Path, options: &Options| {
+            let open = Store::options(path);
+            if shared { open.shared() } else { open }.open(options)
+        };
         let store = opened(&path, &options(backend)).unwrap();
         let objects: Vec<Object> = (0..24).map(|number| object(&store, &format!("{number}"))).collect();
         grow(&objects[3], 24);

@@ -225,7 +225,7 @@ fn a_copy_for_which_the_disk_has_no_room_is_refused_and_nothing_changes() {
         let identity = sparse.identity();
         drop(sparse);
         copy_sparsely(&source.with_extension("sparse"), &mount.path());
-        let error = Store::open_rebased(&mount.path(), &options(backend)).unwrap_err();
+        let error = Store::options(&mount.path()).rebased().open(&options(backend)).unwrap_err();
         assert!(matches!(error, Error::OutOfSpace { .. }), "{error}");
         let store = Store::open(&mount.path(), &options(backend)).unwrap();
         assert_eq!((store.identity(), store.check()), (identity, vec![]));
@@ -317,7 +317,7 @@ fn a_truncated_store_says_so_and_keeps_what_is_left() {
             for read_only in [false, true] {
                 let opened = match read_only {
                     false => Store::open(&path, &options(backend)),
-                    true => Store::open_read_only(&path, &options(backend)),
+                    true => Store::options(&path).read_only().open(&options(backend)),
                 };
                 let text = opened.unwrap_err().to_string();
                 let told = ["truncated", "not an Everbyte store"];

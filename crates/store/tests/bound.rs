@@ -60,7 +60,7 @@ fn a_taken_address_is_refused_and_its_holder_named() {
         assert!(holder.contains("bound.store at"), "{refused}");
         assert_eq!(std::fs::read(&copy).unwrap(), before, "changed though refused");
         // To look at it needs no pointers.
-        let seen = Store::open_read_only(&copy, &options(backend)).unwrap();
+        let seen = Store::options(&copy).read_only().open(&options(backend)).unwrap();
         assert_eq!(seen.info().binding, Some(home));
         drop(seen);
         drop(store);

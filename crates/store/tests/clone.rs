@@ -120,11 +120,11 @@ fn a_copy_made_by_hand_is_refused_beside_its_original_until_it_is_rebased() {
         assert!(["a.store", "b.store", "store rebase", "store clone"].iter().all(|word| text.contains(word)), "{text}");
         assert!(fs::read(&copy).unwrap() == bytes, "STORE-9: a refused copy keeps every byte");
         // Looking is allowed, and the store itself is refused as ever.
-        assert_eq!(Store::open_read_only(&copy, &options(backend)).unwrap().identity(), identity);
+        assert_eq!(Store::options(&copy).read_only().open(&options(backend)).unwrap().identity(), identity);
         let twice = Store::open(&source, &options(backend)).unwrap_err();
         assert!(matches!(twice, Error::Media(everbyte_media::Error::InUse { .. })), "{twice}");
 
-        let rebased = Store::open_rebased(&copy, &options(backend)).unwrap();
+        let rebased = Store::options(&copy).rebased().open(&options(backend)).unwrap();
         assert_ne!(rebased.identity(), identity);
         put(&rebased, 8);
         assert_eq!((get(&original), get(&rebased)), (7, 8));
@@ -151,7 +151,7 @@ fn rebasing_gives_a_sparse_copy_its_room_again() {
         killed(&source, backend, 7);
         drop(Store::open(&source, &options(backend)).unwrap());
         copy_sparsely(&source, &copy);
-        let store = Store::open_rebased(&copy, &options(backend)).unwrap();
+        let store = Store::options(&copy).rebased().open(&options(backend)).unwrap();
         let backed = store.info().backed;
         store.close().unwrap();
         let blocks = fs::metadata(&copy).unwrap().blocks() * 512;
@@ -202,11 +202,11 @@ fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
         // writes it again.
         for copy in [8 << 10, 12 << 10] {
             file.write_all_at(&[0x55; 4], copy + 300).unwrap();
-            let look = || Store::open_read_only(&source, &options(backend)).unwrap().check();
+            let look = || Store::options(&source).read_only().open(&options(backend)).unwrap().check();
             let found: Vec<_> = look().into_iter().filter(|finding| finding.is_damage()).collect();
             assert_eq!(found.iter().map(|finding| finding.at).collect::<Vec<_>>(), [copy], "{found:?}");
             clone(&source, &target, backend).unwrap();
-            assert_eq!(Store::open_read_only(&target, &options(backend)).unwrap().check(), []);
+            assert_eq!(Store::options(&target).read_only().open(&options(backend)).unwrap().check(), []);
             assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600, "a clone is a new store");
             fs::remove_file(&target).unwrap();
             Store::open(&source, &options(backend)).unwrap().close().unwrap();

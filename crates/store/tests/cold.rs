@@ -2,7 +2,9 @@
 //! faults.
 
 use everbyte_media::{BackendChoice, BackendKind, Options};
-use everbyte_store::{Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOptions, Store};
+use everbyte_store::{
+    Access, CLUSTER, Caller, CreateOptions, Error, FindingKind, Object, ObjectOpen, ObjectOptions, Store,
+};
 use std::path::{Path, PathBuf};
 
 const CLUSTERS: u64 = 64;
@@ -231,8 +233,8 @@ fn other_processes_do_not_share_it_and_removing_it_removes_its_file() {
     let store = home.store();
     store.close().unwrap();
     drop(store);
-    let store = Store::open_shared(&home.path("store"), &home.options).unwrap();
-    let shared = store.object_shared("large", everbyte_store::Engine::None, 0);
+    let store = Store::options(&home.path("store")).shared().open(&home.options).unwrap();
+    let shared = store.open_object("large", &ObjectOpen::shared(everbyte_store::Engine::None, 0));
     assert!(matches!(shared, Err(Error::Unshared { .. })));
     drop(store.object("large").unwrap());
     let backing = home.backing();

@@ -6,7 +6,7 @@ use common::{after, record};
 use everbyte_media::{Media, Options, museum::with};
 use everbyte_members::SLOTS;
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock, WORDS, words};
-use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOptions, Store};
+use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, ObjectOpen, ObjectOptions, Store};
 
 const MAX: u64 = 64 << 20;
 
@@ -42,7 +42,7 @@ fn an_id_that_is_none_is_damage_and_no_panic() {
         drop(store);
         change_id(&media, 0, id);
         let store = Store::attach_shared(media).unwrap();
-        assert!(store.object_shared("x", Engine::Heap, 0).is_err(), "{id:#x}");
+        assert!(store.open_object("x", &ObjectOpen::shared(Engine::Heap, 0)).is_err(), "{id:#x}");
         assert!(store.check().iter().any(|finding| finding.is_damage() && finding.detail.contains("id")));
     }
 }

@@ -31,9 +31,9 @@ fn a_grown_store_has_room_for_larger_spans_and_keeps_what_it_had() {
         store.close().unwrap();
         drop(store);
 
-        let refused = Store::open_grown(&path, &media, 8 << 30).unwrap_err();
+        let refused = Store::options(&path).grown(8 << 30).open(&media).unwrap_err();
         assert!(matches!(refused, Error::BadOption { .. }), "{refused}");
-        let store = Store::open_grown(&path, &media, 4 << 30).unwrap();
+        let store = Store::options(&path).grown(4 << 30).open(&media).unwrap();
         assert_eq!(store.info().max, 4 << 30);
         assert_eq!(store.object("a").unwrap().root(), 7);
         let made = store.create_object("b", wish, |_| Ok::<(), Error>(())).unwrap();

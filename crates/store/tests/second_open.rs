@@ -1,7 +1,7 @@
 //! Objects that are open already: another thread opens them, another user, another process.
 
 use everbyte_media::{Media, Options};
-use everbyte_store::{Engine, Error, FormatOptions, Object, ObjectOptions, Store, Want};
+use everbyte_store::{Engine, Error, FormatOptions, Object, ObjectOpen, ObjectOptions, Store, Want};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const ROUNDS: usize = 20_000;
@@ -50,15 +50,18 @@ fn an_object_that_is_opened_again_while_its_last_handle_goes_stays_ours() {
 fn an_object_is_either_alone_or_shared_within_a_process_too() {
     let store = Store::attach_shared(media()).unwrap();
     drop(make(&store, "x"));
-    let shared = store.object_shared("x", Engine::Heap, 0).unwrap();
+    let shared = store.open_object("x", &ObjectOpen::shared(Engine::Heap, 0)).unwrap();
     assert!(matches!(store.object("x"), Err(Error::Open { .. })), "it is shared: no process has it alone");
-    drop(store.object_shared("x", Engine::Heap, 0).unwrap());
+    drop(store.open_object("x", &ObjectOpen::shared(Engine::Heap, 0)).unwrap());
     drop(shared);
     let alone = store.object("x").unwrap();
-    assert!(matches!(store.object_shared("x", Engine::Heap, 0), Err(Error::Open { .. })), "it is one user's alone");
+    assert!(
+        matches!(store.open_object("x", &ObjectOpen::shared(Engine::Heap, 0)), Err(Error::Open { .. })),
+        "it is one user's alone"
+    );
     drop(store.object("x").unwrap());
     alone.share().unwrap();
-    drop(store.object_shared("x", Engine::Heap, 0).unwrap());
+    drop(store.open_object("x", &ObjectOpen::shared(Engine::Heap, 0)).unwrap());
     assert!(matches!(store.object("x"), Err(Error::Open { .. })));
 }
 
@@ -78,7 +81,9 @@ fn who_may_only_read_does_not_get_more_because_it_is_open_already() {
             let id = rustix::process::Uid::from_raw(4001);
             rustix::thread::set_thread_res_uid(id, id, id).unwrap();
             assert!(matches!(store.object("x").map(drop), Err(Error::Denied { .. })));
-            let read = store.object_wanted("x", Want::Read, Engine::Heap, 0).unwrap();
+            let read = store
+                .open_object("x", &ObjectOpen { want: Want::Read, ..ObjectOpen::shared(Engine::Heap, 0) })
+                .unwrap();
             assert!(matches!(store.object("x").map(drop), Err(Error::Denied { .. })), "it is open to be read alone");
             drop(read);
         });

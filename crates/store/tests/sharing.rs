@@ -2,7 +2,7 @@
 //! is shown in `capi`.
 
 use everbyte_media::{BackendChoice, Media, Options};
-use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, ObjectOptions, Since, Store};
+use everbyte_store::{CLUSTER, CreateOptions, Engine, Error, FormatOptions, ObjectOpen, ObjectOptions, Since, Store};
 use std::path::Path;
 
 fn small() -> ObjectOptions {
@@ -45,9 +45,9 @@ fn an_object_is_one_users_alone_unless_it_is_shared() {
     let (one, other) = two();
     let alone = create(&one, "a").unwrap();
     assert!(matches!(other.object("a"), Err(Error::Attached { .. })));
-    assert!(matches!(other.object_shared("a", Engine::None, 0), Err(Error::Attached { .. })));
+    assert!(matches!(other.open_object("a", &ObjectOpen::shared(Engine::None, 0)), Err(Error::Attached { .. })));
     alone.share().unwrap();
-    let shared = other.object_shared("a", Engine::None, 0).unwrap();
+    let shared = other.open_object("a", &ObjectOpen::shared(Engine::None, 0)).unwrap();
     assert!(matches!(one.remove_object("a"), Err(Error::Open { .. })));
     drop(alone);
     assert!(matches!(one.remove_object("a"), Err(Error::Attached { .. })));
@@ -62,7 +62,7 @@ fn growth_and_release_are_seen_in_the_next_turn() {
     let (one, other) = two();
     let mine = create(&one, "a").unwrap();
     mine.share().unwrap();
-    let theirs = other.object_shared("a", Engine::None, 0).unwrap();
+    let theirs = other.open_object("a", &ObjectOpen::shared(Engine::None, 0)).unwrap();
     for (user, news) in [(&mine, Since::OwnerDied), (&theirs, Since::Changed), (&mine, Since::Unchanged)] {
         let exclusive = user.exclusive().unwrap().unwrap();
         assert_eq!(exclusive.since(), news);
@@ -117,7 +117,7 @@ fn who_opens_a_file_alone_is_told_who_shares_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let options = Options { backend: BackendChoice::Shm, ..Options::default() };
-    let open = |path: &Path| Store::open_shared(path, &options);
+    let open = |path: &Path| Store::options(path).shared().open(&options);
     Store::create(&path, &CreateOptions { max: 1 << 30, media: options.clone(), bound: false })
         .unwrap()
         .close()
@@ -130,11 +130,11 @@ fn who_opens_a_file_alone_is_told_who_shares_it() {
         assert!(text.contains(&format!("pid {}", std::process::id())), "{text}");
     };
     refused(Store::open(&path, &options));
-    refused(Store::open_read_only(&path, &options));
+    refused(Store::options(&path).read_only().open(&options));
     refused(open(&path)); // a process has a store once
     store.close().unwrap();
     drop(store);
     assert!(Store::open(&path, &options).unwrap().recovery().clean);
     let file = Options { backend: BackendChoice::File, ..options };
-    assert!(!Store::open_shared(&path, &file).unwrap().is_shared(), "a disk is one process's");
+    assert!(!Store::options(&path).shared().open(&file).unwrap().is_shared(), "a disk is one process's");
 }

@@ -2,7 +2,7 @@
 //! shared memory.
 
 use everbyte_media::{BackendChoice, BackendKind, Options, probe};
-use everbyte_store::{CreateOptions, Engine, Error as StoreError, FindingKind, ObjectOptions, Store};
+use everbyte_store::{CreateOptions, Engine, Error as StoreError, FindingKind, ObjectOpen, ObjectOptions, Store};
 use everbyte_tx::{Error, TxError, Undo};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ fn options(path: &Path) -> Options {
 }
 
 fn shared(store: &Store) -> Undo {
-    Undo::open(store.object_shared("shared", Engine::Undo, 0).unwrap()).unwrap()
+    Undo::open(store.open_object("shared", &ObjectOpen::shared(Engine::Undo, 0)).unwrap()).unwrap()
 }
 
 /// The word of a worker: it leads to a block that begins with how often it was replaced.
@@ -35,7 +35,7 @@ fn count(undo: &Undo, worker: usize) -> u64 {
 
 /// Replaces its block by another for ever, and tells each time; until it is killed.
 fn work(path: &Path, worker: usize) {
-    let store = Store::open_shared(path, &options(path)).unwrap();
+    let store = Store::options(path).shared().open(&options(path)).unwrap();
     let undo = shared(&store);
     loop {
         let exclusive = undo.enter().unwrap();
@@ -95,7 +95,7 @@ fn who_is_killed_takes_nothing_along() {
     drop(store);
 
     // This process is one of them all the time, and heir of some.
-    let store = Store::open_shared(&path, &options(&path)).unwrap();
+    let store = Store::options(&path).shared().open(&options(&path)).unwrap();
     let undo = shared(&store);
     let mut workers: Vec<Option<Worker>> = (0..WORKERS).map(|worker| Some(Worker::start(&path, worker))).collect();
     for round in 0..16_u64 {

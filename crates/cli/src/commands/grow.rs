@@ -10,7 +10,7 @@ use serde_json::json;
 pub fn run(args: &GrowArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store.store;
     open::exists(path)?;
-    let store = Store::open_grown(path, &open::options(&args.store.open), args.max)?;
+    let store = Store::options(path).grown(args.max).open(&open::options(&args.store.open))?;
     let max = store.info().max;
     store.close()?;
     output.say(format!("{} may now grow to {}", path.display(), text::bytes(max)), json!({ "store": path, "max": max }))

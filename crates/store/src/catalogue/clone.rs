@@ -1,15 +1,16 @@
 //! Cloning: a copy of a store with an identity of its own, which opens beside the original.
 //!
 //! Steps:
-//!   1. the source is opened for reading alone, recovered in private memory, and checked: damage is
-//!      not passed on
+//!   1. the source is opened read-only, recovered in private memory, and checked: damage is not
+//!      passed on
 //!   2. its file is copied beside the target's name
-//!   3. the copy is opened, which recovers it, and gets its identity, and room for all it has
+//!   3. the copy is opened, which recovers it, and gets its identity, and space for all its
+//!      clusters
 //!   4. it is closed, and then its file gets the target's name
 //!
 //! Invariants
-//!   STORE-10  A clone has its name only with everything it holds and its own identity: a crash
-//!             leaves it whole, or nothing of that name.
+//!   STORE-10  A clone gets its name after all of its bytes and its own identity are settled: a
+//!             crash leaves it whole, or leaves no file of that name.
 
 use crate::superblock::identity;
 use crate::{Error, Finding, Recovery, Result, Store};
@@ -17,11 +18,11 @@ use everbyte_media::{Damage, Media, OpenOptions, Options, publish, seeded};
 use std::path::{Path, PathBuf};
 
 impl Store {
-    /// Copies the store `source`, which nobody may have open for writing, to the new file `target`:
-    /// the same objects, with a new identity. A source that was never closed is recovered in the
-    /// copy and stays as it is. Holes stay holes, and blocks are shared where backend and file
-    /// system allow that. `progress` hears how many bytes of how many have been copied. Settled on
-    /// return; a crash leaves the clone whole or not there, and perhaps a file `target.part`.
+    /// Copies the store `source`, which no process may have open for writing, to the new file
+    /// `target`: the same objects, with a new identity. A source that was never closed is recovered
+    /// in the copy and stays as it is. Holes stay holes, and blocks are shared if backend and file
+    /// system allow that. `progress` receives the bytes copied and the bytes to copy. Settled on
+    /// return; a crash leaves the clone whole or absent, and perhaps a file `target.part`.
     ///
     /// # Errors
     /// [`Error::Occupied`] if `target` or `target.part` exists; [`Error::Damaged`] if the source
@@ -38,7 +39,7 @@ impl Store {
                 return Err(Error::Occupied { path: path.into() });
             }
         }
-        let original = Store::open_read_only(source, options)?; // 1; its lock is kept
+        let original = Store::options(source).read_only().open(options)?; // 1; its lock is kept
         original.require_sound()?;
         original.require_whole()?;
         let identity = identity::random()?;
@@ -49,8 +50,8 @@ impl Store {
         })
     }
 
-    /// Refuses a store whose metadata is damaged, as far as opening it would not repair it. For
-    /// whoever is about to copy it.
+    /// Refuses a store with damaged metadata that opening would not repair. Callers check this
+    /// before they copy it.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -69,7 +70,7 @@ impl Store {
     /// name.
     ///
     /// # Errors
-    /// As [`Store::clone_file`], and whatever `publish` returns.
+    /// As [`Store::clone_file`], and the errors of `publish`.
     pub fn finish_clone(media: Media, identity: [u8; 16], publish: impl FnOnce() -> Result<()>) -> Result<()> {
         let store = Store::attach(media)?;
         if seeded("store-clone-named-early") {
@@ -83,7 +84,7 @@ impl Store {
     }
 }
 
-/// Where a clone is made before it gets its name.
+/// The path of a clone before it gets its name.
 fn part_of(target: &Path) -> PathBuf {
     let mut part = target.as_os_str().to_os_string();
     part.push(".part");

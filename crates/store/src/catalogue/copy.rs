@@ -1,37 +1,28 @@
-//! Copies of objects, in this store or another: a new object that holds at its own addresses what
-//! one that is there holds at its.
+//! Copies of objects, in this store or another.
 //!
-//! The store copies bytes: each lies as far behind the prime page as in the original. What in them
-//! is an address of the store the engine alone knows; it translates them in `init`, before the copy
-//! has its name.
+//! The store copies bytes: each lies as far behind the prime page as in the original. The engine
+//! alone knows which of them are addresses of the store; it translates those in `init`, before the
+//! copy has its name.
 //!
 //! Invariants
-//!   STORE-11  A copy's record says what it was copied from, so that a merge that was interrupted
-//!             knows its own work.
+//!   STORE-11  A copy's record names the original, so that a merge that was interrupted recognises
+//!             its own copies.
 
-use crate::catalogue::create::Wish;
+use super::create::NewObject;
+use super::record::Origin;
 use crate::{Error, HEADER_LEN, Object, Result, Store};
 
-/// What an object was copied from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The identity of its store.
-    pub store: [u8; 16],
-    /// Its id there.
-    pub object: u64,
-}
-
 impl Origin {
-    /// That of copies of `object`.
+    /// The origin of copies of `object`.
     pub fn of(object: &Object) -> Origin {
         Origin { store: object.store().identity(), object: object.id() }
     }
 }
 
 impl Store {
-    /// Makes an object like `of`: with its engine and fingerprint, and with its span or, where no
-    /// such span is free, with the largest of at least `least` bytes that is. `init` fills it: see
-    /// [`Object::take_over`]. Otherwise as [`Store::create_object`].
+    /// Creates an object like `of`: with its engine and fingerprint, and with the largest free span
+    /// of at least `least` bytes and at most its own. `init` fills it: see [`Object::take_over`].
+    /// Otherwise as [`Store::create_object`].
     ///
     /// # Errors
     /// As [`Store::create_object`].
@@ -45,16 +36,16 @@ impl Store {
         let (engine, fingerprint, span) = (of.engine(), of.fingerprint(), of.span());
         let most = span.end - span.start;
         let (span, origin) = (Some(least.min(most)..=most), Some(Origin::of(of)));
-        let wish = Wish { engine, fingerprint, span, origin, small: false };
-        self.make(name, wish, init)
+        let new = NewObject { engine, fingerprint, span, origin, small: false };
+        self.make(name, new, init)
     }
 }
 
 impl Object {
     /// Takes over every byte that `from` has behind its header, and its holes. For `init` of
-    /// [`Store::create_copy`]: what this object held is lost, and a crash before its name is
-    /// published leaves nothing. `progress` hears of every so many bytes. Nobody may change `from`
-    /// meanwhile.
+    /// [`Store::create_copy`]: the former content of this object is lost, and a crash before its
+    /// name is published leaves nothing. `progress` receives the bytes of each part. No thread may
+    /// change `from` meanwhile.
     ///
     /// # Errors
     /// [`Error::SpanFull`], [`Error::OutOfSpace`], [`Error::Damaged`].
@@ -72,7 +63,7 @@ impl Object {
                 let at = if page == from.prime() { page + HEADER_LEN } else { page };
                 let bytes = &mut buffer[..(page + PAGE - at) as usize];
                 source.read(at, bytes);
-                // What is new reads as zeros.
+                // A new page reads as zeros.
                 if bytes.iter().any(|&byte| byte != 0) {
                     let _section = media.section();
                     media.copy_nt_unless("store-copy-unflushed", moved(at), bytes);

@@ -1,14 +1,15 @@
 //! The name space: an object of the store's own (engine `names`) with a trie over all names.
 //!
 //! A store begins with a table of 256 records, which is read whole when it is opened and needs no
-//! trie. The full table is promoted (`promote`): the trie then leads to all names and has blocks for
-//! further records. From then on opening reads the table and the trie's lists of changes in
+//! trie. The full table is promoted (`promote`): the trie then leads to all names and has blocks
+//! for further records. From then on opening reads the table and the trie's lists of changes in
 //! progress, for any number of names.
 
 use crate::catalogue::record::{self, Entry, Slot};
 use crate::layout::{STATE_FREE, Superblock};
-use crate::store::Inner;
-use crate::{CLUSTER, Engine, Error, Result, object};
+use crate::object::growth::Growth;
+use crate::object::header;
+use crate::{CLUSTER, Engine, Error, Result};
 use everbyte_media::Media;
 use everbyte_names::{Clusters, Damaged, Records, Trie};
 use std::ops::Range;
@@ -45,22 +46,17 @@ impl Records for StoreRecords {
 
 /// The clusters of the object that holds the trie.
 pub(crate) struct NameClusters<'s> {
-    pub(crate) store: &'s Inner,
+    pub(crate) growth: &'s Growth,
     pub(crate) entry: Entry,
-}
-
-impl NameClusters<'_> {
-    /// The clusters of a trie.
-    pub(crate) fn of<'s>(store: &'s Inner, trie: &NameTrie) -> NameClusters<'s> {
-        NameClusters { store, entry: trie.records().entry.clone() }
-    }
 }
 
 impl Clusters for NameClusters<'_> {
     type Error = Error;
 
     fn add_cluster(&self, end: u64) -> Result<u64> {
-        Ok(object::grow_by(self.store, &self.entry, end, CLUSTER, None)?.start)
+        let range = self.growth.fitting(&self.entry, end, CLUSTER)?;
+        self.growth.extend(&self.entry, &range, None)?;
+        Ok(range.start)
     }
 }
 
@@ -87,7 +83,7 @@ pub(crate) fn find(
     });
     let Some(entry) = entry else { return Ok(None) };
     let damaged = |(at, detail)| Damaged::new(media.path(), at, detail);
-    let extent = object::read_header(media, &entry).map_err(damaged)?;
+    let extent = header::read(media, &entry).map_err(damaged)?;
     let object = entry.span.at()..extent.backed;
     let records = StoreRecords { entry, table: record::table(superblock) };
     Ok(Some(Trie::open(media.clone(), object, records, reflushes).map_err(damaged)?))

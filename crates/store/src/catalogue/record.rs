@@ -1,8 +1,8 @@
 //! The object table: one record for each object. The first 256 lie in every store; the others, once
 //! there are more, in the name space (`names`).
 //!
-//! A record's body is written and fenced while its state word says that nobody reads it; then one
-//! 8-byte store of the state word says what it is. States change like this:
+//! A record's body is written and fenced while its state word hides it from readers; then one
+//! 8-byte store of the state word makes it count. States change like this:
 //!   free -> creating (`claim`) -> live (`publish`) -> removing (`retire`) -> free (`free`)
 //!   creating -> free (`free`): the creation failed, or recovery found it interrupted
 //!   creating -> replacing -> live: the object has another name (`rename`)
@@ -10,14 +10,14 @@
 //! Invariants
 //!   STORE-3  A record's body is fenced before its state word makes it count, and is not touched
 //!            while it does.
-//!   STORE-4  Live, creating and removing records have spans that do not overlap, and live ones
+//!   STORE-4  The spans of live, creating and removing records do not overlap, and live records
 //!            differ in name.
 
+use crate::Engine;
 use crate::layout::{
     FLAG_SMALL, Record, STATE_CREATING, STATE_FREE, STATE_LIVE, STATE_REMOVING, STATE_REPLACING, Superblock,
 };
 use crate::object::access::{self, Access};
-use crate::{Engine, Origin};
 use everbyte_media::Media;
 use everbyte_media::museum::misplaced;
 use everbyte_media::sums_agree;
@@ -27,10 +27,19 @@ use std::mem::offset_of;
 use std::ops::Range;
 use zerocopy::FromZeros;
 
-/// What a record stands for.
+/// The original of a copied object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The identity of its store.
+    pub store: [u8; 16],
+    /// Its id there.
+    pub object: u64,
+}
+
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Where the record lies.
+    /// The offset of the record.
     pub at: u64,
     pub id: u64,
     pub name: String,
@@ -40,8 +49,8 @@ pub(crate) struct Entry {
     pub origin: Option<Origin>,
     pub small: bool,
     pub access: Access,
-    /// Where the record lies that this one was made to replace; 0: none. Means nothing once it is
-    /// live.
+    /// The offset of the record that this one was made to replace; 0: none. Without meaning in a
+    /// live record.
     pub replaces: u64,
 }
 
@@ -51,10 +60,10 @@ pub(crate) enum Slot {
     Free,
     Creating(Entry),
     Live(Entry),
-    /// Of the same object as another record, whose place it takes.
+    /// The record takes the place of another record of the same object.
     Replacing(Entry),
     Removing(Entry),
-    /// Not to be trusted, and why. Its span is unknown, so no span is given out while there is one.
+    /// The damage of a record. Its span is unknown, so no span is given out while there is one.
     Damaged(String),
 }
 
@@ -90,7 +99,7 @@ pub(crate) fn read_all(media: &Media, superblock: &Superblock, places: impl Iter
     let (mut spans, mut names) = (Spans::default(), HashMap::new());
     for at in places {
         let slot = read(media, superblock, at);
-        // What replaces another record, or was to, has that one's span: recovery sees to it.
+        // A record that replaces another one has that one's span, until recovery resolves the pair.
         let alone =
             |slot: &Slot| matches!(slot, Slot::Live(_)) || slot.entry().is_some_and(|entry| entry.replaces == 0);
         let Some(entry) = slot.entry().filter(|_| alone(&slot)) else {
@@ -116,7 +125,7 @@ pub(crate) fn read_all(media: &Media, superblock: &Superblock, places: impl Iter
     found
 }
 
-/// What the record at `at` stands for, whatever its state; `None` if it is damaged or lies nowhere.
+/// The content of the record at `at`, in any state; `None` if it is damaged or lies outside.
 pub(crate) fn entry_of(media: &Media, superblock: &Superblock, at: u64) -> Option<Entry> {
     if !at.is_multiple_of(size_of::<Record>() as u64) || !media.holds(at, size_of::<Record>() as u64) {
         return None;
@@ -125,7 +134,7 @@ pub(crate) fn entry_of(media: &Media, superblock: &Superblock, at: u64) -> Optio
     parse(at, &record, superblock).ok()?.entry().cloned()
 }
 
-/// Whether the record at `at` has this name. Looks at nothing else.
+/// Whether the record at `at` has this name. Reads nothing else.
 #[inline]
 pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
     media.prefetch(at + offset_of!(Record, name) as u64); // another line than its length
@@ -133,12 +142,12 @@ pub(crate) fn has_name(media: &Media, at: u64, name: &[u8]) -> bool {
     found == name.len() as u64 && media.compare(at + offset_of!(Record, name) as u64, found, name).is_eq()
 }
 
-/// The id of the object whose record lies at `at`, if it is live. Looks at nothing else.
+/// The id of the object whose record lies at `at`, if it is live. Reads nothing else.
 pub(crate) fn live_id(media: &Media, at: u64) -> Option<u64> {
     (media.load(at) == STATE_LIVE).then(|| media.load(at + offset_of!(Record, id) as u64))
 }
 
-/// The name of the record at `at`, whatever its state; `None` if it is damaged.
+/// The name of the record at `at`, in any state; `None` if it is damaged.
 pub(crate) fn name_of(media: &Media, at: u64) -> Option<Vec<u8>> {
     let record: Record = media.get(at);
     let name = record.name.get(..record.name_len as usize)?;
@@ -157,7 +166,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
     if !sums_agree(record.checksum, record.sum()) {
         return Err("its checksum is wrong".into());
     }
-    // Others know the object by its id, by locks on bytes of the file, too.
+    // The id is also the slot that processes lock for the object.
     if record.id == 0 || record.id >= everbyte_members::SLOTS {
         return Err(format!("its id {:#x} is none", record.id));
     }
@@ -168,7 +177,7 @@ fn parse(at: u64, record: &Record, superblock: &Superblock) -> Result<Slot, Stri
     let engine = engine.ok_or_else(|| format!("its engine {} is unknown to this program", record.engine))?;
     let bytes = record.name.get(..record.name_len as usize).unwrap_or_default();
     let name = std::str::from_utf8(bytes).map_err(|_| "its name is not UTF-8".to_string())?;
-    // The name space itself has none, so that no user meets it.
+    // The object of the name space has no name, so that no caller can open it.
     if let Some(why) = everbyte_names::complaint(name).filter(|_| engine != Engine::Names || !name.is_empty()) {
         return Err(format!("its name is none: {why}"));
     }

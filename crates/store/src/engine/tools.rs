@@ -4,7 +4,9 @@
 //! engine: each engine's crate implements this trait once, and one table in `everbyte` lists the
 //! implementations (`everbyte::Engines`). A new engine is one implementation and one row.
 
-use super::{Engine, EngineError, Token};
+use super::error::EngineError;
+use super::id::Engine;
+use super::token::Token;
 use crate::{Finding, FindingKind, Object, Store};
 use everbyte_media::ErrorInfo;
 

@@ -1,18 +1,17 @@
-//! Who may do what with an object: owner, group, and what these and others may.
+//! The rights of an object: owner, group, and the access of owner, group and others.
 //!
-//! The check at attach is [`Access::allows`], and nothing else decides. Within one file it stops
-//! accidents: whoever holds a writable descriptor of the store can reach all of it
+//! [`Access::allows`] alone decides when an object is opened. Within one file it prevents
+//! accidents: a process with a writable descriptor of the store can reach all bytes of it
 //! (docs/semantics/store.md).
 //!
 //! A record has two copies of its access words and a word that says which of them counts. A change
 //! writes the other copy, fences, and then stores that word.
 //!
 //! Invariants
-//!   STORE-12  Of the two copies of an object's access words the one that counts is never written.
+//!   STORE-12  The copy of an object's access words that counts is never written.
 
-use crate::catalogue::record;
-use crate::layout::{AccessWords, Record, STATE_LIVE};
-use crate::{Error, Result, Store};
+use crate::Result;
+use crate::layout::{AccessWords, Record};
 use everbyte_media::Media;
 use everbyte_space::{seal, unseal};
 use std::mem::offset_of;
@@ -28,7 +27,7 @@ pub struct Access {
     pub mode: u16,
 }
 
-/// What is to be done with an object.
+/// The access that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Reading it.
@@ -37,10 +36,10 @@ pub enum Want {
     Write,
 }
 
-/// Who asks.
+/// A user who asks for access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The user; 0 may everything.
+    /// The user; user 0 has every access.
     pub user: u32,
     /// The groups the user is in.
     pub groups: Vec<u32>,
@@ -49,15 +48,16 @@ pub struct Caller {
 impl Access {
     /// All bits that a mode can have.
     pub const MODES: u16 = 0o666;
-    /// Of objects that were made before there were rights: everybody may everything.
+    /// Every access for every user: of objects that were made before there were rights.
     pub const EVERYBODY: Access = Access { owner: 0, group: 0, mode: Access::MODES };
 
-    /// Of a new object: its maker and the maker's group may read and write it.
+    /// The rights of a new object: its creator and the creator's group may read and write it.
     pub fn of_new(caller: &Caller) -> Access {
         Access { owner: caller.user, group: caller.groups.first().copied().unwrap_or(0), mode: 0o660 }
     }
 
-    /// Whether `caller` may do what it wants. The first that fits decides: owner, group, others.
+    /// Whether `caller` has the access that it wants. The first class that fits decides: owner,
+    /// group, others.
     pub fn allows(&self, caller: &Caller, want: Want) -> bool {
         let digit = match caller {
             Caller { user: 0, .. } => return true,
@@ -69,8 +69,8 @@ impl Access {
         digit & needed == needed
     }
 
-    /// Why `caller` may not make `self` into `new`, if it may not: modes are the owner's to change,
-    /// owners the system's, and groups the owner's who is in them.
+    /// The reason why `caller` may not change `self` to `new`, if it may not: the owner changes
+    /// modes, root changes owners, and an owner changes the group to one of its own.
     pub fn refuses(&self, caller: &Caller, new: &Access) -> Option<&'static str> {
         match caller.user {
             0 => None,
@@ -90,9 +90,9 @@ impl Caller {
         Caller { user: rustix::process::geteuid().as_raw(), groups }
     }
 
-    /// This process, without its groups where `access` is decided by its user: they take three
-    /// questions to the system.
-    fn before(access: &Access) -> Caller {
+    /// This process, without its groups if its user decides `access`: the groups cost three system
+    /// calls.
+    pub(super) fn before(access: &Access) -> Caller {
         let user = rustix::process::geteuid().as_raw();
         if user == 0 || user == access.owner { Caller { user, groups: vec![] } } else { Caller::current() }
     }
@@ -114,7 +114,7 @@ pub(crate) fn put_new(record: &mut Record, access: Access) {
     record.choice = seal(1 << 16);
 }
 
-/// What a record says; `None` if it is damaged.
+/// The rights in a record; `None` if they are damaged.
 pub(crate) fn of_record(record: &Record) -> Option<Access> {
     if record.choice == 0 && record.access == [AccessWords::default(); 2] {
         return Some(Access::EVERYBODY);
@@ -126,7 +126,7 @@ pub(crate) fn of_record(record: &Record) -> Option<Access> {
 }
 
 /// Changes the access words of the record at `at`; settled on return.
-fn change(media: &Media, at: u64, access: Access) -> Result<()> {
+pub(super) fn change(media: &Media, at: u64, access: Access) -> Result<()> {
     let record: Record = media.get(at);
     let other = if unseal(record.choice) == Some(1 << 16) { 2 } else { 1 }; // STORE-12
     let copy = at + offset_of!(Record, access) as u64 + (other - 1) * size_of::<AccessWords>() as u64;
@@ -143,61 +143,6 @@ fn change(media: &Media, at: u64, access: Access) -> Result<()> {
         media.flush(choice, 8);
     }
     Ok(media.barrier()?)
-}
-
-impl Store {
-    /// Changes what owner, group and others may do with an object, from the next attach on. Settled
-    /// on return; a crash leaves the old rights or the new ones.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::BadOption`] for what is no mode,
-    /// [`Error::Damaged`], [`Error::Media`].
-    pub fn chmod(&self, name: &str, mode: u16) -> Result<()> {
-        self.change_access(&Caller::current(), name, |access| Access { mode, ..access })
-    }
-
-    /// Gives an object another owner, another group, or both. Settled on return; a crash leaves the
-    /// old ones or the new ones.
-    ///
-    /// # Errors
-    /// As [`Store::chmod`].
-    pub fn chown(&self, name: &str, owner: Option<u32>, group: Option<u32>) -> Result<()> {
-        self.change_access(&Caller::current(), name, |access| Access {
-            owner: owner.unwrap_or(access.owner),
-            group: group.unwrap_or(access.group),
-            ..access
-        })
-    }
-
-    /// Changes the rights of an object on behalf of `caller`: for services that know who asks.
-    ///
-    /// # Errors
-    /// As [`Store::chmod`].
-    pub fn change_access(&self, caller: &Caller, name: &str, new: impl FnOnce(Access) -> Access) -> Result<()> {
-        let _exclusive = self.renaming()?;
-        self.inner.require_feature(crate::layout::FEATURE_ACCESS)?;
-        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
-        let new = new(entry.access);
-        if new.mode & !Access::MODES != 0 {
-            let detail =
-                format!("mode {:o} is not 4 for reading and 2 for writing in three digits, such as 640", new.mode);
-            return Err(Error::BadOption { detail });
-        }
-        if let Some(why) = entry.access.refuses(caller, &new) {
-            return Err(Error::Denied { object: name.into(), access: entry.access, why });
-        }
-        debug_assert_eq!(self.media().load(entry.at), STATE_LIVE);
-        change(self.media(), entry.at, new)
-    }
-
-    /// Refuses an object whose rights do not let this process do what it wants.
-    pub(crate) fn require_access(&self, entry: &record::Entry, want: Want) -> Result<()> {
-        if entry.access == Access::EVERYBODY || entry.access.allows(&Caller::before(&entry.access), want) {
-            return Ok(());
-        }
-        let why = if want == Want::Write { "this process may not change it" } else { "this process may not read it" };
-        Err(Error::Denied { object: entry.name.clone(), access: entry.access, why })
-    }
 }
 
 #[cfg(test)]

@@ -1,92 +1,75 @@
-//! Quotas, in clusters: what one object may have, and what the objects of one user may have
-//! together. Asked whenever an object is to get clusters, its first one included, and nowhere else:
-//! who has more keeps them.
+//! [`Quotas`]: the part of an open store that bounds the clusters of an object and of a user.
 //!
-//! Threads: any; while those of a user are counted, and until who asked has got them, nobody else
-//! gets any.
+//! Quotas are checked whenever an object is about to get clusters, its first one included, and
+//! nowhere else: an object keeps clusters beyond a quota that was lowered.
+//!
+//! Threads: any. While a thread counts the clusters of a user, and until it has got its clusters,
+//! no other thread gets any.
 
+use super::header;
+use crate::catalogue::part::Catalogue;
 use crate::catalogue::record::{Entry, Slot};
-use crate::layout::{SUPERBLOCKS, Superblock, header};
-use crate::store::Inner;
-use crate::{Engine, Error, Result, Store, Want, object, superblock};
+use crate::layout::header as words;
+use crate::object::growth::Growth;
+use crate::superblock::head::Head;
+use crate::{Engine, Error, Result};
+use everbyte_media::Media;
+use everbyte_media::lock_order::{RankedMutex, RankedMutexGuard, rank};
 use everbyte_space::{CLUSTER, unseal};
-use parking_lot::MutexGuard;
+use std::sync::Arc;
 
-impl Store {
-    /// Says how many clusters an object may have; `None`: as many as its span holds. An object that
-    /// has more keeps them, and gets no others. Settled on return.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Media`].
-    pub fn set_quota(&self, name: &str, clusters: Option<u64>) -> Result<()> {
-        let _exclusive = self.changing()?;
-        let entry = self.inner.live(&mut self.inner.table.lock(), name)?;
-        self.require_access(&entry, Want::Write)?;
-        self.inner.extent(&entry)?;
-        self.inner.set_limit(&entry, header::QUOTA, clusters.map(|clusters| clusters.max(1)))
-    }
-
-    /// Says how many clusters the objects of one user, other than root, may have together in this
-    /// store; `None`: as many as there are. Each growth then costs a look at every object. Settled
-    /// on return; a crash leaves the old quota or the new one.
-    ///
-    /// # Errors
-    /// [`Error::Media`].
-    pub fn set_user_quota(&self, clusters: Option<u64>) -> Result<()> {
-        let _exclusive = self.renaming()?; // which makes others read the superblock again
-        let mut current = self.inner.current.write();
-        let user_quota = clusters.map_or(0, |clusters| clusters.clamp(1, 1 << 31) * CLUSTER);
-        let next = Superblock { user_quota, sequence: current.sequence + 1, ..*current };
-        superblock::write(self.media(), next, &SUPERBLOCKS)?;
-        *current = next.sealed();
-        Ok(())
-    }
-
-    /// How many clusters the objects of one user may have together, if that is limited.
-    pub fn user_quota(&self) -> Option<u64> {
-        Some(self.inner.superblock().user_quota / CLUSTER).filter(|&clusters| clusters > 0)
-    }
+/// The quotas of an open store.
+pub(crate) struct Quotas {
+    media: Media,
+    head: Arc<Head>,
+    growth: Arc<Growth>,
+    catalogue: Arc<Catalogue>,
+    counting: RankedMutex<{ rank::QUOTA }, ()>,
 }
 
-impl Inner {
-    /// Refuses clusters beyond a quota to an object that ends at `backed` now. What is returned is
-    /// kept until it has them.
+impl Quotas {
+    pub(crate) fn new(media: Media, (head, growth): (Arc<Head>, Arc<Growth>), catalogue: Arc<Catalogue>) -> Quotas {
+        Quotas { media, head, growth, catalogue, counting: RankedMutex::default() }
+    }
+
+    /// Refuses `bytes` beyond a quota to an object that ends at `backed` now. The caller keeps the
+    /// guard until the object has them.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`], [`Error::UserQuotaExceeded`].
-    pub(crate) fn require_quota(&self, entry: &Entry, backed: u64, bytes: u64) -> Result<Option<MutexGuard<'_, ()>>> {
+    pub(crate) fn require(&self, entry: &Entry, backed: u64, bytes: u64) -> Result<Option<RankedMutexGuard<'_, ()>>> {
         let asked = bytes / CLUSTER;
-        let quota = unseal(self.media.load(entry.span.at() + header::QUOTA)).unwrap_or(0) / CLUSTER;
+        let quota = unseal(self.media.load(entry.span.at() + words::QUOTA)).unwrap_or(0) / CLUSTER;
         if quota > 0 {
             let has = self.clusters_of(entry, backed);
             if has + asked > quota {
                 return Err(Error::QuotaExceeded { object: entry.name.clone(), quota, has, asked });
             }
         }
-        self.require_user_quota(entry, backed, bytes)
+        self.require_of_user(entry, backed, bytes)
     }
 
-    /// The part of [`Inner::require_quota`] that concerns the user's other objects, those that are
-    /// being made included.
-    pub(crate) fn require_user_quota(
+    /// The part of [`Quotas::require`] about all objects of the user, unfinished ones included.
+    pub(crate) fn require_of_user(
         &self,
         entry: &Entry,
         backed: u64,
         bytes: u64,
-    ) -> Result<Option<MutexGuard<'_, ()>>> {
-        let (quota, user, asked) = (self.superblock().user_quota / CLUSTER, entry.access.owner, bytes / CLUSTER);
+    ) -> Result<Option<RankedMutexGuard<'_, ()>>> {
+        let quota = self.head.superblock().user_quota / CLUSTER;
+        let (user, asked) = (entry.access.owner, bytes / CLUSTER);
         if quota == 0 || user == 0 || entry.engine == Engine::Names {
             return Ok(None);
         }
         let counting = self.counting.lock();
-        let all = self.all_slots(&self.table.lock())?;
+        let all = self.catalogue.lock().all_slots()?;
         let others = all.iter().filter_map(|(_, slot)| match slot {
             Slot::Creating(other) | Slot::Live(other) => Some(other),
             _ => None,
         });
-        let others = others.filter(|other| other.access.owner == user && other.id != entry.id).map(|other| {
-            object::find_header(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed))
-        });
+        let others = others
+            .filter(|other| other.access.owner == user && other.id != entry.id)
+            .map(|other| header::find(&self.media, other).map_or(0, |extent| self.clusters_of(other, extent.backed)));
         let has = others.sum::<u64>() + self.clusters_of(entry, backed);
         if has + asked > quota {
             return Err(Error::UserQuotaExceeded { object: entry.name.clone(), user, quota, has, asked });
@@ -96,11 +79,11 @@ impl Inner {
 
     /// Clusters of an object that ends at `backed`, cold ones and its cold table among them.
     fn clusters_of(&self, entry: &Entry, backed: u64) -> u64 {
-        let runs = self.space.bitmap().runs(&self.media, entry.span.at()..backed, true);
+        let runs = self.growth.space().bitmap().runs(&self.media, entry.span.at()..backed, true);
         if backed == entry.span.at() {
             return 0; // it has no header yet
         }
-        let tail = unseal(self.media.load(entry.span.at() + header::TAIL)).unwrap_or(0).min(entry.span.len());
+        let tail = unseal(self.media.load(entry.span.at() + words::TAIL)).unwrap_or(0).min(entry.span.len());
         (runs.iter().map(|run| run.end - run.start).sum::<u64>() + tail) / CLUSTER
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store;
     open::exists(path)?;
-    let store = Store::open_rebased(path, &open::options(&args.open))?;
+    let store = Store::options(path).rebased().open(&open::options(&args.open))?;
     let identity = text::hex(&store.identity());
     store.close()?;
     output.say(

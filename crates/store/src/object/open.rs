@@ -1,0 +1,115 @@
+//! Opening an object: alone or shared, to read or to change.
+
+use super::header;
+use crate::catalogue::record::Entry;
+use crate::{Engine, Error, Object, Result, Store, Want};
+use everbyte_members::SlotMode;
+
+/// Options of [`Store::open_object`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectOpen {
+    /// The access that the object's rights have to allow. A read-only store gives read access
+    /// alone. With [`Want::Read`] the caller keeps stores away from the object
+    /// ([`everbyte_media::Media::protect`]).
+    pub want: Want,
+    /// The processes that may have the object open meanwhile.
+    pub sharing: ObjectSharing,
+}
+
+/// The processes that may have an object open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectSharing {
+    /// This process alone.
+    Alone,
+    /// Also others that open it shared. The object has to have this engine and this fingerprint,
+    /// and the engine has to use [`Object::exclusive`].
+    Shared {
+        /// The engine.
+        engine: Engine,
+        /// The fingerprint.
+        fingerprint: u64,
+    },
+}
+
+impl Default for ObjectOpen {
+    /// To change it, alone.
+    fn default() -> ObjectOpen {
+        ObjectOpen { want: Want::Write, sharing: ObjectSharing::Alone }
+    }
+}
+
+impl ObjectOpen {
+    /// To change it, beside other processes.
+    pub fn shared(engine: Engine, fingerprint: u64) -> ObjectOpen {
+        ObjectOpen { sharing: ObjectSharing::Shared { engine, fingerprint }, ..ObjectOpen::default() }
+    }
+
+    fn mode(&self) -> SlotMode {
+        match self.sharing {
+            ObjectSharing::Alone => SlotMode::Exclusive,
+            ObjectSharing::Shared { .. } => SlotMode::Shared,
+        }
+    }
+}
+
+impl Store {
+    /// Opens an object to change it, for this process alone; opening it twice gives the same one.
+    ///
+    /// # Errors
+    /// As [`Store::open_object`].
+    pub fn object(&self, name: &str) -> Result<Object> {
+        self.open_object(name, &ObjectOpen::default())
+    }
+
+    /// Opens an object; opening it twice gives the same one.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Damaged`], [`Error::Truncated`];
+    /// [`Error::Attached`] and [`Error::Open`] while another process, or this one, has it open in
+    /// another way; [`Error::Unshared`]; for a shared object [`Error::WrongEngine`] and
+    /// [`Error::WrongFingerprint`].
+    pub fn open_object(&self, name: &str, options: &ObjectOpen) -> Result<Object> {
+        let object = self.find_or_open(name, options)?;
+        if let ObjectSharing::Shared { engine, fingerprint } = options.sharing {
+            object.require_engine(engine)?;
+            object.require_fingerprint(fingerprint)?;
+            object.share()?;
+        }
+        Ok(object)
+    }
+
+    fn find_or_open(&self, name: &str, options: &ObjectOpen) -> Result<Object> {
+        let (parts, mode) = (self.parts(), options.mode());
+        let _exclusive = self.exclusive()?;
+        let mut names = parts.catalogue().lock();
+        let entry = names.live(name).map_err(|error| self.require_readable().err().unwrap_or(error))?;
+        self.require_access(&entry, if self.is_read_only() { Want::Read } else { options.want })?;
+        let is_unshareable =
+            |is_paged: bool| is_paged && (mode == SlotMode::Shared && self.is_shared() || options.want == Want::Read);
+        if let Some(open) = parts.opened().get(entry.at) {
+            if is_unshareable(open.paging().is_some()) {
+                return Err(Error::Unshared { object: name.into() });
+            }
+            if self.is_shared() && open.is_alone() != (mode == SlotMode::Exclusive) {
+                // as the lock refuses another process
+                return Err(Error::Open { object: name.into() });
+            }
+            return Ok(open);
+        }
+        let extent = header::extent(self.media(), &entry)?;
+        if is_unshareable(extent.resident > 0) {
+            return Err(Error::Unshared { object: name.into() });
+        }
+        parts.sharing().attach(entry.id, name, mode)?;
+        if !self.recovery().clean {
+            // The engine's decisions rest on the bits of backed clusters (STORE-8).
+            self.space().reflush(&(entry.span.at()..extent.backed));
+            self.media().fence();
+        }
+        let Entry { at, id, .. } = entry;
+        let paging = parts.backing().paging(&entry, &extent).inspect_err(|_| parts.sharing().detach(id))?;
+        let object = Object::new(self.clone(), entry, extent.backed, mode, paging);
+        parts.opened().insert(at, &object);
+        Ok(object)
+    }
+}

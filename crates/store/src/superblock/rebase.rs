@@ -1,0 +1,73 @@
+//! Rebasing a store: another identity, for a copy made by hand.
+//!
+//! Such a copy may have holes where the original had space on the disk. Steps, a barrier between
+//! them:
+//!   1. the file system is asked for space for every cluster that is backed (SPACE-2); may fail:
+//!      nothing has changed
+//!   2. the superblock's copy A with the new identity; then copy B
+
+use crate::layout::Superblock;
+use crate::object::header;
+use crate::{PRIME_LEN, Result, Store};
+use everbyte_space::CLUSTER;
+use std::collections::BTreeSet;
+
+impl Store {
+    /// Gives the store this identity, which must be no other store's. Asks the file system again
+    /// for space for every backed cluster: a copy made by hand may lack it. Settled on return; a
+    /// crash leaves the old identity or the new one.
+    ///
+    /// # Errors
+    /// [`crate::Error::OutOfSpace`], [`crate::Error::SameIdentity`]: nothing has changed.
+    /// [`crate::Error::Media`].
+    pub fn rebase(&self, identity: [u8; 16]) -> Result<()> {
+        let (media, head) = (self.media(), self.parts().head());
+        media.require_opener()?;
+        // the file has this space already, or had it until it was copied
+        media.limit_room(u64::MAX);
+        let backed = self.back_again(); // 1
+        self.parts().growth().limit(&head.superblock());
+        backed?;
+        let rebased = |current: &Superblock| {
+            self.parts().identity().replace(identity, media.path())?;
+            Ok(Some(Superblock { identity, ..*current }))
+        };
+        head.change(rebased).map(drop) // 2
+    }
+
+    /// Asks for space for every backed cluster and for the pages of the bitmaps that cover them.
+    /// Small objects stay small.
+    fn back_again(&self) -> Result<()> {
+        let (media, space) = (self.media(), self.space());
+        let superblock = self.parts().head().superblock();
+        let (spans_at, end) = (superblock.spans_at, media.len().min(superblock.end()) / CLUSTER * CLUSTER);
+        let backed = space.bitmap().runs(media, spans_at..end.max(spans_at), true);
+        let small = self.small_objects();
+        for run in backed {
+            let mut at = run.start;
+            for prime in small.range(run.clone()).copied() {
+                if at < prime {
+                    drop(space.reserve(&(at..prime))?);
+                }
+                at = prime + CLUSTER;
+                space.reserve_part(&(prime..at), &(prime..prime + PRIME_LEN))?;
+            }
+            if at < run.end {
+                drop(space.reserve(&(at..run.end))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The prime pages of the objects that have no further space; none if names are damaged, and
+    /// then every object gets whole clusters.
+    fn small_objects(&self) -> BTreeSet<u64> {
+        let all = self.parts().catalogue().lock().list("").unwrap_or_default();
+        let small = all.into_iter().filter(|entry| entry.small);
+        let small = small.filter(|entry| {
+            let backed = header::read(self.media(), entry).ok().map(|extent| extent.backed);
+            backed == Some(entry.span.at() + CLUSTER)
+        });
+        small.map(|entry| entry.span.at()).collect()
+    }
+}
