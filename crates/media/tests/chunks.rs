@@ -1,5 +1,5 @@
-//! Places in the file on shared mappings: what one process has given a place, another finds,
-//! whether it was told or not.
+//! Chunks of the file on shared mappings: a process finds the chunks that another process has made,
+//! with or without a refresh.
 
 use everbyte_media::{BackendChoice, Disk, Geometry, Media, OpenOptions, Options, file_offset};
 use everbyte_members::Membership;
@@ -32,7 +32,7 @@ fn len(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_lies_far_apart_is_found_again_in_a_short_file() {
+fn ranges_far_apart_are_found_again_in_a_short_file() {
     for backend in [BackendChoice::Shm, BackendChoice::File] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
@@ -53,14 +53,14 @@ fn what_lies_far_apart_is_found_again_in_a_short_file() {
         for open in [OpenOptions::read_only, |plain| plain] {
             let media = open(OpenOptions::new(&path)).open(&options).unwrap();
             places.iter().for_each(|&at| assert_eq!((media.load(at + 8), media.load(at)), (at, 0), "{at:#x}"));
-            assert_eq!(media.load(FAR + (1 << 31)), 0, "nothing was ever backed there");
+            assert_eq!(media.load(FAR + (1 << 31)), 0, "no byte was ever backed there");
         }
         assert_eq!(file_offset(&path, FAR + (1 << 31)).unwrap(), None);
         assert!(file_offset(&path, places[7]).unwrap().unwrap() < len(&path));
     }
 }
 
-/// One process makes chunks, the other follows a pointer before it has heard of them: as a word, as
+/// One process makes chunks, the other follows a pointer before it has read the map: as a word, as
 /// bytes, and from two threads.
 #[test]
 fn a_pointer_to_a_chunk_that_another_process_made_is_followed() {
@@ -69,7 +69,7 @@ fn a_pointer_to_a_chunk_that_another_process_made_is_followed() {
     drop(create(&path));
     let ((one, _first), (two, _second)) = (join(&path, 1), join(&path, 2));
     one.extend(FAR + (1 << 40), 4096).unwrap();
-    two.refresh().unwrap(); // it reaches so far
+    two.refresh().unwrap(); // raises the backed length
     for index in 0..200 {
         let at = FAR + index * (1 << 30);
         one.extend(at, 8192).unwrap();
@@ -84,8 +84,8 @@ fn a_pointer_to_a_chunk_that_another_process_made_is_followed() {
         two.store(at, index + 7);
         assert_eq!(one.load(at), index + 7, "both are one memory");
     }
-    assert_eq!(two.load(FAR + (1 << 29)), 0, "nothing was ever backed there");
-    // Both make chunks in turn, and no two of them in one place.
+    assert_eq!(two.load(FAR + (1 << 29)), 0, "no byte was ever backed there");
+    // Both make chunks alternately, and no two chunks share bytes of the file.
     for index in 0..100 {
         for (media, at) in [(&one, 1 << 36), (&two, 1 << 37)] {
             media.extend(at + index * (1 << 24), 4096).unwrap();
@@ -116,7 +116,7 @@ fn a_map_has_as_many_segments_as_it_needs() {
 }
 
 /// A process dies after the first copy of a slot. The next one that makes a chunk writes the second
-/// copy before its own slot: a third process looks for news behind it.
+/// copy before its own slot: a third process looks for new chunks behind it.
 #[test]
 fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
     let news = |bug: &'static str| {
@@ -137,8 +137,8 @@ fn a_slot_that_a_dead_process_left_half_written_hides_no_later_chunk() {
     assert_eq!(news("media-chunk-left-half"), 0, "the seeded bug is found");
 }
 
-/// A file on a disk that has a MiB left and, as a file system may, would reserve more than that
-/// without a word.
+/// A file on a disk with one free MiB. As some file systems do, it reserves more than that without
+/// an error.
 struct NearlyFull(File);
 
 impl Disk for NearlyFull {
@@ -183,8 +183,8 @@ impl Disk for NearlyFull {
     }
 }
 
-/// A growth for which the file system has no room leaves the file as long as it was. (A limit on
-/// the length of files: `a_limit_on_the_size_of_files_is_an_error_and_no_signal`.)
+/// A growth that the file system has no space for leaves the length of the file unchanged. (A limit
+/// on the length of files: `a_limit_on_the_size_of_files_is_an_error_and_no_signal`.)
 #[test]
 fn a_refused_growth_does_not_lengthen_the_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -200,10 +200,10 @@ fn a_refused_growth_does_not_lengthen_the_file() {
     media.extend(FAR, 4096).unwrap();
 }
 
-/// The limit counts room on the disk, not offsets: what lies far apart has as much of it as what
-/// lies side by side, and the log has its part set aside.
+/// The limit counts space on the disk, not offsets: ranges that lie far apart have as much of it as
+/// adjacent ones, and the log has its reserve.
 #[test]
-fn room_beyond_the_limit_is_refused_wherever_it_is_asked_for() {
+fn space_beyond_the_limit_is_refused_at_every_offset() {
     let grows = |backend| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");

@@ -1,5 +1,5 @@
-//! The `file` backend as programs see it: what a barrier keeps, what an end without close loses,
-//! how a log turns over.
+//! The `file` backend as programs see it: the effect of a barrier, of an end without close, and of
+//! a log that wraps around.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn settle(media: &Media, at: u64, value: u64) {
     media.barrier().unwrap();
 }
 
-/// What a barrier settled is there after the process died; what was never flushed is not.
+/// Settled words are there after the process died; words that were never flushed are not.
 #[test]
 fn settled_words_survive_a_death_and_unflushed_ones_do_not() {
     for durability in [Durability::Always, Durability::Interval(Duration::from_millis(5)), Durability::Process] {
@@ -42,8 +42,8 @@ fn settled_words_survive_a_death_and_unflushed_ones_do_not() {
     }
 }
 
-/// Many times the log's size goes through it, by one thread and by several, in both ways to
-/// checkpoint.
+/// Many times the log's size goes through it, by one thread and by several, with background
+/// checkpoints and without.
 #[test]
 fn the_log_turns_over() {
     for background in [true, false] {
@@ -108,7 +108,7 @@ fn closing_and_dropping_leave_everything_in_place() {
     }
 }
 
-/// A store left with a full log is replayed by whichever backend opens it.
+/// A store left with a full log is replayed by every backend that opens it.
 #[test]
 fn every_backend_replays_before_it_maps() {
     let (_dir, path, media) = create(&options());
@@ -118,11 +118,11 @@ fn every_backend_replays_before_it_maps() {
     assert_eq!(media.load(DATA + 64), 78);
 }
 
-/// What was backed before a settled store is backed again after a crash.
+/// A range that was backed before a settled store is backed again after a crash.
 #[test]
 fn growth_survives_with_what_was_stored_in_it() {
     let (_dir, path, media) = create(&options());
-    media.extend(MAX / 2 + 100, (1 << 20) - 1000).unwrap(); // in whole pages, whatever was asked
+    media.extend(MAX / 2 + 100, (1 << 20) - 1000).unwrap(); // backs whole pages
     settle(&media, MAX / 2 + 4096, 5);
     media.abandon();
     let media = OpenOptions::new(&path).open(&options()).unwrap();

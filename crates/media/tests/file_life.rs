@@ -31,15 +31,14 @@ fn settle(media: &Media, at: u64, value: u64) {
     media.barrier().unwrap();
 }
 
-/// A child of fork is told so, cannot settle anything, and its end changes nothing; the parent goes
-/// on.
+/// A forked child gets an error, cannot settle, and its exit changes nothing; the parent continues.
 #[test]
 fn a_forked_child_is_refused_and_writes_nothing() {
     let (_dir, path, media) = create(64 << 10, &options());
     settle(&media, DATA, 1);
     let before = std::fs::read(&path).unwrap();
-    // SAFETY: the child calls nothing but this crate and `_exit`; nothing it needs was locked by
-    // another thread here.
+    // SAFETY: the child calls only this crate and `_exit`, and no other thread here holds a lock
+    // that it needs.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -51,7 +50,7 @@ fn a_forked_child_is_refused_and_writes_nothing() {
         let told = all.into_iter().all(refused);
         drop(media.section());
         drop(media);
-        // SAFETY: ends the child without running what belongs to the parent.
+        // SAFETY: ends the child without running exit handlers of the parent.
         unsafe { libc::_exit(if told { 0 } else { 1 }) }
     }
     let mut status = 0;
@@ -77,10 +76,11 @@ fn private_bytes(path: &std::path::Path) -> u64 {
     sum
 }
 
-/// After a checkpoint the private copies go, and the bytes stay the same; a page with a store that
-/// was never flushed keeps its copy, and so do all pages of a program that stores outside sections.
+/// After a checkpoint the private copies are released, and the bytes stay the same. A page with a
+/// store that was never flushed keeps its copy, and so do all pages of a program that stores
+/// outside sections.
 #[test]
-fn clean_pages_are_given_back_and_unflushed_stores_are_not() {
+fn clean_pages_are_released_and_unflushed_stores_are_not() {
     for give_back in [true, false] {
         let (_dir, path, media) = create(4 << 20, &Options { give_back, ..options() });
         let pages = 512;
@@ -91,7 +91,7 @@ fn clean_pages_are_given_back_and_unflushed_stores_are_not() {
         }
         media.barrier().unwrap();
         {
-            let _section = media.section(); // nothing is given back before it ends, nor waited for
+            let _section = media.section(); // no page is released before it ends, and no release waits
             media.checkpoint().unwrap();
             assert!(private_bytes(&path) >= pages * 4096);
             for page in (0..pages).step_by(64) {
@@ -113,8 +113,7 @@ fn clean_pages_are_given_back_and_unflushed_stores_are_not() {
     }
 }
 
-/// While checkpoints give pages back all the time, a store is never lost to the program that made
-/// it.
+/// While checkpoints release pages all the time, a program never loses a store that it made.
 #[test]
 fn running_programs_never_lose_a_store_to_a_checkpoint() {
     let (_dir, _, media) = create(64 << 10, &options());
@@ -137,7 +136,7 @@ fn running_programs_never_lose_a_store_to_a_checkpoint() {
                         if round % 3 != 0 {
                             media.flush(at, 8);
                         }
-                        media.store(at + 8, round); // flushed perhaps, with the line, later
+                        media.store(at + 8, round); // possibly flushed later, with the line
                         if round % 64 == 0 {
                             media.barrier().unwrap();
                         }
@@ -154,8 +153,7 @@ fn running_programs_never_lose_a_store_to_a_checkpoint() {
     });
 }
 
-/// A disk whose syncs take a while wherever the test runs, and whose writes of pages panic while
-/// they are to.
+/// A disk whose syncs take some time on every machine, and whose writes of pages panic on request.
 struct SlowDisk(std::fs::File, Arc<AtomicBool>);
 
 impl Disk for SlowDisk {
@@ -191,7 +189,7 @@ fn slow_disk(path: &Path, panics: Arc<AtomicBool>) -> Arc<dyn Disk> {
     Arc::new(SlowDisk(std::fs::File::options().read(true).write(true).open(path).unwrap(), panics))
 }
 
-/// A panic in the midst of a checkpoint: its pages count as clean and are not written, so no other
+/// A panic inside a checkpoint: its pages count as clean and are not written, so no other
 /// checkpoint may follow.
 #[test]
 fn a_panic_inside_a_checkpoint_is_the_last_that_is_written() {
@@ -229,8 +227,8 @@ fn eight_threads_share_syncs() {
     assert!(counts.syncs * 3 < counts.barriers, "{counts:?}");
 }
 
-/// Waits for what another thread does by itself. However busy the machine is, it is done in the
-/// end: the limit only ends a test that would never.
+/// Waits for another thread's work. The limit is generous, for a busy machine: it only ends a test
+/// that would hang.
 fn wait_until(done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -239,9 +237,9 @@ fn wait_until(done: impl Fn() -> bool) {
     }
 }
 
-/// `interval` syncs by itself, and however short it is, the newest record is not left out.
+/// `interval` syncs by itself, and even with a short interval the newest record is not left out.
 #[test]
-fn an_interval_passes_and_what_was_written_is_synced() {
+fn an_interval_passes_and_written_records_are_synced() {
     for interval in [Duration::ZERO, Duration::from_millis(10)] {
         let (disk, media) = recorded(Durability::Interval(interval));
         for value in 1..100 {
@@ -254,7 +252,7 @@ fn an_interval_passes_and_what_was_written_is_synced() {
 
 /// `process` syncs at a checkpoint and never before.
 #[test]
-fn what_is_written_for_the_process_alone_waits_for_a_checkpoint() {
+fn records_written_for_the_process_alone_wait_for_a_checkpoint() {
     let (disk, media) = recorded(Durability::Process);
     (1..10).for_each(|value| settle(&media, 48 << 10, value));
     assert_eq!(unsynced(&disk), 9, "so few do not crowd the log");
@@ -273,7 +271,7 @@ fn recorded(durability: Durability) -> (Arc<RecordedDisk>, Media) {
     (disk, media)
 }
 
-/// Writes to the log that no sync has followed.
+/// Writes to the log without a later sync.
 fn unsynced(disk: &RecordedDisk) -> usize {
     let events = disk.tape().events;
     let synced = events.iter().rposition(|event| matches!(event, DiskEvent::Sync)).map_or(0, |at| at + 1);
@@ -281,7 +279,7 @@ fn unsynced(disk: &RecordedDisk) -> usize {
     events[synced..].iter().filter(to_log).count()
 }
 
-/// A mark is settled later, perhaps by another thread, and passed by a checkpoint after that.
+/// A mark is settled later, possibly by another thread, and then passed by a checkpoint.
 #[test]
 fn a_mark_is_settled_and_then_checkpointed() {
     let (_dir, path, media) = create(64 << 10, &options());
@@ -301,7 +299,7 @@ fn a_mark_is_settled_and_then_checkpointed() {
     assert_eq!(OpenOptions::new(&path).open(&options()).unwrap().load(DATA), 0);
 }
 
-/// The head tells how long the file should be, on every backend and after every growth.
+/// The head has the length of the file, on every backend and after every growth.
 #[test]
 fn truncation_from_outside_is_found_on_every_backend() {
     for backend in [BackendChoice::File, BackendChoice::Shm] {
@@ -317,9 +315,9 @@ fn truncation_from_outside_is_found_on_every_backend() {
     }
 }
 
-/// What lies in memory but was never flushed is not rescued by an orderly end.
+/// An orderly close does not save stores that were never flushed.
 #[test]
-fn closing_rescues_nothing_that_was_never_flushed() {
+fn closing_saves_no_store_that_was_never_flushed() {
     let (_dir, path, media) = create(64 << 10, &options());
     media.store(DATA, 1);
     media.close().unwrap();
@@ -327,9 +325,9 @@ fn closing_rescues_nothing_that_was_never_flushed() {
     assert_eq!(OpenOptions::new(&path).open(&options()).unwrap().load(DATA), 0);
 }
 
-/// Holes reach the medium with the close: nobody would make them again.
+/// Holes reach the medium with the close: no later opening would make them again.
 #[test]
-fn a_close_brings_holes_to_the_medium() {
+fn a_close_syncs_holes() {
     let (_dir, path, media) = create(64 << 10, &options());
     settle(&media, DATA, 1);
     media.close().unwrap();
@@ -346,11 +344,11 @@ fn a_close_brings_holes_to_the_medium() {
     assert!(events[punch..].iter().any(|event| matches!(event, DiskEvent::Sync)), "{:?}", &events[punch..]);
 }
 
-/// Opening after a death brings the log to memory, not to the disk: one sync, one sector that
-/// begins a new life of the log, and no page. What it leaves to do a checkpoint does; another death
-/// before that finds both lives.
+/// Opening after a death reads the log into memory and not to the disk: one sync, one sector that
+/// begins a new life of the log, and no page. A checkpoint does the rest; another death before that
+/// finds both lives.
 #[test]
-fn reopening_writes_one_sector_whatever_the_log_holds() {
+fn reopening_writes_one_sector_for_a_log_of_any_length() {
     let (_dir, path, media) = create(1 << 20, &options());
     let disk_options = Options { background: false, ..options() };
     for word in 0..2000 {

@@ -1,4 +1,4 @@
-//! Once a store has run for a while, flush, fence and barrier allocate nothing.
+//! After a store has run for a while, flush, fence and barrier allocate no memory.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, OpenOptions, Options};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,7 +10,7 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: passes everything on to the system's allocator, unchanged.
+// SAFETY: passes every call on to the system's allocator, unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
@@ -48,7 +48,7 @@ fn flush_fence_and_barrier_allocate_nothing() {
         };
         for _ in 0..4 {
             round(0);
-            media.checkpoint().unwrap(); // the lists of pages change places with each
+            media.checkpoint().unwrap(); // each checkpoint swaps the lists of pages
         }
         let before = COUNT.with(Cell::get);
         round(0);

@@ -1,5 +1,4 @@
-//! Children of fork that live on: they have nothing of what their parent opened, its locks
-//! included.
+//! Forked children that outlive the store in the parent: they keep no descriptor and no lock of it.
 
 use everbyte_media::{BackendChoice, Geometry, Media, OpenOptions, Options, disk_alone};
 use std::fs::File;
@@ -14,17 +13,17 @@ fn create(path: &Path, backend: BackendChoice) -> Media {
     OpenOptions::new(path).create(geometry, &options(backend)).unwrap()
 }
 
-/// A child that lives until this is dropped.
+/// A forked child, killed when the value is dropped.
 struct Child(i32);
 
 impl Child {
     fn fork() -> Child {
-        // SAFETY: the child waits for signals, and needs nothing that another thread has locked.
+        // SAFETY: the child waits for signals and needs no lock that another thread holds.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
             loop {
-                // SAFETY: it has no conditions.
+                // SAFETY: the function has no conditions.
                 unsafe { libc::pause() };
             }
         }
@@ -32,14 +31,14 @@ impl Child {
     }
 
     fn is_alive(&self) -> bool {
-        // SAFETY: looks at a child of ours without waiting.
+        // SAFETY: asks for the state of our own child without waiting.
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), libc::WNOHANG) == 0 }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: a child of ours that nobody else waits for.
+        // SAFETY: our own child, for which no other thread waits.
         unsafe { libc::kill(self.0, libc::SIGKILL) };
         // SAFETY: as above.
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
@@ -53,7 +52,7 @@ fn a_child_that_lives_on_keeps_no_store_from_others() {
     let media = create(&path, BackendChoice::File);
     let child = Child::fork();
     let others = || OpenOptions::new(&path).open(&options(BackendChoice::File));
-    assert!(others().is_err(), "while the one who opened it lives");
+    assert!(others().is_err(), "while the process that opened it lives");
     drop(media);
     drop(others().unwrap());
     assert!(child.is_alive());

@@ -1,4 +1,4 @@
-//! Disks without room, file systems without `fallocate`, and limits on the size of files.
+//! Full disks, file systems without `fallocate`, and limits on the size of files.
 
 use everbyte_media::{BackendChoice, Error, Geometry, Media, OpenOptions, Options, museum};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,7 +19,7 @@ fn settle(media: &Media, at: u64, value: u64) {
     media.barrier().unwrap();
 }
 
-/// A file system of its own kind in a file, where the process may mount one.
+/// A file system of a given type in a file, if the process may mount one.
 struct Mount {
     dir: tempfile::TempDir,
 }
@@ -54,10 +54,10 @@ impl Drop for Mount {
     }
 }
 
-/// Pieces of growth inside the file, until the disk refuses. The error is that of a full disk, or
-/// growth had no end.
+/// Number of pieces of growth inside the file until the disk refuses. The error is that of a full
+/// disk, or growth did not end.
 fn fill(media: &Media) -> Result<Vec<u64>, String> {
-    media.extend(32 << 20, 4096).unwrap(); // so that all that follows lies inside the file
+    media.extend(32 << 20, 4096).unwrap(); // all further growth lies inside the file
     let mut granted = Vec::new();
     while granted.len() < 100 {
         let at = (1 << 20) + granted.len() as u64 * (256 << 10);
@@ -70,10 +70,10 @@ fn fill(media: &Media) -> Result<Vec<u64>, String> {
     Err("growth is granted for ever on a disk of 8 MiB".into())
 }
 
-/// `ext2` has no `fallocate`. Room inside the file is asked for like room behind its end: growth is
-/// refused where the disk is full, and what was granted takes every store.
+/// `ext2` has no `fallocate`. Space inside the file is allocated as space past its end: growth is
+/// refused if the disk is full, and an allocated range takes every store.
 #[test]
-fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
+fn a_full_disk_without_fallocate_refuses_space_inside_the_file() {
     let Some(mount) = Mount::ext2("8M") else { return };
     let create = || OpenOptions::new(mount.path()).create(GEOMETRY, &options(BackendChoice::File)).unwrap();
     let media = create();
@@ -95,8 +95,8 @@ fn a_full_disk_without_fallocate_refuses_room_inside_the_file() {
     assert!(granted.iter().all(|&at| media.load(at) == at && media.load(at + (252 << 10)) == at + (252 << 10)));
 }
 
-/// The file grows, and the head that says so cannot be written. The next growth to the same length
-/// has it to write.
+/// The file grows, and the write of the head fails. The next growth to the same length must write
+/// the head.
 #[test]
 fn a_growth_whose_head_was_not_written_is_refused_until_it_is() {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -108,8 +108,8 @@ fn a_growth_whose_head_was_not_written_is_refused_until_it_is() {
     std::os::unix::fs::FileExt::write_all_at(&file, &std::fs::read(&path).unwrap(), 0).unwrap();
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let media = OpenOptions::new(&path).open(&options(BackendChoice::Shm)).unwrap();
-    media.extend(1 << 20, 4096).unwrap(); // its place in the file, and more
-    fcntl_add_seals(&file, SealFlags::FUTURE_WRITE).unwrap(); // growth is allowed, and no write
+    media.extend(1 << 20, 4096).unwrap(); // its chunk, and more
+    fcntl_add_seals(&file, SealFlags::FUTURE_WRITE).unwrap(); // allows growth and no write
     for _ in 0..2 {
         let refused = media.extend((1 << 20) + 4096, 4096).unwrap_err();
         assert!(matches!(&refused, Error::Io { action: "write the media head of", .. }), "{refused}");
@@ -141,15 +141,15 @@ fn child_under_a_limit() {
     assert!(too_large(&refused), "{refused}");
 }
 
-/// Where the system would end the process with SIGXFSZ, the store answers with an error: a creation
-/// leaves no file, growth changes nothing, and a store that is already larger is not opened for
-/// writing.
+/// For growth that the system would punish with SIGXFSZ, the store answers with an error: a
+/// creation leaves no file, growth changes nothing, and a store that is already larger is not
+/// opened for writing.
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let large = Geometry { len: 4 << 20, ..GEOMETRY };
     drop(OpenOptions::new(dir.path().join("large")).create(large, &options(BackendChoice::File)).unwrap());
-    let output = Command::new("sh") // where the unit is 512 bytes
+    let output = Command::new("sh") // its unit is 512 bytes
         .args(["-c", "ulimit -f 2048; exec \"$0\" --exact child_under_a_limit --nocapture"])
         .arg(std::env::current_exe().unwrap())
         .env("EVERBYTE_LIMITED", dir.path())

@@ -1,4 +1,4 @@
-//! Real processes, really killed: what a process was told before SIGKILL is there for the next one.
+//! Real processes, killed by SIGKILL: stores acknowledged before are there for the next process.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, OpenOptions, Options};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ fn options(round: u64) -> Options {
     Options { backend: BackendChoice::File, durability: modes[(round % 3) as usize], ..Options::default() }
 }
 
-/// Stores and tells, until it is killed. B never gets ahead of A.
+/// Stores and acknowledges until it is killed. B never gets ahead of A.
 fn child(path: &Path) {
     let round = std::env::var("EVERBYTE_TEST_ROUND").unwrap().parse().unwrap();
     let media = OpenOptions::new(path).open(&options(round)).unwrap();
@@ -39,7 +39,7 @@ fn child(path: &Path) {
 }
 
 #[test]
-fn what_was_told_before_a_kill_is_there_after_it() {
+fn acknowledged_stores_are_there_after_a_kill() {
     if let Some(path) = std::env::var_os(CHILD) {
         return child(Path::new(&path));
     }
@@ -50,7 +50,7 @@ fn what_was_told_before_a_kill_is_there_after_it() {
     let mut newest = 0;
     for round in 0..15_u64 {
         let mut killed = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "what_was_told_before_a_kill_is_there_after_it", "--nocapture"])
+            .args(["--exact", "acknowledged_stores_are_there_after_a_kill", "--nocapture"])
             .env(CHILD, &path)
             .env("EVERBYTE_TEST_ROUND", round.to_string())
             .stdout(Stdio::null())
@@ -64,7 +64,7 @@ fn what_was_told_before_a_kill_is_there_after_it() {
         }
         killed.kill().unwrap();
         let mut rest = Vec::new();
-        pipe.read_to_end(&mut rest).unwrap(); // what it told before it heard
+        pipe.read_to_end(&mut rest).unwrap(); // acknowledgements before the kill
         killed.wait().unwrap();
         let told = rest.chunks_exact(8).last().map_or(word, |last| last.try_into().unwrap());
         let told = u64::from_le_bytes(told);

@@ -1,4 +1,4 @@
-//! Pages whose bytes the system cannot give: memory errors (a raised signal), and files that were
+//! Pages that the system cannot read: memory errors (a raised signal), and files that were
 //! truncated from outside.
 
 use everbyte_media::{BackendChoice, Error, Geometry, Media, OpenOptions, Options, museum};
@@ -22,7 +22,7 @@ fn options(backend: BackendChoice) -> Options {
     Options { backend, background: false, log_bytes: 256 << 10, ..Options::default() }
 }
 
-/// Media in memory, each word of it its own offset.
+/// Media in memory; each word holds its own offset.
 fn numbered() -> Media {
     let media = Media::anonymous(DATA, &Options::default()).unwrap();
     (0..DATA).step_by(8).for_each(|at| media.store(at, at));
@@ -60,14 +60,15 @@ fn a_page_with_a_memory_error_is_told_of() -> Result<(), String> {
 }
 
 #[test]
-fn a_memory_error_costs_one_page_and_is_told_with_object_and_offset() {
+fn a_memory_error_costs_one_page_and_names_object_and_offset() {
     a_page_with_a_memory_error_is_told_of().unwrap();
     museum::with("media-zeros-answered", a_page_with_a_memory_error_is_told_of).expect_err("not found");
 }
 
-/// A thread that another one's handler has spared the signal finds the page noted, too.
+/// A thread that got no signal, since another thread's handler came first, finds the page recorded,
+/// too.
 #[test]
-fn a_thread_that_reads_zeros_of_a_lost_page_finds_it_noted() {
+fn a_thread_that_reads_zeros_of_a_lost_page_finds_it_recorded() {
     for _ in 0..20 {
         let media = numbered();
         std::thread::scope(|scope| {
@@ -96,13 +97,13 @@ fn a_flush_of_a_lost_page_is_no_success() -> Result<(), String> {
     media.raise_memory_error(3 * PAGE);
     media.store(3 * PAGE + 64, 1);
     media.flush(3 * PAGE + 64, 8);
-    // it has flushed nothing there
+    // this thread has flushed no byte of the page
     std::thread::scope(|scope| scope.spawn(|| media.barrier().unwrap()).join().unwrap());
     numbered().barrier().unwrap();
-    let Err(error) = media.barrier() else { return Err("a barrier settled what no medium has".into()) };
+    let Err(error) = media.barrier() else { return Err("a barrier settled bytes that no medium has".into()) };
     assert_eq!(offset(&error), 3 * PAGE + 64);
     media.flush(4 * PAGE, 8);
-    media.barrier().unwrap(); // the thread has been told
+    media.barrier().unwrap(); // the thread has had its error
     media.copy_nt(3 * PAGE, &[7; 128]);
     assert_eq!(offset(&media.barrier().unwrap_err()), 3 * PAGE);
     Ok(())
@@ -114,7 +115,7 @@ fn a_barrier_is_an_error_after_a_flush_of_a_lost_page() {
     museum::with("media-lost-flush-acknowledged", a_flush_of_a_lost_page_is_no_success).expect_err("not found");
 }
 
-/// More pages than are noted one by one: nothing is answered any more, and the process lives.
+/// More pages than are recorded one by one: no range is readable any more, and the process lives.
 #[test]
 fn a_mapping_with_many_lost_pages_is_lost_as_a_whole() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -177,7 +178,7 @@ fn a_lost_page_is_neither_logged_nor_checkpointed() {
     museum::with("media-zeros-checkpointed", a_lost_page_stays_out_of_the_file).expect_err("not found");
 }
 
-/// Whether this is the child process of the test `name`; else its end.
+/// Whether this is the child process of the test `name`; in the parent, the child's exit.
 fn in_child(name: &str) -> Option<std::process::ExitStatus> {
     if std::env::var_os("EVERBYTE_CHILD").is_some() {
         return None;
@@ -210,7 +211,7 @@ fn a_signal_for_other_memory_still_ends_the_process() {
         )
     };
     file.set_len(0).unwrap();
-    // SAFETY: mapped above; the load is the signal that is tested.
+    // SAFETY: mapped above; the load raises the tested signal.
     unsafe { address.unwrap().cast::<u64>().read_volatile() };
 }
 
@@ -221,8 +222,8 @@ fn a_signal_that_a_process_sent_still_ends_this_one() {
         return;
     }
     let _media = numbered();
-    // The handler of the standard library, which was there before, restores the default action at
-    // the first.
+    // The handler of the standard library, installed before, restores the default action at the
+    // first signal.
     for _ in 0..2 {
         // SAFETY: a signal to this thread.
         unsafe { libc::raise(libc::SIGBUS) };

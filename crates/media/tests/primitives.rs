@@ -4,7 +4,7 @@
 use everbyte_media::{BackendChoice, Error, FlushKind, Geometry, Media, OpenOptions, Options, Profile};
 use std::time::{Duration, Instant};
 
-/// Every offset in two lines, every length up to three: the bytes asked for, and no others.
+/// Every offset in two lines, every length up to three: the requested bytes, and no others.
 fn copies_exactly(media: &Media, base: u64) {
     let source: Vec<u8> = (0..200).map(|byte| byte as u8 | 1).collect();
     let (mut expected, mut found) = (vec![0; 512], vec![0; 512]);
@@ -63,8 +63,8 @@ fn the_flush_instruction_can_be_forced() {
     assert_eq!(Media::anonymous(4096, &options).unwrap().flush_kind(), FlushKind::None);
 }
 
-/// The best of as many runs as it takes to be good enough, within reason: what the machine does
-/// when undisturbed.
+/// The best of as many runs as it takes to be good enough, up to a limit: the speed of an
+/// undisturbed machine.
 fn best(good: Duration, mut run: impl FnMut() -> Duration) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..1000 {
@@ -76,7 +76,7 @@ fn best(good: Duration, mut run: impl FnMut() -> Duration) -> Duration {
     best
 }
 
-/// No delay is ever shorter than asked, on any run, however busy the machine.
+/// No delay is ever shorter than requested, on any run, also on a busy machine.
 #[test]
 fn device_profiles_never_delay_too_little() {
     for profile in Profile::ALL {

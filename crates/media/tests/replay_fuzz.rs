@@ -1,5 +1,5 @@
-//! Whatever bytes lie in the log and the heads, opening answers with a store or a typed error,
-//! never a panic.
+//! With any bytes in the log and the heads, opening answers with a store or a typed error, never a
+//! panic.
 
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options};
 use everbyte_sim::RecordedDisk;
@@ -44,14 +44,14 @@ fn open(image: &[u8]) -> Option<Media> {
 }
 
 fn finish(media: Media) {
-    // It opened, so it works.
+    // A store that opens must work.
     media.store(0x9000, 1);
     media.flush(0x9000, 8);
     media.barrier().unwrap();
     media.abandon();
 }
 
-/// Corrects the checksum of a head, so that what it says is looked at.
+/// Corrects the checksum of a head, so that its fields are read.
 fn seal_head(image: &mut [u8], at: usize) {
     image[at + 8..at + 12].fill(0);
     let sum = crc32c::crc32c(&image[at..at + 512]);
@@ -93,7 +93,7 @@ fn mutated_logs_never_panic() {
     assert!(opened > 100, "damage below a synced mark is refused, a torn end is not: {opened} of 2000 opened");
 }
 
-/// As above, with checksums that are right: what the records and heads say is wrong all the same.
+/// As above, with right checksums: the content of records and heads is wrong all the same.
 #[test]
 fn well_sealed_lies_never_panic() {
     let image = image();

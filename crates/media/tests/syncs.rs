@@ -1,5 +1,5 @@
-//! A failed sync of the store's file is one for all who have written it: the system reports the
-//! failure once.
+//! A failed sync of the store's file is a failure for every thread that has written it: the system
+//! reports the failure once.
 
 use everbyte_media::{BackendChoice, Disk, Error, Geometry, OpenOptions, Options, museum};
 use std::fs::File;
@@ -75,8 +75,8 @@ impl Disk for OneReport {
     }
 }
 
-/// A growth is told of the failure. The checkpoint beside it was told of none, and must not believe
-/// that its pages are on the medium.
+/// A growth gets the failure. The checkpoint beside it gets none, and must not believe that its
+/// pages are on the medium.
 #[test]
 fn a_failed_sync_of_a_growth_fails_the_checkpoint_beside_it() {
     // Until the second sync has ended, or until the checkpoint has.

@@ -1,4 +1,4 @@
-//! docs/formats/media.md shows the bytes of a small store. They are what is written.
+//! docs/formats/media.md shows the bytes of a small store, which this program writes.
 
 use everbyte_media::{BackendChoice, Geometry, OpenOptions, Options};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ fn dump(bytes: &[u8], from: usize, to: usize) -> String {
 }
 
 #[test]
-fn the_worked_example_of_the_media_format_is_what_is_written() {
+fn the_worked_example_of_the_media_format_shows_the_written_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let options = Options { backend: BackendChoice::File, background: false, ..Options::default() };

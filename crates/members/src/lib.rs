@@ -5,12 +5,12 @@
 //!
 //! * [`Members`], [`JoinLock`], [`Membership`]: the processes that have a store open, and the
 //!   numbered slots that they lock;
-//! * [`lock_file`], [`lock_file_apart`]: the lock on the whole file, for one process, several readers
-//!   or several members;
-//! * [`Birth`], [`PrivateDescriptor`]: detection of a forked child, and descriptors that it does not
-//!   keep;
-//! * [`RobustLock`], [`SharedLock`]: locks in words of shared memory, whose next holder learns of the
-//!   death of the last one;
+//! * [`lock_file`], [`lock_file_apart`]: the lock on the whole file, for one process, several
+//!   readers or several members;
+//! * [`Birth`], [`PrivateDescriptor`]: detection of a forked child, and descriptors that it does
+//!   not keep;
+//! * [`RobustLock`], [`SharedLock`]: locks in words of shared memory, whose next holder learns of
+//!   the death of the last one;
 //! * [`peer_groups`]: the groups of the process at the other end of a socket.
 //!
 //! The crate knows neither stores nor objects: it sees a file, slot numbers, and the words that

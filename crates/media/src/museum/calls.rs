@@ -101,7 +101,7 @@ impl Media {
 }
 
 impl Flusher<'_> {
-    /// Flushes what was named last, as dropping does; with the seeded bug these lines are forgotten.
+    /// Flushes the last ranges, as dropping does; with the seeded bug these lines are forgotten.
     #[inline(always)]
     pub fn finish_unless(self, bug: &'static str) {
         if seeded(bug) { std::mem::forget(self) } else { drop(self) }

@@ -1,10 +1,10 @@
 //! Seeded bugs: the switch by which a test breaks a crate on purpose, to prove that the crash
 //! explorer finds the bug.
 //!
-//! A crate places a bug with `media.fence_unless("log-no-fence")`, with [`unless`] and [`misplaced`]
-//! or with a value that [`seeded`] chooses, never with a second algorithm. Without the crate feature
-//! `museum`, [`seeded`] is a constant `false` and only the right code is compiled; release binaries
-//! never enable it. With the feature, a bug is on only inside
+//! A crate places a bug with `media.fence_unless("log-no-fence")`, with [`unless`] and
+//! [`misplaced`] or with a value that [`seeded`] chooses, never with a second algorithm. Without
+//! the crate feature `museum`, [`seeded`] is a constant `false` and only the right code is
+//! compiled; release binaries never enable it. With the feature, a bug is on only inside
 //! [`museum::with`](with) and only for the thread that called it (a child process forked there
 //! inherits it, a spawned thread does not unless it runs a [`carried`] body).
 

@@ -1,5 +1,5 @@
-//! Objects far apart get places in a small file: whatever is cut, each place that was acknowledged
-//! is found, and belongs to one.
+//! Objects far apart get chunks in a small file. After any cut, each acknowledged chunk is found,
+//! and belongs to one range.
 
 use crate::program::{open, options};
 use crate::traps::{finds, settle};
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 const LEN: u64 = 64 << 10;
 const MAX: u64 = 1 << 40;
-/// Far apart, side by side, before and behind each other.
+/// Ranges far apart, adjacent, before and behind each other.
 const PLACES: [u64; 6] = [1 << 39, 1 << 30, (1 << 39) + (64 << 10), LEN, 3 << 30, (1 << 39) + (128 << 10)];
-/// Where recovery's own growth goes.
+/// Offset of the growth after recovery.
 const LATER: u64 = 5 << 30;
 
 fn created() -> Vec<u8> {
@@ -57,7 +57,7 @@ fn holds(media: &Media, count: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens what a cut has left, grows it, and opens it again.
+/// Opens the image of a cut, grows it, and opens it again.
 fn recover(cut: &[u64], disk: &Arc<RecordedDisk>) -> Result<(), String> {
     let count = cut.last().copied().unwrap_or(0);
     for life in 0..2 {
@@ -81,8 +81,8 @@ fn explore(disk: &Arc<RecordedDisk>) -> Result<PowerReport, PowerFailure> {
     cut.explore(&disk.tape(), |cut, disk| recover(cut.notes, &disk))
 }
 
-/// A slot of the map that is not on the medium before what it describes is logged, or that speaks
-/// of bytes which the file has not yet, is found.
+/// The explorer finds a slot that reaches the medium after the log names its bytes, and a slot of
+/// bytes that the file does not have yet.
 #[test]
 fn places_in_the_file_survive_a_cut() {
     for bug in ["media-chunk-unsynced", "media-chunk-no-room"] {
@@ -90,15 +90,14 @@ fn places_in_the_file_survive_a_cut() {
     }
 }
 
-/// A word of the file that is 2 MiB behind its beginning belongs to an object half a TiB behind the
-/// store's.
+/// A word 2 MiB into the file belongs to an object half a TiB into the store.
 #[test]
 fn a_file_is_as_long_as_what_it_holds_and_not_as_its_offsets() {
     let disk = recorded();
     assert!(disk.content().len() < 1 << 20, "{}", disk.content().len());
 }
 
-/// Where the file says so: a slot of a chunk, in the first copy.
+/// File offset of a chunk's slot, in the first copy.
 fn slots(image: &[u8]) -> Vec<usize> {
     let slots = image[LEN as usize..LEN as usize + 4096].chunks_exact(32);
     (LEN as usize..)
@@ -109,8 +108,8 @@ fn slots(image: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// Each sector of either copy of the map is damaged: the other copy tells. Without a second copy a
-/// place is lost, and said to be.
+/// Each sector of either copy of the map is damaged: the other copy has the content. Without a
+/// second copy a chunk is lost, and the error says so.
 #[test]
 fn one_damaged_copy_of_the_map_loses_nothing() {
     let damage = || {
@@ -156,7 +155,7 @@ fn a_slot_whose_copies_are_both_damaged_is_named() {
     }
 }
 
-/// Slots that contradict each other or the file are damage, whatever they say.
+/// Slots that contradict each other or the file are damage.
 #[test]
 fn a_file_that_was_cut_short_is_damaged() {
     let image = recorded().content();
@@ -164,8 +163,8 @@ fn a_file_that_was_cut_short_is_damaged() {
     assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains("truncated"), "{error}");
 }
 
-/// A disk that has no room for another chunk, or fails while its slot is written, harms nothing
-/// that is there.
+/// A disk that has no space for another chunk, or fails while its slot is written, leaves the
+/// existing bytes intact.
 #[test]
 fn a_chunk_that_cannot_be_made_harms_nothing() {
     for call in [DiskCall::Allocate, DiskCall::Write, DiskCall::Sync] {
@@ -188,8 +187,8 @@ fn a_chunk_that_cannot_be_made_harms_nothing() {
     }
 }
 
-/// Makes places, and frees them for others; each step is a number to store at a place, or none to
-/// free it.
+/// Makes chunks, and frees them for others. Each step stores a number in a chunk, or frees the
+/// chunk if there is none.
 const STEPS: [(u64, Option<u64>); 15] = [
     (1 << 39, Some(1)),
     (1 << 30, Some(2)),
@@ -203,7 +202,7 @@ const STEPS: [(u64, Option<u64>); 15] = [
     (7 << 30, None),
     (1 << 30, Some(7)),
     (9 << 30, Some(8)),
-    // The slot of the second, and the place of the first.
+    // The slot of the second chunk, and the place of the first.
     (2 << 30, None),
     (9 << 30, None),
     (11 << 30, Some(9)),
@@ -243,7 +242,7 @@ fn failure(image: usize, detail: String) -> PowerFailure {
     PowerFailure { point: 0, image, detail, replay: String::new() }
 }
 
-/// What is there after `count` steps; of the next one either nothing, or a part, or all of it.
+/// The content after `count` steps; of the next step none, a part, or all.
 fn holds_after(media: &Media, count: usize) -> Result<(), String> {
     let mut live = std::collections::BTreeMap::new();
     for (at, value) in &STEPS[..count] {
@@ -282,8 +281,8 @@ fn recover_reused(count: usize, disk: &Arc<RecordedDisk>) -> Result<(), String> 
     Ok(())
 }
 
-/// A place that was freed is another's only once no slot and no record of the log speaks of it as
-/// the old one's.
+/// Another chunk takes a freed place only after no slot and no record of the log names the place as
+/// the old chunk's.
 #[test]
 fn a_place_that_was_freed_belongs_to_one_after_any_cut() {
     let explore = || {
@@ -299,7 +298,7 @@ fn a_place_that_was_freed_belongs_to_one_after_any_cut() {
     }
 }
 
-/// Either copy of a slot tells that its chunk was freed.
+/// Either copy of a slot alone shows that its chunk was freed.
 #[test]
 fn one_damaged_copy_of_the_map_brings_no_freed_chunk_back() {
     let damage = || {
@@ -316,8 +315,7 @@ fn one_damaged_copy_of_the_map_brings_no_freed_chunk_back() {
     finds("media-chunk-free-one-copy", damage);
 }
 
-/// Freed slots and places are used again: rounds of other places make neither the map nor the file
-/// longer.
+/// Freed slots and places are used again: repeated rounds make neither the map nor the file longer.
 #[test]
 fn freed_places_are_used_again() {
     let disk = RecordedDisk::new(&created()).unwrap();
@@ -333,8 +331,8 @@ fn freed_places_are_used_again() {
     media.abandon();
 }
 
-/// As many chunks as a process can map are an error that says so, and one that is freed makes room
-/// for another.
+/// With the largest number of chunks, growth is an error that says so; a freed chunk makes one more
+/// possible.
 #[test]
 fn more_chunks_than_can_be_mapped_are_refused() {
     everbyte_media::museum::with("media-few-chunks", || {

@@ -1,5 +1,5 @@
-//! Stores of an older format: opened, read, and brought to our format before anything is written
-//! that theirs does not know.
+//! Stores of an older format: opened, read, and raised to our format before the first write that
+//! the older format does not know.
 //!
 //! `testdata/format-1-*.hex` are the bytes that the program of format 1 wrote, sixteen a line,
 //! lines of zeros left out: a store whose process died, and one that was closed.
@@ -12,7 +12,7 @@ const HEADS: [usize; 2] = [8 << 10, 12 << 10];
 const DIED: &str = include_str!("../../testdata/format-1-died.hex");
 const CLOSED: &str = include_str!("../../testdata/format-1-closed.hex");
 
-/// The image that a dump shows; it names the file's length first.
+/// The image of a dump, whose first number is the file's length.
 fn image(dump: &str) -> Vec<u8> {
     let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
     let mut lines = dump.lines();
@@ -27,7 +27,7 @@ fn image(dump: &str) -> Vec<u8> {
     image
 }
 
-/// The format that the head in charge states: that of the whole copy with the larger sequence.
+/// The format in the head that counts: the whole copy with the larger sequence.
 fn format(image: &[u8]) -> u32 {
     let whole = HEADS.map(|at| &image[at..at + 512]).into_iter().filter(|head| {
         let mut plain = head.to_vec();
@@ -38,13 +38,13 @@ fn format(image: &[u8]) -> u32 {
     u32::from_le_bytes(newest[12..16].try_into().unwrap())
 }
 
-/// What both stores hold.
+/// The content of both stores.
 fn holds(media: &Media) -> [u64; 4] {
     [0, 8, 4096, 0x8000].map(|at| media.load(DATA + at))
 }
 
-/// Every word that was acknowledged under format 1 is there; looking changes nothing, and the first
-/// record brings our format.
+/// Every word acknowledged under format 1 is there. A read-only opening changes nothing, and the
+/// first record raises the format.
 #[test]
 fn a_store_of_format_1_is_read_and_brought_to_ours() {
     for dump in [DIED, CLOSED] {
@@ -71,8 +71,8 @@ fn a_store_of_format_1_is_read_and_brought_to_ours() {
     }
 }
 
-/// Opens a store of format 1, logs a word of a line, dies, and is cut anywhere: what an older
-/// program would take for damage never lies in the log under a head that it reads.
+/// Opens a store of format 1, logs a word of a line, dies, and is cut anywhere: the log never holds
+/// a record that the older program takes for damage under a head that it reads.
 fn explore(dump: &str) -> Result<PowerReport, PowerFailure> {
     let image = image(dump);
     let log = LOG_AT as usize..(LOG_AT + LOG_LEN) as usize;
@@ -103,13 +103,13 @@ fn no_new_record_lies_under_an_old_head() {
     for dump in [DIED, CLOSED] {
         explore(dump).unwrap_or_else(|failure| panic!("{failure}"));
     }
-    // A closed log is not written to before a head says so, and that is of our format: the log that
-    // goes on is at stake.
+    // No record is written to a closed log before a head of our format. The test is about a log
+    // that continues.
     let found = museum::with("media-format-late", || explore(DIED));
     println!("media-format-late: {}", found.expect_err("the seeded bug was not found").detail);
 }
 
-/// A store of a format to come is refused by its number, and not touched.
+/// A store of a later format is refused by its number, and not changed.
 #[test]
 fn a_newer_format_is_refused_with_both_numbers() {
     let mut image = image(CLOSED);

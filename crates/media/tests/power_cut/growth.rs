@@ -1,5 +1,5 @@
-//! The log grows: whatever is cut, the old room or the new one is found, and in it every record
-//! that was acknowledged.
+//! The log grows: after any cut the old ring or the new one is found, and in it every acknowledged
+//! record.
 
 use crate::program::{DATA, LEN, LOG_LEN, Op, Op::*, Program, World, explore, growing, linear, open, options};
 use crate::traps::{finds, settle};
@@ -7,7 +7,7 @@ use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Op
 use everbyte_sim::{DiskCall, PowerCut, PowerReport, RecordedDisk};
 use std::sync::Arc;
 
-/// One record of one sector, on one of sixteen pages: pages cost more than records do.
+/// One record of one sector, on one of sixteen pages: pages cost more than records.
 fn put(number: u64) -> [Op; 3] {
     let at = DATA + number % 15 * 4096;
     [Store(at), Flush(at, 8), Barrier]
@@ -17,21 +17,21 @@ fn puts(count: u64) -> Vec<Op> {
     (0..count).flat_map(put).collect()
 }
 
-/// Settles as [`put`] does; the words count their puts.
+/// Settles as [`put`] does; the words count the puts.
 fn load(media: &Media, puts: std::ops::Range<u64>) {
     puts.for_each(|put| settle(media, DATA + put % 15 * 4096, put + 1));
 }
 
-/// After so many puts, what must be there.
+/// The required content after that many puts.
 fn check(media: &Media, puts: u64) {
     for put in puts.saturating_sub(15)..puts {
         assert_eq!(media.load(DATA + put % 15 * 4096), put + 1);
     }
 }
 
-/// The log fills, a checkpoint grows it, and what follows lies beyond the old room. A head that
-/// says so too early, when records still go round in the old ring, or too late, when they already
-/// lie beyond it, loses what was acknowledged.
+/// The log fills, a checkpoint grows it, and later records lie beyond the old ring. A head with the
+/// new length loses acknowledged records if it comes too early, while records still use the old
+/// ring, or too late, after they lie beyond it.
 #[test]
 fn the_log_grows_and_every_head_finds_its_records() {
     let ops = [puts(30), vec![Checkpoint], puts(40), vec![Die], puts(5)].concat();
@@ -44,21 +44,19 @@ fn the_log_grows_and_every_head_finds_its_records() {
     }
 }
 
-/// The checkpoint that would grow the log has just written a record that goes over the ring's end:
-/// its second half lies at the beginning of the old ring, where the new one has it not.
+/// The checkpoint that would grow the log has just written a record that passes the ring's end: its
+/// second half lies at the beginning of the old ring, and the new ring has it elsewhere.
 #[test]
-fn the_log_does_not_grow_while_a_record_goes_over_its_end() {
+fn the_log_does_not_grow_while_a_record_passes_its_end() {
     let fill = [Store(DATA + 1024), Flush(DATA, 2048), Flush(DATA + 2048, 2048), Barrier];
     // 3 KiB, 12.5 KiB, 4 KiB
     let ops = [puts(6), vec![Checkpoint], puts(25), fill.to_vec(), puts(6)].concat();
     let program = Program { ops, durability: Durability::Always, grows: true, world: World::default() };
-    finds("media-room-in-two-pieces", || {
-        explore("the_log_does_not_grow_while_a_record_goes_over_its_end", &program, 1)
-    });
+    finds("media-room-in-two-pieces", || explore("the_log_does_not_grow_while_a_record_passes_its_end", &program, 1));
 }
 
-/// Load grows the log, and nothing else does: not a hot page, whose checkpoints are cheap, not
-/// records that a checkpoint often takes out of it, and it never passes its end.
+/// Only load grows the log: a hot page does not, since its checkpoints are cheap, and neither do
+/// records that checkpoints remove often. It never passes its end.
 #[test]
 fn load_grows_the_log_to_its_end_and_hot_pages_do_not() {
     let disk = RecordedDisk::new(&growing()).unwrap();
@@ -85,14 +83,14 @@ fn load_grows_the_log_to_its_end_and_hot_pages_do_not() {
     check(&media, 500);
 }
 
-/// A disk too full for a larger log leaves the smaller one at work; once there is room it grows.
+/// A disk too full for a larger log leaves the smaller one in use; with free space the log grows.
 #[test]
 fn a_disk_too_full_for_a_larger_log_harms_nothing() {
     for call in [DiskCall::Allocate, DiskCall::Write] {
         let disk = RecordedDisk::new(&growing()).unwrap();
         let media = open(&disk, Durability::Always).unwrap();
         load(&media, 0..20);
-        // The checkpoint allocates nothing, and writes fifteen pages, in one run each, and a head.
+        // The checkpoint allocates no space, and writes fifteen pages, one run each, and a head.
         disk.fail(call, if call == DiskCall::Write { 2 } else { 0 }, libc::ENOSPC);
         media.checkpoint().unwrap();
         disk.heal();
@@ -106,9 +104,9 @@ fn a_disk_too_full_for_a_larger_log_harms_nothing() {
     }
 }
 
-/// The keeper grows the log while two threads write; cuts fall anywhere.
+/// The background thread grows the log while two threads write; cuts fall anywhere.
 #[test]
-fn the_keeper_grows_the_log_beside_writers() {
+fn the_background_thread_grows_the_log_beside_writers() {
     let disk = RecordedDisk::new(&growing()).unwrap();
     let options = Options { background: true, ..options(Durability::Always) };
     let media = OpenOptions::new("recorded").on_disk(disk.clone()).open(&options).unwrap();
@@ -129,7 +127,7 @@ fn the_keeper_grows_the_log_beside_writers() {
     });
     (1..=20).for_each(|value| settle(&media, DATA + 8, value)); // in the larger ring
     media.abandon();
-    let cut = PowerCut::new("the_keeper_grows_the_log_beside_writers").images_per_point(8);
+    let cut = PowerCut::new("the_background_thread_grows_the_log_beside_writers").images_per_point(8);
     let explored = cut.explore(&disk.tape(), |cut, image: Arc<RecordedDisk>| {
         let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
         for thread in 0..2 {
@@ -148,7 +146,7 @@ fn the_keeper_grows_the_log_beside_writers() {
     println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
 }
 
-/// What a new store takes of its disk is its room, not what the log may come to.
+/// A new store takes the bytes of its ring from the disk, and not the largest length of its log.
 #[test]
 fn a_new_store_takes_little_of_its_disk() {
     use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! `interval` mode: what was written is synced in time, whatever the keeper is at.
+//! `interval` mode: written records are synced in time, during a long background task, too.
 
 use crate::program::{DATA, fresh, options};
 use crate::traps::settle;
@@ -9,18 +9,18 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// How far a checkpoint has come, and what happened meanwhile.
+/// Progress of a checkpoint, and the events during it.
 #[derive(Default)]
 struct Progress {
-    /// Runs of pages that were begun.
+    /// Runs of pages begun.
     runs: usize,
-    /// The test has settled something since the first of them was begun.
+    /// The test has settled a store since the first run began.
     settled: bool,
     /// The disk was synced since then, and before the second run.
     synced: bool,
 }
 
-/// A disk whose first write of pages takes until another thread has settled something.
+/// A disk whose first write of pages takes until another thread has settled a store.
 struct Slow {
     disk: Arc<RecordedDisk>,
     progress: Mutex<Progress>,
@@ -71,15 +71,15 @@ impl Disk for Slow {
     }
 }
 
-/// The keeper is in the midst of a checkpoint when something is written whose sync is due. It syncs
-/// behind the run of pages that it is at, not behind the last one.
+/// The background thread is inside a checkpoint when a record is written whose sync is due. It
+/// syncs after the present run of pages, not after the last one.
 #[test]
 fn a_sync_that_is_due_waits_for_no_whole_checkpoint() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
     let slow = Arc::new(Slow { disk, progress: Mutex::default(), changed: Condvar::new() });
     let options = Options { background: true, ..options(Durability::Interval(Duration::ZERO)) };
     let media = OpenOptions::new("slow").on_disk(slow.clone()).open(&options).unwrap();
-    // Somewhat more than half of the log, on pages that do not lie side by side.
+    // Somewhat more than half of the log, on pages that are not adjacent.
     (0..18).for_each(|put| settle(&media, DATA + put % 4 * 8192, put + 1));
     slow.wait(|progress| progress.runs == 1);
     settle(&media, DATA + 64, 1);

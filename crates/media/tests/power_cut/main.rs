@@ -1,6 +1,6 @@
 //! Power cuts of the `file` backend: at every point of its life, every kind of image, recovered and
 //! compared with the rule; then recovery itself is cut. `traps` holds the shortest program for each
-//! sentence of the contract, and proves that forgetting the sentence is found.
+//! sentence of the contract, and proves that the explorer finds the sentence's violation.
 
 mod chunks;
 mod formats;
@@ -13,7 +13,7 @@ mod traps;
 
 use program::{Program, explore};
 
-/// Random programs keep the rule whatever the power cut leaves behind.
+/// Random programs keep the rule after every power cut.
 #[test]
 fn random_programs_keep_the_rule() {
     let (mut images, mut exhausted, mut points) = (0, 0, 0);

@@ -1,19 +1,18 @@
-//! The rule as a model: which words may, and which must, be found after a crash.
+//! The rule as a model: the words that may, and those that must, be found after a crash.
 //!
 //! One thread stores ever larger values. After a crash each word holds one of its values, and the
-//! newest store that survived says what else must have: everything flushed before the last fence
-//! before it.
+//! newest store that survived requires everything that was flushed before the last fence before it.
 
 use std::collections::BTreeMap;
 
 /// A program's stores, flushes and fences, in order.
 #[derive(Clone, Default)]
 pub struct Model {
-    /// Of each word, its stores: when, and what.
+    /// The stores of each word: time and value.
     stores: BTreeMap<u64, Vec<(u64, u64)>>,
-    /// What flushes have copied, word by word: when that was stored.
+    /// The time of the store that flushes have copied, word by word.
     flushed: BTreeMap<u64, u64>,
-    /// At each fence: when it was, and what had been flushed by then.
+    /// At each fence: its time, and the words flushed by then.
     fences: Vec<(u64, BTreeMap<u64, u64>)>,
     now: u64,
 }
@@ -42,14 +41,14 @@ impl Model {
         }
     }
 
-    /// Orders; the number of the fence is what a barrier acknowledges.
+    /// Orders; a barrier acknowledges the number of the fence.
     pub fn fence(&mut self) -> u64 {
         self.now += 1;
         self.fences.push((self.now, self.flushed.clone()));
         self.fences.len() as u64 - 1
     }
 
-    /// A restart showed these values: from now on they are settled, and all others never were.
+    /// A restart showed these values: from now on they are settled, and no other value counts.
     pub fn restart(&mut self, read: impl Fn(u64) -> u64) -> u64 {
         for (&at, stores) in &mut self.stores {
             let shown = read(at);
@@ -60,7 +59,7 @@ impl Model {
         self.fence()
     }
 
-    /// Checks what a crash left, of which fence `acked` had been acknowledged.
+    /// Checks the image of a crash, of which fence `acked` had been acknowledged.
     pub fn check(&self, acked: Option<u64>, read: impl Fn(u64) -> u64) -> Result<(), String> {
         let mut found = BTreeMap::new();
         for (&at, stores) in &self.stores {
@@ -74,7 +73,7 @@ impl Model {
         let acked = acked.map(|fence| &self.fences[fence as usize]);
         for (why, fence) in [("before a store that survived", before), ("and acknowledged", acked)] {
             for (&at, &needed) in fence.iter().flat_map(|fence| &fence.1) {
-                // A restart may have dropped the word: then nothing is known of it but that.
+                // A restart may have dropped the word: then no other value is required.
                 if let Some(&has) = found.get(&at)
                     && has < needed
                 {

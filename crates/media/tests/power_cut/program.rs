@@ -1,4 +1,4 @@
-//! Random programs on a recorded disk, and the exploration of what they leave.
+//! Random programs on a recorded disk, and the exploration of their images.
 
 use crate::model::Model;
 use everbyte_media::{BackendChoice, Durability, Geometry, Media, OpenOptions, Options, Words};
@@ -18,7 +18,7 @@ pub fn fresh() -> Vec<u8> {
     created(Geometry { max: MAX, len: LEN, log_at: LOG_AT, log_len: LOG_LEN })
 }
 
-/// As [`fresh`], of a store without a map of chunks: its file is as long as the store reaches.
+/// As [`fresh`], of a store without a map of chunks: its file is as long as the store.
 pub fn linear() -> Vec<u8> {
     let mut image = fresh();
     image.truncate(LEN as usize);
@@ -31,10 +31,10 @@ pub fn linear() -> Vec<u8> {
     image
 }
 
-/// Where the log of a store lies that may grow: behind the data.
+/// Offset of the log of a store that may grow: behind the data.
 const GROWING_AT: u64 = 96 << 10;
 
-/// As [`fresh`], with a log that may grow to twice its room.
+/// As [`fresh`], with a log that may grow to twice its ring.
 pub fn growing() -> Vec<u8> {
     created(Geometry { max: MAX, len: MAX, log_at: GROWING_AT, log_len: 2 * LOG_LEN })
 }
@@ -47,7 +47,7 @@ fn created(geometry: Geometry) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// No threads but the test's, so that a seed tells all.
+/// No threads but the test's, so that a seed determines the run.
 pub fn options(durability: Durability) -> Options {
     Options { backend: BackendChoice::File, durability, background: false, ..Options::default() }
 }
@@ -81,12 +81,12 @@ pub struct Program {
     pub world: World,
 }
 
-/// What kind of disk a program meets.
+/// The kind of disk under a program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct World {
     /// The file system has no `fallocate`.
     pub without_fallocate: bool,
-    /// An allocation that fails keeps half of what it was asked for.
+    /// A failed allocation keeps half of its range.
     pub halves: bool,
     /// Before that call of the disk another thread lets the file grow.
     pub growth: Option<u64>,
@@ -114,8 +114,7 @@ impl World {
 }
 
 impl Program {
-    /// A program of a few dozen steps on a few dozen words, so that lines and pages are met again
-    /// and again.
+    /// A program of a few dozen steps on a few dozen words, so that lines and pages repeat.
     pub fn random(seed: u64) -> Program {
         let mut random = Random::new(seed);
         let durability = match random.below(4) {
@@ -150,7 +149,7 @@ impl Program {
                 }
                 _ => Op::Extend(LEN + random.below(8) * 4096),
             });
-            // New pages are stored to by single lines and words: no write ever covers all of them.
+            // Single lines and words are stored to new pages: no write ever covers a whole page.
             if let Some(Op::Extend(page)) = ops.last()
                 && !pages.contains(page)
             {
@@ -165,14 +164,14 @@ impl Program {
         if self.grows { growing() } else { fresh() }
     }
 
-    /// Runs on `disk`, where acknowledged fences are noted; returns the model of each life, as it
-    /// was at its end.
+    /// Runs on `disk`, which records acknowledged fences; returns the model of each life at its
+    /// end.
     pub fn run(&self, disk: &Arc<RecordedDisk>) -> everbyte_media::Result<Vec<Model>> {
         let (lives, outcome) = self.run_to_failure(disk);
         outcome.map(|()| lives)
     }
 
-    /// As [`Program::run`], with what had been done when a call failed.
+    /// As [`Program::run`], with the steps done when a call failed.
     pub fn run_to_failure(&self, disk: &Arc<RecordedDisk>) -> (Vec<Model>, everbyte_media::Result<()>) {
         let (mut lives, mut model) = (Vec::new(), Model::default());
         let outcome = self.steps(disk, &mut lives, &mut model);
@@ -256,7 +255,7 @@ pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, 
     })
 }
 
-/// Reopens at once, checks, and cuts the power that life ends with.
+/// Reopens at once, checks, and cuts the power at the end of that life.
 pub fn explore_end(test: &str, lives: &[Model], disk: &Arc<RecordedDisk>, seed: u64) -> Result<(), String> {
     let tape = disk.tape();
     let cut = PowerCut::new(test).seed(seed).images_per_point(200);
@@ -272,7 +271,7 @@ pub fn explore_end(test: &str, lives: &[Model], disk: &Arc<RecordedDisk>, seed: 
         .map_err(|detail| format!("reopened: {detail}"))
 }
 
-/// A word, or what it was before the file had grown there.
+/// A word, or its content before the file had grown there.
 fn read(media: &Media, at: u64) -> u64 {
     if at + 8 <= media.len() { media.load(at) } else { 0 }
 }

@@ -27,14 +27,14 @@ fn load(media: &Media, puts: Range<u64>) {
     puts.for_each(|put| settle(media, word(put), put + 1));
 }
 
-/// What one store went through, and what it was told.
+/// The history of one store, and its acknowledgements.
 struct History {
     disk: Arc<RecordedDisk>,
     /// Puts that were acknowledged.
     puts: u64,
     /// The log's place.
     log: Range<u64>,
-    /// The sectors of the newest record, if the store was killed behind it.
+    /// The sectors of the newest record, if the store was killed after it.
     newest: Range<u64>,
 }
 
@@ -78,7 +78,7 @@ impl History {
         versions
     }
 
-    /// Opens what rot has left.
+    /// Opens the rotten image.
     fn opens(&self, what: &str, sector: u64, disk: &Arc<RecordedDisk>) -> Result<(), String> {
         let told = |detail: String| Err(format!("{what} at {sector:#x}: {detail}"));
         let media = match open(disk, Durability::Always) {
@@ -97,7 +97,7 @@ impl History {
         if let Some(put) = check(&media) {
             return told(format!("put {put} of {} was acknowledged, {} found", self.puts, media.load(word(put))));
         }
-        // What was found stays, and so does what is settled now.
+        // The words found stay, and so do later settled ones.
         settle(&media, DATA + 64, 7);
         media.abandon();
         disk.heal();
@@ -287,8 +287,8 @@ fn no_sector_of_heads_and_log_loses_what_was_acknowledged() {
 }
 
 /// A program that wrote one copy of the head before its first record, as earlier ones did: the
-/// other copy says that the log is empty. A copy that is lost is noticed, so the log is read
-/// whatever the other copy says.
+/// other copy says that the log is empty. A lost copy is detected, so the log is read even if the
+/// other copy calls it empty.
 #[test]
 fn one_whole_copy_of_the_head_never_proves_that_the_log_is_empty() {
     let history = museum::with("media-one-head-copy", || {
@@ -304,8 +304,8 @@ fn one_whole_copy_of_the_head_never_proves_that_the_log_is_empty() {
     println!("{}", found.expect_err("the seeded bug was not found"));
 }
 
-/// A read that fails says nothing about the head: it is an error that names the copy, nothing is
-/// written over that copy, and the next opening has everything.
+/// A failed read leaves the head unknown: the error names the copy, no byte is written over that
+/// copy, and the next opening has everything.
 #[test]
 fn a_head_that_cannot_be_read_once_loses_nothing() {
     let attempt = || {

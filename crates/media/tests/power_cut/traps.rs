@@ -1,6 +1,6 @@
-//! Traps, each by its name: the shortest program in which forgetting one sentence of the contract
-//! loses data. Each is explored as it should be, and must pass; then with the sentence forgotten,
-//! and must be found.
+//! Traps, each by its name: the shortest program that loses data if one sentence of the contract is
+//! violated. Each is explored with the right code, and must pass; then with the violation, which
+//! must be found.
 
 use crate::program::{DATA, LOG_AT, LOG_LEN, Op, Op::*, Program, World, explore, fresh, open, options};
 use everbyte_media::{Durability, Error, Media, OpenOptions, museum};
@@ -29,24 +29,23 @@ pub fn settle(media: &Media, at: u64, value: u64) {
     media.barrier().unwrap();
 }
 
-/// A barrier that does not sync has told a lie.
+/// A barrier without a sync settles nothing.
 #[test]
 fn a_barrier_is_on_the_medium() {
     let ops = [Store(A), Flush(A, 8), Barrier];
     check("a_barrier_is_on_the_medium", "media-barrier-unsynced", Durability::Always, &ops);
 }
 
-/// A record that was only in the cache may not be acted upon: the next cut could take it while
-/// keeping what was done.
+/// Recovery must not act on a record that was only in the cache: the next cut could lose the record
+/// and keep the effect.
 #[test]
 fn recovery_syncs_the_log_before_it_replays() {
     let ops = [Store(A), Flush(A, 8), Fence, Store(B), Flush(B, 8), Barrier, Die];
     check("recovery_syncs_the_log_before_it_replays", "media-replay-unsynced", Durability::Process, &ops);
 }
 
-/// B's page is dirty, and is copied with a store to B that was never flushed; what was flushed
-/// before that store is only in the open batch. The log is full, so the flush that finds it so
-/// checkpoints in the midst of things.
+/// B's page is dirty, and is copied with a store to B that was never flushed; the flush before that
+/// store is only in the open batch. The log is full, so that flush starts a checkpoint.
 #[test]
 fn a_checkpoint_writes_no_page_before_the_log() {
     for durability in [Durability::Always, Durability::Process] {
@@ -86,13 +85,13 @@ fn a_torn_record_is_not_replayed() {
     check("a_torn_record_is_not_replayed", "media-torn-record", Durability::Always, &ops);
 }
 
-/// Unsynced records reached the medium, but not the first of them. The next life begins where that
-/// one is missing, and writes records of the same length and even of the same bytes: those of the
-/// life before must not join them.
+/// Unsynced records reached the medium, but not the first of them. The next life begins at the
+/// missing one and writes records of the same length, even of the same bytes: those of the life
+/// before must not join them.
 #[test]
 fn a_stale_record_of_an_earlier_life_joins_no_chain() {
-    // Without its beginning a life's first record may be the very bytes that were lost, and what
-    // followed these joins; believing any record joins those behind it whatever it holds.
+    // Without the record that begins a life, its first record may have the very bytes of the lost
+    // one, and the records behind it join. If any record is believed, those behind it join, too.
     for (bug, value) in [("media-no-life", 1), ("media-no-chain", 2), ("media-no-chain", 4)] {
         finds(bug, || {
             let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -112,7 +111,7 @@ fn a_stale_record_of_an_earlier_life_joins_no_chain() {
     }
 }
 
-/// Laps of the log: what an earlier lap wrote behind the newest record is never taken for its
+/// Laps of the log: a record of an earlier lap behind the newest record is never taken for its
 /// successor.
 #[test]
 fn a_stale_record_of_an_earlier_lap_joins_no_chain() {
@@ -132,8 +131,8 @@ fn a_stale_record_of_an_earlier_lap_joins_no_chain() {
     }
 }
 
-/// A bit flips in a record that a later one, or the head, knows to have been synced: that is
-/// damage, and is said.
+/// A bit flips in a record that was synced according to a later record or to the head: that is
+/// damage, and the error says so.
 #[test]
 fn a_break_below_a_synced_mark_is_damage() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -153,7 +152,7 @@ fn a_break_below_a_synced_mark_is_damage() {
                     assert_eq!(damage.offset, Some(LOG_AT + record as u64 * 512));
                     assert!(damage.detail.contains("synced"), "{damage}");
                 }
-                // Nothing says that the last one was ever whole: it ends the log.
+                // No record proves that the last one was ever whole: it ends the log.
                 (2, Ok(media)) => {
                     assert_eq!(media.load(A), 2);
                     media.abandon();
@@ -164,7 +163,7 @@ fn a_break_below_a_synced_mark_is_damage() {
     }
 }
 
-/// A full disk refuses growth, and nothing else; once there is room, growth works.
+/// A full disk refuses growth and no other operation; with free space, growth works again.
 #[test]
 fn a_full_disk_refuses_growth_and_harms_nothing() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -184,8 +183,8 @@ fn a_full_disk_refuses_growth_and_harms_nothing() {
     assert_eq!((media.load(A), media.load(len)), (2, 3));
 }
 
-/// The disk fills under a checkpoint (a file system that writes elsewhere): the store is poisoned,
-/// and nothing that was acknowledged is lost.
+/// The disk fills during a checkpoint (a file system that writes elsewhere): the store is poisoned,
+/// and no acknowledged store is lost.
 #[test]
 fn a_full_disk_during_a_checkpoint_poisons_and_loses_nothing() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -200,9 +199,9 @@ fn a_full_disk_during_a_checkpoint_poisons_and_loses_nothing() {
     assert_eq!((media.load(A), media.load(B)), (1, 2));
 }
 
-/// After the first failed sync everything is refused, for all threads and for ever, but reads;
-/// nothing is written any more, not even by dropping; and reopening in the same boot shows only
-/// what the medium has.
+/// After the first failed sync every operation except reads is refused, for all threads and for
+/// ever. No byte is written any more, by dropping neither; reopening in the same boot shows only
+/// the content of the medium.
 #[test]
 fn a_failed_sync_poisons() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
@@ -219,7 +218,7 @@ fn a_failed_sync_poisons() {
         assert!(matches!(refused, Err(Error::Poisoned { .. })), "{refused:?}");
     }
     for at in (DATA..DATA + 8 * 4096).step_by(64) {
-        media.flush(at, 64); // more than the log holds: it does not wait for what will never come
+        media.flush(at, 64); // more than the log has space for: it does not wait for ever
     }
     assert_eq!(media.load(A), 2);
     drop(media);
@@ -228,9 +227,9 @@ fn a_failed_sync_poisons() {
     assert_eq!(media.load(A), 1, "the page cache shows 2, the medium never had it");
 }
 
-/// Every call of a program fails once, whatever its kind. The program hears of it, nothing
-/// acknowledged is lost, and the rule is kept: for a process that reopens at once, and for one that
-/// comes after a power cut.
+/// Every disk call of a program fails once. The program gets the error, no acknowledged store is
+/// lost, and the rule holds: for a process that reopens at once, and for one that comes after a
+/// power cut.
 #[test]
 fn the_nth_write_and_sync_fail() {
     let ops =
@@ -262,7 +261,8 @@ fn the_nth_write_and_sync_fail() {
                 assert!(nth >= least, "{call:?} {nth}");
                 break;
             }
-            // Only a page that was to be given back may go unread in silence: the process keeps it.
+            // Only the read of a page to be released may fail without an error: the process keeps
+            // the page.
             assert!(outcome.is_err() || call == DiskCall::Read, "{call:?} {nth}");
             disk.heal();
             crate::program::explore_end("the_nth_write_and_sync_fail", &lives, &disk, nth)
@@ -289,8 +289,8 @@ fn a_disk_too_full_for_the_log_refuses_to_open() {
     settle(&open(&disk, Durability::Always).unwrap(), A, 1);
 }
 
-/// The log is prepared in the first life as `file`: whatever is cut, the store opens, and the log
-/// is prepared again.
+/// The log is prepared in the first life as `file`: after any cut the store opens, and the log is
+/// prepared again.
 #[test]
 fn the_first_preparation_of_the_log_may_be_cut() {
     let dir = tempfile::tempdir().unwrap();
@@ -312,10 +312,10 @@ fn the_first_preparation_of_the_log_may_be_cut() {
     explored.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Writers go on while the keeper checkpoints, many times around the log; cuts fall anywhere in
-/// both.
+/// Writers continue while the background thread checkpoints, many times around the log; cuts fall
+/// anywhere in both.
 #[test]
-fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
+fn power_is_cut_while_the_background_thread_checkpoints_beside_writers() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
     let options = everbyte_media::Options { background: true, ..options(Durability::Always) };
     let media = OpenOptions::new("recorded").on_disk(disk.clone()).open(&options).unwrap();
@@ -345,7 +345,7 @@ fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
     });
     assert!(media.checkpointed(first), "the log has turned over");
     media.abandon();
-    let cut = PowerCut::new("power_is_cut_while_the_keeper_checkpoints_beside_writers").images_per_point(8);
+    let cut = PowerCut::new("power_is_cut_while_the_background_thread_checkpoints_beside_writers").images_per_point(8);
     let explored = cut.explore(&disk.tape(), |cut, image: Arc<RecordedDisk>| {
         let media = open(&image, Durability::Always).map_err(|error| error.to_string())?;
         for thread in 0..2 {
@@ -361,8 +361,8 @@ fn power_is_cut_while_the_keeper_checkpoints_beside_writers() {
     println!("{:?}", explored.unwrap_or_else(|failure| panic!("{failure}")));
 }
 
-/// Two threads store to words of one line and settle each its own: after any cut each finds what it
-/// was told.
+/// Two threads store to words of one line and settle each its own: after any cut each finds its
+/// acknowledged words.
 #[test]
 fn two_threads_flush_one_line() {
     let disk = RecordedDisk::new(&fresh()).unwrap();
