@@ -2,8 +2,12 @@
 //! description that a pool stores.
 
 pub(crate) mod derived;
+mod describe;
 pub(crate) mod described;
 pub(crate) mod niche;
+pub(crate) mod node_shape;
+mod plain;
 pub(crate) mod psafe;
 pub(crate) mod schema;
 pub(crate) mod trace;
+mod visit;

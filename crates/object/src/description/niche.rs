@@ -10,7 +10,6 @@
 //!   NICHE-1  The bytes that a description names tell `None` from every `Some`. A program whose
 //!            compiler chooses other bytes does not compile.
 
-use crate::{MemPool, PSafe};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// The number in a type of which most values are never used.
@@ -94,6 +93,8 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
+    /// The tag of an `Option` of a `T`, which has the niches `niche`.
+    ///
     /// A type that does not say where its niche lies has no `Option` of its own size:
     ///
     /// ```compile_fail,E0080
@@ -117,11 +118,11 @@ impl Tag {
     /// let open = P1::open::<PRefCell<Option<Word>, P1>>;
     /// # let _: fn(&everbyte_store::Store, &str) -> _ = open;
     /// ```
-    pub(crate) const fn of<T: PSafe<P>, P: MemPool>() -> Tag {
+    pub(crate) const fn of<T>(niche: Niche) -> Tag {
         if size_of::<Option<T>>() > size_of::<T>() {
             return Tag::Before { value: value_behind_tag::<T>() };
         }
-        match T::NICHE {
+        match niche {
             Niche::At(at, bytes, _) => Tag::Inside { at, bytes, none: none_of::<T>(at, bytes) },
             Niche::None | Niche::Unknown => {
                 panic!(
@@ -131,9 +132,9 @@ impl Tag {
         }
     }
 
-    /// The niches left for an `Option` around this one.
-    pub(crate) const fn niche<T: PSafe<P>, P: MemPool>(self) -> Niche {
-        match (self, T::NICHE) {
+    /// The niches left for an `Option` around this one, whose value has the niches `of_value`.
+    pub(crate) const fn niche(self, of_value: Niche) -> Niche {
+        match (self, of_value) {
             // The tag fills the bytes before the value; its lowest one tells all of its values.
             (Tag::Before { value: 16 }, _) => Niche::At(0, 1, u128::MAX - 1),
             (Tag::Before { value }, _) if value > 0 && value < 16 => Niche::At(0, 1, (1 << (8 * value)) - 2),

@@ -12,12 +12,9 @@
 //! Invariants
 //!   SCHEMA-1  Equal descriptions mean that the bytes of one program are valid for the other.
 
-use crate::description::derived::{Derived, Field, Parts};
-use crate::description::described;
 use crate::description::niche::Tag;
+use crate::description::node_shape::NodeShape;
 use crate::types::entry::Entry;
-use crate::verify::deep::maps::NodeShape;
-use crate::{MemPool, PSafe};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -26,7 +23,7 @@ use std::ops::Deref;
 
 /// The name of a type in a description, pool parameters left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeName(String);
+pub struct TypeName(pub(super) String);
 
 impl From<&str> for TypeName {
     fn from(name: &str) -> TypeName {
@@ -60,9 +57,9 @@ pub struct Shape {
     size: usize,
     align: usize,
     /// The integer that an enum's tag is.
-    tag: Option<String>,
-    version: u32,
-    fields: Vec<String>,
+    pub(super) tag: Option<String>,
+    pub(super) version: u32,
+    pub(super) fields: Vec<String>,
     is_option: bool,
     /// The first format whose descriptions have this line.
     since: u32,
@@ -93,7 +90,7 @@ impl Shape {
     }
 
     /// The shape of the entries of a map.
-    fn of_entry<K, V>(key: &TypeName, value: &TypeName) -> Shape {
+    pub(super) fn of_entry<K, V>(key: &TypeName, value: &TypeName) -> Shape {
         let shape = Shape { since: 3, ..Shape::of::<Entry<K, V>>() };
         shape.field("key", key, 0).field("value", value, offset_of!(Entry<K, V>, value))
     }
@@ -135,105 +132,18 @@ impl Shape {
     }
 }
 
-/// A description under way; see [`PSafe::describe`].
+/// A description under way; see [`crate::PSafe::describe`].
 #[derive(Default)]
 pub struct Schema {
     /// In the order in which they were first met.
-    types: Vec<(String, Option<Shape>)>,
-    known: HashMap<TypeId, TypeName>,
+    pub(super) types: Vec<(String, Option<Shape>)>,
+    pub(super) known: HashMap<TypeId, TypeName>,
 }
 
 impl Schema {
-    /// The description of a root type.
-    pub(crate) fn of<R: PSafe<P>, P: MemPool>() -> Schema {
-        let mut schema = Schema::default();
-        let root = R::describe(&mut schema);
-        schema.types.insert(0, (format!("root {root}"), None));
-        schema
-    }
-
-    /// Adds type `T` under `name`, unless it is there; `shape` describes its fields. Answers the
-    /// name it got.
-    pub fn define<T: PSafe<P>, P: MemPool>(
-        &mut self,
-        name: TypeName,
-        shape: impl FnOnce(&mut Schema) -> Shape,
-    ) -> TypeName {
-        let id = TypeId::of::<T::At<'static>>(); // names do not tell types of two blocks apart
-        if let Some(known) = self.known.get(&id) {
-            return known.clone();
-        }
-        let is_like =
-            |other: &str| other.strip_prefix(&*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'));
-        let taken = self.types.iter().filter(|(other, _)| is_like(other)).count();
-        let name = if taken == 0 { name } else { TypeName(format!("{name}#{}", taken + 1)) };
-        self.known.insert(id, name.clone());
-        let index = self.types.len();
-        self.types.push((name.0.clone(), None));
-        self.types[index].1 = Some(shape(self));
-        name
-    }
-
-    /// Adds a type that was derived.
-    #[doc(hidden)]
-    pub fn derived<T: Derived<P>, P: MemPool>(&mut self) -> TypeName {
-        let arguments = T::arguments(self);
-        let name = match arguments.is_empty() {
-            true => T::NAME.into(),
-            false => format!("{}<{}>", T::NAME, arguments.join(", ")),
-        };
-        // a name that has a meaning of its own
-        let other = if described::is_own(T::NAME) { "#2" } else { "" };
-        self.define::<T, P>(TypeName(name + other), |schema| {
-            let mut shape = Shape { version: T::VERSION, ..Shape::of::<T>() };
-            let mut add = |shape: Shape, prefix: &str, field: &Field<P>| {
-                let of = (field.describe)(schema);
-                shape.field(&format!("{prefix}{}", field.label), &of, field.offset)
-            };
-            match T::parts() {
-                Parts::Fields(fields) => fields.iter().fold(shape, |shape, field| add(shape, "", field)),
-                Parts::Variants(tag, variants) => {
-                    shape.tag = Some(tag.into());
-                    for variant in variants {
-                        shape.fields.push(format!("{} = {}", variant.name, variant.tag));
-                        let prefix = format!("{}.", variant.name);
-                        shape = variant.fields.iter().fold(shape, |shape, field| add(shape, &prefix, field));
-                    }
-                    shape
-                }
-            }
-        })
-    }
-
-    /// Adds the map `M` called `kind`, and its entries; `parts` adds what else there is, told the
-    /// map's name.
-    pub(crate) fn map<M: PSafe<P>, K: PSafe<P>, V: PSafe<P>, P: MemPool>(
-        &mut self,
-        kind: &str,
-        parts: impl FnOnce(&mut Schema, &str),
-    ) -> TypeName {
-        let (key, value) = (K::describe(self), V::describe(self));
-        let name = format!("{kind}<{key}, {value}>");
-        self.define::<M, P>(TypeName(name.clone()), |schema| {
-            schema.part(format!("{name}::Entry"), Shape::of_entry::<K, V>(&key, &value));
-            parts(schema, &name);
-            Shape::opaque::<M>()
-        })
-    }
-
     /// Adds what is no type of the program, and known by its name alone.
     pub(crate) fn part(&mut self, name: String, shape: Shape) {
         self.types.push((name, Some(shape)));
-    }
-
-    /// A word that points to a `T`.
-    pub(crate) fn pointer<T: PSafe<P>, P: MemPool>(&mut self, kind: &str) -> TypeName {
-        format!("{kind}<{}>", T::describe(self)).into()
-    }
-
-    /// A type that is its value.
-    pub(crate) fn wrapper<T: PSafe<P>, P: MemPool>(&mut self, kind: &str) -> TypeName {
-        format!("{kind}<{}>", T::describe(self)).into()
     }
 
     /// The text, as pools of `format` have it.

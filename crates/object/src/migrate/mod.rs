@@ -12,6 +12,8 @@
 //!
 //! Design: docs/design/migration.md
 
+mod migrated;
+mod mismatch;
 mod moving;
 mod own_types;
 mod plan;
@@ -19,12 +21,14 @@ mod planner;
 mod refusal;
 mod values;
 
+pub use migrated::{Migrated, MigratedType};
+pub(crate) use mismatch::{Stored, mismatch};
 pub use moving::Moving;
 pub(crate) use plan::{Kind, PlanOf};
 pub use plan::{PartId, Planner};
 pub use refusal::Refusal;
 
-use crate::description::described::{Described, difference};
+use crate::description::described::Described;
 use crate::description::schema::Schema;
 use crate::transaction::inner::Inner;
 use crate::transaction::open::{Bound, Found, describe, lock};
@@ -34,7 +38,6 @@ use everbyte_media::Damage;
 use everbyte_store::Store;
 use moving::Fault;
 use plan::Plan;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -108,41 +111,6 @@ pub trait Migrate<Old, P: MemPool>: Sized {
     fn migrate(old: Old, j: &Journal<P>) -> Self;
 }
 
-/// The result of a migration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Migrated {
-    /// The versions of types that were migrated.
-    pub steps: Vec<MigratedType>,
-    /// Blocks made anew, also for what holds such types.
-    pub blocks: u64,
-    /// Bytes of those blocks.
-    pub made: u64,
-    /// Bytes of the blocks that they replace.
-    pub freed: u64,
-}
-
-/// One version of one type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MigratedType {
-    /// The type.
-    pub name: String,
-    /// The version found.
-    pub from: u32,
-    /// The version made.
-    pub to: u32,
-    /// How many values.
-    pub values: u64,
-}
-
-impl fmt::Display for Migrated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for MigratedType { name, from, to, values } in &self.steps {
-            write!(f, "{name} {from} -> {to}: {values} values; ")?;
-        }
-        write!(f, "{} blocks made anew: {} bytes for {} bytes", self.blocks, self.made, self.freed)
-    }
-}
-
 pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
     let mut bound = lock::<G>()?;
     let found = Found::of(store, name)?;
@@ -208,28 +176,4 @@ fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
     };
     G::slot().unbind(bound);
     Err(error)
-}
-
-/// The error of a plain opening of a pool whose description is not the program's.
-pub(crate) fn mismatch<R: PSafe<P>, P: MemPool>(found: &Found, wanted: &str) -> Error {
-    let object = found.name().to_string();
-    match Described::parse(&found.description).map(|described| Plan::<P>::of::<R>(described, found.header.format)) {
-        Some(Ok(plan)) => {
-            let steps: Vec<String> = plan.steps().map(|(_, step)| step.to_string()).collect();
-            let steps = match steps.is_empty() {
-                // volatile cells of another size (PLAN-3)
-                true => difference(&found.description, wanted),
-                false => steps.join(", "),
-            };
-            return Error::OlderVersion { object, steps };
-        }
-        Some(Err(refusal)) => {
-            let error = refusal.error(&object, found.description_at());
-            if matches!(error, Error::NewerVersion { .. }) {
-                return error;
-            }
-        }
-        None => {}
-    }
-    Error::WrongType { object, difference: difference(&found.description, wanted) }
 }

@@ -14,9 +14,8 @@
 //!           dropping what is in it.
 //!   MOVE-4  An object under way has no strong count yet, so weak pointers to it are not upgraded.
 
+use super::migrated::{Migrated, MigratedType};
 use super::plan::{Kind, Part, PartId, Plan, ROOT, Step};
-use super::values::read_tag;
-use super::{Migrated, MigratedType};
 use crate::transaction::counts::ByPlace;
 use crate::transaction::running::Running;
 use crate::{Journal, MemPool};
@@ -315,4 +314,22 @@ impl How {
             How::Elements(count) => (0, count as usize),
         }
     }
+}
+
+/// The tag of an enum.
+///
+/// # Safety
+/// A tag of that type lies at `from`.
+pub(super) unsafe fn read_tag(from: *const u8, tag: &str) -> i128 {
+    macro_rules! read {
+        ($($of:ident)*) => {
+            match tag {
+                // SAFETY: the caller's; any bits are an integer.
+                $(stringify!($of) => unsafe { from.cast::<$of>().read() }.into(),)*
+                // SAFETY: as above: C's `int`.
+                _ => unsafe { from.cast::<std::ffi::c_int>().read() }.into(),
+            }
+        };
+    }
+    read!(u8 u16 u32 u64 i8 i16 i32 i64)
 }

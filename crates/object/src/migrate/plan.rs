@@ -2,7 +2,7 @@
 //! it becomes.
 //!
 //! The program's types lead: each is asked to plan itself from the type that the description names
-//! at its place ([`PSafe::plan`]), and asks the types it is made of. A derived type takes a line of
+//! at its place ([`crate::PSafe::plan`]), and asks the types it is made of. A derived type takes a line of
 //! its own name and version; for any other it asks the type that its `from` names, and so on. A
 //! type that no program type takes refuses the migration.
 //!
@@ -22,10 +22,9 @@
 use super::Moving;
 use super::own_types::OwnTypes;
 use super::refusal::{Reason, Refusal};
+use crate::MemPool;
 use crate::description::described::Described;
-use crate::description::niche::Tag;
-use crate::description::schema::{Shape, TypeName};
-use crate::{MemPool, PSafe};
+use crate::description::schema::TypeName;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
@@ -34,7 +33,7 @@ use std::fmt;
 pub(crate) type PlanOf<P> = fn(&mut Planner<P>, &str) -> Result<PartId, Refusal>;
 
 /// Makes the value of a part at the second address, from what is stored at the first.
-type Build<P> = unsafe fn(*const u8, PartId, &Moving<'_, P>, *mut u8);
+pub(super) type Build<P> = unsafe fn(*const u8, PartId, &Moving<'_, P>, *mut u8);
 
 /// The `Option` of a type of the program.
 #[derive(Clone, Copy)]
@@ -48,7 +47,7 @@ pub(super) struct OptionOf {
 /// A part of the plan.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartId(usize);
+pub struct PartId(pub(super) usize);
 
 /// The root.
 pub(super) const ROOT: PartId = PartId(0);
@@ -114,14 +113,14 @@ pub(super) struct Planned {
     pub fits: bool,
 }
 
-/// A plan under way; see [`PSafe::plan`].
+/// A plan under way; see [`crate::PSafe::plan`].
 #[doc(hidden)]
 pub struct Planner<P: MemPool> {
     pub(super) described: Described,
     /// The pool's.
     pub(super) format: u32,
-    parts: Vec<Part<P>>,
-    known: HashMap<(TypeId, String), PartId>,
+    pub(super) parts: Vec<Part<P>>,
+    pub(super) known: HashMap<(TypeId, String), PartId>,
     /// PLAN-2: by stored name, the type of the program.
     pub(super) shared: HashMap<String, (TypeId, &'static str)>,
     /// PLAN-3.
@@ -134,19 +133,6 @@ pub(crate) struct Plan<P: MemPool> {
 }
 
 impl<P: MemPool> Plan<P> {
-    /// The plan that makes an `R` of what is described.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
-        let root = described.root.clone();
-        let (parts, known, shared, own_types) = Default::default();
-        let mut planner = Planner { described, format, parts, known, shared, own_types };
-        R::plan(&mut planner, &root)?;
-        planner.own_types.require()?;
-        planner.finish()
-    }
-
     pub fn part(&self, id: PartId) -> &Part<P> {
         &self.parts[id.0]
     }
@@ -161,56 +147,13 @@ impl<P: MemPool> Plan<P> {
     }
 }
 
-unsafe fn build<T: PSafe<P>, P: MemPool>(from: *const u8, part: PartId, moving: &Moving<'_, P>, to: *mut u8) {
-    const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
-    // SAFETY: the caller's.
-    let value = unsafe { moving.read::<T>(from, part) };
-    // SAFETY: the caller's.
-    unsafe { to.cast::<T>().write(value) };
-}
-
-fn option_line<T: PSafe<P>, P: MemPool>(name: &str, value: &TypeName, format: u32) -> String {
-    Shape::of_option::<Option<T>>(const { Tag::of::<T, P>() }, value).line(name, format)
-}
-
-unsafe fn inside<T>(option: *const u8) -> Option<*const u8> {
-    // SAFETY: the caller has planned an `Option<T>` here, whose bytes are believed.
-    unsafe { &*option.cast::<Option<T>>() }.as_ref().map(|value| (&raw const *value).cast())
-}
-
 impl<P: MemPool> Planner<P> {
     pub(super) fn part(&self, id: PartId) -> &Part<P> {
         &self.parts[id.0]
     }
 
-    /// The part that makes a `T` of what is called `stored`, planned once.
-    pub(super) fn add<T: PSafe<P>>(
-        &mut self,
-        stored: &str,
-        plan: impl FnOnce(&mut Self) -> Result<Planned, Refusal>,
-    ) -> Result<PartId, Refusal> {
-        let key = (TypeId::of::<T::At<'static>>(), stored.to_string());
-        if let Some(&known) = self.known.get(&key) {
-            return Ok(known);
-        }
-        let id = PartId(self.parts.len());
-        self.known.insert(key, id);
-        // Only a pointer asks for the part meanwhile, and it does not look into it.
-        let (kind, build) = (Kind::Plain, build::<T, P> as Build<P>);
-        let size = size_of::<T>();
-        self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build });
-        let Planned { kind, stored, fits } = plan(self)?;
-        let option = match &kind {
-            Kind::Older(of, _) => self.parts[of.0].option,
-            _ => fits.then_some(OptionOf { line: option_line::<T, P>, inside: inside::<T> }),
-        };
-        let part = &mut self.parts[id.0];
-        (part.kind, part.stored, part.fits, part.option) = (kind, stored, fits, option);
-        Ok(id)
-    }
-
     /// Finds out what is the same: what neither differs nor reaches what does.
-    fn finish(mut self) -> Result<Plan<P>, Refusal> {
+    pub(super) fn finish(mut self) -> Result<Plan<P>, Refusal> {
         let differs = |part: &Part<P>| !part.fits || matches!(part.kind, Kind::Older(..));
         let mut changed: Vec<bool> = self.parts.iter().map(differs).collect();
         while let Some(next) = (0..changed.len())

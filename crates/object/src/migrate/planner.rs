@@ -1,10 +1,12 @@
 //! How each form of type plans itself: what the description must say at its place.
 
-use super::plan::{Kind, PartId, Planned, Planner, Step};
+use super::moving::Moving;
+use super::plan::{Build, Kind, OptionOf, Part, PartId, Plan, Planned, Planner, Step};
 use super::refusal::{Reason, Refusal, base};
 use crate::description::derived::{Derived, Field, Parts, tag_size};
 use crate::description::described::{Described, Line, Place, missing, tagged};
-use crate::description::schema::Schema;
+use crate::description::niche::Tag;
+use crate::description::schema::{Schema, Shape, TypeName};
 use crate::{MemPool, PSafe};
 use std::any::{TypeId, type_name};
 
@@ -16,7 +18,65 @@ fn argument<'s>(stored: &'s str, name: &str) -> Option<&'s str> {
     stored.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
 
+unsafe fn build<T: PSafe<P>, P: MemPool>(from: *const u8, part: PartId, moving: &Moving<'_, P>, to: *mut u8) {
+    const { assert!(align_of::<T>() <= 16, "types of a pool are aligned to 16 bytes at most") };
+    // SAFETY: the caller's.
+    let value = unsafe { moving.read::<T>(from, part) };
+    // SAFETY: the caller's.
+    unsafe { to.cast::<T>().write(value) };
+}
+
+fn option_line<T: PSafe<P>, P: MemPool>(name: &str, value: &TypeName, format: u32) -> String {
+    Shape::of_option::<Option<T>>(const { Tag::of::<T>(T::NICHE) }, value).line(name, format)
+}
+
+unsafe fn inside<T>(option: *const u8) -> Option<*const u8> {
+    // SAFETY: the caller has planned an `Option<T>` here, whose bytes are believed.
+    unsafe { &*option.cast::<Option<T>>() }.as_ref().map(|value| (&raw const *value).cast())
+}
+
+impl<P: MemPool> Plan<P> {
+    /// The plan that makes an `R` of what is described.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
+        let root = described.root.clone();
+        let (parts, known, shared, own_types) = Default::default();
+        let mut planner = Planner { described, format, parts, known, shared, own_types };
+        R::plan(&mut planner, &root)?;
+        planner.own_types.require()?;
+        planner.finish()
+    }
+}
+
 impl<P: MemPool> Planner<P> {
+    /// The part that makes a `T` of what is called `stored`, planned once.
+    pub(super) fn add<T: PSafe<P>>(
+        &mut self,
+        stored: &str,
+        plan: impl FnOnce(&mut Self) -> Result<Planned, Refusal>,
+    ) -> Result<PartId, Refusal> {
+        let key = (TypeId::of::<T::At<'static>>(), stored.to_string());
+        if let Some(&known) = self.known.get(&key) {
+            return Ok(known);
+        }
+        let id = PartId(self.parts.len());
+        self.known.insert(key, id);
+        // Only a pointer asks for the part meanwhile, and it does not look into it.
+        let (kind, build) = (Kind::Plain, build::<T, P> as Build<P>);
+        let size = size_of::<T>();
+        self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build });
+        let Planned { kind, stored, fits } = plan(self)?;
+        let option = match &kind {
+            Kind::Older(of, _) => self.parts[of.0].option,
+            _ => fits.then_some(OptionOf { line: option_line::<T, P>, inside: inside::<T> }),
+        };
+        let part = &mut self.parts[id.0];
+        (part.kind, part.stored, part.fits, part.option) = (kind, stored, fits, option);
+        Ok(id)
+    }
+
     /// The name of `T`, and the lines that describe it.
     fn describe<T: PSafe<P>>(&self) -> (String, String) {
         let mut schema = Schema::default();

@@ -1,6 +1,7 @@
 //! Values of parts, each read as its own type, for the implementations of [`PSafe::moved`].
 
 use super::Moving;
+use super::moving::read_tag;
 use super::plan::{Kind, PartId};
 use crate::{MemPool, PSafe};
 
@@ -101,22 +102,4 @@ impl<P: MemPool> Moving<'_, P> {
         // SAFETY: the caller's.
         unsafe { (option.inside)(from) }
     }
-}
-
-/// The tag of an enum.
-///
-/// # Safety
-/// A tag of that type lies at `from`.
-pub(super) unsafe fn read_tag(from: *const u8, tag: &str) -> i128 {
-    macro_rules! read {
-        ($($of:ident)*) => {
-            match tag {
-                // SAFETY: the caller's; any bits are an integer.
-                $(stringify!($of) => unsafe { from.cast::<$of>().read() }.into(),)*
-                // SAFETY: as above: C's `int`.
-                _ => unsafe { from.cast::<std::ffi::c_int>().read() }.into(),
-            }
-        };
-    }
-    read!(u8 u16 u32 u64 i8 i16 i32 i64)
 }

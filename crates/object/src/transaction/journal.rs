@@ -1,7 +1,7 @@
 //! [`Journal`]: the right to change a pool, given to a transaction's body.
 
 use crate::transaction::running::Running;
-use crate::{In, MemPool, Out, PSafe, PoolTag};
+use crate::{In, MemPool, PoolTag};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
@@ -32,18 +32,6 @@ impl<P: MemPool> Journal<P> {
 }
 
 impl<'tx, G: PoolTag> Journal<In<'tx, G>> {
-    /// A reference into the pool that was taken before the transaction, as the transaction sees it.
-    ///
-    /// # Panics
-    /// If it does not point into the pool.
-    pub fn enter<'s, T: PSafe<Out<G>>>(&'s self, object: &'s T) -> &'s T::At<'tx> {
-        let at = (&raw const *object).cast::<u8>();
-        assert!(self.running().contains(at, size_of::<T>()), "`enter` takes references into the pool");
-        // SAFETY: in the pool, where `T` and `T::At<'tx>` are the same bytes (`PSafe`), borrowed
-        // for as long.
-        unsafe { &*at.cast::<T::At<'tx>>() }
-    }
-
     /// Runs `body` as a part of this transaction that fails alone with the outermost: a panic
     /// inside is returned as an error, and the outermost transaction will roll back even so.
     ///

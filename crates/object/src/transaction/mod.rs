@@ -3,11 +3,13 @@
 pub(crate) mod borrows;
 pub(crate) mod copy;
 pub(crate) mod counts;
+mod enter;
 pub(crate) mod guard;
 pub(crate) mod inner;
 pub(crate) mod journal;
 pub(crate) mod locks;
 pub(crate) mod open;
+pub(crate) mod operations;
 pub(crate) mod pool;
 pub(crate) mod root;
 pub(crate) mod running;

@@ -84,7 +84,7 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
     let found = Found::of(store, name)?;
     let wanted = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description != wanted {
-        return Err(migrate::mismatch::<R, Out<G>>(&found, &wanted));
+        return Err(migrate::mismatch::<R, Out<G>>(&found.stored(), &wanted));
     }
     found.into_root::<R, G>(&mut bound)
 }
@@ -114,6 +114,12 @@ impl Found {
     /// The store offset of the description.
     pub fn description_at(&self) -> u64 {
         self.inner.object.prime() + self.header.schema
+    }
+
+    /// What the pool says of its types.
+    fn stored(&self) -> migrate::Stored<'_> {
+        let (object, description_at) = (self.name(), self.description_at());
+        migrate::Stored { object, description: &self.description, description_at, format: self.header.format }
     }
 
     /// Opens the pool, whose root has the bytes of an `R`.

@@ -20,7 +20,6 @@ mod path;
 mod persist;
 
 pub use iter::{Iter, Range};
-pub(crate) use node::MOST_CAP;
 
 use crate::types::map::map;
 use iter::Places;

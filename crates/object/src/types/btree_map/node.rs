@@ -9,9 +9,9 @@
 //!   BMAP-1  A place of a node that held an entry or an edge before the transaction and holds none
 //!           now is noted. So a place behind the last one can be stored to unnoted.
 
+use crate::description::node_shape::{MOST_CAP, NodeShape};
 use crate::transaction::running::Running;
 use crate::types::entry::Entry;
-use crate::verify::deep::maps::NodeShape;
 use crate::{MemPool, PSafe, transaction::pool};
 use everbyte_media::seeded;
 use std::cmp::Ordering;
@@ -21,7 +21,6 @@ use std::ptr;
 /// Cache lines that a leaf may fill, unless that is too little for [`LEAST_CAP`] entries.
 const LINES: usize = 4;
 const LEAST_CAP: usize = 5;
-pub(crate) const MOST_CAP: usize = 31;
 
 /// A node of a map. Its holder has borrowed the map: to read, or mutably if it changes the node.
 pub(super) struct Node<K, V, P> {

@@ -1,9 +1,9 @@
 //! Guesses the type of a leaked block: the heap keeps no types, so every type that a pointer of
 //! this pool can lead to is tried.
 
-use crate::verify::deep::reader::{Reader, What};
+use crate::verify::deep::reader::Reader;
 use crate::verify::deep::report::Report;
-use crate::verify::deep::types::Types;
+use crate::verify::deep::types::{Types, What};
 use crate::verify::deep::walk::{Visit, Walk};
 use everbyte_heap::classes::{PAGE, SMALL_MAX, class_of, size_of};
 use everbyte_heap::{Block, Heap};

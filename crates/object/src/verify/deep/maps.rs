@@ -6,44 +6,11 @@
 //! maps that were met meanwhile. Thus one list of trees, the innermost last, is enough to count
 //! what they hold.
 
-use crate::types::btree_map::MOST_CAP;
+use crate::description::node_shape::NodeShape;
 use crate::types::hash_map::tags;
 use crate::verify::deep::report::FaultKind;
 use crate::verify::deep::walk::{Held, Owner, TURN, Visit, Walk};
 use std::ops::Range;
-
-/// Bytes of a node before its entries.
-const HEAD: u64 = 8;
-
-/// Layout of the nodes of an ordered map.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NodeShape {
-    /// Offset of the entries.
-    pub entries: u64,
-    /// Bytes of an entry.
-    pub size: u64,
-    /// Entries that have room.
-    pub most: u64,
-    /// Offset of the edges, in nodes that have some.
-    pub edges: u64,
-}
-
-impl NodeShape {
-    /// The layout that a description gives, if it is possible.
-    pub(crate) fn new(entries: u64, size: u64, most: u64, edges: u64) -> Option<NodeShape> {
-        let shape = NodeShape { entries, size, most, edges };
-        let fits = entries >= HEAD && (1..=MOST_CAP as u64).contains(&most) && shape.leaf() <= edges;
-        fits.then_some(shape)
-    }
-
-    fn leaf(&self) -> u64 {
-        self.most.saturating_mul(self.size).saturating_add(self.entries)
-    }
-
-    pub(crate) fn inner(&self) -> u64 {
-        self.most.saturating_add(1).saturating_mul(8).saturating_add(self.edges)
-    }
-}
 
 /// An ordered map whose nodes are being looked at.
 #[derive(Debug)]

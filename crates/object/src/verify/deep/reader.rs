@@ -2,16 +2,8 @@
 
 use crate::layout::HEADER;
 use crate::verify::deep::report::FaultKind;
-use crate::verify::deep::types::{Field, Id, Kind, Tag, Type, Types, Variant};
+use crate::verify::deep::types::{Field, Id, Kind, Tag, Type, Types, Variant, What};
 use crate::verify::deep::walk::{Held, Owner, Visit, Walk};
-
-/// The contents of a block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
-    Value(Id),
-    /// Two counts and a value.
-    Counted(Id),
-}
 
 /// Offset of the value in a counted object.
 const COUNTED: u64 = 16;

@@ -9,13 +9,20 @@
 //!            do not overlap: looking at a value costs no more than its bytes, and no deep stack.
 
 use crate::description::described::{Described, Line, Place};
-use crate::verify::deep::maps::NodeShape;
-use crate::verify::deep::reader::What;
+use crate::description::node_shape::NodeShape;
 use std::collections::HashMap;
 
 /// A type, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Id(usize);
+
+/// The contents of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Value(Id),
+    /// Two counts and a value.
+    Counted(Id),
+}
 
 #[derive(Debug)]
 pub(crate) struct Type<'d> {
