@@ -4,9 +4,8 @@
 //! them. Arguments are checked before they are used, as far as the language allows: a pointer to
 //! bytes that are not there remains the program's own fault, as with any library of C.
 //!
-//! * `heapo`: HEAPO's interface, named objects at fixed addresses (Hwang et al., ACM TOS 11(1),
-//!   2014).
-//! * `heapo_kv`: its key-value stores.
+//! * `heapo`: HEAPO's interface, named objects at fixed addresses and key-value stores (Hwang et
+//!   al., ACM TOS 11(1), 2014).
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
 //! * `itm`: what compilers call in a `patomic` block.
 //! * `domain`: stores that a broker passes.
@@ -17,12 +16,8 @@
 mod domain;
 mod fault;
 mod heapo;
-mod heapo_kv;
-mod held;
 #[cfg(target_arch = "x86_64")]
 mod itm;
-mod mapped;
 mod mnemosyne;
 mod process;
 mod recorded;
-mod running;

@@ -7,14 +7,13 @@
 
 use crate::domain;
 use crate::fault::{Fault, Result};
-use crate::mapped::Mapped;
-use crate::mnemosyne;
+use crate::heapo::mapped::Mapped;
 use crate::recorded;
 use everbyte_heap::Heap;
 use everbyte_media::{FlushKind, Media, Options};
 use everbyte_store::{CreateOptions, Engine, Exclusive, ObjectOpen, ObjectOptions, Store, Want};
 use everbyte_tx::Undo;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -43,6 +42,18 @@ pub struct Process {
 }
 
 static PROCESS: RwLock<Option<Arc<Process>>> = RwLock::new(None);
+
+/// Work before the store is closed, see [`at_close`].
+static AT_CLOSE: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+
+/// Lets `step` run when the process ends in good order, before the store is closed and before the
+/// steps that were added earlier.
+pub fn at_close(step: fn()) {
+    let mut steps = AT_CLOSE.lock();
+    if !steps.iter().any(|&known| std::ptr::fn_addr_eq(known, step)) {
+        steps.push(step);
+    }
+}
 
 /// How the environment wants stores opened: `EVERBYTE_BACKEND` and `EVERBYTE_DURABILITY`, as for
 /// the command line, and `EVERBYTE_FLUSH`, the instruction: for tools that do not know the CPU's
@@ -294,11 +305,9 @@ extern "C" fn close() {
     if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
         let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);
         if !busy {
-            #[cfg(target_arch = "x86_64")]
-            // what is stored from now on must not be stored over by the next recovery
-            crate::itm::truncate();
-            mnemosyne::write_back();
-            let _ = process.store.close(); // no caller is left to report to; opening recovers
+            let steps = std::mem::take(&mut *AT_CLOSE.lock());
+            steps.iter().rev().for_each(|step| step());
+            let _ = process.store.close(); // no caller is left for an error; opening recovers
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::die;
 use crate::mnemosyne::{self, Transactional};
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::recorded;
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
@@ -62,6 +62,13 @@ impl Ground {
         Ok(self.redo.media().require_here()?)
     }
 
+    /// Flushes the stores of committed transactions, so that the next recovery stores nothing again.
+    pub fn truncate() {
+        if let Some(ground) = Ground::known() {
+            ground.redo.truncate();
+        }
+    }
+
     /// If there has been a transaction.
     pub fn known() -> Option<&'static Ground> {
         GROUND.get()
@@ -87,6 +94,9 @@ impl Ground {
             Ok("async") => Truncation::Asynchronous,
             Ok(other) => die(format_args!("EVERBYTE_TRUNCATION is `{other}`: it can be `sync` or `async`")),
         });
+        // The program may store to its variables after its last transaction, and the next recovery
+        // must not store over that.
+        process::at_close(Ground::truncate);
         ground
     }
 

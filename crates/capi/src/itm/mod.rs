@@ -41,8 +41,6 @@ mod undo;
 mod vectors;
 mod weak;
 
-pub use persistent::truncate;
-
 /// Ends the process: a transaction cannot go on, and the compiled code has no way to be told.
 #[cold]
 fn die(message: impl std::fmt::Display) -> ! {

@@ -91,12 +91,5 @@ extern "C" fn everbyte_patomic_asynchronous(asynchronous: c_int) {
 
 #[unsafe(no_mangle)]
 extern "C" fn everbyte_patomic_truncate() {
-    truncate();
-}
-
-/// Stores of transactions are flushed, and no log has anything to store again.
-pub fn truncate() {
-    if let Some(ground) = Ground::known() {
-        ground.redo.truncate();
-    }
+    Ground::truncate();
 }

@@ -21,4 +21,4 @@ mod restart;
 mod sections;
 
 pub use restart::mnemosyne_restart as restart;
-pub use sections::{Transactional, is_variable, transactional, write_back};
+pub use sections::{Transactional, is_variable, transactional};

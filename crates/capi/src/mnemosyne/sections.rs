@@ -10,7 +10,7 @@
 //! (`linked`).
 
 use crate::fault::Result;
-use crate::process::Process;
+use crate::process::{self, Process};
 use everbyte_media::{LINE, Media};
 use everbyte_mnemosyne::{Program, Regions};
 use everbyte_tx::Redo;
@@ -154,7 +154,7 @@ fn read_line(address: usize) -> [u8; LINE as usize] {
 
 /// Flushes and settles what the program stored to copied sections: at its end, as a mapping that is
 /// shared keeps it.
-pub fn write_back() {
+fn write_back() {
     for section in SECTIONS.read().iter().filter(|section| section.copied) {
         let (media, start) = (section.owner.program.media(), section.owner.program.variables().start);
         let mut changed = false;
@@ -168,7 +168,7 @@ pub fn write_back() {
             }
         }
         if changed {
-            let _ = media.barrier(); // no caller is left to report to
+            let _ = media.barrier(); // no caller is left for an error
         }
     }
 }
@@ -187,5 +187,6 @@ pub fn add(addresses: Range<usize>, owner: Owner, copied: bool) {
         place = refused;
         end = &end.get().expect("set by another").next;
     }
+    process::at_close(write_back);
     sections.push(Section { addresses, owner: Arc::new(owner), copied });
 }

@@ -1,11 +1,11 @@
 //! `heapo_kv.h`: HEAPO's key-value calls. The header says what they promise.
 //!
-//! Safety, for all of them: names as in `heapo.rs`; a store is one that `heapo_kv_init` or
+//! Safety, for all of them: names as in `heapo/mod.rs`; a store is one that `heapo_kv_init` or
 //! `heapo_kv_open` returned and that was not closed, or null; a pointer to bytes is good for as
 //! many as are said, or null where that is none.
 
+use super::name;
 use crate::fault::{Fault, Result, answer};
-use crate::heapo::name;
 use crate::process::{self, Process};
 use everbyte_hkv::{Direction, Kind, Kv, SharedKv, Tree};
 use std::ffi::{c_char, c_int, c_void};

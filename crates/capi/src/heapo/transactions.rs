@@ -1,14 +1,20 @@
-//! The transactions that a thread has under way: at most one for each object, with others inside
-//! it.
+//! Calls of `heapo.h` for transactions. A thread runs at most one outermost transaction for each
+//! object, with others inside it.
 //!
-//! A transaction belongs to the thread that began it. A thread that ends leaves none: what it had
-//! begun is rolled back.
+//! A transaction belongs to the thread that began it. The end of a thread rolls its transactions
+//! back.
+//!
+//! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
+//! says that they are read or written.
 
-use crate::fault::{Fault, Result};
-use crate::mapped::Mapped;
+use super::mapped::Mapped;
+use super::writable;
+use crate::fault::{Fault, Result, done};
 use everbyte_store::Exclusive;
 use everbyte_tx::{Started, Tx};
 use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -103,4 +109,51 @@ pub fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
         }
         (End::Abort, _) => Ok(started.rollback()?),
     }
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_tx_begin(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { writable(object) }.and_then(begin))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_void, size: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { writable(object) }.and_then(|object| {
+        let at = object.offset(start.addr())?;
+        let (len, heap) = (size as u64, object.undo.heap());
+        let noted = within(&object, |tx| {
+            let is_prime_node = at == heap.object().root_at() && len == 8;
+            let is_own = || at.checked_add(len).is_some() && tx.owns(at, len);
+            if !(is_prime_node || heap.is_allocated(at, len) || is_own()) {
+                let (address, name) = (start.addr(), heap.object().name());
+                return Err(Fault::invalid(format!(
+                    "{address:#x} + {size} does not lie in a chunk of object `{name}`"
+                )));
+            }
+            Ok(tx.log_range(at, len)?)
+        });
+        noted.unwrap_or_else(|| Err(Fault::invalid("no transaction under way: call heapo_tx_begin first")))
+    }))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { writable(object) }.and_then(|object| end(&object, End::Commit)))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_tx_abort(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { writable(object) }.and_then(|object| end(&object, End::Abort)))
 }

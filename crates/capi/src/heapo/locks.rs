@@ -1,0 +1,67 @@
+//! Calls of `heapo.h` for locks: objects that a thread holds by `heapo_lock`, for programs that
+//! order their own reads and stores.
+//!
+//! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
+//! says that they are read or written.
+
+use super::mapped::Mapped;
+use crate::fault::{Fault, Result, done};
+use everbyte_store::Exclusive;
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+struct HeldObject {
+    exclusive: Option<Exclusive>,
+    object: Arc<Mapped>,
+}
+
+impl Drop for HeldObject {
+    fn drop(&mut self) {
+        if self.object.is_inherited() {
+            std::mem::forget(self.exclusive.take()); // the parent's
+            return;
+        }
+        self.object.running.fetch_sub(1, Ordering::Release);
+    }
+}
+
+thread_local! {
+    static HELD: RefCell<Vec<HeldObject>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Waits until this thread has the object.
+pub fn lock(object: Arc<Mapped>) -> Result<()> {
+    let exclusive = object.enter()?;
+    object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
+    HELD.with_borrow_mut(|held| held.push(HeldObject { exclusive, object }));
+    Ok(())
+}
+
+/// Gives it to the next, unless it was locked more often.
+pub fn unlock(object: &Arc<Mapped>) -> Result<()> {
+    let held = HELD.with_borrow_mut(|held| {
+        let index = held.iter().rposition(|held| Arc::ptr_eq(&held.object, object))?;
+        Some(held.remove(index))
+    });
+    let name = object.undo.heap().object().name();
+    held.map(drop).ok_or_else(|| Fault::new(libc::EPERM, format!("this thread has not locked object `{name}`")))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_lock(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { super::object(object) }.and_then(lock))
+}
+
+/// # Safety
+/// As said at the top of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heapo_unlock(object: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    done(unsafe { super::object(object) }.and_then(|object| unlock(&object)))
+}
