@@ -1,22 +1,22 @@
-//! Sharing an engine's object with other processes: turns.
+//! Sharing of an engine's object with other processes, under the object's lock.
 //!
 //! A process reads or changes a shared object only while it holds the object's lock, from
 //! [`Undo::enter`] until the guard is dropped: the engine then has read the changes of other
 //! processes, and the unfinished work of a dead process is finished or undone.
 //!
 //! Invariants
-//!   TX-8  Between turns all lanes are at rest.
+//!   TX-8  While no process holds the lock, all lanes are at rest.
 //!
 //! Threads: one at a time; the others, and other processes, wait in `enter`.
 
-use crate::undo::engine::Inner;
+use crate::undo::engine::UndoState;
 use crate::{Error, Result, Undo, undo::recover};
 use everbyte_store::{Exclusive, Since};
 use std::sync::atomic::Ordering;
 
 impl Undo {
-    /// The turn on a shared object, and an engine that is up to date; `None` if the object is this
-    /// process's alone. A thread that has the turn may enter again.
+    /// The lock of a shared object, with the engine brought up to date; `None` if the object is
+    /// this process's alone. A thread that holds the lock may enter again.
     ///
     /// # Errors
     /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if what a dead
@@ -31,7 +31,7 @@ impl Undo {
     }
 }
 
-impl Inner {
+impl UndoState {
     /// Brings up to date what is known of the object.
     #[inline]
     pub(crate) fn catch_up(&self, exclusive: &Exclusive) -> Result<()> {

@@ -1,7 +1,7 @@
 //! # everbyte-tx: a section of code happens whole or not at all
 //!
 //! An [`Undo`] engine runs transactions over the bytes of one object: what is stored is stored in
-//! place, after the old bytes were noted in a lane; a crash, an error or a panic puts them back.
+//! place, after the old bytes were logged in a lane; a crash, an error or a panic puts them back.
 //! Blocks are allocated and freed with the transaction, by the same commit word.
 //!
 //! ```
@@ -15,8 +15,8 @@
 //! let root = undo.heap().object().root_at();
 //! let block = undo.run(|tx| {
 //!     let block = tx.allocate(64)?;       // the tx's own until it commits
-//!     tx.store(block.at, 100)?;           // new memory: nothing to note
-//!     tx.store(root, block.at)?;          // the old root is noted first
+//!     tx.store(block.at, 100)?;           // new memory: nothing to log
+//!     tx.store(root, block.at)?;          // the old root is logged first
 //!     Ok::<_, Error>(block)
 //! })?;                                    // settled
 //! let outcome = undo.run(|tx| {

@@ -1,5 +1,5 @@
 //! The blocks that a transaction has allocated and not freed again: its own memory, stored to
-//! unnoted.
+//! unlogged.
 //!
 //! A handful is searched from the newest; more are kept in order too, so that a transaction that
 //! builds a large structure does not look at all of it for each change.

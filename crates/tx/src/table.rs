@@ -14,7 +14,7 @@ use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// An engine's magic, and the format that it reads and writes.
-pub(crate) type Kind = ([u8; 8], u32);
+pub(crate) type MagicAndFormat = ([u8; 8], u32);
 
 /// Offsets of the parts.
 pub(crate) struct Parts {
@@ -35,7 +35,7 @@ impl Parts {
 /// formatted by `part` with a salt of its own.
 pub(crate) fn format(
     object: &Object,
-    (magic, format): Kind,
+    (magic, format): MagicAndFormat,
     (count, len): (u32, u64),
     part: fn(&Media, Range<u64>, u64) -> log::Result<()>,
 ) -> Result<()> {
@@ -67,7 +67,7 @@ pub(crate) fn format(
 }
 
 /// Reads and checks the table.
-pub(crate) fn read(heap: &Heap, (magic, known): Kind) -> Result<Parts> {
+pub(crate) fn read(heap: &Heap, (magic, known): MagicAndFormat) -> Result<Parts> {
     let (object, media) = (heap.object(), heap.media());
     let (prime, name) = (object.prime(), || object.name().to_string());
     let damaged = |at, detail: &str| Error::from(Damage::at(at, detail).of_object(name()));

@@ -66,14 +66,14 @@ pub(crate) struct Line {
     /// that an earlier Everbyte made: that is not known.
     pub tag: Option<String>,
     pub version: u32,
-    pub fields: Vec<Place>,
+    pub fields: Vec<FieldPlace>,
     /// Names and tags of an enum's variants; `None`: any tag that is no other's.
     pub variants: Vec<(String, Option<i128>)>,
 }
 
 /// A field: of a variant, its label is `variant.field`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FieldPlace {
     pub label: String,
     pub of: String,
     pub offset: usize,
@@ -123,7 +123,7 @@ fn parse(text: &str) -> Option<Line> {
                 part += "; ";
                 continue;
             };
-            fields.push(Place { label: label.into(), of: of.into(), offset: offset.parse().ok()? });
+            fields.push(FieldPlace { label: label.into(), of: of.into(), offset: offset.parse().ok()? });
         } else {
             let (name, tag) = part.split_once(" = ")?;
             variants.push((name.into(), if tag == "else" { None } else { Some(tag.parse().ok()?) }));
@@ -169,7 +169,7 @@ fn differs(old: &Line, new: &Line) -> Option<String> {
             })
         })
         .or_else(|| {
-            let place = |place: &Place| format!("`{} @{}`", place.of, place.offset);
+            let place = |place: &FieldPlace| format!("`{} @{}`", place.of, place.offset);
             new.fields.iter().find_map(|field| {
                 let before = old.fields.iter().find(|before| before.label == field.label)?;
                 said(&format!("field `{}` of `{name}`", field.label), place(before), place(field))
@@ -190,7 +190,7 @@ fn names(variants: &[(String, Option<i128>)]) -> Vec<&str> {
     variants.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-fn labels(fields: &[Place]) -> Vec<&str> {
+fn labels(fields: &[FieldPlace]) -> Vec<&str> {
     fields.iter().map(|field| field.label.as_str()).collect()
 }
 

@@ -73,7 +73,7 @@ pub(crate) const fn level<T: PSafe<P>, P: MemPool>() -> u8 {
 }
 
 /// Implemented by everything that has a `Drop` of its own, and by the derive: so a type that has
-/// both does not compile. A hand-written `drop(&mut self)` would change bytes of the pool unnoted.
+/// both does not compile. A hand-written `drop(&mut self)` would change bytes of the pool unlogged.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "persistent types are dropped by their fields: remove the `Drop` implementation"

@@ -14,7 +14,7 @@
 
 use crate::description::niche::Tag;
 use crate::description::node_shape::NodeShape;
-use crate::types::entry::Entry;
+use crate::types::entry::MapEntry;
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -91,8 +91,8 @@ impl Shape {
 
     /// The shape of the entries of a map.
     pub(super) fn of_entry<K, V>(key: &TypeName, value: &TypeName) -> Shape {
-        let shape = Shape { since: 3, ..Shape::of::<Entry<K, V>>() };
-        shape.field("key", key, 0).field("value", value, offset_of!(Entry<K, V>, value))
+        let shape = Shape { since: 3, ..Shape::of::<MapEntry<K, V>>() };
+        shape.field("key", key, 0).field("value", value, offset_of!(MapEntry<K, V>, value))
     }
 
     /// The shape of the nodes of an ordered map whose entries are called `entry`.

@@ -1,8 +1,8 @@
 //! [`Tracer`]: walks a pool by the program's own types, each by its [`crate::PSafe::trace`].
 
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::verify::deep::report::FaultKind;
-use crate::verify::deep::walk::Walk;
+use crate::verify::deep::walk::HeapWalk;
 
 /// Looks at a value.
 pub(super) type See = unsafe fn(*const u8, &mut Tracer<'_>);
@@ -19,11 +19,11 @@ pub(crate) struct Seen {
 pub struct Tracer<'t> {
     pub(super) base: usize,
     pub(super) prime: u64,
-    pub(super) walk: Walk<'t, Seen>,
+    pub(super) walk: HeapWalk<'t, Seen>,
 }
 
 impl<'t> Tracer<'t> {
-    pub(crate) fn new(inner: &Inner, walk: Walk<'t, Seen>) -> Tracer<'t> {
+    pub(crate) fn new(inner: &OpenPool, walk: HeapWalk<'t, Seen>) -> Tracer<'t> {
         Tracer { base: inner.base as usize, prime: inner.object.prime(), walk }
     }
 

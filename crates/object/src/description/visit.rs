@@ -3,8 +3,8 @@
 use crate::description::node_shape::NodeShape;
 use crate::description::trace::{Seen, Tracer};
 use crate::transaction::counts::Counted;
-use crate::types::entry::Entry;
-use crate::verify::deep::walk::{Held, Owner, Visit, Walk};
+use crate::types::entry::MapEntry;
+use crate::verify::deep::walk::{BlockForm, HeapWalk, Owner, Visit};
 use crate::{MemPool, PSafe};
 
 impl Seen {
@@ -13,14 +13,14 @@ impl Seen {
     }
 
     fn of_entry<K: PSafe<P>, V: PSafe<P>, P: MemPool>() -> Seen {
-        Seen { see: see_entry::<K, V, P>, size: Entry::<K, V>::SIZE }
+        Seen { see: see_entry::<K, V, P>, size: MapEntry::<K, V>::SIZE }
     }
 }
 
 impl<'t> Tracer<'t> {
     /// Follows everything that the root leads to, an `R` at `offset` of the pool.
-    pub(crate) fn run<R: PSafe<P>, P: MemPool>(mut self, from: u64, offset: u64) -> Walk<'t, Seen> {
-        self.walk.pointer(from, offset, size_of::<R>() as u64, Owner::Alone, Held::One, Seen::of::<R, P>());
+    pub(crate) fn run<R: PSafe<P>, P: MemPool>(mut self, from: u64, offset: u64) -> HeapWalk<'t, Seen> {
+        self.walk.pointer(from, offset, size_of::<R>() as u64, Owner::Alone, BlockForm::One, Seen::of::<R, P>());
         while let Some(Visit { at, elements, what }) = self.walk.next() {
             let at = (self.base + (at - self.prime) as usize) as *const u8;
             let Some(elements) = elements else {
@@ -63,18 +63,18 @@ impl<'t> Tracer<'t> {
         if word == 0 {
             return self.invalid(this, &format!("not a `{kind}`"));
         }
-        self.walk.pointer(self.place(this), word, size as u64, owner, Held::One, what);
+        self.walk.pointer(self.place(this), word, size as u64, owner, BlockForm::One, what);
     }
 
     /// The words of a vector of `T`s at `this`.
     pub(crate) fn array<T: PSafe<P>, P: MemPool>(&mut self, this: *const u8, words: [u64; 3]) {
-        let (size, held) = (size_of::<T>() as u64, Held::Elements(words[1]));
+        let (size, held) = (size_of::<T>() as u64, BlockForm::Elements(words[1]));
         self.walk.vector(self.place(this), words, size, held, Seen::of::<T, P>());
     }
 
     /// The hash map of `K`s and `V`s at `this`.
     pub(crate) fn table<K: PSafe<P>, V: PSafe<P>, P: MemPool>(&mut self, this: *const u8) {
-        self.walk.table(self.place(this), Entry::<K, V>::SIZE as u64, Seen::of_entry::<K, V, P>());
+        self.walk.table(self.place(this), MapEntry::<K, V>::SIZE as u64, Seen::of_entry::<K, V, P>());
     }
 
     /// The ordered map of `K`s and `V`s at `this`, whose nodes are of that shape.
@@ -84,7 +84,7 @@ impl<'t> Tracer<'t> {
 
     /// The words of a text at `this`.
     pub(crate) fn text<P: MemPool>(&mut self, this: *const u8, words: [u64; 3]) {
-        self.walk.vector(self.place(this), words, 1, Held::Text(words[1]), Seen::of::<u8, P>());
+        self.walk.vector(self.place(this), words, 1, BlockForm::Text(words[1]), Seen::of::<u8, P>());
     }
 }
 
@@ -96,14 +96,14 @@ unsafe fn see<T: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
 
 /// An entry of a map.
 unsafe fn see_entry<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *const u8, tracer: &mut Tracer<'_>) {
-    let entry = at.cast_mut().cast::<Entry<K, V>>();
+    let entry = at.cast_mut().cast::<MapEntry<K, V>>();
     tracer.enter("key");
     // SAFETY: the caller's; an entry begins with its key.
     unsafe { K::trace(entry.cast(), tracer) };
     tracer.leave();
     tracer.enter("value");
     // SAFETY: the caller's.
-    unsafe { V::trace(Entry::value(entry), tracer) };
+    unsafe { V::trace(MapEntry::value(entry), tracer) };
     tracer.leave();
 }
 

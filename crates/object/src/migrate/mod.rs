@@ -24,14 +24,14 @@ mod values;
 pub use migrated::{Migrated, MigratedType};
 pub(crate) use mismatch::{Stored, mismatch};
 pub use moving::Moving;
-pub(crate) use plan::{Kind, PlanOf};
 pub use plan::{PartId, Planner};
+pub(crate) use plan::{PartKind, PlanOf};
 pub use refusal::Refusal;
 
 use crate::description::described::Described;
 use crate::description::schema::Schema;
-use crate::transaction::inner::Inner;
-use crate::transaction::open::{Bound, Found, describe, lock};
+use crate::transaction::open::{Bound, FoundPool, describe, lock};
+use crate::transaction::open_pool::OpenPool;
 use crate::transaction::running;
 use crate::{Error, In, Journal, MemPool, Out, PSafe, PoolTag, Result, Root, TryError};
 use everbyte_media::Damage;
@@ -113,7 +113,7 @@ pub trait Migrate<Old, P: MemPool>: Sized {
 
 pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
     let mut bound = lock::<G>()?;
-    let found = Found::of(store, name)?;
+    let found = FoundPool::of(store, name)?;
     let text = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description == text {
         return found.into_root::<R, G>(&mut bound);
@@ -124,7 +124,7 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
 
 pub(crate) fn rehearse<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Migrated> {
     let mut bound = lock::<G>()?;
-    let found = Found::of(store, name)?;
+    let found = FoundPool::of(store, name)?;
     let text = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description == text {
         return Ok(Migrated::default());
@@ -143,11 +143,11 @@ enum Stop {
 /// Migrates the pool, binds it, and answers where its root lies; or, if it is not to `keep` that,
 /// rolls it back.
 fn attempt<R: PSafe<Out<G>>, G: PoolTag>(
-    found: Found,
+    found: FoundPool,
     bound: &mut Bound,
     text: &str,
     keep: bool,
-) -> Result<(Arc<Inner>, u64, Migrated)> {
+) -> Result<(Arc<OpenPool>, u64, Migrated)> {
     let (name, at) = (found.name().to_string(), found.description_at());
     let unread = || Error::from(Damage::at(at, "the description cannot be read").of_object(name.clone()));
     let described = Described::parse(&found.description).ok_or_else(unread)?;

@@ -15,7 +15,7 @@
 //!   MOVE-4  An object under way has no strong count yet, so weak pointers to it are not upgraded.
 
 use super::migrated::{Migrated, MigratedType};
-use super::plan::{Kind, Part, PartId, Plan, ROOT, Step};
+use super::plan::{Part, PartId, PartKind, Plan, ROOT, Step};
 use crate::transaction::counts::ByPlace;
 use crate::transaction::running::Running;
 use crate::{Journal, MemPool};
@@ -59,7 +59,7 @@ enum Todo {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BlockState {
     /// Only weak pointers have led to it.
     Awaited,
     Entered,
@@ -70,7 +70,7 @@ enum State {
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     part: PartId,
-    state: State,
+    state: BlockState,
     /// The new offset of its value, and the number of bytes there.
     pub new: u64,
     pub room: u64,
@@ -137,7 +137,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
     }
 
     fn is_awaited(&self, met: Met) -> bool {
-        self.blocks.borrow()[&met.at].state == State::Awaited
+        self.blocks.borrow()[&met.at].state == BlockState::Awaited
     }
 
     /// The strong (0) or weak (1) count of the object at `at`.
@@ -156,17 +156,17 @@ impl<'m, P: MemPool> Moving<'m, P> {
             (None, _) => self.prepare(met, part)?,
             (Some(block), _) if block.part != met.part => return Err(self.damaged(met.at, "a block of two types")),
             (Some(_), How::Owned | How::Elements(_)) => return Err(self.damaged(met.at, "a block with two owners")),
-            (Some(Block { state: State::Entered, .. }), How::Counted) => {
+            (Some(Block { state: BlockState::Entered, .. }), How::Counted) => {
                 return Err(Fault::Circle(self.running().store_offset(met.at)));
             }
-            (Some(Block { state: State::Left, .. }), How::Counted) | (Some(_), How::Weak) => return Ok(()),
-            (Some(Block { state: State::Awaited, .. }), How::Counted) => {}
+            (Some(Block { state: BlockState::Left, .. }), How::Counted) | (Some(_), How::Weak) => return Ok(()),
+            (Some(Block { state: BlockState::Awaited, .. }), How::Counted) => {}
         }
         if met.how == How::Weak {
             weak.push(met);
             return Ok(());
         }
-        self.blocks.borrow_mut().get_mut(&met.at).expect("prepared").state = State::Entered;
+        self.blocks.borrow_mut().get_mut(&met.at).expect("prepared").state = BlockState::Entered;
         todo.push(Todo::Leave(met));
         let (header, count) = met.how.extent();
         for index in 0..count {
@@ -199,7 +199,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
             running.word(new, 0).store(0, Ordering::Relaxed); // MOVE-4
             running.word(new, 1).store(self.count(met.at, 1), Ordering::Relaxed);
         }
-        let block = Block { part: met.part, state: State::Awaited, new, room };
+        let block = Block { part: met.part, state: BlockState::Awaited, new, room };
         self.blocks.borrow_mut().insert(met.at, block);
         Ok(())
     }
@@ -223,13 +223,13 @@ impl<'m, P: MemPool> Moving<'m, P> {
             }
         };
         match &part.kind {
-            Kind::Plain => {}
-            Kind::Fields(fields) => {
+            PartKind::Plain => {}
+            PartKind::Fields(fields) => {
                 for (offset, of) in fields {
                     self.follow(from.wrapping_add(*offset), *of, todo)?;
                 }
             }
-            Kind::Variants(tag, variants) => {
+            PartKind::Variants(tag, variants) => {
                 // SAFETY: MOVE-1: the tag lies at the start.
                 let tag = unsafe { read_tag(from, tag) };
                 let Some((_, fields)) = variants.iter().find(|(known, _)| *known == tag) else {
@@ -239,23 +239,23 @@ impl<'m, P: MemPool> Moving<'m, P> {
                     self.follow(from.wrapping_add(*offset), *of, todo)?;
                 }
             }
-            Kind::Array(of) => {
+            PartKind::Array(of) => {
                 let stride = self.plan.part(*of).stored.0;
                 for index in 0..part.stored.0.checked_div(stride).unwrap_or(0) {
                     self.follow(from.wrapping_add(index * stride), *of, todo)?;
                 }
             }
-            Kind::Option(of) => {
+            PartKind::Option(of) => {
                 // SAFETY: MOVE-1.
                 if let Some(value) = unsafe { self.inside(from, *of) } {
                     self.follow(value, *of, todo)?;
                 }
             }
-            Kind::Older(of, _) => self.follow(from, *of, todo)?,
-            Kind::Owned(of) => meet(word(0), *of, How::Owned),
-            Kind::Counted(of) => meet(word(0), *of, How::Counted),
-            Kind::Weak(of) => meet(word(0), *of, How::Weak),
-            Kind::Elements(of) => {
+            PartKind::Older(of, _) => self.follow(from, *of, todo)?,
+            PartKind::Owned(of) => meet(word(0), *of, How::Owned),
+            PartKind::Counted(of) => meet(word(0), *of, How::Counted),
+            PartKind::Weak(of) => meet(word(0), *of, How::Weak),
+            PartKind::Elements(of) => {
                 let (len, room) = (word(1), word(2));
                 if len > room {
                     return Err(self.damaged(self.offset(from), "a vector longer than its block"));
@@ -282,7 +282,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         if header > 0 {
             self.running().word(new, 0).store(self.count(met.at, 0), Ordering::Relaxed);
         }
-        self.blocks.borrow_mut().get_mut(&met.at).expect("entered").state = State::Left;
+        self.blocks.borrow_mut().get_mut(&met.at).expect("entered").state = BlockState::Left;
         self.running().free(met.at);
     }
 

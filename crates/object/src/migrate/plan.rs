@@ -2,9 +2,9 @@
 //! it becomes.
 //!
 //! The program's types lead: each is asked to plan itself from the type that the description names
-//! at its place ([`crate::PSafe::plan`]), and asks the types it is made of. A derived type takes a line of
-//! its own name and version; for any other it asks the type that its `from` names, and so on. A
-//! type that no program type takes refuses the migration.
+//! at its place ([`crate::PSafe::plan`]), and asks the types it is made of. A derived type takes a
+//! line of its own name and version; for any other it asks the type that its `from` names, and so
+//! on. A type that no program type takes refuses the migration.
 //!
 //! A part without a difference, in itself or behind its pointers, is the *same*: its bytes stay as
 //! they are.
@@ -59,7 +59,7 @@ impl PartId {
 }
 
 /// The stored form of a part, and the parts that it leads to.
-pub(crate) enum Kind {
+pub(crate) enum PartKind {
     /// Bytes without parts.
     Plain,
     /// A struct, a tuple, a wrapper: its fields in the program's order.
@@ -92,7 +92,7 @@ impl fmt::Display for Step {
 }
 
 pub(crate) struct Part<P: MemPool> {
-    pub kind: Kind,
+    pub kind: PartKind,
     /// Bytes and alignment as it is stored.
     pub stored: (usize, usize),
     /// The stored bytes lie as the program's type does; what they point to may differ.
@@ -108,7 +108,7 @@ pub(crate) struct Part<P: MemPool> {
 
 /// The answers of a type about itself during planning.
 pub(super) struct Planned {
-    pub kind: Kind,
+    pub kind: PartKind,
     pub stored: (usize, usize),
     pub fits: bool,
 }
@@ -141,7 +141,7 @@ impl<P: MemPool> Plan<P> {
     pub fn steps(&self) -> impl Iterator<Item = (PartId, &Step)> {
         let parts = self.parts.iter().enumerate();
         parts.filter_map(|(index, part)| match &part.kind {
-            Kind::Older(_, step) => Some((PartId(index), step)),
+            PartKind::Older(_, step) => Some((PartId(index), step)),
             _ => None,
         })
     }
@@ -154,7 +154,7 @@ impl<P: MemPool> Planner<P> {
 
     /// Finds out what is the same: what neither differs nor reaches what does.
     pub(super) fn finish(mut self) -> Result<Plan<P>, Refusal> {
-        let differs = |part: &Part<P>| !part.fits || matches!(part.kind, Kind::Older(..));
+        let differs = |part: &Part<P>| !part.fits || matches!(part.kind, PartKind::Older(..));
         let mut changed: Vec<bool> = self.parts.iter().map(differs).collect();
         while let Some(next) = (0..changed.len())
             .find(|&index| !changed[index] && self.parts[index].kind.parts().any(|part| changed[part.0]))
@@ -165,7 +165,7 @@ impl<P: MemPool> Planner<P> {
             part.same = !changed;
         }
         let no_bytes = |part: &&Part<P>| match part.kind {
-            Kind::Elements(of) => !part.same && self.parts[of.0].stored.0 == 0,
+            PartKind::Elements(of) => !part.same && self.parts[of.0].stored.0 == 0,
             _ => false,
         };
         match self.parts.iter().find(no_bytes) {
@@ -175,15 +175,17 @@ impl<P: MemPool> Planner<P> {
     }
 }
 
-impl Kind {
+impl PartKind {
     /// Its parts, or the type that it points to.
     fn parts(&self) -> Box<dyn Iterator<Item = PartId> + '_> {
         match self {
-            Kind::Plain => Box::new(std::iter::empty()),
-            Kind::Fields(fields) => Box::new(fields.iter().map(|(_, part)| *part)),
-            Kind::Variants(_, all) => Box::new(all.iter().flat_map(|(_, fields)| fields).map(|(_, part)| *part)),
-            Kind::Array(of) | Kind::Option(of) | Kind::Older(of, _) => Box::new(std::iter::once(*of)),
-            Kind::Owned(of) | Kind::Counted(of) | Kind::Weak(of) | Kind::Elements(of) => Box::new(std::iter::once(*of)),
+            PartKind::Plain => Box::new(std::iter::empty()),
+            PartKind::Fields(fields) => Box::new(fields.iter().map(|(_, part)| *part)),
+            PartKind::Variants(_, all) => Box::new(all.iter().flat_map(|(_, fields)| fields).map(|(_, part)| *part)),
+            PartKind::Array(of) | PartKind::Option(of) | PartKind::Older(of, _) => Box::new(std::iter::once(*of)),
+            PartKind::Owned(of) | PartKind::Counted(of) | PartKind::Weak(of) | PartKind::Elements(of) => {
+                Box::new(std::iter::once(*of))
+            }
         }
     }
 }

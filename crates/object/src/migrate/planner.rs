@@ -1,10 +1,10 @@
 //! How each form of type plans itself: what the description must say at its place.
 
 use super::moving::Moving;
-use super::plan::{Build, Kind, OptionOf, Part, PartId, Plan, Planned, Planner, Step};
+use super::plan::{Build, OptionOf, Part, PartId, PartKind, Plan, Planned, Planner, Step};
 use super::refusal::{Reason, Refusal, base};
 use crate::description::derived::{Derived, Field, Parts, tag_size};
-use crate::description::described::{Described, Line, Place, missing, tagged};
+use crate::description::described::{Described, FieldPlace, Line, missing, tagged};
 use crate::description::niche::Tag;
 use crate::description::schema::{Schema, Shape, TypeName};
 use crate::{MemPool, PSafe};
@@ -64,12 +64,12 @@ impl<P: MemPool> Planner<P> {
         let id = PartId(self.parts.len());
         self.known.insert(key, id);
         // Only a pointer asks for the part meanwhile, and it does not look into it.
-        let (kind, build) = (Kind::Plain, build::<T, P> as Build<P>);
+        let (kind, build) = (PartKind::Plain, build::<T, P> as Build<P>);
         let size = size_of::<T>();
         self.parts.push(Part { kind, stored: (0, 1), fits: true, same: true, option: None, size, build });
         let Planned { kind, stored, fits } = plan(self)?;
         let option = match &kind {
-            Kind::Older(of, _) => self.parts[of.0].option,
+            PartKind::Older(of, _) => self.parts[of.0].option,
             _ => fits.then_some(OptionOf { line: option_line::<T, P>, inside: inside::<T> }),
         };
         let part = &mut self.parts[id.0];
@@ -110,7 +110,7 @@ impl<P: MemPool> Planner<P> {
                 && text.lines().all(|line| planner.described.says(line))
                 && found == text.lines().any(|line| line.starts_with(&format!("{name} ")));
             match is_same {
-                true => Ok(Planned { kind: Kind::Plain, stored: (size_of::<T>(), align_of::<T>()), fits: true }),
+                true => Ok(Planned { kind: PartKind::Plain, stored: (size_of::<T>(), align_of::<T>()), fits: true }),
                 false => Err(planner.another::<T>(stored)),
             }
         })
@@ -122,7 +122,7 @@ impl<P: MemPool> Planner<P> {
             let of = argument(stored, name).ok_or_else(|| planner.another::<W>(stored))?;
             let of = T::plan(planner, of)?;
             let part = planner.part(of);
-            Ok(Planned { kind: Kind::Fields(vec![(0, of)]), stored: part.stored, fits: part.fits })
+            Ok(Planned { kind: PartKind::Fields(vec![(0, of)]), stored: part.stored, fits: part.fits })
         })
     }
 
@@ -131,13 +131,13 @@ impl<P: MemPool> Planner<P> {
         &mut self,
         stored: &str,
         name: &str,
-        kind: fn(PartId) -> Kind,
+        kind: fn(PartId) -> PartKind,
     ) -> Result<PartId, Refusal> {
         self.add::<W>(stored, |planner| {
             let no_line = planner.described.line(stored).is_none();
             let of = argument(stored, name).filter(|_| no_line).ok_or_else(|| planner.another::<W>(stored))?;
             let part = T::plan(planner, of)?;
-            if matches!(kind(part), Kind::Counted(_) | Kind::Weak(_)) {
+            if matches!(kind(part), PartKind::Counted(_) | PartKind::Weak(_)) {
                 planner.share::<T>(of)?;
             }
             Ok(Planned { kind: kind(part), stored: (8, 8), fits: true })
@@ -163,7 +163,7 @@ impl<P: MemPool> Planner<P> {
         self.add::<W>(stored, |planner| {
             let line = planner.described.line(stored).filter(|line| (line.size, line.align) == (24, 8));
             let of = argument(stored, name).filter(|_| line.is_some()).ok_or_else(|| planner.another::<W>(stored))?;
-            Ok(Planned { kind: Kind::Elements(T::plan(planner, of)?), stored: (24, 8), fits: true })
+            Ok(Planned { kind: PartKind::Elements(T::plan(planner, of)?), stored: (24, 8), fits: true })
         })
     }
 
@@ -177,7 +177,7 @@ impl<P: MemPool> Planner<P> {
             let part = planner.part(of);
             match part.option {
                 Some(option) if (option.line)(stored, &value, format) == line.text => {
-                    Ok(Planned { kind: Kind::Option(of), stored: (line.size, line.align), fits: part.fits })
+                    Ok(Planned { kind: PartKind::Option(of), stored: (line.size, line.align), fits: part.fits })
                 }
                 Some(option) => Err(Reason::another(line.text, (option.line)(stored, &value, format))),
                 None => Err(Reason::differs(format!(
@@ -196,7 +196,7 @@ impl<P: MemPool> Planner<P> {
             let part = planner.part(of);
             let (size, align) = part.stored;
             let size = size.checked_mul(N).ok_or_else(|| Reason::damaged(format!("`{stored}` is too large")))?;
-            Ok(Planned { kind: Kind::Array(of), stored: (size, align), fits: part.fits })
+            Ok(Planned { kind: PartKind::Array(of), stored: (size, align), fits: part.fits })
         })
     }
 
@@ -206,7 +206,7 @@ impl<P: MemPool> Planner<P> {
             let line = planner.described.line(stored).filter(|_| stored.starts_with('(')).cloned();
             let line = line.ok_or_else(|| planner.another::<T>(stored))?;
             let (fields, fits) = planner.fields(&line, "", fields)?;
-            Ok(of_line::<T>(&line, Kind::Fields(fields), fits))
+            Ok(of_line::<T>(&line, PartKind::Fields(fields), fits))
         })
     }
 
@@ -221,7 +221,7 @@ impl<P: MemPool> Planner<P> {
             let size = end.and_then(|end| end.checked_next_multiple_of(align)).filter(|_| align.is_power_of_two());
             let size = size.ok_or_else(|| Reason::damaged(format!("there is no `{stored}`")))?;
             let fits = (size, align) == (size_of::<T>(), align_of::<T>());
-            Ok(Planned { kind: Kind::Plain, stored: (size, align), fits })
+            Ok(Planned { kind: PartKind::Plain, stored: (size, align), fits })
         })
     }
 
@@ -240,7 +240,7 @@ impl<P: MemPool> Planner<P> {
             let of = (older.plan)(planner, stored).map_err(|refusal| planner.newer::<T>(refusal, line))?;
             let step = Step { name: T::NAME, from: older.version, to: T::VERSION };
             planner.own_types.step(stored, T::NAME);
-            Ok(Planned { kind: Kind::Older(of, step), stored: planner.part(of).stored, fits: false })
+            Ok(Planned { kind: PartKind::Older(of, step), stored: planner.part(of).stored, fits: false })
         })
     }
 
@@ -272,7 +272,7 @@ impl<P: MemPool> Planner<P> {
         match T::parts() {
             Parts::Fields(fields) if line.tag.is_none() => {
                 let (fields, fits) = self.fields(line, "", &fields)?;
-                Ok(of_line::<T>(line, Kind::Fields(fields), fits))
+                Ok(of_line::<T>(line, PartKind::Fields(fields), fits))
             }
             Parts::Variants(tag, variants) if line.tag.as_deref() == Some(tag) => {
                 let tags: Vec<_> = variants.iter().map(|one| (one.name.to_string(), Some(one.tag))).collect();
@@ -286,7 +286,7 @@ impl<P: MemPool> Planner<P> {
                     all.push((variant.tag, fields));
                     fit &= fits;
                 }
-                Ok(of_line::<T>(line, Kind::Variants(tag.into(), all), fit))
+                Ok(of_line::<T>(line, PartKind::Variants(tag.into(), all), fit))
             }
             _ => Err(self.another::<T>(&line.name)),
         }
@@ -299,8 +299,8 @@ impl<P: MemPool> Planner<P> {
             1 => line.name.clone(),
             version => format!("{} v{version}", line.name),
         };
-        let is_here = |place: &&Place| place.label.strip_prefix(prefix).is_some_and(|label| !label.contains('.'));
-        let places: Vec<&Place> = line.fields.iter().filter(is_here).collect();
+        let is_here = |place: &&FieldPlace| place.label.strip_prefix(prefix).is_some_and(|label| !label.contains('.'));
+        let places: Vec<&FieldPlace> = line.fields.iter().filter(is_here).collect();
         let found: Vec<&str> = places.iter().map(|place| place.label.as_str()).collect();
         let labels: Vec<String> = fields.iter().map(|field| format!("{prefix}{}", field.label)).collect();
         let wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
@@ -334,7 +334,7 @@ fn has_room(line: &Line, offset: usize, (size, align): (usize, usize)) -> Result
 }
 
 /// A part that is stored as `line` says.
-fn of_line<T>(line: &Line, kind: Kind, fits: bool) -> Planned {
+fn of_line<T>(line: &Line, kind: PartKind, fits: bool) -> Planned {
     let stored = (line.size, line.align);
     Planned { kind, stored, fits: fits && stored == (size_of::<T>(), align_of::<T>()) }
 }

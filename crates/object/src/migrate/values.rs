@@ -2,7 +2,7 @@
 
 use super::Moving;
 use super::moving::read_tag;
-use super::plan::{Kind, PartId};
+use super::plan::{PartId, PartKind};
 use crate::{MemPool, PSafe};
 
 impl<P: MemPool> Moving<'_, P> {
@@ -24,7 +24,7 @@ impl<P: MemPool> Moving<'_, P> {
     /// # Safety
     /// As [`Moving::read`], for the whole; `T` is the type of that field.
     pub unsafe fn field<T: PSafe<P>>(&self, from: *const u8, part: PartId, index: usize) -> T {
-        let Kind::Fields(fields) = &self.plan.part(part).kind else { unreachable!("PLAN-1: planned with fields") };
+        let PartKind::Fields(fields) = &self.plan.part(part).kind else { unreachable!("PLAN-1: planned with fields") };
         let (offset, part) = fields[index];
         // SAFETY: the caller's, and PLAN-1.
         unsafe { self.read::<T>(from.wrapping_add(offset), part) }
@@ -35,7 +35,7 @@ impl<P: MemPool> Moving<'_, P> {
     /// # Safety
     /// As [`Moving::read`].
     pub unsafe fn variant(&self, from: *const u8, part: PartId) -> usize {
-        let Kind::Variants(tag, variants) = &self.plan.part(part).kind else { unreachable!("PLAN-1: an enum") };
+        let PartKind::Variants(tag, variants) = &self.plan.part(part).kind else { unreachable!("PLAN-1: an enum") };
         // SAFETY: the caller's.
         let tag = unsafe { read_tag(from, tag) };
         variants.iter().position(|(known, _)| *known == tag).expect("MOVE-2: looked at when its block was entered")
@@ -46,7 +46,7 @@ impl<P: MemPool> Moving<'_, P> {
     /// # Safety
     /// As [`Moving::field`].
     pub unsafe fn variant_field<T: PSafe<P>>(&self, from: *const u8, part: PartId, variant: usize, index: usize) -> T {
-        let Kind::Variants(_, variants) = &self.plan.part(part).kind else { unreachable!("PLAN-1: an enum") };
+        let PartKind::Variants(_, variants) = &self.plan.part(part).kind else { unreachable!("PLAN-1: an enum") };
         let (offset, part) = variants[variant].1[index];
         // SAFETY: the caller's, and PLAN-1.
         unsafe { self.read::<T>(from.wrapping_add(offset), part) }
@@ -54,7 +54,7 @@ impl<P: MemPool> Moving<'_, P> {
 
     /// The part of the older type, if what lies there is to be made from one.
     pub fn older(&self, part: PartId) -> Option<PartId> {
-        let Kind::Older(of, _) = self.plan.part(part).kind else { return None };
+        let PartKind::Older(of, _) = self.plan.part(part).kind else { return None };
         *self.made.borrow_mut().entry(part.number()).or_insert(0) += 1;
         Some(of)
     }
@@ -75,7 +75,7 @@ impl<P: MemPool> Moving<'_, P> {
     /// # Safety
     /// As [`Moving::field`].
     pub(crate) unsafe fn element<T: PSafe<P>>(&self, from: *const u8, part: PartId, index: usize) -> T {
-        let Kind::Array(of) = self.plan.part(part).kind else { unreachable!("PLAN-1: an array") };
+        let PartKind::Array(of) = self.plan.part(part).kind else { unreachable!("PLAN-1: an array") };
         let stride = self.plan.part(of).stored.0;
         // SAFETY: the caller's, and PLAN-1.
         unsafe { self.read::<T>(from.wrapping_add(index * stride), of) }
@@ -86,7 +86,7 @@ impl<P: MemPool> Moving<'_, P> {
     /// # Safety
     /// As [`Moving::read`].
     pub(crate) unsafe fn option<T: PSafe<P>>(&self, from: *const u8, part: PartId) -> Option<T> {
-        let Kind::Option(of) = self.plan.part(part).kind else { unreachable!("PLAN-1: an option") };
+        let PartKind::Option(of) = self.plan.part(part).kind else { unreachable!("PLAN-1: an option") };
         // SAFETY: the caller's.
         let value = unsafe { self.inside(from, of) }?;
         // SAFETY: the caller's; a value of that part lies there.

@@ -50,7 +50,7 @@ thread_local! {
             spilled: Cell::new(0),
         }
     };
-    static BEHIND: RefCell<Table> = const { RefCell::new(Table { slots: Vec::new(), used: 0 }) };
+    static BEHIND: RefCell<BorrowTable> = const { RefCell::new(BorrowTable { slots: Vec::new(), used: 0 }) };
 }
 
 impl Stack {
@@ -197,13 +197,13 @@ impl Stack {
 }
 
 #[derive(Default)]
-struct Table {
+struct BorrowTable {
     /// Address, flag and opening; address 0 is free. A power of two, at most half full.
     slots: Vec<(usize, u32, u64)>,
     used: usize,
 }
 
-impl Table {
+impl BorrowTable {
     /// The slot of `at`, or the free one where it belongs.
     fn find(&mut self, at: usize) -> usize {
         let mask = self.slots.len() - 1;
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Borrows that live, wherever they are noted.
+    /// Borrows that live, in every table.
     fn living() -> usize {
         HERE.with(|stack| {
             BEHIND.with_borrow(|table| {
@@ -378,7 +378,7 @@ mod tests {
                 stack.len.set(0); // for other tests in this thread
                 stack.mutable.set(0);
                 stack.spilled.set(0);
-                BEHIND.set(Table::default());
+                BEHIND.set(BorrowTable::default());
             });
         }
     }

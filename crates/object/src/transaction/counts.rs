@@ -7,7 +7,7 @@
 //!      until the commit is ordered
 //!   2. the sums are looked at: where the last strong pointer goes while another transaction holds
 //!      one that it has upgraded, this one waits a moment, and is rolled back if that does not help
-//!   3. all words that change are noted together and stored
+//!   3. all words that change are logged together and stored
 //!   4. values without a strong pointer are dropped, which may change further counts: back to 2
 //!
 //! Invariants
@@ -73,7 +73,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Of a pool.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedCounts {
     /// Held from the first changed count of a transaction to its ordered commit.
     lock: Mutex<()>,
     pins: Mutex<Pins>,
@@ -119,7 +119,7 @@ pub(crate) struct Changes {
     lock: Option<MutexGuard<'static, ()>>,
 }
 
-impl Shared {
+impl SharedCounts {
     /// The values of these objects are going: no volatile weak pointer to them is promoted any more
     /// (COUNT-3).
     pub(crate) fn forget_all(&self, offsets: impl Iterator<Item = u64>) {
@@ -233,17 +233,17 @@ impl Running {
     /// # Errors
     /// [`Error::Contended`], [`Error::Tx`]: the transaction is to be rolled back.
     #[inline]
-    pub(crate) fn settle_counts(&self) -> Result<(), Box<Error>> {
+    pub(crate) fn fold_counts(&self) -> Result<(), Box<Error>> {
         let mut first = true;
         while !self.changes.borrow().deltas.is_empty() {
-            self.settle_round(first).map_err(Box::new)?;
+            self.fold_round(first).map_err(Box::new)?;
             first = false;
         }
         Ok(())
     }
 
     #[cold]
-    fn settle_round(&self, first: bool) -> Result<()> {
+    fn fold_round(&self, first: bool) -> Result<()> {
         let deltas: Vec<(u64, Delta)> = {
             let mut changes = self.changes.borrow_mut();
             let mut deltas: Vec<_> =
@@ -304,9 +304,9 @@ impl Running {
     fn lock_counts(&self) {
         let mut changes = self.changes.borrow_mut();
         if changes.lock.is_none() {
-            let shared: *const Shared = &self.inner().counts;
+            let shared: *const SharedCounts = &self.inner().counts;
             // SAFETY: the guard is dropped with `self`, and the pool outlives that.
-            let shared: &'static Shared = unsafe { &*shared };
+            let shared: &'static SharedCounts = unsafe { &*shared };
             changes.lock = Some(shared.lock.lock());
             self.met.set(true);
         }

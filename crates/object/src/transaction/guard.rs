@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //!   GUARD-1  While an [`Exclusive`] lives, nothing else reaches its value.
-//!   GUARD-2  It notes the value at the first mutable dereference, and not before.
+//!   GUARD-2  It logs the value at the first mutable dereference, and not before.
 
 use crate::{Journal, MemPool};
 use std::marker::PhantomData;
@@ -11,8 +11,8 @@ use std::ops::{Deref, DerefMut};
 /// A value that its holder alone may read and change, until this is dropped.
 pub(crate) struct Exclusive<'b, T, P: MemPool> {
     value: *mut T,
-    /// The value as well once it is noted, null before: one look says both (GUARD-2).
-    noted: *mut T,
+    /// The value as well once it is logged, null before: one look says both (GUARD-2).
+    logged: *mut T,
     journal: &'b Journal<P>,
     marker: PhantomData<&'b mut T>,
 }
@@ -22,7 +22,7 @@ impl<'b, T, P: MemPool> Exclusive<'b, T, P> {
     /// `value` may be written to while the result lives, and nothing else reaches it (GUARD-1).
     #[inline(always)]
     pub(crate) unsafe fn new(value: *mut T, journal: &'b Journal<P>) -> Self {
-        Exclusive { value, noted: std::ptr::null_mut(), journal, marker: PhantomData }
+        Exclusive { value, logged: std::ptr::null_mut(), journal, marker: PhantomData }
     }
 }
 
@@ -39,12 +39,12 @@ impl<T, P: MemPool> Deref for Exclusive<'_, T, P> {
 impl<T, P: MemPool> DerefMut for Exclusive<'_, T, P> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        if self.noted.is_null() {
+        if self.logged.is_null() {
             self.journal.running().log(self.value.cast(), size_of::<T>());
-            self.noted = self.value;
+            self.logged = self.value;
         }
-        // SAFETY: GUARD-1, and the old bytes are noted (OBJ-1).
-        unsafe { &mut *self.noted }
+        // SAFETY: GUARD-1, and the old bytes are logged (OBJ-1).
+        unsafe { &mut *self.logged }
     }
 }
 

@@ -28,7 +28,7 @@ const SHARD_BITS: u32 = if cfg!(test) { 0 } else { 6 };
 const PATIENCE: &[u32] = if cfg!(test) { &[] } else { &[1, 2, 4, 8, 16, 32, 64] };
 
 /// The table.
-pub(crate) struct Table {
+pub(crate) struct LockTable {
     shards: [Shard; 1 << SHARD_BITS],
 }
 
@@ -41,13 +41,13 @@ struct Shard {
 
 #[derive(Default)]
 struct Locks {
-    states: ByPlace<usize, State>,
+    states: ByPlace<usize, LockState>,
     waiting: u32,
 }
 
 /// Readers, or one writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum LockState {
     Read(u32),
     Written,
 }
@@ -59,14 +59,14 @@ pub(crate) enum Mode {
     Write,
 }
 
-/// A guard of a lock; noted until this is dropped, which leaves the lock itself (LOCK-3).
-pub(crate) struct Held<'b> {
+/// A guard of a lock; recorded until this is dropped, which leaves the lock itself (LOCK-3).
+pub(crate) struct HeldLock<'b> {
     running: &'b Running,
     index: usize,
     mode: Mode,
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldLock<'_> {
     #[inline]
     fn drop(&mut self) {
         let mine = &mut self.running.locks.borrow_mut()[self.index];
@@ -87,13 +87,13 @@ pub(crate) struct Mine {
     writer: bool,
 }
 
-impl Default for Table {
-    fn default() -> Table {
-        Table { shards: std::array::from_fn(|_| Shard::default()) }
+impl Default for LockTable {
+    fn default() -> LockTable {
+        LockTable { shards: std::array::from_fn(|_| Shard::default()) }
     }
 }
 
-impl Table {
+impl LockTable {
     fn shard(&self, key: usize) -> &Shard {
         let hash = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.shards[(hash >> 1 >> (63 - SHARD_BITS)) as usize]
@@ -122,9 +122,9 @@ impl Table {
     /// The only reader becomes the writer.
     fn raise(&self, key: usize) -> bool {
         let mut locks = self.shard(key).locks.lock();
-        let alone = locks.states.get(&key) == Some(&State::Read(1)) || seeded("object-raise-beside");
+        let alone = locks.states.get(&key) == Some(&LockState::Read(1)) || seeded("object-raise-beside");
         if alone {
-            locks.states.insert(key, State::Written);
+            locks.states.insert(key, LockState::Written);
         }
         alone
     }
@@ -133,7 +133,7 @@ impl Table {
         let shard = self.shard(key);
         let mut locks = shard.locks.lock();
         match locks.states.get_mut(&key) {
-            Some(State::Read(count)) if *count > 1 => *count -= 1,
+            Some(LockState::Read(count)) if *count > 1 => *count -= 1,
             Some(_) => drop(locks.states.remove(&key)),
             None => unreachable!("LOCK-1: a lock falls once"),
         }
@@ -152,11 +152,11 @@ impl Locks {
     #[inline]
     fn grant(&mut self, key: usize, mode: Mode) -> bool {
         match (self.states.entry(key), mode) {
-            (Entry::Vacant(entry), Mode::Write) => drop(entry.insert(State::Written)),
-            (Entry::Vacant(entry), Mode::Read) => drop(entry.insert(State::Read(1))),
+            (Entry::Vacant(entry), Mode::Write) => drop(entry.insert(LockState::Written)),
+            (Entry::Vacant(entry), Mode::Read) => drop(entry.insert(LockState::Read(1))),
             (Entry::Occupied(mut entry), Mode::Read) => match entry.get_mut() {
-                State::Read(count) => *count += 1,
-                State::Written => return false,
+                LockState::Read(count) => *count += 1,
+                LockState::Written => return false,
             },
             (Entry::Occupied(_), Mode::Write) => return false,
         }
@@ -165,14 +165,14 @@ impl Locks {
 }
 
 impl Running {
-    /// Takes a lock for the rest of the transaction, and notes a guard of it. `wait` is false for
+    /// Takes a lock for the rest of the transaction, and records a guard of it. `wait` is false for
     /// those who would rather have `None`.
     ///
     /// # Panics
     /// If a guard that forbids it lives in this transaction; if the transaction holds the lock for
     /// reading, others do, too, and it is to be written.
     #[track_caller]
-    pub(crate) fn lock(&self, at: *const u8, depth: u8, mode: Mode, wait: bool) -> Option<Held<'_>> {
+    pub(crate) fn lock(&self, at: *const u8, depth: u8, mode: Mode, wait: bool) -> Option<HeldLock<'_>> {
         let key = at as usize | (depth as usize) << 56;
         let mut locks = self.locks.borrow_mut();
         if let Some(index) = locks.iter().rposition(|mine| mine.key == key) {
@@ -193,8 +193,8 @@ impl Running {
                 );
                 mine.mode = Mode::Write;
             }
-            mine.note(mode);
-            return Some(Held { running: self, index, mode });
+            mine.record(mode);
+            return Some(HeldLock { running: self, index, mode });
         }
         let shared = self.contains(at, 1);
         if shared {
@@ -210,9 +210,9 @@ impl Running {
             }
         }
         let mut mine = Mine { key, mode, shared, readers: 0, writer: false };
-        mine.note(mode);
+        mine.record(mode);
         locks.push(mine);
-        Some(Held { running: self, index: locks.len() - 1, mode })
+        Some(HeldLock { running: self, index: locks.len() - 1, mode })
     }
 
     /// LOCK-1.
@@ -224,7 +224,7 @@ impl Running {
 }
 
 impl Mine {
-    fn note(&mut self, mode: Mode) {
+    fn record(&mut self, mode: Mode) {
         match mode {
             Mode::Read => self.readers += 1,
             Mode::Write => self.writer = true,

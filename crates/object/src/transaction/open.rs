@@ -13,9 +13,9 @@
 
 use crate::description::schema::Schema;
 use crate::layout::{FIXED, FORMAT, GENERATION, HEADER, Header, MAGIC, SCHEMA_MAX, fingerprint};
-use crate::transaction::counts::Shared;
-use crate::transaction::inner::Inner;
-use crate::transaction::locks::Table;
+use crate::transaction::counts::SharedCounts;
+use crate::transaction::locks::LockTable;
+use crate::transaction::open_pool::OpenPool;
 use crate::transaction::pool::{In, Out};
 use crate::transaction::running::{self, Running};
 use crate::transaction::sync::{AtomicBool, Mutex, RwLockWriteGuard};
@@ -81,7 +81,7 @@ pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
 
 pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> Result<Root<R, Out<G>>> {
     let mut bound = lock::<G>()?;
-    let found = Found::of(store, name)?;
+    let found = FoundPool::of(store, name)?;
     let wanted = Schema::of::<R, Out<G>>().text(found.header.format);
     if found.description != wanted {
         return Err(migrate::mismatch::<R, Out<G>>(&found.stored(), &wanted));
@@ -90,21 +90,21 @@ pub(crate) fn open<R: PSafe<Out<G>>, G: PoolTag>(store: &Store, name: &str) -> R
 }
 
 /// The contents of a tag's slot.
-pub(crate) type Bound = Option<Arc<Inner>>;
+pub(crate) type Bound = Option<Arc<OpenPool>>;
 
 /// A pool that was found by its name and recovered; its root is not looked at yet.
-pub(crate) struct Found {
-    inner: Inner,
+pub(crate) struct FoundPool {
+    inner: OpenPool,
     pub header: Header,
     pub description: String,
 }
 
-impl Found {
-    pub fn of(store: &Store, name: &str) -> Result<Found> {
+impl FoundPool {
+    pub fn of(store: &Store, name: &str) -> Result<FoundPool> {
         let inner = attach_untyped(store, name)?;
         let header = read_header(&inner.object)?;
         let description = description(&inner, &header)?;
-        Ok(Found { inner, header, description })
+        Ok(FoundPool { inner, header, description })
     }
 
     pub fn name(&self) -> &str {
@@ -116,7 +116,7 @@ impl Found {
         self.inner.object.prime() + self.header.schema
     }
 
-    /// What the pool says of its types.
+    /// The description of the pool and its place.
     fn stored(&self) -> migrate::Stored<'_> {
         let (object, description_at) = (self.name(), self.description_at());
         migrate::Stored { object, description: &self.description, description_at, format: self.header.format }
@@ -140,9 +140,9 @@ impl Found {
     }
 
     /// Raises the generation, and lets the slot of the tag hold the pool.
-    pub fn bind<G: PoolTag>(self, bound: &mut Bound) -> Arc<Inner> {
+    pub fn bind<G: PoolTag>(self, bound: &mut Bound) -> Arc<OpenPool> {
         let generation = raise_generation(&self.inner, self.header.generation);
-        let inner = Arc::new(Inner { generation, ..self.inner });
+        let inner = Arc::new(OpenPool { generation, ..self.inner });
         G::slot().bind(bound, &inner);
         inner
     }
@@ -151,7 +151,7 @@ impl Found {
 /// The slot, to be bound; refused while a pool is, or if this thread runs a transaction under the
 /// tag.
 pub(crate) fn lock<G: PoolTag>() -> Result<RwLockWriteGuard<'static, Bound>> {
-    let bound = |inner: &Inner| Error::Bound { pool: G::NAME, open: inner.object.name().into() };
+    let bound = |inner: &OpenPool| Error::Bound { pool: G::NAME, open: inner.object.name().into() };
     let running = running::with_current::<G, _>(|current| current.map(|running| bound(running.inner())));
     if let Some(error) = running {
         return Err(error); // it may hold the slot's lock
@@ -183,26 +183,26 @@ fn format(object: &Object, options: &PoolOptions) -> Result<()> {
 }
 
 /// [`attach`] for callers that do not know the root's type.
-pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<Inner> {
+pub(crate) fn attach_untyped(store: &Store, name: &str) -> Result<OpenPool> {
     let object = store.object(name)?;
     object.require_engine(Engine::Undo)?;
     attach(object, 0)
 }
 
 /// Recovers the object and finds where it is mapped.
-fn attach(object: Object, generation: u64) -> Result<Inner> {
+fn attach(object: Object, generation: u64) -> Result<OpenPool> {
     let claim = object.claim()?;
     let undo = Undo::open(object.clone())?;
     let base = object.media().address().as_ptr().wrapping_add(object.prime() as usize);
     let span = object.span();
-    Ok(Inner {
+    Ok(OpenPool {
         undo,
         claim,
         base,
         len: (span.end - span.start) as usize,
         generation,
-        counts: Shared::default(),
-        locks: Table::default(),
+        counts: SharedCounts::default(),
+        locks: LockTable::default(),
         newest: Mutex::new(None),
         buffered: Mutex::new(None),
         is_buffered: AtomicBool::new(false),
@@ -221,10 +221,10 @@ pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) 
     header.root_checksum = header.root_sum();
     let second = &header.as_bytes()[FIXED + 8..FIXED + 56];
     let at = prime + GENERATION + 8;
-    let note = if seeded("object-description-unnoted") { Tx::overwrite } else { Tx::log_range };
+    let log = if seeded("object-description-unnoted") { Tx::overwrite } else { Tx::log_range };
     let stored = tx
         .write(prime + schema, text.as_bytes())
-        .and_then(|()| note(&tx, at, second.len() as u64))
+        .and_then(|()| log(&tx, at, second.len() as u64))
         .map(|()| inner.media().write(at, second))
         .and_then(|()| tx.store(inner.object.root_at(), prime + root));
     if let Err(error) = stored {
@@ -253,7 +253,7 @@ pub(crate) fn read_header(object: &Object) -> Result<Header> {
 }
 
 /// The description of the root's type, as the pool has it.
-pub(crate) fn description(inner: &Inner, header: &Header) -> Result<String> {
+pub(crate) fn description(inner: &OpenPool, header: &Header) -> Result<String> {
     let at = inner.object.prime().saturating_add(header.schema);
     let size = inner.undo.heap().size_of(at).unwrap_or(0);
     if header.schema_len > size.min(SCHEMA_MAX) {
@@ -268,7 +268,7 @@ pub(crate) fn description(inner: &Inner, header: &Header) -> Result<String> {
     Ok(text)
 }
 
-fn raise_generation(inner: &Inner, found: u64) -> u64 {
+fn raise_generation(inner: &OpenPool, found: u64) -> u64 {
     let (media, at) = (inner.media(), inner.object.prime() + GENERATION);
     let generation = found + 1;
     {

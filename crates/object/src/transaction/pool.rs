@@ -12,7 +12,7 @@
 //! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the
 //! opening happened before.
 
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::transaction::running;
 use crate::transaction::running::Current;
 use crate::transaction::sync::RwLock;
@@ -91,8 +91,8 @@ unsafe impl<G: PoolTag> MemPool for Out<G> {
 /// POOL-3, before a reference to what cells lend out is made of a cell at `at`.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn require_settled<P: MemPool>(at: *const u8) {
-    if !P::INSIDE && is_unsettled::<P>(at) && !seeded("object-borrow-outside") {
+pub(crate) fn require_committed<P: MemPool>(at: *const u8) {
+    if !P::INSIDE && is_uncommitted::<P>(at) && !seeded("object-borrow-outside") {
         panic!(
             "this cell is read from outside of the running transaction: read it through the root that the body is given"
         );
@@ -102,7 +102,7 @@ pub(crate) fn require_settled<P: MemPool>(at: *const u8) {
 /// Whether what lies at `at` may be rolled back while a reference with this brand, made now, lives
 /// (POOL-3).
 #[inline(always)]
-pub(crate) fn is_unsettled<P: MemPool>(at: *const u8) -> bool {
+pub(crate) fn is_uncommitted<P: MemPool>(at: *const u8) -> bool {
     !P::INSIDE && running::with_current::<P::Tag, _>(|running| running.is_some_and(|running| running.contains(at, 0)))
 }
 
@@ -116,7 +116,7 @@ pub struct Slot {
     /// Its number among all openings of this process; 0 before the first.
     opening: AtomicU64,
     /// Read-locked by transactions that hold no root, write-locked to open and close.
-    pub(crate) open: RwLock<Option<Arc<Inner>>>,
+    pub(crate) open: RwLock<Option<Arc<OpenPool>>>,
 }
 
 impl Slot {
@@ -138,7 +138,7 @@ impl Slot {
         self.base.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn bind(&self, slot: &mut Option<Arc<Inner>>, inner: &Arc<Inner>) {
+    pub(crate) fn bind(&self, slot: &mut Option<Arc<OpenPool>>, inner: &Arc<OpenPool>) {
         static OPENINGS: AtomicU64 = AtomicU64::new(1);
         self.opening.store(OPENINGS.fetch_add(1, Ordering::Relaxed), Ordering::Release);
         self.generation.store(inner.generation, Ordering::Release);
@@ -146,7 +146,7 @@ impl Slot {
         *slot = Some(Arc::clone(inner));
     }
 
-    pub(crate) fn unbind(&self, slot: &mut Option<Arc<Inner>>) {
+    pub(crate) fn unbind(&self, slot: &mut Option<Arc<OpenPool>>) {
         self.base.store(ptr::null_mut(), Ordering::Release);
         *slot = None;
     }

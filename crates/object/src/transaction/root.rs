@@ -1,7 +1,7 @@
 //! [`Root`]: an open pool and its first object.
 
 use crate::layout::HEADER;
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::{
     In, InTx, Journal, MemPool, Migrated, Out, PSafe, PoolTag, RepairPlan, Report, Result, Token, TryError,
     transaction::pool, transaction::running, verify::check, verify::repair,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// An open pool, seen from its root object. Dereferences to the root for reading; the pool is
 /// closed when this is dropped, after the transactions that run on it.
 pub struct Root<R: PSafe<P>, P: MemPool> {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<OpenPool>,
     /// From the pool's base.
     pub(crate) offset: u64,
     pub(crate) migrated: Option<Box<Migrated>>,

@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// As `Cell`: read by copying, replaced with [`PCell::set`], which notes the old value.
+/// As `Cell`: read by copying, replaced with [`PCell::set`], which logs the old value.
 #[repr(transparent)]
 pub struct PCell<T, P: MemPool> {
     value: UnsafeCell<T>,
@@ -26,7 +26,7 @@ impl<T: PSafe<P>, P: MemPool> PCell<T, P> {
     #[inline]
     pub fn replace(&self, value: T, j: &Journal<P>) -> T {
         j.running().log(self.value.get().cast(), size_of::<T>());
-        // SAFETY: noted (OBJ-1); a cell hands out no references and is not shared by threads.
+        // SAFETY: logged (OBJ-1); a cell hands out no references and is not shared by threads.
         unsafe { self.value.get().replace(value) }
     }
 

@@ -5,7 +5,7 @@ macro_rules! counted {
     ($(#[$about:meta])* $Name:ident, $shared:literal, $kind:literal) => {
         use crate::transaction::counts::Counted;
         use crate::verify::deep::walk::Owner;
-        use crate::migrate::{Kind, Moving, PartId, Planner, Refusal};
+        use crate::migrate::{PartKind, Moving, PartId, Planner, Refusal};
         use crate::types::pbox::nonzero;
         use crate::description::schema::{Schema, TypeName};
         use crate::{In, Out, Journal, MemPool, PSafe, PoolTag, Tracer, transaction::pool, transaction::running};
@@ -206,7 +206,7 @@ macro_rules! counted {
             }
 
             fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
-                planner.pointer::<Self, T>(stored, $kind, Kind::Counted)
+                planner.pointer::<Self, T>(stored, $kind, PartKind::Counted)
             }
 
             unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {
@@ -233,7 +233,7 @@ macro_rules! counted {
             }
 
             fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
-                planner.pointer::<Self, T>(stored, concat!($kind, "Weak"), Kind::Weak)
+                planner.pointer::<Self, T>(stored, concat!($kind, "Weak"), PartKind::Weak)
             }
 
             unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {

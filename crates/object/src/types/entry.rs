@@ -1,13 +1,13 @@
-//! [`Entry`]: a key and its value, as they lie in the blocks of maps.
+//! [`MapEntry`]: a key and its value, as they lie in the blocks of maps.
 
 /// The stored pair of a key and its value.
 #[repr(C)]
-pub(crate) struct Entry<K, V> {
+pub(crate) struct MapEntry<K, V> {
     pub key: K,
     pub value: V,
 }
 
-impl<K, V> Entry<K, V> {
+impl<K, V> MapEntry<K, V> {
     /// Bytes of an entry.
     pub(crate) const SIZE: usize = {
         assert!(align_of::<Self>() <= 16, "types of a pool are aligned to 16 bytes at most");

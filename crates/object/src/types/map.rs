@@ -6,7 +6,7 @@
 /// The map `Map`, whose keys must be `bound`.
 macro_rules! map {
     ($Map:ident: $($bound:ident),+) => {
-        use crate::types::entry::Entry;
+        use crate::types::entry::MapEntry;
         use crate::{Out, Journal, MemPool, PSafe, PoolTag};
         use std::borrow::Borrow;
 
@@ -41,7 +41,7 @@ macro_rules! map {
 
             /// An entry of this map.
             #[inline(always)]
-            fn lend(&self, entry: *mut Entry<K, V>) -> &Entry<K, V> {
+            fn lend(&self, entry: *mut MapEntry<K, V>) -> &MapEntry<K, V> {
                 // SAFETY:
                 // - in bounds and valid: an entry lies there;
                 // - alive: the pool is open (POOL-2), and blocks are freed with their only owner;
@@ -49,12 +49,12 @@ macro_rules! map {
                 unsafe { &*entry }
             }
 
-            /// The value of an entry of this map, to be changed. It alone is noted.
+            /// The value of an entry of this map, to be changed. It alone is logged.
             #[inline]
-            fn lend_value<'s>(&'s mut self, entry: *mut Entry<K, V>, j: &'s Journal<P>) -> &'s mut V {
-                let value = Entry::value(entry);
+            fn lend_value<'s>(&'s mut self, entry: *mut MapEntry<K, V>, j: &'s Journal<P>) -> &'s mut V {
+                let value = MapEntry::value(entry);
                 j.running().log(value.cast(), size_of::<V>());
-                // SAFETY: as in `lend`; borrowed mutably, and noted (OBJ-1).
+                // SAFETY: as in `lend`; borrowed mutably, and logged (OBJ-1).
                 unsafe { &mut *value }
             }
         }
@@ -101,7 +101,7 @@ macro_rules! map {
                 self.find(key).is_some()
             }
 
-            /// The value of `key`, to be changed. It alone is noted.
+            /// The value of `key`, to be changed. It alone is logged.
             #[inline]
             pub fn get_mut<'s, Q: ?Sized $(+ $bound)+>(&'s mut self, key: &Q, j: &'s Journal<P>) -> Option<&'s mut V>
             where
@@ -116,7 +116,7 @@ macro_rules! map {
                 match self.locate(&key) {
                     Ok(entry) => Some(std::mem::replace(self.lend_value(entry, j), value)),
                     Err(spot) => {
-                        self.add(spot, Entry { key, value }, j);
+                        self.add(spot, MapEntry { key, value }, j);
                         None
                     }
                 }
@@ -131,7 +131,7 @@ macro_rules! map {
             ) -> &'s mut V {
                 let entry = match self.locate(&key) {
                     Ok(entry) => entry,
-                    Err(spot) => self.add(spot, Entry { key, value: make() }, j),
+                    Err(spot) => self.add(spot, MapEntry { key, value: make() }, j),
                 };
                 self.lend_value(entry, j)
             }

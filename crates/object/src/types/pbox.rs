@@ -1,7 +1,7 @@
 //! [`Pbox`]: a block of the pool with one owner.
 
 use crate::description::schema::{Schema, TypeName};
-use crate::migrate::{Kind, Moving, PartId, Planner, Refusal};
+use crate::migrate::{Moving, PartId, PartKind, Planner, Refusal};
 use crate::{Journal, MemPool, Out, PSafe, PoolTag, Tracer, transaction::pool, transaction::running};
 use std::borrow::Borrow;
 use std::fmt;
@@ -46,7 +46,7 @@ impl<T: PSafe<P>, P: MemPool> Pbox<T, P> {
     pub fn as_mut(&mut self, j: &Journal<P>) -> &mut T {
         let at = self.address();
         j.running().log(at.cast(), size_of::<T>());
-        // SAFETY: as in `deref`; borrowed mutably with its only owner, and noted (OBJ-1).
+        // SAFETY: as in `deref`; borrowed mutably with its only owner, and logged (OBJ-1).
         unsafe { &mut *at }
     }
 
@@ -142,7 +142,7 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for Pbox<T, P> {
     }
 
     fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
-        planner.pointer::<Self, T>(stored, "Pbox", Kind::Owned)
+        planner.pointer::<Self, T>(stored, "Pbox", PartKind::Owned)
     }
 
     unsafe fn moved(from: *const u8, _: PartId, moving: &Moving<'_, P>) -> Self {

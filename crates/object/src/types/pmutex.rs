@@ -2,7 +2,7 @@
 
 use crate::description::psafe::level;
 use crate::transaction::guard::{Exclusive, exclusive};
-use crate::transaction::locks::{Held, Mode};
+use crate::transaction::locks::{HeldLock, Mode};
 use crate::types::wrapper::wrapper;
 use crate::{Journal, MemPool, PSafe};
 use std::cell::UnsafeCell;
@@ -54,11 +54,11 @@ impl<T: PSafe<P>, P: MemPool> PMutex<T, P> {
     }
 }
 
-/// A locked value; dropping it does not unlock. The first mutable dereference notes the old value.
+/// A locked value; dropping it does not unlock. The first mutable dereference logs the old value.
 pub struct PMutexGuard<'b, T, P: MemPool> {
     value: Exclusive<'b, T, P>,
-    #[allow(dead_code)] // noted while it lives
-    held: Held<'b>,
+    #[allow(dead_code)] // recorded while it lives
+    held: HeldLock<'b>,
 }
 
 exclusive!(PMutexGuard);

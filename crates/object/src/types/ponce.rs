@@ -2,7 +2,7 @@
 
 use crate::description::schema::{Schema, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
-use crate::transaction::pool::{is_unsettled, require_settled};
+use crate::transaction::pool::{is_uncommitted, require_committed};
 use crate::{Journal, MemPool, PSafe, Tracer};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -31,7 +31,7 @@ impl<T: PSafe<P>, P: MemPool> POnceCell<T, P> {
     #[inline]
     #[track_caller]
     pub fn get(&self) -> Option<&T> {
-        require_settled::<P>(self.value.get().cast());
+        require_committed::<P>(self.value.get().cast());
         // SAFETY: once set, the value is not changed behind `&self`, unless a roll-back takes it,
         // which no reference outlives (POOL-3); before, nothing has a reference to it.
         unsafe { (*self.value.get()).as_ref() }
@@ -46,7 +46,7 @@ impl<T: PSafe<P>, P: MemPool> POnceCell<T, P> {
             return Err(value);
         }
         j.running().log(self.value.get().cast(), size_of::<Option<T>>());
-        // SAFETY: noted (OBJ-1); it is `None`, so no reference into it exists, and threads do not
+        // SAFETY: logged (OBJ-1); it is `None`, so no reference into it exists, and threads do not
         // share the cell.
         unsafe { *self.value.get() = Some(value) };
         Ok(())
@@ -109,7 +109,7 @@ unsafe impl<T: PSafe<P>, P: MemPool> PSafe<P> for POnceCell<T, P> {
 
 impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for POnceCell<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if is_unsettled::<P>(self.value.get().cast()) {
+        if is_uncommitted::<P>(self.value.get().cast()) {
             return f.write_str("POnceCell(<of the running transaction>)");
         }
         f.debug_tuple("POnceCell").field(&self.get()).finish()

@@ -7,7 +7,7 @@
 use crate::description::psafe::level;
 use crate::transaction::borrows::Borrow;
 use crate::transaction::guard::{Exclusive, exclusive};
-use crate::transaction::pool::{is_unsettled, require_settled};
+use crate::transaction::pool::{is_uncommitted, require_committed};
 use crate::types::wrapper::wrapper;
 use crate::{Journal, MemPool, PSafe, transaction::pool};
 use std::cell::UnsafeCell;
@@ -49,13 +49,13 @@ impl<T: PSafe<P>, P: MemPool> PRefCell<T, P> {
     #[track_caller]
     pub fn try_borrow(&self) -> Option<PRef<'_, T>> {
         let value = self.value.get();
-        require_settled::<P>(value.cast());
+        require_committed::<P>(value.cast());
         let borrow = Borrow::shared(key::<T, P>(value))?;
         Some(PRef { value, borrow, marker: PhantomData })
     }
 
     /// Borrows the value for changing, until the guard is dropped. The first mutable dereference
-    /// notes the old value.
+    /// logs the old value.
     ///
     /// # Panics
     /// While it is borrowed.
@@ -160,7 +160,7 @@ exclusive!(PRefMut);
 
 impl<T: PSafe<P> + fmt::Debug, P: MemPool> fmt::Debug for PRefCell<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if is_unsettled::<P>(self.value.get().cast()) {
+        if is_uncommitted::<P>(self.value.get().cast()) {
             return f.write_str("PRefCell(<of the running transaction>)");
         }
         match self.try_borrow() {

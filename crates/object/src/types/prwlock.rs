@@ -2,7 +2,7 @@
 
 use crate::description::psafe::level;
 use crate::transaction::guard::{Exclusive, exclusive};
-use crate::transaction::locks::{Held, Mode};
+use crate::transaction::locks::{HeldLock, Mode};
 use crate::types::wrapper::wrapper;
 use crate::{Journal, MemPool, PSafe};
 use std::cell::UnsafeCell;
@@ -73,8 +73,8 @@ impl<T: PSafe<P>, P: MemPool> PRwLock<T, P> {
 /// A value that is being read; dropping it does not unlock.
 pub struct PReadGuard<'b, T, P: MemPool> {
     value: *const T,
-    #[allow(dead_code)] // noted while it lives
-    held: Held<'b>,
+    #[allow(dead_code)] // recorded while it lives
+    held: HeldLock<'b>,
     marker: PhantomData<(&'b T, P)>,
 }
 
@@ -88,12 +88,12 @@ impl<T, P: MemPool> Deref for PReadGuard<'_, T, P> {
     }
 }
 
-/// A value that is being changed; dropping it does not unlock. The first mutable dereference notes
+/// A value that is being changed; dropping it does not unlock. The first mutable dereference logs
 /// the old value.
 pub struct PWriteGuard<'b, T, P: MemPool> {
     value: Exclusive<'b, T, P>,
-    #[allow(dead_code)] // noted while it lives
-    held: Held<'b>,
+    #[allow(dead_code)] // recorded while it lives
+    held: HeldLock<'b>,
 }
 
 exclusive!(PWriteGuard);

@@ -1,9 +1,9 @@
 //! [`PVec`]: a growing array in a block of the pool.
 //!
 //! Invariants
-//!   VEC-1  Elements that were there before the transaction are logged before they change; the bytes
-//!          behind them are unused and are overwritten without a log entry. Their number is kept by
-//!          buffer ([`Running::floors`]) from the first change of a length on.
+//!   VEC-1  Elements that were there before the transaction are logged before they change; the
+//!          bytes behind them are unused and are overwritten without a log entry. Their number is
+//!          kept by buffer ([`Running::floors`]) from the first change of a length on.
 //!   VEC-2  `len <= cap`, and the block holds `cap` elements; without a block both are 0.
 //!
 //! Elsewhere: every `&mut PVec` of the pool comes from a loan that has logged its three words
@@ -79,21 +79,21 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         unsafe { std::slice::from_raw_parts(self.address(0), self.len as usize) }
     }
 
-    /// The elements, to be changed. All of them are noted.
+    /// The elements, to be changed. All of them are logged.
     pub fn as_mut_slice<'s>(&'s mut self, j: &'s Journal<P>) -> &'s mut [T] {
-        self.note(j, 0, self.len);
-        // SAFETY: as in `as_slice`; borrowed mutably, and noted (OBJ-1).
+        self.log_elements(j, 0, self.len);
+        // SAFETY: as in `as_slice`; borrowed mutably, and logged (OBJ-1).
         unsafe { std::slice::from_raw_parts_mut(self.address(0), self.len as usize) }
     }
 
-    /// Element `index`, to be changed. It alone is noted.
+    /// Element `index`, to be changed. It alone is logged.
     #[inline]
     pub fn get_mut<'s>(&'s mut self, index: usize, j: &'s Journal<P>) -> Option<&'s mut T> {
         if index as u64 >= self.len {
             return None;
         }
-        self.note(j, index as u64, 1);
-        // SAFETY: an element, as in `as_slice`; borrowed mutably, and noted (OBJ-1).
+        self.log_elements(j, index as u64, 1);
+        // SAFETY: an element, as in `as_slice`; borrowed mutably, and logged (OBJ-1).
         Some(unsafe { &mut *self.address(index as u64) })
     }
 
@@ -108,11 +108,11 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         std::mem::replace(old, value)
     }
 
-    /// The elements one after the other, to be changed; each is noted when it is reached.
+    /// The elements one after the other, to be changed; each is logged when it is reached.
     pub fn iter_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = &'s mut T> {
         let this = &*self;
         (0..this.len).map(move |index| {
-            this.note(j, index, 1);
+            this.log_elements(j, index, 1);
             // SAFETY: each element once, as in `get_mut`; `self` stays borrowed mutably.
             unsafe { &mut *this.address(index) }
         })
@@ -154,7 +154,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
         let index = index as u64;
         self.open(j.running(), self.len);
-        self.note(j, index, self.len - index);
+        self.log_elements(j, index, self.len - index);
         let at = self.address(index);
         // SAFETY: the elements from `index` on and the place behind them, all logged or unused.
         unsafe { ptr::copy(at, at.wrapping_add(1), (self.len - index) as usize) };
@@ -172,11 +172,11 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         assert!((index as u64) < self.len, "removal of element {index} of {}", self.len);
         let index = index as u64;
         self.floor(j.running());
-        self.note(j, index, self.len - index);
+        self.log_elements(j, index, self.len - index);
         let at = self.address(index);
         // SAFETY: an element; it is overwritten or behind the end from here on.
         let value = unsafe { at.read() };
-        // SAFETY: the elements behind it, noted.
+        // SAFETY: the elements behind it, logged.
         unsafe { ptr::copy(at.wrapping_add(1), at, (self.len - index - 1) as usize) };
         self.len -= 1;
         value
@@ -199,7 +199,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
             self.floor(j.running());
             let gone = ptr::slice_from_raw_parts_mut(self.address(len as u64), self.len as usize - len);
             self.len = len as u64;
-            // SAFETY: elements that are behind the end from here on; destructors note what they
+            // SAFETY: elements that are behind the end from here on; destructors log what they
             // change.
             unsafe { gone.drop_in_place() };
         }
@@ -234,11 +234,11 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
             return Vec::new();
         }
         self.floor(j.running());
-        self.note(j, start as u64, self.len - start as u64);
+        self.log_elements(j, start as u64, self.len - start as u64);
         // SAFETY: elements, each read once: what stays moves to where they were.
         let out = (start..end).map(|index| unsafe { self.address(index as u64).read() }).collect();
         let (from, to) = (self.address(end as u64), self.address(start as u64));
-        // SAFETY: noted elements; those behind the range, to the place of those before.
+        // SAFETY: logged elements; those behind the range, to the place of those before.
         unsafe { ptr::copy(from, to, self.len as usize - end) };
         self.len -= (end - start) as u64;
         out
@@ -252,12 +252,12 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
         let first = kept.iter().position(|keep| !keep).expect("one goes");
         self.floor(j.running());
-        self.note(j, first as u64, self.len - first as u64);
+        self.log_elements(j, first as u64, self.len - first as u64);
         let (mut to, len) = (first as u64, self.len);
         self.len = first as u64;
         for index in first as u64..len {
             if kept[index as usize] {
-                // SAFETY: noted elements; `to` is one that was moved or dropped before.
+                // SAFETY: logged elements; `to` is one that was moved or dropped before.
                 unsafe { ptr::copy(self.address(index), self.address(to), 1) };
                 to += 1;
             } else {
@@ -276,7 +276,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
 
     /// Notes elements that are about to change.
     #[inline]
-    fn note(&self, j: &Journal<P>, index: u64, count: u64) {
+    fn log_elements(&self, j: &Journal<P>, index: u64, count: u64) {
         if Self::SIZE > 0 && count > 0 {
             j.running().log(self.address(index).cast(), count as usize * Self::SIZE);
         }

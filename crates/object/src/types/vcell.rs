@@ -65,7 +65,7 @@ impl<T: Copy + 'static, P: MemPool> VCell<T, P> {
     fn put(&self, generation: u64, value: T, j: &Journal<P>) {
         j.running().log(self.inside.get().cast(), size_of::<Inside<T>>());
         let inside = Inside { generation, value: std::mem::MaybeUninit::new(value) };
-        // SAFETY: noted (OBJ-1); a cell hands out no references and is not shared by threads.
+        // SAFETY: logged (OBJ-1); a cell hands out no references and is not shared by threads.
         unsafe { self.inside.get().write(inside) }
     }
 }

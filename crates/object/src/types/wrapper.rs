@@ -1,7 +1,7 @@
 //! Code that cells and locks share: each is its value, and only this crate lends references to it.
 
 /// A wrapper of one value: made, taken apart, persistent as its value is. `cells` is how much
-/// deeper than its value it nests: 1 for what notes guards by address.
+/// deeper than its value it nests: 1 for what records guards by address.
 macro_rules! wrapper {
     ($Wrapper:ident, cells: $cells:literal) => {
         impl<T, P: MemPool> std::panic::RefUnwindSafe for $Wrapper<T, P> {}
@@ -12,7 +12,7 @@ macro_rules! wrapper {
                 $Wrapper { value: std::cell::UnsafeCell::new(value), marker: std::marker::PhantomData }
             }
 
-            /// The value, to be changed: who has all of this alone has noted it.
+            /// The value, to be changed: who has all of this alone has logged it.
             pub fn get_mut(&mut self) -> &mut T {
                 self.value.get_mut()
             }

@@ -5,7 +5,7 @@
 
 use crate::description::described::Described;
 use crate::layout::{FORMAT, HEADER, Header};
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::verify::deep;
 use crate::verify::deep::guess::name_leaks;
 use crate::verify::deep::report::Report;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// Checks the pool whose root of type `R` lies at `root` from the base, without the values of the
 /// objects `given_up`.
 pub(crate) fn examine<R: PSafe<P>, P: MemPool>(
-    inner: &Inner,
+    inner: &OpenPool,
     root: u64,
     given_up: &BTreeSet<u64>,
     progress: &dyn Fn(u64),

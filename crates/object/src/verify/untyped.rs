@@ -2,7 +2,7 @@
 
 use crate::description::described::Described;
 use crate::layout::Header;
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::verify::deep::guess::name_leaks;
 use crate::verify::deep::reader::Reader;
 use crate::verify::deep::report::Report;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// An open pool whose types this program does not know: for tools.
 pub struct UntypedPool {
-    inner: Inner,
+    inner: OpenPool,
     header: Header,
     description: String,
 }

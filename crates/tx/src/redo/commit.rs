@@ -15,7 +15,7 @@
 //!           loads what was stored cannot be told anything that a crash takes back.
 
 use super::Worker;
-use super::engine::{End, Inner, Log};
+use super::engine::{End, Log, RedoState};
 use super::locks::STRIPE;
 use super::record;
 use super::recover::store_masked;
@@ -191,7 +191,7 @@ fn lines(stripes: &[Stripe]) -> impl Iterator<Item = u64> {
     stripes.iter().filter(|stripe| stripe.is_waiting()).map(|stripe| stripe.base)
 }
 
-impl Inner {
+impl RedoState {
     /// A log with room for a record, which ends with its line then; a record that no log has room
     /// for is moved to extents.
     fn take_log_for(&self, own: usize, words: &mut Vec<u64>) -> Result<(&Log, LatchGuard<'_, End>, Vec<Block>)> {

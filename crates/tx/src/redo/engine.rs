@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// process.
 #[derive(Clone)]
 pub struct Redo {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<RedoState>,
 }
 
 /// Findings and mends of an opening.
@@ -32,7 +32,7 @@ pub struct Replayed {
     pub words: u64,
 }
 
-pub(super) struct Inner {
+pub(super) struct RedoState {
     pub heap: Heap,
     pub media: Media,
     /// Of the media: a fence settles.
@@ -118,7 +118,7 @@ impl Redo {
             let end = Latch::new(End { producer, left: Left::default() });
             CachePadded::new(Log { end, consumer: Mutex::new(consumer), committing: AtomicU64::new(u64::MAX) })
         };
-        let inner = Inner {
+        let inner = RedoState {
             media: heap.media().clone(),
             fence_settles: heap.media().capabilities().fence_settles,
             heap,
@@ -182,7 +182,7 @@ impl Redo {
     }
 }
 
-impl Inner {
+impl RedoState {
     pub(super) fn name(&self) -> String {
         self.heap.object().name().into()
     }

@@ -18,7 +18,7 @@ use everbyte_media::museum::unless;
 use everbyte_media::{Damage, Flusher, Media};
 use std::ops::Range;
 
-pub(super) struct Found {
+pub(super) struct RecoveredLogs {
     pub logs: Vec<WordLog>,
     pub log_bytes: Range<u64>,
     /// No timestamp on media is newer.
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub replayed: Replayed,
 }
 
-pub(super) fn recover(heap: &Heap) -> Result<Found> {
+pub(super) fn recover(heap: &Heap) -> Result<RecoveredLogs> {
     let parts = table::read(heap, (MAGIC, FORMAT))?;
     let (object, media) = (heap.object(), heap.media());
     let floor_at = object.prime() + FLOOR;
@@ -70,7 +70,7 @@ pub(super) fn recover(heap: &Heap) -> Result<Found> {
     heap.finish(&frees);
     let words = records.iter().map(|record| record.stores().count() as u64).sum();
     let replayed = Replayed { transactions: records.len() as u64, words };
-    Ok(Found { logs, log_bytes: parts.bytes, clock, replayed })
+    Ok(RecoveredLogs { logs, log_bytes: parts.bytes, clock, replayed })
 }
 
 fn replay(heap: &Heap, records: &[Record]) {

@@ -18,7 +18,7 @@
 //!   REDO-6  A block is allocatable again only after the record that freed it is truncated, and
 //!           when no transaction runs that began before that commit.
 
-use super::engine::Inner;
+use super::engine::RedoState;
 use super::layout::FLOOR;
 use super::recover::raise_floor;
 use everbyte_heap::{Block, Op};
@@ -141,7 +141,7 @@ impl Truncator {
     }
 }
 
-impl Inner {
+impl RedoState {
     /// Truncates everything up to the settled clock. Not for who has the end of a log.
     pub(super) fn truncate(&self) {
         if !self.truncator.waiting.load(Ordering::Acquire) {
@@ -212,7 +212,7 @@ impl Inner {
 
     /// Has the thread truncate, for a log is half full.
     #[cold]
-    pub(super) fn call_truncator(self: &Arc<Inner>) {
+    pub(super) fn call_truncator(self: &Arc<RedoState>) {
         let called = &self.truncator.called;
         if !called.load(Ordering::Acquire) && !called.swap(true, Ordering::AcqRel) {
             let thread = self.truncator.thread.get_or_init(|| {
@@ -226,7 +226,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RedoState {
     fn drop(&mut self) {
         if let Some(thread) = self.truncator.thread.get() {
             thread.unpark(); // it finds that no owner is left
@@ -235,7 +235,7 @@ impl Drop for Inner {
 }
 
 /// Truncates whenever it is called, as long as the engine is open.
-fn serve(engine: &Weak<Inner>) {
+fn serve(engine: &Weak<RedoState>) {
     while let Some(engine) = engine.upgrade() {
         if engine.truncator.called.swap(false, Ordering::AcqRel) {
             engine.truncate();

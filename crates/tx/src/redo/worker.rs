@@ -8,7 +8,7 @@
 //! Threads: a worker belongs to one thread at a time.
 
 use super::active::{Others, Since};
-use super::engine::Inner;
+use super::engine::RedoState;
 use super::layout::TIMESTAMPS_LAST;
 use super::locks::Word;
 use super::stores::store_through;
@@ -38,7 +38,7 @@ pub const STRIPES_MAX: usize = 1 << 20;
 /// Runs transactions, one after the other. [`super::Redo::atomically`] offers isolation and retries
 /// in one call.
 pub struct Worker {
-    pub(super) engine: Arc<Inner>,
+    pub(super) engine: Arc<RedoState>,
     /// The engine's, one step nearer.
     pub(super) media: Media,
     pub(super) since: Since,
@@ -89,7 +89,7 @@ pub struct Checkpoint {
 const PATIENCE: u32 = 24;
 
 impl Worker {
-    pub(super) fn new(engine: Arc<Inner>, number: u32) -> Worker {
+    pub(super) fn new(engine: Arc<RedoState>, number: u32) -> Worker {
         let since = engine.active.enter();
         Worker {
             media: engine.media.clone(),

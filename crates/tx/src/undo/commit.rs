@@ -1,9 +1,9 @@
 //! How a transaction ends.
 //!
 //! Commit of a transaction that only changed bytes, a fence between the lines (the first was paid
-//! by the notes):
+//! by the log):
 //!   1. changed ranges flushed
-//!   2. lane retired: its notes are nothing from now on
+//!   2. lane retired: its records are void from now on
 //!   3. locks released; after the barrier the caller hears
 //!
 //! With blocks allocated or freed:
@@ -25,8 +25,8 @@
 //!   TX-7  Blocks freed become allocatable, and segments of the log are given back, only after that
 //!         fence.
 
-use crate::undo::context::{Context, State, Work};
-use crate::undo::engine::Inner;
+use crate::undo::context::{Context, TxState, Work};
+use crate::undo::engine::UndoState;
 use crate::{Error, Result};
 use everbyte_log as log;
 use everbyte_log::Journal;
@@ -45,7 +45,7 @@ pub(crate) struct Committed {
 /// spill seldom.
 const SPILL: u64 = 16 << 10;
 
-impl Inner {
+impl UndoState {
     /// Commits; ordered on return, and the caller settles the mark. If that fails, `failed` is
     /// called before anything is put back.
     #[inline]
@@ -83,9 +83,9 @@ impl Inner {
 
     /// `None`: nothing was changed.
     #[inline]
-    fn commit_bytes(&self, state: &mut State) -> Result<Option<Mark>> {
+    fn commit_bytes(&self, state: &mut TxState) -> Result<Option<Mark>> {
         let journal = &mut state.lane.as_mut().expect("a transaction with work has a lane").journal;
-        if journal.is_empty() && !state.work.unnoted {
+        if journal.is_empty() && !state.work.unlogged {
             return Ok(None);
         }
         if !seeded("tx-data-not-flushed") {
@@ -99,7 +99,7 @@ impl Inner {
         Ok(Some(self.media.mark()))
     }
 
-    fn commit_with_blocks(&self, state: &mut State) -> Result<Option<Mark>> {
+    fn commit_with_blocks(&self, state: &mut TxState) -> Result<Option<Mark>> {
         let lane = &mut **state.lane.as_mut().expect("a transaction with work has a lane");
         let Work { ranges, allocated, frees, .. } = &state.work;
         lane.ops.clear();
@@ -142,7 +142,7 @@ impl Inner {
     }
 
     #[cold]
-    fn rollback_state(&self, state: &mut State) -> Result<()> {
+    fn rollback_state(&self, state: &mut TxState) -> Result<()> {
         state.hooks.clear();
         state.owed = state.seen;
         let Some(lane) = &mut state.lane else { return Ok(()) };
@@ -153,7 +153,7 @@ impl Inner {
             self.poisoned.store(true, Ordering::Release);
             std::mem::forget(std::mem::take(&mut state.locks));
             std::mem::forget(state.lane.take());
-            *state = State { owed: state.seen, ..State::default() };
+            *state = TxState { owed: state.seen, ..TxState::default() };
             return Err(error.into());
         }
         let work = &mut state.work;
@@ -177,13 +177,13 @@ impl Inner {
     /// The lane is retired and fenced, or was never used: locks fall, the lane is free (TX-6,
     /// TX-7).
     #[inline]
-    fn end(&self, state: &mut State, mark: Option<Mark>) {
+    fn end(&self, state: &mut TxState, mark: Option<Mark>) {
         let work = &mut state.work;
         if !work.discarded.is_empty() {
             work.discarded.drain(..).for_each(|block| self.heap.cancel(block));
         }
         work.ranges.clear();
-        work.unnoted = false;
+        work.unlogged = false;
         let lane = state.lane.as_mut().expect("a transaction with work has a lane");
         if lane.journal.extra_count() > 0 {
             self.take_back(&mut lane.journal);

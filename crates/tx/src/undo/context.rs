@@ -21,7 +21,7 @@ pub(crate) struct Context {
     pub depth: Cell<u32>,
     /// One of them has failed: the outermost will not commit.
     pub doomed: Cell<bool>,
-    pub state: RefCell<State>,
+    pub state: RefCell<TxState>,
 }
 
 impl Context {
@@ -35,7 +35,7 @@ impl Context {
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct TxState {
     pub lane: Option<ArcMutexGuard<RawMutex, Lane>>,
     /// The newest mark seen at a lock.
     pub seen: Option<Mark>,
@@ -50,8 +50,8 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Work {
     pub ranges: Ranges,
-    /// Some range was not noted, so an empty lane does not say that nothing was changed.
-    pub unnoted: bool,
+    /// Some range was not logged, so an empty lane does not say that nothing was changed.
+    pub unlogged: bool,
     /// Blocks allocated and not freed again.
     pub allocated: Owned,
     /// Blocks allocated and freed in this transaction: reserved until its end, never on media.

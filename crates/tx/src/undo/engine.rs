@@ -29,10 +29,10 @@ use std::time::Duration;
 /// process.
 #[derive(Clone)]
 pub struct Undo {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<UndoState>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct UndoState {
     pub heap: Heap,
     pub media: Media,
     /// Unlike any other engine's of this process.
@@ -105,7 +105,7 @@ impl Undo {
             }
         };
         let lane = |journal| Arc::new(Mutex::new(Lane { journal, ops: Vec::new(), words: Vec::new() }));
-        let inner = Inner {
+        let inner = UndoState {
             media: heap.media().clone(),
             heap,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -192,9 +192,9 @@ impl Undo {
         Ok(value)
     }
 
-    /// [`Undo::run`] that returns once the commit is ordered: other threads may see the state that the
-    /// caller releases now, but it is not acknowledged before the mark is settled. An error returns
-    /// settled, as that of [`Undo::run`].
+    /// [`Undo::run`] that returns once the commit is ordered: other threads may see the state that
+    /// the caller releases now, but it is not acknowledged before the mark is settled. An error
+    /// returns settled, as that of [`Undo::run`].
     ///
     /// # Errors
     /// As [`Undo::run`].
@@ -264,7 +264,7 @@ pub struct Ordered<T> {
 
 /// A body is running; dropped only by a panic.
 struct Frame<'t> {
-    inner: &'t Inner,
+    inner: &'t UndoState,
     context: &'t Context,
     /// The outermost transaction's: closed before the disk is waited for.
     section: Option<Section<'t>>,
@@ -287,7 +287,7 @@ impl Drop for Frame<'_> {
     }
 }
 
-impl Inner {
+impl UndoState {
     pub(crate) fn name(&self) -> String {
         self.heap.object().name().into()
     }

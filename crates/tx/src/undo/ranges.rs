@@ -1,8 +1,8 @@
-//! The ranges that a transaction has noted: to note each once, and to flush them at the commit.
+//! The ranges that a transaction has logged: to log each once, and to flush them at the commit.
 //!
-//! A handful is searched from the newest; more are kept in order too. A range that overlaps noted
-//! ones without lying inside one is noted whole: undoing runs from the newest to the oldest, so the
-//! oldest note decides.
+//! A handful is searched from the newest; more are kept in order too. A range that overlaps logged
+//! ones without lying inside one is logged whole: undoing runs from the newest to the oldest, so
+//! the oldest record decides.
 
 use std::collections::BTreeMap;
 

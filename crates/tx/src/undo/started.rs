@@ -2,7 +2,7 @@
 //! nesting of their own.
 
 use crate::undo::context::Context;
-use crate::undo::engine::Inner;
+use crate::undo::engine::UndoState;
 use crate::{Ordered, Result, Tx, Undo};
 use everbyte_media::Section;
 use std::cell::Cell;
@@ -16,7 +16,7 @@ thread_local! {
 /// A transaction under way, started with [`Undo::start`]; rolled back if it is dropped.
 #[must_use = "a transaction that is not committed is rolled back"]
 pub struct Started<'u> {
-    inner: &'u Inner,
+    inner: &'u UndoState,
     /// Taken at the end.
     context: Option<Box<Context>>,
     /// Open until the changes are flushed, so that no page is given back that holds them only in
@@ -63,7 +63,7 @@ impl Started<'_> {
     /// at a lock is settled.
     ///
     /// # Errors
-    /// [`crate::Error::Log`] if the notes cannot be read: the engine is poisoned.
+    /// [`crate::Error::Log`] if the log cannot be read: the engine is poisoned.
     /// [`crate::Error::Media`] if the mark cannot be settled.
     pub fn rollback(mut self) -> Result<()> {
         self.end(put_back)
@@ -71,7 +71,7 @@ impl Started<'_> {
 
     /// Ends it as `how` does, and keeps the context for the next one.
     #[inline]
-    fn end<T>(&mut self, how: impl FnOnce(&Inner, &Context, &mut Option<Section<'_>>) -> Result<T>) -> Result<T> {
+    fn end<T>(&mut self, how: impl FnOnce(&UndoState, &Context, &mut Option<Section<'_>>) -> Result<T>) -> Result<T> {
         let context = self.context.take().expect("it ends once");
         let ended = how(self.inner, &context, &mut self.section);
         self.section = None;
@@ -83,7 +83,7 @@ impl Started<'_> {
 
 /// Rolls back, closes the section and settles the newest mark seen at a lock: the caller may tell
 /// what it read there (TX-5).
-fn put_back(inner: &Inner, context: &Context, section: &mut Option<Section<'_>>) -> Result<()> {
+fn put_back(inner: &UndoState, context: &Context, section: &mut Option<Section<'_>>) -> Result<()> {
     let ended = inner.rollback(context);
     *section = None;
     inner.settle_owed(context).and(ended)

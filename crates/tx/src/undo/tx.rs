@@ -1,16 +1,16 @@
 //! [`Tx`]: what a transaction's body can do.
 //!
 //! Invariants
-//!   TX-3  A byte that was there before the transaction is noted, and the note fenced, before it is
-//!         stored to.
-//!   TX-4  A block of the transaction's own is stored to unnoted: until the commit word it is free
+//!   TX-3  A byte that was there before the transaction is logged, and the log record fenced,
+//!         before it is stored to.
+//!   TX-4  A block of the transaction's own is stored to unlogged: until the commit word it is free
 //!         on media.
 //!
 //! Threads: a `Tx` belongs to the thread that runs the body.
 
 use crate::layout::ENGINE_END;
-use crate::undo::context::{Context, State};
-use crate::undo::engine::{Inner, Lane};
+use crate::undo::context::{Context, TxState};
+use crate::undo::engine::{Lane, UndoState};
 use crate::{Error, Result, TxLock, table};
 use everbyte_heap::{Block, Heap};
 use everbyte_log as log;
@@ -18,7 +18,7 @@ use everbyte_media::{Media, seeded};
 
 /// A running transaction, given to the body by [`crate::Undo::run`].
 pub struct Tx<'t> {
-    pub(crate) inner: &'t Inner,
+    pub(crate) inner: &'t UndoState,
     pub(crate) context: &'t Context,
 }
 
@@ -34,7 +34,7 @@ impl Tx<'_> {
         &self.inner.heap
     }
 
-    /// Notes what `at..at+len` holds, unless it is noted already or lies in a block of this
+    /// Logs what `at..at+len` holds, unless it is logged already or lies in a block of this
     /// transaction's own. The range may then be stored to directly; it is flushed at the commit.
     /// One fence.
     ///
@@ -44,8 +44,8 @@ impl Tx<'_> {
     #[inline]
     pub fn log_range(&self, at: u64, len: u64) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
-        if self.note(&mut state, at, len)? && !seeded("tx-note-unfenced") {
-            state.lane.as_mut().expect("noted in a lane").journal.fence(); // TX-3
+        if self.log_one(&mut state, at, len)? && !seeded("tx-note-unfenced") {
+            state.lane.as_mut().expect("logged in a lane").journal.fence(); // TX-3
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Tx<'_> {
     /// As [`Tx::log_range`]; none of the ranges may be stored to then.
     pub fn name_ranges(&self, ranges: &[(u64, u64)]) -> Result<()> {
         let mut state = self.context.state.borrow_mut();
-        let noted = self.note_all(&mut state, ranges);
+        let logged = self.log_all(&mut state, ranges);
         // Ranges logged before a bad range count as logged from now on, so they are fenced all the
         // same.
         if let Some(lane) = state.lane.as_mut().filter(|lane| lane.journal.is_unfenced())
@@ -65,7 +65,7 @@ impl Tx<'_> {
         {
             lane.journal.fence(); // TX-3
         }
-        noted
+        logged
     }
 
     /// Stores bytes, noting what was there first if need be.
@@ -154,13 +154,13 @@ impl Tx<'_> {
         let mut state = self.context.state.borrow_mut();
         if self.is_new(&mut state, at, len)? {
             state.work.ranges.push(at, at + len);
-            state.work.unnoted = true;
+            state.work.unlogged = true;
         }
         Ok(())
     }
 
-    /// Tells a recorder what the ranges noted so far and the blocks of this transaction's own hold:
-    /// for rooms that store through [`Media::address`]. Nothing on other media.
+    /// Tells a recorder what the ranges logged so far and the blocks of this transaction's own
+    /// hold: for rooms that store through [`Media::address`]. Nothing on other media.
     pub fn tell(&self) {
         if self.inner.media.is_recorded() {
             let state = self.context.state.borrow();
@@ -205,20 +205,20 @@ impl Tx<'_> {
 
     /// The lane, taken if need be.
     #[inline]
-    fn lane<'s>(&self, state: &'s mut State) -> Result<&'s mut Lane> {
+    fn lane<'s>(&self, state: &'s mut TxState) -> Result<&'s mut Lane> {
         if state.lane.is_none() {
             state.lane = Some(self.inner.take_lane()?);
         }
         Ok(state.lane.as_mut().expect("taken just now"))
     }
 
-    /// Notes a range; no fence. `false`: there was no need.
+    /// Logs a range; no fence. `false`: there was no need.
     #[inline]
-    fn note(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
+    fn log_one(&self, state: &mut TxState, at: u64, len: u64) -> Result<bool> {
         if !self.is_new(state, at, len)? {
             return Ok(false);
         }
-        let State { lane, work, .. } = state;
+        let TxState { lane, work, .. } = state;
         let journal = &mut lane.as_mut().expect("taken just now").journal;
         loop {
             match journal.log(at, len) {
@@ -231,27 +231,27 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Notes ranges; no fence. Words share a line of the log, three to one.
-    fn note_all(&self, state: &mut State, ranges: &[(u64, u64)]) -> Result<()> {
+    /// Logs ranges; no fence. Words share a line of the log, three to one.
+    fn log_all(&self, state: &mut TxState, ranges: &[(u64, u64)]) -> Result<()> {
         let (mut words, mut count) = ([0; 24], 0);
         for &(at, len) in ranges {
             if len != 8 || !at.is_multiple_of(8) {
-                self.note(state, at, len)?;
+                self.log_one(state, at, len)?;
             } else if self.is_new(state, at, len)? {
                 words[count] = at;
                 count += 1;
                 if count == words.len() {
-                    self.note_words(state, &words)?;
+                    self.log_words(state, &words)?;
                     count = 0;
                 }
             }
         }
-        self.note_words(state, &words[..count])
+        self.log_words(state, &words[..count])
     }
 
-    /// Whether a range is to be noted; if so, there is a lane.
+    /// Whether a range is to be logged; if so, there is a lane.
     #[inline]
-    fn is_new(&self, state: &mut State, at: u64, len: u64) -> Result<bool> {
+    fn is_new(&self, state: &mut TxState, at: u64, len: u64) -> Result<bool> {
         let end = at.checked_add(len).filter(|_| self.allowed(at, len)).ok_or_else(|| self.bad_range(at, len))?;
         if len == 0 || state.work.ranges.covers(at, end) || state.work.owns(at, end) {
             return Ok(false);
@@ -260,9 +260,9 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Notes words that are new; no fence.
-    fn note_words(&self, state: &mut State, words: &[u64]) -> Result<()> {
-        let State { lane: Some(lane), work, .. } = state else { return Ok(()) };
+    /// Logs words that are new; no fence.
+    fn log_words(&self, state: &mut TxState, words: &[u64]) -> Result<()> {
+        let TxState { lane: Some(lane), work, .. } = state else { return Ok(()) };
         loop {
             match lane.journal.log_words(words) {
                 Ok(()) => break,

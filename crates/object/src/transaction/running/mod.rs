@@ -3,12 +3,12 @@
 //!
 //! One outermost transaction:
 //!   1. a [`Running`] is made and named in the thread's [`Current`]; nested ones find it there
-//!   2. the body runs; what it changes is noted first ([`Running::log`]) or is new memory
+//!   2. the body runs; what it changes is logged first ([`Running::log`]) or is new memory
 //!   3. what was left to the end is done; the engine commits; ordered
 //!   4. the mark is settled, unless the caller wants that later
 //!
 //! Invariants
-//!   OBJ-1  A byte of the pool that existed before the transaction is noted before a `&mut` to it
+//!   OBJ-1  A byte of the pool that existed before the transaction is logged before a `&mut` to it
 //!          exists.
 //!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that
 //!          runs it.
@@ -18,7 +18,7 @@
 //!          nothing of it. A transaction that ends without a commit reverts its counts before the
 //!          engine puts anything back.
 //!
-//! Threads: an [`Inner`] is shared; a [`Running`] belongs to one thread.
+//! Threads: an [`OpenPool`] is shared; a [`Running`] belongs to one thread.
 
 mod run;
 
@@ -26,8 +26,8 @@ pub use run::Current;
 pub(crate) use run::{alone, barred, buffered, close, rooted, unrooted, with_current};
 
 use crate::transaction::counts::{ByPlace, Changes};
-use crate::transaction::inner::Inner;
 use crate::transaction::locks::Mine;
+use crate::transaction::open_pool::OpenPool;
 use crate::{Error, Result, TryError};
 use everbyte_media::museum::unless;
 use everbyte_media::seeded;
@@ -38,7 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// A transaction under way.
 pub(crate) struct Running {
-    inner: *const Inner,
+    inner: *const OpenPool,
     /// The engine's transaction, started when it is first needed: one that changes nothing costs
     /// nothing there.
     started: OnceCell<Started<'static>>,
@@ -59,7 +59,7 @@ pub(crate) struct Running {
     /// (LOCK-4).
     pub met: Cell<bool>,
     /// By buffer: elements that were there before the transaction; what lies behind them may be
-    /// overwritten unnoted.
+    /// overwritten unlogged.
     pub floors: RefCell<ByPlace<u64, u64>>,
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
@@ -87,7 +87,7 @@ struct Stopped;
 
 impl Running {
     #[inline(always)]
-    fn new(inner: &Inner) -> Running {
+    fn new(inner: &OpenPool) -> Running {
         Running {
             inner,
             started: OnceCell::new(),
@@ -138,7 +138,7 @@ impl Running {
         (at as usize - self.base) as u64
     }
 
-    /// Lets `len` bytes at `offset`, which hold nothing, be stored to unnoted.
+    /// Lets `len` bytes at `offset`, which hold nothing, be stored to unlogged.
     pub(crate) fn overwrite(&self, offset: u64, len: u64) {
         if let Err(error) = self.tx().overwrite(self.store_offset(offset), len) {
             self.stop(error.into());
@@ -146,7 +146,7 @@ impl Running {
     }
 
     #[inline(always)]
-    pub(crate) fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &OpenPool {
         // SAFETY: the runner of a transaction holds the pool until its end.
         unsafe { &*self.inner }
     }
@@ -154,10 +154,10 @@ impl Running {
     #[inline(always)]
     pub(crate) fn tx(&self) -> Tx<'_> {
         let start = || {
-            let inner: *const Inner = self.inner;
+            let inner: *const OpenPool = self.inner;
             // SAFETY: the runner of a transaction holds the pool until its end, and `started` ends
             // with it.
-            let inner: &'static Inner = unsafe { &*inner };
+            let inner: &'static OpenPool = unsafe { &*inner };
             inner.undo.start()
         };
         self.started.get_or_init(start).tx()
@@ -175,7 +175,7 @@ impl Running {
     #[inline]
     pub(crate) fn log(&self, at: *const u8, len: usize) {
         if self.contains(at, len) && len > 0 {
-            self.note((at as usize - self.base) as u64, len as u64);
+            self.log_bytes((at as usize - self.base) as u64, len as u64);
         }
     }
 
@@ -184,13 +184,13 @@ impl Running {
         let parts = parts.filter(|(_, len)| *len > 0);
         let ranges: Vec<(u64, u64)> =
             parts.map(|(at, len)| (self.store_offset(self.offset_of(at)), len as u64)).collect();
-        self.tx().tell(); // as in `note`
+        self.tx().tell(); // as in `log_bytes`
         if let Err(error) = self.tx().name_ranges(&ranges) {
             self.stop(error.into());
         }
     }
 
-    fn note(&self, offset: u64, len: u64) {
+    fn log_bytes(&self, offset: u64, len: u64) {
         if seeded("object-unlogged") {
             return;
         }
@@ -335,7 +335,7 @@ impl Running {
         if self.doomed.get() {
             return Err(Box::new(self.failure.borrow_mut().take().unwrap_or(Error::Doomed)));
         }
-        self.settle_counts()
+        self.fold_counts()
     }
 }
 

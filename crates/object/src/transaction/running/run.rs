@@ -1,7 +1,7 @@
 //! How transactions are run: by whom, in which order they end, and what is waited for.
 
 use super::{Running, panicked};
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::transaction::sync::meanwhile;
 use crate::{Error, PoolTag, Result, TryError};
 use everbyte_media::museum::{misplaced, unless};
@@ -90,7 +90,7 @@ struct Left {
 /// An outermost transaction: ordered on return.
 #[inline]
 fn outermost<G: PoolTag, O, E>(
-    inner: &Inner,
+    inner: &OpenPool,
     left: &mut Left,
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Ended<O, E> {
@@ -128,7 +128,7 @@ fn outermost<G: PoolTag, O, E>(
 /// Why a body that has ended well must not commit or answer: it may have read zeros of a page that
 /// is lost.
 #[cold]
-fn met_unreadable(inner: &Inner, before: u64) -> Option<Error> {
+fn met_unreadable(inner: &OpenPool, before: u64) -> Option<Error> {
     if seeded("object-answers-over-lost-page") {
         return None;
     }
@@ -180,7 +180,7 @@ fn inside<G: PoolTag, O, E, B: FnOnce(&Running) -> Result<O, E>>(
 /// A transaction of a caller that holds the root.
 #[inline]
 pub(crate) fn rooted<G: PoolTag, O, E>(
-    inner: &Inner,
+    inner: &OpenPool,
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
@@ -196,7 +196,7 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
 
 /// [`rooted`] that does not wait for its own barrier.
 pub(crate) fn buffered<G: PoolTag, O, E>(
-    inner: &Inner,
+    inner: &OpenPool,
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
@@ -205,7 +205,7 @@ pub(crate) fn buffered<G: PoolTag, O, E>(
         if let Some(mark) = left.mark
             && ended.is_committed()
         {
-            inner.settle_later(mark);
+            inner.add_buffered(mark);
         }
         ended.outcome()
     })
@@ -233,7 +233,7 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
 /// Runs `work`, which looks at the whole pool, while no transaction of the pool has changed
 /// anything or does so: other threads wait with theirs. One of this thread is refused, inside and
 /// around.
-pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
+pub(crate) fn alone<G: PoolTag, O>(inner: &OpenPool, work: impl FnOnce() -> O) -> Result<O> {
     if with_current::<G, _>(|current| current.is_some()) {
         return Err(Error::Busy { pool: G::NAME });
     }
@@ -245,7 +245,7 @@ pub(crate) fn alone<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> R
 }
 
 /// Runs `work` with every transaction of this thread refused.
-pub(crate) fn barred<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> Result<O> {
+pub(crate) fn barred<G: PoolTag, O>(inner: &OpenPool, work: impl FnOnce() -> O) -> Result<O> {
     let running = Running::new(inner);
     running.barred.set(true);
     let named = Named::<G>::new(&running);
@@ -256,7 +256,7 @@ pub(crate) fn barred<G: PoolTag, O>(inner: &Inner, work: impl FnOnce() -> O) -> 
 
 /// The root has been dropped: closes the pool, now or at the end of the transaction that this
 /// thread runs (POOL-2).
-pub(crate) fn close<G: PoolTag>(inner: &Arc<Inner>) {
+pub(crate) fn close<G: PoolTag>(inner: &Arc<OpenPool>) {
     let later = with_current::<G, _>(|current| current.map(|running| running.closing.set(true)).is_some());
     if !later {
         let _ = inner.sync(); // a failure has poisoned the media, and reopening tells what survived

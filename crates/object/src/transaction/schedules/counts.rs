@@ -50,7 +50,7 @@ fn make_other(shelf: &Root<Shelf<P>, P>) {
 }
 
 /// The end of every program: what is kept is what it was, counts are right, and nothing has leaked.
-fn settled(shelf: &Root<Shelf<P>, P>) {
+fn require_counts(shelf: &Root<Shelf<P>, P>) {
     let kept = shelf.tx(|j, shelf| shelf.kept.lock(j).as_ref().map(|kept| ***kept)).unwrap();
     assert!(kept.is_none_or(|kept| kept == 7), "{kept:?}");
     assert_eq!(shelf.check().unwrap(), []);
@@ -83,7 +83,7 @@ fn upgrading() {
             outcome.unwrap();
         });
     });
-    settled(&shelf);
+    require_counts(&shelf);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn cloning() {
     });
     let counts = shelf.tx(|j, shelf| shelf.strong.lock(j).as_ref().expect("there").counts(j));
     assert_eq!(counts.unwrap(), (2, 1));
-    settled(&shelf);
+    require_counts(&shelf);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn making(commits: bool) {
             }
         });
     });
-    settled(&shelf);
+    require_counts(&shelf);
 }
 
 #[test]

@@ -11,19 +11,19 @@
 //!   2. upwards, a node with too few entries is joined with its neighbour, or shares with it
 //!   3. a root without entries goes
 //!
-//! Each step notes what it changes, with one fence, and changes it then; in between nothing can
+//! Each step logs what it changes, with one fence, and changes it then; in between nothing can
 //! fail.
 
 use super::PBTreeMap;
 use super::node::{Node, Pair};
 use super::path::{Path, Step};
 use crate::transaction::running::Running;
-use crate::types::entry::Entry;
+use crate::types::entry::MapEntry;
 use crate::{Journal, MemPool, PSafe};
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     /// Adds an entry in a gap; answers where it lies.
-    pub(super) fn add(&mut self, gap: Path<K, V, P>, entry: Entry<K, V>, j: &Journal<P>) -> *mut Entry<K, V> {
+    pub(super) fn add(&mut self, gap: Path<K, V, P>, entry: MapEntry<K, V>, j: &Journal<P>) -> *mut MapEntry<K, V> {
         let running = j.running();
         let is_last = gap.is_last();
         let mut pair = Pair { entry, edge: 0 };
@@ -47,7 +47,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     }
 
     /// Takes the entry out that a path leads to.
-    pub(super) fn take_out(&mut self, mut path: Path<K, V, P>, j: &Journal<P>) -> Entry<K, V> {
+    pub(super) fn take_out(&mut self, mut path: Path<K, V, P>, j: &Journal<P>) -> MapEntry<K, V> {
         let running = j.running();
         let place = path.place();
         let above = path.steps.last().is_some_and(|step| step.node.level() > 0);
@@ -56,11 +56,11 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
             path.seek_previous();
         }
         let Step { node: leaf, index } = path.steps.pop().expect("a path to an entry has a step");
-        let replaced = above.then_some((place.cast(), Entry::<K, V>::SIZE));
+        let replaced = above.then_some((place.cast(), MapEntry::<K, V>::SIZE));
         running.log_all(leaf.from(index).into_iter().chain(replaced));
         let mut entry = leaf.take(index);
         if above {
-            // SAFETY: an entry, noted; it changes places with the one before it, which no node
+            // SAFETY: an entry, logged; it changes places with the one before it, which no node
             // holds.
             std::mem::swap(&mut entry, unsafe { &mut *place });
         }
@@ -88,7 +88,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Step<K, V, P> {
     /// Adds a pair; answers where its entry lies, and what goes up if the node was full. `is_last`:
     /// no entry of the map is larger, so probably the next one will be, and the node stays full.
-    fn add(self, pair: Pair<K, V>, is_last: bool, running: &Running) -> (*mut Entry<K, V>, Option<Pair<K, V>>) {
+    fn add(self, pair: Pair<K, V>, is_last: bool, running: &Running) -> (*mut MapEntry<K, V>, Option<Pair<K, V>>) {
         let (Step { node, index }, cap) = (self, Node::<K, V, P>::CAP);
         if node.len() < cap {
             running.log_all(node.from(index).into_iter());

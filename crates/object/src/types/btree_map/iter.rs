@@ -2,7 +2,7 @@
 
 use super::PBTreeMap;
 use super::path::Path;
-use crate::types::entry::Entry;
+use crate::types::entry::MapEntry;
 use crate::{MemPool, PSafe};
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -14,10 +14,10 @@ pub(super) struct Places<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Iterator for Places<K, V, P> {
-    type Item = *mut Entry<K, V>;
+    type Item = *mut MapEntry<K, V>;
 
     #[inline]
-    fn next(&mut self) -> Option<*mut Entry<K, V>> {
+    fn next(&mut self) -> Option<*mut MapEntry<K, V>> {
         if self.front.meets(&self.back) || !self.front.seek_next() {
             return None;
         }
@@ -29,7 +29,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Iterator for Places<K, V, P> {
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> DoubleEndedIterator for Places<K, V, P> {
     #[inline]
-    fn next_back(&mut self) -> Option<*mut Entry<K, V>> {
+    fn next_back(&mut self) -> Option<*mut MapEntry<K, V>> {
         if self.front.meets(&self.back) || !self.back.seek_previous() {
             return None;
         }
@@ -66,7 +66,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Iter<'_, K, V, P> {
 }
 
 /// An entry of a map that is borrowed for `'s`.
-fn lend<'s, K, V>(entry: *mut Entry<K, V>) -> (&'s K, &'s V) {
+fn lend<'s, K, V>(entry: *mut MapEntry<K, V>) -> (&'s K, &'s V) {
     // SAFETY: an entry of a map that is borrowed for as long.
     let entry = unsafe { &*entry };
     (&entry.key, &entry.value)

@@ -58,7 +58,7 @@ map!(PBTreeMap: Ord);
 /// map.
 #[repr(C)]
 pub struct PBTreeMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
-    header: Header,
+    header: TreeHeader,
     marker: PhantomData<(K, V, P)>,
     local: PhantomData<*mut ()>,
 }
@@ -66,7 +66,7 @@ pub struct PBTreeMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
 /// The bytes of a map.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Header {
+struct TreeHeader {
     /// Of its root, from the pool's base; 0: none.
     root: u64,
     len: u64,
@@ -75,7 +75,7 @@ struct Header {
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
     /// An empty map; allocates nothing.
     pub const fn new() -> PBTreeMap<K, V, P> {
-        PBTreeMap { header: Header { root: 0, len: 0 }, marker: PhantomData, local: PhantomData }
+        PBTreeMap { header: TreeHeader { root: 0, len: 0 }, marker: PhantomData, local: PhantomData }
     }
 
     #[inline(always)]
@@ -103,12 +103,12 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The entries in order, values to be changed; each value is noted when it is reached.
+    /// The entries in order, values to be changed; each value is logged when it is reached.
     pub fn iter_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl DoubleEndedIterator<Item = (&'s K, &'s mut V)> {
         self.lend_each(self.places(), j)
     }
 
-    /// The values in the order of their keys, to be changed; each is noted when it is reached.
+    /// The values in the order of their keys, to be changed; each is logged when it is reached.
     pub fn values_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl DoubleEndedIterator<Item = &'s mut V> {
         self.iter_mut(j).map(|(_, value)| value)
     }
@@ -119,7 +119,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         j: &'s Journal<P>,
     ) -> impl DoubleEndedIterator<Item = (&'s K, &'s mut V)> {
         places.map(move |entry| {
-            let value = Entry::value(entry);
+            let value = MapEntry::value(entry);
             j.running().log(value.cast(), size_of::<V>());
             // SAFETY: as in `lend`; of entries only values are lent to be changed.
             let key = unsafe { &(*entry).key };
@@ -159,7 +159,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         K: Borrow<Q>,
     {
         let path = Path::search(self.root(), |other: &K| other.borrow().cmp(key)).ok()?;
-        let Entry { key, value } = self.take_out(path, j);
+        let MapEntry { key, value } = self.take_out(path, j);
         Some((key, value))
     }
 
@@ -193,7 +193,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         Range::new(self.places_in(range))
     }
 
-    /// [`PBTreeMap::range`], values to be changed; each is noted when it is reached.
+    /// [`PBTreeMap::range`], values to be changed; each is logged when it is reached.
     ///
     /// # Panics
     /// As [`PBTreeMap::range`].
@@ -239,7 +239,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
 
     /// The position of the entry of `key`.
     #[inline]
-    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Option<*mut Entry<K, V>>
+    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Option<*mut MapEntry<K, V>>
     where
         K: Borrow<Q>,
     {
@@ -255,7 +255,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
 
     /// The position of the entry of `key`, or the gap that it belongs in.
     #[inline]
-    fn locate(&self, key: &K) -> Result<*mut Entry<K, V>, Path<K, V, P>> {
+    fn locate(&self, key: &K) -> Result<*mut MapEntry<K, V>, Path<K, V, P>> {
         Path::search(self.root(), |other: &K| other.cmp(key)).map(|path| path.place())
     }
 }

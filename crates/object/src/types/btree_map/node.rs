@@ -7,11 +7,11 @@
 //!
 //! Invariants
 //!   BMAP-1  A place of a node that held an entry or an edge before the transaction and holds none
-//!           now is noted. So a place behind the last one can be stored to unnoted.
+//!           now is logged. So a place behind the last one can be stored to unlogged.
 
 use crate::description::node_shape::{MOST_CAP, NodeShape};
 use crate::transaction::running::Running;
-use crate::types::entry::Entry;
+use crate::types::entry::MapEntry;
 use crate::{MemPool, PSafe, transaction::pool};
 use everbyte_media::seeded;
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ const LEAST_CAP: usize = 5;
 /// A node of a map. Its holder has borrowed the map: to read, or mutably if it changes the node.
 pub(super) struct Node<K, V, P> {
     at: *mut u8,
-    marker: PhantomData<(*mut Entry<K, V>, P)>,
+    marker: PhantomData<(*mut MapEntry<K, V>, P)>,
 }
 
 impl<K, V, P> Clone for Node<K, V, P> {
@@ -53,23 +53,23 @@ struct Head {
 
 /// Entries and edges taken out of nodes, to be put into others.
 pub(super) struct Contents<K, V> {
-    pub entries: Vec<Entry<K, V>>,
+    pub entries: Vec<MapEntry<K, V>>,
     /// None in leaves, else one more than there are entries.
     pub edges: Vec<u64>,
 }
 
 /// An entry, and the node whose keys lie between it and the next one; 0 in leaves.
 pub(super) struct Pair<K, V> {
-    pub entry: Entry<K, V>,
+    pub entry: MapEntry<K, V>,
     pub edge: u64,
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     /// Offset of the entries, behind the head.
-    const ENTRIES: usize = if align_of::<Entry<K, V>>() > 8 { 16 } else { 8 };
+    const ENTRIES: usize = if align_of::<MapEntry<K, V>>() > 8 { 16 } else { 8 };
     /// Entries that fit.
     pub(super) const CAP: usize = {
-        let fit = (LINES * 64 - Self::ENTRIES) / (Entry::<K, V>::SIZE + (Entry::<K, V>::SIZE == 0) as usize);
+        let fit = (LINES * 64 - Self::ENTRIES) / (MapEntry::<K, V>::SIZE + (MapEntry::<K, V>::SIZE == 0) as usize);
         match fit {
             ..=LEAST_CAP => LEAST_CAP,
             MOST_CAP.. => MOST_CAP,
@@ -79,7 +79,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     /// With fewer entries it is filled up from its neighbour, or joined with it.
     pub(super) const POOR: usize = (Self::CAP - 1) / 2;
     /// Bytes of a leaf.
-    const LEAF: usize = Self::ENTRIES + Self::CAP * Entry::<K, V>::SIZE;
+    const LEAF: usize = Self::ENTRIES + Self::CAP * MapEntry::<K, V>::SIZE;
     /// Offset of the edges.
     const EDGES: usize = Self::LEAF.next_multiple_of(8);
     /// Bytes of a node above the leaves.
@@ -87,7 +87,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     /// Layout of a node.
     pub(super) const SHAPE: NodeShape = NodeShape {
         entries: Self::ENTRIES as u64,
-        size: Entry::<K, V>::SIZE as u64,
+        size: MapEntry::<K, V>::SIZE as u64,
         most: Self::CAP as u64,
         edges: Self::EDGES as u64,
     };
@@ -149,8 +149,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
 
     /// Offset of an entry.
     #[inline(always)]
-    pub(super) fn entry(self, index: usize) -> *mut Entry<K, V> {
-        self.at.wrapping_add(Self::ENTRIES + index * Entry::<K, V>::SIZE).cast()
+    pub(super) fn entry(self, index: usize) -> *mut MapEntry<K, V> {
+        self.at.wrapping_add(Self::ENTRIES + index * MapEntry::<K, V>::SIZE).cast()
     }
 
     /// Offset of an edge.
@@ -189,7 +189,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
 
     /// All bytes that are in use.
     pub(super) fn whole(self) -> [(*mut u8, usize); 2] {
-        let entries = Self::ENTRIES + self.len() * Entry::<K, V>::SIZE;
+        let entries = Self::ENTRIES + self.len() * MapEntry::<K, V>::SIZE;
         [(self.at, entries), (self.edge(0).cast(), self.edges() * 8)]
     }
 
@@ -197,14 +197,15 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     pub(super) fn from(self, index: usize) -> [(*mut u8, usize); 3] {
         let entries = if seeded("object-tree-shift-unnoted") { 0 } else { self.len() - index };
         let edges = self.edges().saturating_sub(index + 1);
-        let entries = (self.entry(index).cast(), entries * Entry::<K, V>::SIZE);
+        let entries = (self.entry(index).cast(), entries * MapEntry::<K, V>::SIZE);
         [(self.at, 8), entries, (self.edge(index + 1).cast(), edges * 8)]
     }
 
-    /// Puts a pair before entry `index` of a node that has room. Noted is what lies from there on.
+    /// Puts a pair before entry `index` of a node that has room. Logged is what lies from there on.
     pub(super) fn put(self, index: usize, pair: Pair<K, V>, running: &Running) {
         let (len, edges) = (self.len(), self.edges());
-        running.overwrite(running.offset_of(self.entry(len)), Entry::<K, V>::SIZE as u64); // BMAP-1
+        // BMAP-1
+        running.overwrite(running.offset_of(self.entry(len)), MapEntry::<K, V>::SIZE as u64);
         if edges > 0 {
             running.overwrite(running.offset_of(self.edge(edges)), 8);
         }
@@ -221,8 +222,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         self.set_len(len + 1);
     }
 
-    /// Takes entry `index` and the edge behind it out. Noted is what lies from there on.
-    pub(super) fn take(self, index: usize) -> Entry<K, V> {
+    /// Takes entry `index` and the edge behind it out. Logged is what lies from there on.
+    pub(super) fn take(self, index: usize) -> MapEntry<K, V> {
         let (len, edges) = (self.len(), self.edges());
         // SAFETY: an entry, which is not read there again.
         let entry = unsafe { self.entry(index).read() };
@@ -244,11 +245,11 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         Contents { entries: entries.collect(), edges: edges.collect() }
     }
 
-    /// Puts `contents` into a node that is new, or noted whole and unloaded.
+    /// Puts `contents` into a node that is new, or logged whole and unloaded.
     pub(super) fn load(self, contents: Contents<K, V>, running: &Running) {
         let Contents { entries, edges } = contents;
         self.set_len(entries.len());
-        running.overwrite(self.offset(), (Self::ENTRIES + entries.len() * Entry::<K, V>::SIZE) as u64);
+        running.overwrite(self.offset(), (Self::ENTRIES + entries.len() * MapEntry::<K, V>::SIZE) as u64);
         for (index, entry) in entries.into_iter().enumerate() {
             // SAFETY: a place of the node that holds nothing.
             unsafe { self.entry(index).write(entry) };
@@ -273,14 +274,14 @@ impl<K, V> Contents<K, V> {
     }
 
     /// Adds an entry, and what lies behind it.
-    pub(super) fn join(&mut self, between: Entry<K, V>, mut behind: Contents<K, V>) {
+    pub(super) fn join(&mut self, between: MapEntry<K, V>, mut behind: Contents<K, V>) {
         self.entries.push(between);
         self.entries.append(&mut behind.entries);
         self.edges.append(&mut behind.edges);
     }
 
     /// Keeps `len` entries; answers the one behind them, and the rest.
-    pub(super) fn split(&mut self, len: usize) -> (Entry<K, V>, Contents<K, V>) {
+    pub(super) fn split(&mut self, len: usize) -> (MapEntry<K, V>, Contents<K, V>) {
         let entries = self.entries.split_off(len + 1);
         let edges = self.edges.split_off((len + 1).min(self.edges.len()));
         let between = self.entries.pop().expect("an entry behind those that are kept");

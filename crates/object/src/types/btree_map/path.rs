@@ -1,7 +1,7 @@
 //! [`Path`]: a way from the root down, to an entry or to a gap between two.
 
 use super::node::Node;
-use crate::types::entry::Entry;
+use crate::types::entry::MapEntry;
 use crate::{MemPool, PSafe};
 use std::cmp::Ordering;
 
@@ -63,7 +63,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Path<K, V, P> {
     }
 
     /// The entry that the path leads to.
-    pub(super) fn place(&self) -> *mut Entry<K, V> {
+    pub(super) fn place(&self) -> *mut MapEntry<K, V> {
         let Step { node, index } = self.steps.last().expect("a path to an entry has a step");
         node.entry(*index)
     }

@@ -1,7 +1,7 @@
 //! [`PBTreeMap`] as a persistent type: dropped, described, traced.
 
 use super::node::Node;
-use super::{Entry, PBTreeMap};
+use super::{MapEntry, PBTreeMap};
 use crate::description::schema::{Schema, Shape, TypeName};
 use crate::transaction::running::{self, Running};
 use crate::{MemPool, Niche, PSafe, Tracer};
@@ -21,7 +21,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     /// Drops what it holds and the nodes below, and frees them: a map in a map in a map does not
     /// overflow the stack.
     fn drop(self, running: &Running) {
-        if self.level() == 0 && !std::mem::needs_drop::<Entry<K, V>>() {
+        if self.level() == 0 && !std::mem::needs_drop::<MapEntry<K, V>>() {
             return running.free(self.offset());
         }
         // SAFETY: a node whose only owner is going.
@@ -49,7 +49,7 @@ unsafe impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PSafe<P> for PBTreeMap<K, V, P
 
     fn describe(schema: &mut Schema) -> TypeName {
         schema.map::<Self, K, V, P>("PBTreeMap", |schema, name| {
-            let align = align_of::<Entry<K, V>>().max(8);
+            let align = align_of::<MapEntry<K, V>>().max(8);
             let node = Shape::of_node(&Node::<K, V, P>::SHAPE, align, &format!("{name}::Entry"));
             schema.part(format!("{name}::Node"), node);
         })

@@ -1,13 +1,13 @@
 //! Iterating over a [`PHashMap`].
 
-use super::{PHashMap, Places, Table};
+use super::{EntryTable, PHashMap, Places};
 use crate::{MemPool, PSafe};
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
 /// The entries of a [`PHashMap`], in no order.
 pub struct Iter<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
-    table: Table<K, V>,
+    table: EntryTable<K, V>,
     places: Places<K, V>,
     left: usize,
     marker: PhantomData<&'s PHashMap<K, V, P>>,
@@ -16,7 +16,7 @@ pub struct Iter<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> {
 impl<'s, K: PSafe<P>, V: PSafe<P>, P: MemPool> Iter<'s, K, V, P> {
     /// `table` has `left` entries, and is borrowed for `'s`.
     #[inline]
-    pub(super) fn new(table: Table<K, V>, left: usize) -> Self {
+    pub(super) fn new(table: EntryTable<K, V>, left: usize) -> Self {
         Iter { table, places: table.places(), left, marker: PhantomData }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //!   HMAP-1  A place that held an entry before the transaction and holds none now is logged. So a
-//!           free place can be stored to without a log entry: after an undo its bytes are unused, or
-//!           are put back.
+//!           free place can be stored to without a log entry: after an undo its bytes are unused,
+//!           or are put back.
 //!   HMAP-2  Between the first store of a change and the last one no code of the program runs, and
 //!           nothing can fail: the map is whole whenever a `Hash`, an `Eq` or a closure panics.
 //!   HMAP-3  `len` tags say entry; `left` more places may be used, and as many and one for each
@@ -27,7 +27,7 @@ use everbyte_media::seeded;
 use hasher::{KeyHasher, dialect};
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use table::{Places, Table};
+use table::{EntryTable, Places};
 use tags::{GROUP, USED};
 
 map!(PHashMap: Hash, Eq);
@@ -56,7 +56,7 @@ map!(PHashMap: Hash, Eq);
 /// the map.
 #[repr(C)]
 pub struct PHashMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
-    header: Header,
+    header: HashMapHeader,
     marker: PhantomData<(K, V, P)>,
     local: PhantomData<*mut ()>,
 }
@@ -64,7 +64,7 @@ pub struct PHashMap<K: PSafe<P>, V: PSafe<P>, P: MemPool> {
 /// The bytes of a map.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Header {
+struct HashMapHeader {
     /// Of its block, from the pool's base; 0: none.
     offset: u64,
     /// Groups of the block: a power of two.
@@ -81,7 +81,7 @@ struct Header {
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
     /// An empty map; allocates nothing.
     pub const fn new() -> PHashMap<K, V, P> {
-        let header = Header { offset: 0, groups: 0, dialect: 0, len: 0, left: 0, seed: [0; 2] };
+        let header = HashMapHeader { offset: 0, groups: 0, dialect: 0, len: 0, left: 0, seed: [0; 2] };
         PHashMap { header, marker: PhantomData, local: PhantomData }
     }
 
@@ -91,9 +91,9 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
     }
 
     #[inline(always)]
-    fn table(&self) -> Table<K, V> {
+    fn table(&self) -> EntryTable<K, V> {
         let block = pool::base::<P>().wrapping_add(self.header.offset as usize);
-        Table::new(block, u64::from(self.header.groups))
+        EntryTable::new(block, u64::from(self.header.groups))
     }
 
     /// The entries, in no order.
@@ -112,11 +112,11 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The entries, values to be changed; each value is noted when it is reached.
+    /// The entries, values to be changed; each value is logged when it is reached.
     pub fn iter_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = (&'s K, &'s mut V)> {
         let table = self.table();
         table.places().map(move |place| {
-            let value = Entry::value(table.entry(place));
+            let value = MapEntry::value(table.entry(place));
             j.running().log(value.cast(), size_of::<V>());
             // SAFETY: as in `lend`; of entries only values are lent to be changed.
             let key = unsafe { &(*table.entry(place)).key };
@@ -126,7 +126,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         })
     }
 
-    /// The values, to be changed; each is noted when it is reached.
+    /// The values, to be changed; each is logged when it is reached.
     pub fn values_mut<'s>(&'s mut self, j: &'s Journal<P>) -> impl Iterator<Item = &'s mut V> {
         self.iter_mut(j).map(|(_, value)| value)
     }
@@ -139,21 +139,21 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
             !keep(&entry.key, &entry.value)
         };
         let gone: Vec<u64> = table.places().filter(goes).collect();
-        self.note(&gone, j);
+        self.log_places(&gone, j);
         gone.into_iter().for_each(|place| drop(self.take_out(place)));
     }
 
     /// Notes places that will be free, and their tags (HMAP-1).
-    fn note(&self, places: &[u64], j: &Journal<P>) {
+    fn log_places(&self, places: &[u64], j: &Journal<P>) {
         let table = self.table();
-        let entries = places.iter().map(|&place| (table.entry(place).cast(), Entry::<K, V>::SIZE));
+        let entries = places.iter().map(|&place| (table.entry(place).cast(), MapEntry::<K, V>::SIZE));
         let tags = places.iter().map(|&place| (table.tags(place / GROUP).cast(), GROUP as usize));
         let skipped = if seeded("object-map-place-unnoted") { places.len() } else { 0 };
         j.running().log_all(entries.skip(skipped).chain(tags));
     }
 
-    /// The entry of a place that is noted.
-    fn take_out(&mut self, place: u64) -> Entry<K, V> {
+    /// The entry of a place that is logged.
+    fn take_out(&mut self, place: u64) -> MapEntry<K, V> {
         let table = self.table();
         self.header.left += u64::from(table.give_back(place));
         self.header.len -= 1;
@@ -176,8 +176,8 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         K: Borrow<Q>,
     {
         let place = self.place(key)?;
-        self.note(&[place], j);
-        let Entry { key, value } = self.take_out(place);
+        self.log_places(&[place], j);
+        let MapEntry { key, value } = self.take_out(place);
         Some((key, value))
     }
 
@@ -221,7 +221,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
 
     /// The place of the entry of `key`.
     #[inline]
-    fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<*mut Entry<K, V>>
+    fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<*mut MapEntry<K, V>>
     where
         K: Borrow<Q>,
     {
@@ -230,13 +230,13 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
 
     /// [`PHashMap::find`], or nothing more to be known.
     #[inline]
-    fn locate(&self, key: &K) -> Result<*mut Entry<K, V>, ()> {
+    fn locate(&self, key: &K) -> Result<*mut MapEntry<K, V>, ()> {
         self.find(key).ok_or(())
     }
 
     /// Adds an entry whose key is not there; answers where it lies.
     #[inline]
-    fn add(&mut self, (): (), entry: Entry<K, V>, j: &Journal<P>) -> *mut Entry<K, V> {
+    fn add(&mut self, (): (), entry: MapEntry<K, V>, j: &Journal<P>) -> *mut MapEntry<K, V> {
         if self.header.left == 0 || self.header.dialect != dialect() {
             self.rebuild(1, j);
         }
@@ -245,7 +245,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         let (place, was_empty) = table.free(hash);
         let (at, running) = (table.entry(place), j.running());
         running.log(table.tags(place / GROUP).cast(), GROUP as usize);
-        running.overwrite(running.offset_of(at), Entry::<K, V>::SIZE as u64); // HMAP-1
+        running.overwrite(running.offset_of(at), MapEntry::<K, V>::SIZE as u64); // HMAP-1
         // SAFETY: a free place of the block.
         unsafe { at.write(entry) };
         table.take(place, hash);
@@ -269,9 +269,9 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         let groups = room.div_ceil(USED).checked_next_power_of_two().and_then(|groups| u32::try_from(groups).ok());
         let groups = groups.expect("more entries than a table can have");
         let bytes =
-            tags::bytes(groups.into(), Entry::<K, V>::SIZE as u64).expect("more bytes than there are addresses");
+            tags::bytes(groups.into(), MapEntry::<K, V>::SIZE as u64).expect("more bytes than there are addresses");
         let (offset, _) = running.allocate_sized(bytes as usize);
-        let to = Table::new(pool::base::<P>().wrapping_add(offset as usize), groups.into());
+        let to = EntryTable::new(pool::base::<P>().wrapping_add(offset as usize), groups.into());
         to.clear();
         for (place, hash) in from.places().zip(hashes) {
             let (free, _) = to.free(hash);
@@ -286,6 +286,6 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
             self.header.seed = hasher::seed(running, offset);
         }
         let left = u64::from(groups) * USED - self.header.len;
-        self.header = Header { offset, groups, dialect: dialect(), left, ..self.header };
+        self.header = HashMapHeader { offset, groups, dialect: dialect(), left, ..self.header };
     }
 }

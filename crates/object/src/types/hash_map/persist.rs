@@ -1,7 +1,7 @@
 //! [`PHashMap`] as a persistent type: dropped, described, traced.
 
 use super::PHashMap;
-use super::table::Table;
+use super::table::EntryTable;
 use crate::description::schema::{Schema, TypeName};
 use crate::{MemPool, Niche, PSafe, Tracer, transaction::running};
 
@@ -23,7 +23,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PHashMap<K, V, P> {
 
 /// Drops the entries of a table: a map in a map in a map does not overflow the stack.
 unsafe fn contents<K, V>(at: *mut u8, groups: u64) {
-    let table = Table::<K, V>::new(at, groups);
+    let table = EntryTable::<K, V>::new(at, groups);
     // SAFETY: the caller's: entries, whose only owner is going.
     table.places().for_each(|place| unsafe { table.entry(place).drop_in_place() });
 }

@@ -1,7 +1,7 @@
-//! [`Table`]: the block of a hash map, as addresses. Format: docs/formats/object.md.
+//! [`EntryTable`]: the block of a hash map, as addresses. Format: docs/formats/object.md.
 //!
 //! A key is looked for in the group that its hash names and in those that follow in the order of
-//! [`Table::probe`], up to one with an empty place.
+//! [`EntryTable::probe`], up to one with an empty place.
 //!
 //! Invariants
 //!   TABLE-1  A key lies in a group of its probe before which every group was full when it came, so
@@ -11,30 +11,30 @@
 //!            ends.
 
 use super::tags::{EMPTY, GONE, GROUP, Tags, alike, before, empty, free, full, tag_of};
-use crate::types::entry::Entry;
+use crate::types::entry::MapEntry;
 use std::marker::PhantomData;
 use std::ptr;
 
 /// A block of `groups` groups. `groups` is a power of two, and the maker of a table vouches for the
 /// block.
-pub(super) struct Table<K, V> {
+pub(super) struct EntryTable<K, V> {
     block: *mut u8,
     groups: u64,
-    marker: PhantomData<*mut Entry<K, V>>,
+    marker: PhantomData<*mut MapEntry<K, V>>,
 }
 
-impl<K, V> Clone for Table<K, V> {
+impl<K, V> Clone for EntryTable<K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K, V> Copy for Table<K, V> {}
+impl<K, V> Copy for EntryTable<K, V> {}
 
-impl<K, V> Table<K, V> {
+impl<K, V> EntryTable<K, V> {
     #[inline(always)]
-    pub(super) fn new(block: *mut u8, groups: u64) -> Table<K, V> {
-        Table { block, groups, marker: PhantomData }
+    pub(super) fn new(block: *mut u8, groups: u64) -> EntryTable<K, V> {
+        EntryTable { block, groups, marker: PhantomData }
     }
 
     /// Offset of the tags of a group.
@@ -51,8 +51,8 @@ impl<K, V> Table<K, V> {
 
     /// Offset of the entry at a place.
     #[inline(always)]
-    pub(super) fn entry(self, place: u64) -> *mut Entry<K, V> {
-        self.block.wrapping_add(before(self.groups) as usize + place as usize * Entry::<K, V>::SIZE).cast()
+    pub(super) fn entry(self, place: u64) -> *mut MapEntry<K, V> {
+        self.block.wrapping_add(before(self.groups) as usize + place as usize * MapEntry::<K, V>::SIZE).cast()
     }
 
     /// Groups in the order in which a key is looked for in them: each once.
@@ -129,7 +129,7 @@ impl<K, V> Table<K, V> {
 
 /// The places of entries, group by group.
 pub(super) struct Places<K, V> {
-    table: Table<K, V>,
+    table: EntryTable<K, V>,
     /// The group after that of `tags`.
     next: u64,
     tags: Tags,
@@ -167,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_probe_meets_every_group_once(hash: u64, power in 0u32..12) {
-            let table = Table::<u8, u8>::new(ptr::null_mut(), 1 << power);
+            let table = EntryTable::<u8, u8>::new(ptr::null_mut(), 1 << power);
             let mut met: Vec<u64> = table.probe(hash).collect();
             met.sort_unstable();
             prop_assert!(met.into_iter().eq(0..1 << power));

@@ -4,7 +4,7 @@
 use crate::verify::deep::reader::Reader;
 use crate::verify::deep::report::Report;
 use crate::verify::deep::types::{Types, What};
-use crate::verify::deep::walk::{Visit, Walk};
+use crate::verify::deep::walk::{HeapWalk, Visit};
 use everbyte_heap::classes::{PAGE, SMALL_MAX, class_of, size_of};
 use everbyte_heap::{Block, Heap};
 
@@ -34,7 +34,7 @@ fn fits(block: &Block, what: What, heap: &Heap, types: &Types<'_>) -> bool {
     if size.is_none_or(|size| size > block.size || made(size) != block.size) {
         return false;
     }
-    let walk = Walk::new(heap, None, &|_| ());
+    let walk = HeapWalk::new(heap, None, &|_| ());
     let mut reader = Reader { walk, types };
     reader.block(Visit { at: block.at, elements: None, what });
     reader.walk.faults.is_empty()

@@ -1,4 +1,4 @@
-//! Maps under a [`Walk`]: their blocks, whichever way their entries are looked at.
+//! Maps under a [`HeapWalk`]: their blocks, whichever way their entries are looked at.
 //!
 //! A hash map is one block, whose entries are looked at in rows, from one free place to the next.
 //! The nodes of an ordered map are blocks that lead to each other. Ahead of its root its end is put
@@ -9,7 +9,7 @@
 use crate::description::node_shape::NodeShape;
 use crate::types::hash_map::tags;
 use crate::verify::deep::report::FaultKind;
-use crate::verify::deep::walk::{Held, Owner, TURN, Visit, Walk};
+use crate::verify::deep::walk::{BlockForm, HeapWalk, Owner, TURN, Visit};
 use std::ops::Range;
 
 /// An ordered map whose nodes are being looked at.
@@ -22,7 +22,7 @@ pub(crate) struct Tree {
     found: u64,
 }
 
-impl<V: Copy> Walk<'_, V> {
+impl<V: Copy> HeapWalk<'_, V> {
     /// The hash map at `from`, with entries of `size` bytes.
     pub(crate) fn table(&mut self, from: u64, size: u64, what: V) {
         let [word, groups, len, left] =
@@ -36,7 +36,7 @@ impl<V: Copy> Walk<'_, V> {
         let Some(bytes) = tags::bytes(groups, size).filter(|_| groups.is_power_of_two()) else {
             return self.fault(FaultKind::Value, from, "a hash map whose groups are no power of two".into());
         };
-        if !self.pointer(from, word, bytes, Owner::Alone, Held::Places(groups), what) {
+        if !self.pointer(from, word, bytes, Owner::Alone, BlockForm::Places(groups), what) {
             return;
         }
         let table = self.place(word);
@@ -64,9 +64,9 @@ impl<V: Copy> Walk<'_, V> {
     pub(crate) fn tree(&mut self, from: u64, shape: NodeShape, what: V) {
         let (root, len) = (self.number(from, 8), self.number(from + 8, 8));
         self.trees.push(Tree { shape, len, found: 0 });
-        self.later(from, Held::End, what);
+        self.later(from, BlockForm::End, what);
         if root != 0 {
-            self.pointer(from, root, shape.leaf(), Owner::Alone, Held::Node(None), what);
+            self.pointer(from, root, shape.leaf(), Owner::Alone, BlockForm::Node(None), what);
         }
     }
 
@@ -95,7 +95,7 @@ impl<V: Copy> Walk<'_, V> {
         for edge in (0..=len).filter(|_| here > 0) {
             let from = at + shape.edges + edge * 8;
             self.trail.enter_index(edge);
-            self.pointer(from, self.number(from, 8), shape.leaf(), Owner::Alone, Held::Node(Some(here - 1)), what);
+            self.pointer(from, self.number(from, 8), shape.leaf(), Owner::Alone, BlockForm::Node(Some(here - 1)), what);
             self.trail.leave();
         }
         Visit { at: at + shape.entries, elements: Some(0..len), what }

@@ -28,7 +28,7 @@ use everbyte_store::{Finding, FindingKind};
 use report::{Fault, FaultKind, Report};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
-use walk::{Tally, Walk};
+use walk::{HeapWalk, Tally};
 
 /// Checks the pool whose heap this is, and whose own blocks, besides those that its root leads to,
 /// are `own`. `walk` lets a walk follow everything from the root; `checked` is what the heap said
@@ -38,10 +38,10 @@ pub(crate) fn examine<'w, V: Copy>(
     own: &[u64],
     checked: Vec<Finding>,
     progress: &'w dyn Fn(u64),
-    walk: impl Fn(Walk<'w, V>) -> Walk<'w, V>,
+    walk: impl Fn(HeapWalk<'w, V>) -> HeapWalk<'w, V>,
 ) -> Report {
     let go = |told| {
-        let mut new = Walk::new(heap, told, progress);
+        let mut new = HeapWalk::new(heap, told, progress);
         own.iter().for_each(|&at| new.own(at));
         walk(new)
     };
@@ -69,12 +69,12 @@ pub(crate) fn examine<'w, V: Copy>(
 
 /// Whether a block's owners or counts are to be reported. An opaque value may hold pointers that no
 /// count was compared with.
-fn is_wrong<V: Copy>(met: &Walk<'_, V>, word: u64, tally: &Tally) -> bool {
+fn is_wrong<V: Copy>(met: &HeapWalk<'_, V>, word: u64, tally: &Tally) -> bool {
     let may_be_right = |(strong, weak)| met.is_perhaps(word) && strong >= tally.strong && weak >= tally.weak;
     tally.is_double() || !tally.is_counted_right() && !tally.stored.is_some_and(may_be_right)
 }
 
-fn owners<V: Copy>(met: &Walk<'_, V>, word: u64, mut paths: Vec<String>) -> Option<Fault> {
+fn owners<V: Copy>(met: &HeapWalk<'_, V>, word: u64, mut paths: Vec<String>) -> Option<Fault> {
     paths.sort_unstable();
     let tally = met.tallies.get(&word)?;
     let at = met.place(word);
@@ -98,7 +98,7 @@ fn owners<V: Copy>(met: &Walk<'_, V>, word: u64, mut paths: Vec<String>) -> Opti
 }
 
 /// Holds what is allocated against what was met.
-fn sweep<V: Copy>(heap: &Heap, met: &Walk<'_, V>, report: &mut Report) {
+fn sweep<V: Copy>(heap: &Heap, met: &HeapWalk<'_, V>, report: &mut Report) {
     let is_sure = report.faults.iter().all(Fault::is_followed)
         && report.heap.iter().all(|finding| finding.kind == FindingKind::Note);
     let (mut reached, mut leaked, mut unsure) = (Total::default(), Total::default(), Total::default());

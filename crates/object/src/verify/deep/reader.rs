@@ -2,23 +2,23 @@
 
 use crate::layout::HEADER;
 use crate::verify::deep::report::FaultKind;
-use crate::verify::deep::types::{Field, Id, Kind, Tag, Type, Types, Variant, What};
-use crate::verify::deep::walk::{Held, Owner, Visit, Walk};
+use crate::verify::deep::types::{Field, Id, Tag, Type, TypeKind, Types, Variant, What};
+use crate::verify::deep::walk::{BlockForm, HeapWalk, Owner, Visit};
 
 /// Offset of the value in a counted object.
 const COUNTED: u64 = 16;
 
 /// A walk and what it needs to know of types.
 pub(crate) struct Reader<'w> {
-    pub walk: Walk<'w, What>,
+    pub walk: HeapWalk<'w, What>,
     pub types: &'w Types<'w>,
 }
 
 impl<'w> Reader<'w> {
     /// Follows everything that the root leads to, a value of type `root` at `offset` of the pool.
-    pub(crate) fn run(mut self, root: Id, offset: u64) -> Walk<'w, What> {
+    pub(crate) fn run(mut self, root: Id, offset: u64) -> HeapWalk<'w, What> {
         let size = self.types.get(root).size.unwrap_or(0);
-        self.walk.pointer(self.walk.place(HEADER), offset, size, Owner::Alone, Held::One, What::Value(root));
+        self.walk.pointer(self.walk.place(HEADER), offset, size, Owner::Alone, BlockForm::One, What::Value(root));
         while let Some(visit) = self.walk.next() {
             self.block(visit);
         }
@@ -55,31 +55,31 @@ impl<'w> Reader<'w> {
             return;
         }
         match &of.kind {
-            Kind::Any => {}
-            Kind::Bool => self.must(self.walk.number(at, 1) < 2, of, at),
-            Kind::Char => self.must(char::from_u32(self.walk.number(at, 4) as u32).is_some(), of, at),
-            Kind::NonZero(bytes) => self.must(self.walk.number(at, *bytes) != 0, of, at),
-            Kind::Same(id) => self.value(*id, at),
-            Kind::Array(id, count) => {
+            TypeKind::Any => {}
+            TypeKind::Bool => self.must(self.walk.number(at, 1) < 2, of, at),
+            TypeKind::Char => self.must(char::from_u32(self.walk.number(at, 4) as u32).is_some(), of, at),
+            TypeKind::NonZero(bytes) => self.must(self.walk.number(at, *bytes) != 0, of, at),
+            TypeKind::Same(id) => self.value(*id, at),
+            TypeKind::Array(id, count) => {
                 let size = self.types.get(*id).size.expect("an array of such has a size");
                 (0..*count).for_each(|index| self.element(*id, at, size, index));
             }
-            Kind::Fields(fields) => self.fields(fields, at),
-            Kind::Variants(tag, variants) => self.variant(of, *tag, variants, at),
-            Kind::Owned(target) => self.pointer(*target, Owner::Alone, of, at),
-            Kind::Counted(target, true) => self.pointer(*target, Owner::Strong, of, at),
-            Kind::Counted(target, false) => self.pointer(*target, Owner::Weak, of, at),
-            Kind::Vector(target) => self.vector(*target, at),
-            Kind::Text => {
+            TypeKind::Fields(fields) => self.fields(fields, at),
+            TypeKind::Variants(tag, variants) => self.variant(of, *tag, variants, at),
+            TypeKind::Owned(target) => self.pointer(*target, Owner::Alone, of, at),
+            TypeKind::Counted(target, true) => self.pointer(*target, Owner::Strong, of, at),
+            TypeKind::Counted(target, false) => self.pointer(*target, Owner::Weak, of, at),
+            TypeKind::Vector(target) => self.vector(*target, at),
+            TypeKind::Text => {
                 let words = self.words(at);
-                self.walk.vector(at, words, 1, Held::Text(words[1]), What::Value(id));
+                self.walk.vector(at, words, 1, BlockForm::Text(words[1]), What::Value(id));
             }
-            Kind::Table(entry) => {
+            TypeKind::Table(entry) => {
                 let size = self.types.get(*entry).size.expect("an entry has a line");
                 self.walk.table(at, size, What::Value(*entry));
             }
-            Kind::Tree(entry, shape) => self.walk.tree(at, *shape, What::Value(*entry)),
-            Kind::Opaque => {
+            TypeKind::Tree(entry, shape) => self.walk.tree(at, *shape, What::Value(*entry)),
+            TypeKind::Opaque => {
                 // a block of unknown type
                 let rest = || self.walk.heap.size_of(at).unwrap_or(0);
                 self.walk.unread(of.name, at, of.size.unwrap_or_else(rest));
@@ -121,15 +121,15 @@ impl<'w> Reader<'w> {
             Owner::Alone => (size, What::Value(target)),
             Owner::Strong | Owner::Weak => (size.saturating_add(COUNTED), What::Counted(target)),
         };
-        self.walk.pointer(at, word, size, owner, Held::One, what);
+        self.walk.pointer(at, word, size, owner, BlockForm::One, what);
     }
 
     fn vector(&mut self, of: Id, at: u64) {
         let (words, target) = (self.words(at), self.types.get(of));
         let held = match target.size {
-            None => Held::One,
-            Some(_) if target.is_worth => Held::Elements(words[1]),
-            Some(_) => Held::Elements(0),
+            None => BlockForm::One,
+            Some(_) if target.is_worth => BlockForm::Elements(words[1]),
+            Some(_) => BlockForm::Elements(0),
         };
         self.walk.vector(at, words, target.size.unwrap_or(1), held, What::Value(of));
     }

@@ -8,7 +8,7 @@
 //!   TYPES-1  Values hold each other without a cycle and to a bounded depth, and fields of a value
 //!            do not overlap: looking at a value costs no more than its bytes, and no deep stack.
 
-use crate::description::described::{Described, Line, Place};
+use crate::description::described::{Described, FieldPlace, Line};
 use crate::description::node_shape::NodeShape;
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Type<'d> {
     pub name: &'d str,
     /// Bytes of a value, if that is known.
     pub size: Option<u64>,
-    pub kind: Kind<'d>,
+    pub kind: TypeKind<'d>,
     /// Values may hold pointers.
     pub has_pointers: bool,
     /// Values hold something to look at: pointers, or bits that may be wrong.
@@ -37,7 +37,7 @@ pub(crate) struct Type<'d> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind<'d> {
+pub(crate) enum TypeKind<'d> {
     /// Any bits are a value.
     Any,
     Bool,
@@ -55,7 +55,7 @@ pub(crate) enum Kind<'d> {
     Counted(Id, bool),
     /// A word that owns a block of values, how many are alive, and how many have room.
     Vector(Id),
-    /// A [`Kind::Vector`] of bytes that are text.
+    /// A [`TypeKind::Vector`] of bytes that are text.
     Text,
     /// A hash map with such entries.
     Table(Id),
@@ -92,7 +92,7 @@ const DEPTH: u32 = 100;
 /// The longest name that is believed.
 const NAME: usize = 4096;
 
-enum State<'d> {
+enum TypeState<'d> {
     /// Something points to it.
     Named,
     /// Being made ready: a value that holds itself comes by again.
@@ -103,7 +103,7 @@ enum State<'d> {
 /// All types that a root is made of or points to.
 pub(crate) struct Types<'d> {
     described: &'d Described,
-    all: Vec<(&'d str, State<'d>)>,
+    all: Vec<(&'d str, TypeState<'d>)>,
     by_name: HashMap<&'d str, Id>,
 }
 
@@ -122,16 +122,20 @@ impl<'d> Types<'d> {
 
     pub(crate) fn get(&self, id: Id) -> &Type<'d> {
         match &self.all[id.0].1 {
-            State::Ready(found) => found,
-            State::Named | State::Busy => unreachable!("every type was made ready"),
+            TypeState::Ready(found) => found,
+            TypeState::Named | TypeState::Busy => unreachable!("every type was made ready"),
         }
     }
 
     /// Types of blocks that pointers lead to, by the names that programs know.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (String, What)> {
         self.all.iter().filter_map(|(name, state)| match state {
-            State::Ready(Type { kind: Kind::Owned(of), .. }) => Some((self.get(*of).name.into(), What::Value(*of))),
-            State::Ready(Type { kind: Kind::Counted(of, true), .. }) => Some(((*name).into(), What::Counted(*of))),
+            TypeState::Ready(Type { kind: TypeKind::Owned(of), .. }) => {
+                Some((self.get(*of).name.into(), What::Value(*of)))
+            }
+            TypeState::Ready(Type { kind: TypeKind::Counted(of, true), .. }) => {
+                Some(((*name).into(), What::Counted(*of)))
+            }
             _ => None,
         })
     }
@@ -141,7 +145,7 @@ impl<'d> Types<'d> {
         let next = Id(self.all.len());
         let id = *self.by_name.entry(name).or_insert(next);
         if id == next {
-            self.all.push((name, State::Named));
+            self.all.push((name, TypeState::Named));
         }
         id
     }
@@ -149,27 +153,27 @@ impl<'d> Types<'d> {
     /// A type whose values lie inside of others: made ready now.
     fn value(&mut self, name: &'d str, depth: u32) -> Id {
         let id = self.named(name);
-        if let State::Named = self.all[id.0].1 {
-            self.all[id.0].1 = State::Busy;
+        if let TypeState::Named = self.all[id.0].1 {
+            self.all[id.0].1 = TypeState::Busy;
             let made = if depth < DEPTH && name.len() <= NAME { self.make(name, depth) } else { None };
             let size = || self.described.line(name).map(|line| line.size as u64);
-            let (size, kind) = made.unwrap_or_else(|| (size(), Kind::Opaque));
+            let (size, kind) = made.unwrap_or_else(|| (size(), TypeKind::Opaque));
             let (has_pointers, is_worth) = if size == Some(0) { (false, false) } else { self.worth(&kind) };
-            self.all[id.0].1 = State::Ready(Type { name, size, kind, has_pointers, is_worth });
+            self.all[id.0].1 = TypeState::Ready(Type { name, size, kind, has_pointers, is_worth });
         }
         id
     }
 
     /// Size and kind; `None`: the type is opaque, and its size is not known.
-    fn make(&mut self, name: &'d str, depth: u32) -> Option<(Option<u64>, Kind<'d>)> {
+    fn make(&mut self, name: &'d str, depth: u32) -> Option<(Option<u64>, TypeKind<'d>)> {
         if let Some(line) = self.described.line(name) {
-            let kind = self.of_line(line, depth).unwrap_or(Kind::Opaque);
+            let kind = self.of_line(line, depth).unwrap_or(TypeKind::Opaque);
             return Some((Some(line.size as u64), kind));
         }
         if let Some(inner) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
             let (of, count) = inner.rsplit_once("; ")?;
             let (of, count) = (self.value(of, depth + 1), count.parse().ok()?);
-            return Some((Some(self.size(of)?.checked_mul(count)?), Kind::Array(of, count)));
+            return Some((Some(self.size(of)?.checked_mul(count)?), TypeKind::Array(of, count)));
         }
         let Some((head, inner)) = name.strip_suffix('>').and_then(|name| name.split_once('<')) else {
             let (size, kind) = plain(name)?;
@@ -177,47 +181,47 @@ impl<'d> Types<'d> {
         };
         let word = |kind| Some((Some(8), kind));
         match head {
-            "Pbox" => word(Kind::Owned(self.named(inner))),
-            "Prc" | "Parc" => word(Kind::Counted(self.named(inner), true)),
-            "PrcWeak" | "ParcWeak" => word(Kind::Counted(self.named(inner), false)),
+            "Pbox" => word(TypeKind::Owned(self.named(inner))),
+            "Prc" | "Parc" => word(TypeKind::Counted(self.named(inner), true)),
+            "PrcWeak" | "ParcWeak" => word(TypeKind::Counted(self.named(inner), false)),
             "PCell" | "PRefCell" | "PMutex" | "PRwLock" | "POnceCell" => {
                 let of = self.value(inner, depth + 1);
-                Some((Some(self.size(of)?), Kind::Same(of)))
+                Some((Some(self.size(of)?), TypeKind::Same(of)))
             }
             "VCell" => {
                 let (size, align) = inner.split_once(' ')?;
                 let (size, align): (u64, u64) = (size.parse().ok()?, align.parse().ok()?);
                 let whole = 8u64.checked_next_multiple_of(align)?.checked_add(size)?;
-                Some((Some(whole.checked_next_multiple_of(align.max(8))?), Kind::Any))
+                Some((Some(whole.checked_next_multiple_of(align.max(8))?), TypeKind::Any))
             }
             _ => None,
         }
     }
 
     /// The contents of a line; `None`: the line is impossible.
-    fn of_line(&mut self, line: &'d Line, depth: u32) -> Option<Kind<'d>> {
+    fn of_line(&mut self, line: &'d Line, depth: u32) -> Option<TypeKind<'d>> {
         if line.size == 0 {
-            return Some(Kind::Any);
+            return Some(TypeKind::Any);
         }
         if let Some(tag) = &line.tag {
             let tag = self.tag(tag, line.size as u64);
             return self.variants(line, tag, depth);
         }
         if !line.fields.is_empty() {
-            return Some(Kind::Fields(self.fields(&line.fields, line.size, depth)?));
+            return Some(TypeKind::Fields(self.fields(&line.fields, line.size, depth)?));
         }
         let (head, inner) = line.name.strip_suffix('>')?.split_once('<')?;
         match (head, line.size) {
-            ("PVec", 24) => Some(Kind::Vector(self.named(inner))),
+            ("PVec", 24) => Some(TypeKind::Vector(self.named(inner))),
             // Formats 1 and 2 said no more.
-            ("PHashMap", 48) => Some(Kind::Table(self.entry(line)?)),
-            ("PBTreeMap", 16) => Some(Kind::Tree(self.entry(line)?, self.node(line)?)),
+            ("PHashMap", 48) => Some(TypeKind::Table(self.entry(line)?)),
+            ("PBTreeMap", 16) => Some(TypeKind::Tree(self.entry(line)?, self.node(line)?)),
             // Format 1 said no more; of a pointer no more is needed.
             ("Option", 8) if is_pointer(inner) => {
                 let some = Field { label: "", of: self.value(inner, depth + 1), at: 0 };
                 let variants =
                     vec![Variant { tag: Some(0), fields: Vec::new() }, Variant { tag: None, fields: vec![some] }];
-                Some(Kind::Variants(Tag { at: 0, bytes: 8 }, variants))
+                Some(TypeKind::Variants(Tag { at: 0, bytes: 8 }, variants))
             }
             _ => None,
         }
@@ -242,7 +246,7 @@ impl<'d> Types<'d> {
     /// Fields at these places, if they have room beside each other in a value of `room` bytes.
     fn fields(
         &mut self,
-        places: impl IntoIterator<Item = &'d Place>,
+        places: impl IntoIterator<Item = &'d FieldPlace>,
         room: usize,
         depth: u32,
     ) -> Option<Vec<Field<'d>>> {
@@ -261,7 +265,7 @@ impl<'d> Types<'d> {
         (fits && places.iter().all(|place| place.1 <= room as u64)).then_some(fields)
     }
 
-    fn variants(&mut self, line: &'d Line, tag: Option<Tag>, depth: u32) -> Option<Kind<'d>> {
+    fn variants(&mut self, line: &'d Line, tag: Option<Tag>, depth: u32) -> Option<TypeKind<'d>> {
         let is_option = line.name.starts_with("Option<");
         let mut places = HashMap::<_, Vec<_>>::new();
         for place in &line.fields {
@@ -280,9 +284,9 @@ impl<'d> Types<'d> {
         }
         let all = variants.iter().flat_map(|variant| &variant.fields);
         if tag.is_none() && all.into_iter().all(|field| !self.has_pointers(field.of)) {
-            return Some(Kind::Any);
+            return Some(TypeKind::Any);
         }
-        Some(Kind::Variants(tag?, variants))
+        Some(TypeKind::Variants(tag?, variants))
     }
 
     /// `u8`, `C`, `u64@8`; `None` if it is not known where the tag lies.
@@ -301,35 +305,35 @@ impl<'d> Types<'d> {
 
     fn size(&self, id: Id) -> Option<u64> {
         match &self.all[id.0].1 {
-            State::Ready(found) => found.size,
-            State::Named | State::Busy => None, // TYPES-1: it holds itself
+            TypeState::Ready(found) => found.size,
+            TypeState::Named | TypeState::Busy => None, // TYPES-1: it holds itself
         }
     }
 
     fn has_pointers(&self, id: Id) -> bool {
-        !matches!(&self.all[id.0].1, State::Ready(found) if !found.has_pointers)
+        !matches!(&self.all[id.0].1, TypeState::Ready(found) if !found.has_pointers)
     }
 
     /// Whether values of a kind hold pointers, and whether there is anything to look at.
-    fn worth(&self, kind: &Kind<'d>) -> (bool, bool) {
+    fn worth(&self, kind: &TypeKind<'d>) -> (bool, bool) {
         let of = |id: &Id| match &self.all[id.0].1 {
-            State::Ready(found) => (found.has_pointers, found.is_worth),
-            State::Named | State::Busy => (true, true),
+            TypeState::Ready(found) => (found.has_pointers, found.is_worth),
+            TypeState::Named | TypeState::Busy => (true, true),
         };
         let all = |ids: &mut dyn Iterator<Item = Id>| {
             ids.fold((false, false), |(pointers, worth), id| (pointers || of(&id).0, worth || of(&id).1))
         };
         match kind {
-            Kind::Any => (false, false),
-            Kind::Bool | Kind::Char | Kind::NonZero(_) => (false, true),
-            Kind::Array(id, _) | Kind::Same(id) => of(id),
-            Kind::Fields(fields) => all(&mut fields.iter().map(|field| field.of)),
-            Kind::Variants(_, variants) => {
+            TypeKind::Any => (false, false),
+            TypeKind::Bool | TypeKind::Char | TypeKind::NonZero(_) => (false, true),
+            TypeKind::Array(id, _) | TypeKind::Same(id) => of(id),
+            TypeKind::Fields(fields) => all(&mut fields.iter().map(|field| field.of)),
+            TypeKind::Variants(_, variants) => {
                 let fields = variants.iter().flat_map(|variant| &variant.fields);
                 (all(&mut fields.map(|field| field.of)).0, true)
             }
-            Kind::Owned(_) | Kind::Counted(..) | Kind::Opaque => (true, true),
-            Kind::Vector(_) | Kind::Text | Kind::Table(_) | Kind::Tree(..) => (true, true),
+            TypeKind::Owned(_) | TypeKind::Counted(..) | TypeKind::Opaque => (true, true),
+            TypeKind::Vector(_) | TypeKind::Text | TypeKind::Table(_) | TypeKind::Tree(..) => (true, true),
         }
     }
 }
@@ -341,19 +345,19 @@ fn is_pointer(name: &str) -> bool {
 }
 
 /// Types whose names have no arguments.
-fn plain(name: &str) -> Option<(u64, Kind<'static>)> {
+fn plain(name: &str) -> Option<(u64, TypeKind<'static>)> {
     Some(match name {
-        "u8" | "i8" => (1, Kind::Any),
-        "u16" | "i16" => (2, Kind::Any),
-        "u32" | "i32" | "f32" => (4, Kind::Any),
-        "u64" | "i64" | "usize" | "isize" | "f64" => (8, Kind::Any),
-        "u128" | "i128" => (16, Kind::Any),
-        "()" | "PhantomData" => (0, Kind::Any),
-        "bool" => (1, Kind::Bool),
-        "char" => (4, Kind::Char),
-        "std::num::NonZeroU64" => (8, Kind::NonZero(8)),
-        "std::num::NonZeroU32" => (4, Kind::NonZero(4)),
-        "PString" => (24, Kind::Text),
+        "u8" | "i8" => (1, TypeKind::Any),
+        "u16" | "i16" => (2, TypeKind::Any),
+        "u32" | "i32" | "f32" => (4, TypeKind::Any),
+        "u64" | "i64" | "usize" | "isize" | "f64" => (8, TypeKind::Any),
+        "u128" | "i128" => (16, TypeKind::Any),
+        "()" | "PhantomData" => (0, TypeKind::Any),
+        "bool" => (1, TypeKind::Bool),
+        "char" => (4, TypeKind::Char),
+        "std::num::NonZeroU64" => (8, TypeKind::NonZero(8)),
+        "std::num::NonZeroU32" => (4, TypeKind::NonZero(4)),
+        "PString" => (24, TypeKind::Text),
         _ => return None,
     })
 }
@@ -368,8 +372,8 @@ mod tests {
         let text = "root A\nA 32 8 { none: [[PString; 0]; 1000000000000] @0; more: PVec<[bool; 0]> @8 }\nPVec<[bool; 0]> 24 8\n";
         let described = Described::parse(text).unwrap();
         let (types, root) = Types::new(&described);
-        let Kind::Fields(fields) = &types.get(root).kind else { panic!("{:?}", types.get(root)) };
-        let Kind::Vector(of) = types.get(fields[1].of).kind else { panic!("{fields:?}") };
+        let TypeKind::Fields(fields) = &types.get(root).kind else { panic!("{:?}", types.get(root)) };
+        let TypeKind::Vector(of) = types.get(fields[1].of).kind else { panic!("{fields:?}") };
         assert_eq!((types.get(fields[0].of).size, types.get(fields[0].of).is_worth), (Some(0), false));
         assert_eq!((types.get(of).size, types.get(of).is_worth), (Some(0), false));
     }
@@ -382,7 +386,7 @@ mod tests {
         let is_opaque = |text: &str| {
             let described = Described::parse(text).unwrap();
             let (types, root) = Types::new(&described);
-            matches!(types.get(root).kind, Kind::Opaque)
+            matches!(types.get(root).kind, TypeKind::Opaque)
         };
         assert!(!is_opaque(good));
         for (old, new) in [

@@ -1,6 +1,6 @@
-//! [`Walk`]: the blocks that a walk through a pool has met, and those still to visit. The walkers,
-//! the program's own tracers (`trace.rs`) or a reader of the pool's description (`reader.rs`), know
-//! the contents of a value; everything else is here, so both find the same.
+//! [`HeapWalk`]: the blocks that a walk through a pool has met, and those still to visit. The
+//! walkers, the program's own tracers (`trace.rs`) or a reader of the pool's description
+//! (`reader.rs`), know the contents of a value; everything else is here, so both find the same.
 //!
 //! Pointers are followed from a list, not by recursion, and no pointer is followed that leads to no
 //! block of its size.
@@ -67,7 +67,7 @@ impl Tally {
 
 /// The contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum BlockForm {
     One,
     /// So many, one behind the other.
     Elements(u64),
@@ -91,7 +91,7 @@ pub(crate) struct Visit<V> {
 
 struct Waiting<V> {
     at: u64,
-    held: Held,
+    held: BlockForm,
     /// Elements looked at.
     done: u64,
     what: V,
@@ -109,7 +109,7 @@ const PATHS: usize = 8;
 /// Blocks between two calls for progress.
 const STRIDE: u64 = 1024;
 
-pub(crate) struct Walk<'w, V> {
+pub(crate) struct HeapWalk<'w, V> {
     pub heap: &'w Heap,
     prime: u64,
     pub trail: Trail<'w>,
@@ -132,14 +132,14 @@ pub(crate) struct Walk<'w, V> {
     progress: &'w dyn Fn(u64),
 }
 
-impl<'w, V: Copy> Walk<'w, V> {
+impl<'w, V: Copy> HeapWalk<'w, V> {
     /// A walk that remembers the ways to the blocks in `told`; without one it keeps none at all.
     pub(crate) fn new(
         heap: &'w Heap,
         told: Option<BTreeMap<u64, Vec<String>>>,
         progress: &'w dyn Fn(u64),
-    ) -> Walk<'w, V> {
-        Walk {
+    ) -> HeapWalk<'w, V> {
+        HeapWalk {
             heap,
             prime: heap.object().prime(),
             trail: Trail::new(told.is_some()),
@@ -159,7 +159,7 @@ impl<'w, V: Copy> Walk<'w, V> {
     }
 
     /// Takes the values of these counted objects for dropped.
-    pub(crate) fn without(mut self, given_up: &'w BTreeSet<u64>) -> Walk<'w, V> {
+    pub(crate) fn without(mut self, given_up: &'w BTreeSet<u64>) -> HeapWalk<'w, V> {
         self.given_up = Some(given_up);
         self
     }
@@ -190,7 +190,7 @@ impl<'w, V: Copy> Walk<'w, V> {
 
     /// The pointer `word` at `from`, to a block of `size` bytes. The first time that the block is
     /// met it is put on the list, and the answer is `true`.
-    pub(crate) fn pointer(&mut self, from: u64, word: u64, size: u64, owner: Owner, held: Held, what: V) -> bool {
+    pub(crate) fn pointer(&mut self, from: u64, word: u64, size: u64, owner: Owner, held: BlockForm, what: V) -> bool {
         let is_new = self.meets(from, word, size, owner);
         if is_new {
             self.later(self.place(word), held, what);
@@ -199,7 +199,7 @@ impl<'w, V: Copy> Walk<'w, V> {
     }
 
     /// Puts what lies at `at` on the list.
-    pub(super) fn later(&mut self, at: u64, held: Held, what: V) {
+    pub(super) fn later(&mut self, at: u64, held: BlockForm, what: V) {
         let (depth, label) = (self.trail.depth(), self.trail.label());
         self.waiting.push(Waiting { at, held, done: 0, what, depth, label });
     }
@@ -236,10 +236,10 @@ impl<'w, V: Copy> Walk<'w, V> {
 
     /// The words of a vector at `from`: where its block lies, elements of `size` bytes, and how
     /// many have room (VEC-2).
-    pub(crate) fn vector(&mut self, from: u64, words: [u64; 3], size: u64, held: Held, what: V) {
+    pub(crate) fn vector(&mut self, from: u64, words: [u64; 3], size: u64, held: BlockForm, what: V) {
         let [word, len, room] = words;
         if len > room && size > 0 || word == 0 && room > 0 {
-            let kind = if matches!(held, Held::Text(_)) { "text" } else { "a vector" };
+            let kind = if matches!(held, BlockForm::Text(_)) { "text" } else { "a vector" };
             return self.fault(FaultKind::Value, from, format!("{kind} longer than its block"));
         }
         if word != 0 {
@@ -267,7 +267,7 @@ impl<'w, V: Copy> Walk<'w, V> {
                 continue;
             };
             self.trail.go(next.depth, &next.label);
-            if next.done == 0 && next.held != Held::End {
+            if next.done == 0 && next.held != BlockForm::End {
                 self.visited += 1;
                 if self.visited.is_multiple_of(STRIDE) {
                     (self.progress)(self.visited);
@@ -275,9 +275,9 @@ impl<'w, V: Copy> Walk<'w, V> {
             }
             let Waiting { at, held, done, what, .. } = next;
             match held {
-                Held::One => return Some(Visit { at, elements: None, what }),
-                Held::Text(len) => self.text(at, len),
-                Held::Elements(count) => {
+                BlockForm::One => return Some(Visit { at, elements: None, what }),
+                BlockForm::Text(len) => self.text(at, len),
+                BlockForm::Elements(count) => {
                     next.done = count.min(done + TURN);
                     let elements = Some(done..next.done);
                     if next.done < count {
@@ -285,7 +285,7 @@ impl<'w, V: Copy> Walk<'w, V> {
                     }
                     return Some(Visit { at, elements, what });
                 }
-                Held::Places(groups) => {
+                BlockForm::Places(groups) => {
                     let elements = self.row(at, groups, done);
                     next.done = elements.end;
                     if next.done < groups * tags::GROUP {
@@ -293,8 +293,8 @@ impl<'w, V: Copy> Walk<'w, V> {
                     }
                     return Some(Visit { at: at + tags::before(groups), elements: Some(elements), what });
                 }
-                Held::Node(level) => return Some(self.node(at, level, what)),
-                Held::End => self.end(at),
+                BlockForm::Node(level) => return Some(self.node(at, level, what)),
+                BlockForm::End => self.end(at),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Carrying out a plan: transactions of a bounded size, in the order of REPAIR-1.
 
 use super::{RepairPlan, is_lost};
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::verify::deep::report::FaultKind;
 use crate::{Error, Result};
 use everbyte_media::museum::{misplaced, unless};
@@ -11,7 +11,7 @@ use everbyte_tx::{Tx, TxError};
 const BATCH: usize = 64;
 
 /// Does what the plan says. Settled on return.
-pub(crate) fn apply(inner: &Inner, plan: &RepairPlan) -> Result<()> {
+pub(crate) fn apply(inner: &OpenPool, plan: &RepairPlan) -> Result<()> {
     let leaks: Vec<u64> = plan.leaks().map(|leak| leak.at).collect();
     let free = || each(inner, &leaks, |tx, &at| tx.free(at));
     let mend = || {
@@ -32,7 +32,7 @@ pub(crate) fn apply(inner: &Inner, plan: &RepairPlan) -> Result<()> {
 }
 
 /// Changes all of them, so many in a transaction.
-fn each<T>(inner: &Inner, all: &[T], change: impl Fn(&Tx<'_>, &T) -> everbyte_tx::Result<()>) -> Result<()> {
+fn each<T>(inner: &OpenPool, all: &[T], change: impl Fn(&Tx<'_>, &T) -> everbyte_tx::Result<()>) -> Result<()> {
     for some in all.chunks(BATCH) {
         let done = inner.undo.run(|tx| some.iter().try_for_each(|one| change(tx, one)));
         done.map_err(|error| match error {

@@ -19,7 +19,7 @@ mod apply;
 
 use crate::layout::Header;
 use crate::transaction::counts::Spread;
-use crate::transaction::inner::Inner;
+use crate::transaction::open_pool::OpenPool;
 use crate::verify::deep::report::{Fault, FaultKind, Leak, Report};
 use crate::{Error, Result};
 use everbyte_media::{Damage, seeded};
@@ -72,7 +72,7 @@ impl RepairPlan {
 
 /// Plans the repair of a pool that `look` examines, without the values of the objects it is told
 /// (offsets of the pool).
-pub(crate) fn plan(inner: &Inner, header: &Header, look: impl Fn(&BTreeSet<u64>) -> Report) -> Result<RepairPlan> {
+pub(crate) fn plan(inner: &OpenPool, header: &Header, look: impl Fn(&BTreeSet<u64>) -> Report) -> Result<RepairPlan> {
     let prime = inner.object.prime();
     let (mut given_up, mut lost) = (Vec::new(), BTreeSet::new());
     let mut report = look(&lost);
@@ -92,7 +92,7 @@ pub(crate) fn plan(inner: &Inner, header: &Header, look: impl Fn(&BTreeSet<u64>)
 }
 
 /// Carries out the plan, made just now, if it is the one that is asked for.
-pub(crate) fn run(inner: &Inner, token: Token, plan: RepairPlan) -> Result<RepairPlan> {
+pub(crate) fn run(inner: &OpenPool, token: Token, plan: RepairPlan) -> Result<RepairPlan> {
     if plan.token != token && !seeded("object-repair-unasked") {
         return Err(Error::Changed { object: inner.object.name().into() });
     }
@@ -125,7 +125,7 @@ fn require_sure(report: &Report) -> Result<()> {
     }
 }
 
-fn token(inner: &Inner, header: &Header, report: &Report, given_up: &[u64]) -> Token {
+fn token(inner: &OpenPool, header: &Header, report: &Report, given_up: &[u64]) -> Token {
     let mut hash = Spread::default();
     let identity = u128::from_le_bytes(inner.object.store().identity());
     hash.write_u64(identity as u64);

@@ -1,7 +1,7 @@
-//! [`Inner`]: an open pool.
+//! [`OpenPool`]: an open pool.
 
-use crate::transaction::counts::Shared;
-use crate::transaction::locks::Table;
+use crate::transaction::counts::SharedCounts;
+use crate::transaction::locks::LockTable;
 use crate::transaction::sync::{AtomicBool, Mutex, meanwhile};
 use crate::{Error, Result};
 use everbyte_media::museum::unless;
@@ -11,7 +11,7 @@ use everbyte_tx::Undo;
 use std::sync::atomic::Ordering;
 
 /// An open pool, shared by its root, its tag's slot and its transactions.
-pub(crate) struct Inner {
+pub(crate) struct OpenPool {
     pub undo: Undo,
     pub object: Object,
     #[allow(dead_code)] // held
@@ -21,8 +21,8 @@ pub(crate) struct Inner {
     /// Bytes of the span.
     pub len: usize,
     pub generation: u64,
-    pub counts: Shared,
-    pub locks: Table,
+    pub counts: SharedCounts,
+    pub locks: LockTable,
     /// The newest transaction that has met others (LOCK-4).
     pub newest: Mutex<Option<Mark>>,
     /// The newest transaction that returned unsettled, and whether there is one.
@@ -32,16 +32,16 @@ pub(crate) struct Inner {
 
 // SAFETY: `base` is an address in a mapping that `object` keeps; everything else is shared by
 // itself.
-unsafe impl Send for Inner {}
+unsafe impl Send for OpenPool {}
 // SAFETY: as above.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for OpenPool {}
 
-impl Inner {
+impl OpenPool {
     pub(crate) fn media(&self) -> &Media {
         self.undo.media()
     }
 
-    /// Settles what returned unsettled.
+    /// Settles the transactions that returned before their marks were settled.
     pub(crate) fn sync(&self) -> Result<()> {
         if !self.is_buffered.load(Ordering::Acquire) {
             return Ok(());
@@ -58,15 +58,14 @@ impl Inner {
         Ok(())
     }
 
-    /// A transaction has returned unsettled.
-    pub(crate) fn settle_later(&self, mark: Mark) {
+    /// Adds a transaction that returns before its mark is settled.
+    pub(crate) fn add_buffered(&self, mark: Mark) {
         let mut buffered = self.buffered.lock();
         *buffered = (*buffered).max(Some(mark));
         self.is_buffered.store(true, Ordering::Release);
     }
 
-    /// The caller has waited for nothing yet: settles its transaction, and what others left
-    /// unsettled before it.
+    /// Settles the transaction of `mark` and the transactions that returned unsettled before it.
     #[inline]
     pub(crate) fn settle_all(&self, mark: Option<Mark>) -> Result<()> {
         if self.is_buffered.load(Ordering::Relaxed) {
