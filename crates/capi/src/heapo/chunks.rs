@@ -1,8 +1,8 @@
 //! Calls of `heapo.h` for chunks of an object: allocation, sizes of the heap, flushes.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
-//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
-//! says that they are read or written.
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the
+//! header says that they are read or written.
 
 use super::mapped::Mapped;
 use super::{pointer, transactions, writable};
@@ -15,8 +15,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Runs `body` in this thread's transaction on `object`, or in one of its own, which is ordered on
-/// return.
+/// Runs `body` in this thread's transaction on `object`, or in a transaction of its own, which is
+/// ordered on return.
 fn transact<T>(object: &Arc<Mapped>, body: impl Fn(&Tx<'_>) -> Result<T>) -> Result<T> {
     transactions::within(object, &body).unwrap_or_else(|| {
         let _exclusive = object.undo.enter()?;

@@ -2,8 +2,8 @@
 //! order their own reads and stores.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
-//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
-//! says that they are read or written.
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the
+//! header says that they are read or written.
 
 use super::mapped::Mapped;
 use crate::fault::{Fault, Result, done};
@@ -32,7 +32,7 @@ thread_local! {
     static HELD: RefCell<Vec<HeldObject>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Waits until this thread has the object.
+/// Waits until this thread holds the lock of the object.
 pub fn lock(object: Arc<Mapped>) -> Result<()> {
     let exclusive = object.enter()?;
     object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
@@ -40,7 +40,7 @@ pub fn lock(object: Arc<Mapped>) -> Result<()> {
     Ok(())
 }
 
-/// Gives it to the next, unless it was locked more often.
+/// Releases the lock, unless this thread has locked the object more often.
 pub fn unlock(object: &Arc<Mapped>) -> Result<()> {
     let held = HELD.with_borrow_mut(|held| {
         let index = held.iter().rposition(|held| Arc::ptr_eq(&held.object, object))?;

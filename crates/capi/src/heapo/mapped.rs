@@ -1,13 +1,13 @@
 //! [`Mapped`]: an object that this process has mapped, to change it or to read it.
 //!
-//! Of an object that is mapped to be read the program may not store to a page: the system kills who
-//! does. Its prime page stays writable, since the library keeps its locks there, and no chunk lies
-//! in it. What a dead process left half done is put right before, and whenever the object is
-//! entered after a death: its pages are writable as long as that takes.
+//! A program may not store to the pages of an object that is mapped to be read: the system kills a
+//! process that does. The prime page stays writable, since the library keeps its locks there, and
+//! no chunk lies in it. Recovery finishes the work of a dead process before the object is mapped,
+//! and when the object is entered after a death; the pages are writable meanwhile.
 //!
 //! Invariants
 //!   CAPI-1  An object is opened once and stays open while it is mapped: pointers into it stay
-//!           good.
+//!           valid.
 //!   CAPI-2  An object is neither unmapped nor deleted while a transaction on it runs.
 //!   CAPI-3  Nothing of this process allocates, frees or begins a transaction in an object that is
 //!           mapped to be read.
@@ -20,12 +20,12 @@ use everbyte_tx::Undo;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An object that is mapped.
+/// A mapped object.
 pub struct Mapped {
     pub undo: Undo,
     base: u64,
     want: Want,
-    /// Transactions under way, and holds (CAPI-2).
+    /// Running transactions, and locks by `heapo_lock` (CAPI-2).
     pub running: AtomicUsize,
     _claim: Claim,
 }
@@ -49,14 +49,14 @@ impl Mapped {
         self.object().name()
     }
 
-    /// Keeps the program from storing to it, or lets it.
+    /// Forbids stores of the program to the object, or allows them.
     fn guard(&self, guarded: bool) -> Result<()> {
         let span = self.object().span();
         let at = span.start + PRIME_LEN;
         Ok(self.undo.media().protect(at, span.end - at, (true, !guarded))?)
     }
 
-    /// What it was mapped for.
+    /// The access that the object was mapped for.
     pub fn want(&self) -> Want {
         self.want
     }
@@ -72,7 +72,8 @@ impl Mapped {
         }
     }
 
-    /// The turn on it, caught up with others; `None`: it is this process's alone.
+    /// The lock of the object, with the engine brought up to date; `None`: the object is this
+    /// process's alone.
     pub fn enter(&self) -> Result<Option<Exclusive>> {
         if self.want == Want::Write {
             return Ok(self.undo.enter()?);
@@ -92,8 +93,7 @@ impl Mapped {
         (self.base + at) as usize
     }
 
-    /// The offset of an address, which may be anything: whether something is there is for others to
-    /// say.
+    /// The offset of an address, which may be any number; callers verify that a chunk lies there.
     pub fn offset(&self, address: usize) -> Result<u64> {
         let span = self.object().span();
         let at = (address as u64).checked_sub(self.base).filter(|at| span.contains(at));
@@ -103,12 +103,12 @@ impl Mapped {
         })
     }
 
-    /// Whether this is a child of fork, whose parent has the object.
+    /// Whether this process is a child of fork, and its parent has mapped the object.
     pub fn is_inherited(&self) -> bool {
         self.object().store().require_here().is_err()
     }
 
-    /// CAPI-2.
+    /// Refuses an object with running transactions (CAPI-2).
     pub fn require_idle(&self) -> Result<()> {
         match self.running.load(Ordering::Acquire) {
             0 => Ok(()),
@@ -123,7 +123,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         if self.want == Want::Read && !self.is_inherited() {
-            let _ = self.guard(false); // what comes to lie there next may be stored to
+            let _ = self.guard(false); // the next mapping at these addresses may be writable
         }
     }
 }

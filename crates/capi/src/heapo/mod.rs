@@ -9,8 +9,8 @@
 //! * `mapped`: an object that this process has mapped.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
-//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
-//! says that they are read or written.
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the
+//! header says that they are read or written.
 
 mod chunks;
 mod locks;
@@ -26,8 +26,8 @@ use mapped::Mapped;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// The name that a program handed over; longer ones than names can be are cut, which makes them
-/// none.
+/// The name that a program passes. A text longer than the longest name is cut, and then no
+/// object has it.
 ///
 /// # Safety
 /// As said at the top of the file.
@@ -37,7 +37,7 @@ pub(crate) unsafe fn name<'n>(name: *const c_char) -> Result<&'n str> {
     }
     // SAFETY: the caller's promise: readable up to its end, or to this many bytes.
     let len = unsafe { libc::strnlen(name, NAME_MAX + 1) };
-    // SAFETY: so many bytes were just read; they stay the caller's, who is inside this call.
+    // SAFETY: so many bytes were just read; the caller keeps them during this call.
     let bytes = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), len) };
     std::str::from_utf8(bytes).map_err(|_| Fault::invalid("a name is UTF-8"))
 }
@@ -52,7 +52,7 @@ unsafe fn object(object: *const c_char) -> Result<Arc<Mapped>> {
     Process::look()?.find(name)
 }
 
-/// The mapped object of a name, if it may be changed.
+/// The mapped object of a name, unless it is mapped to be read.
 ///
 /// # Safety
 /// As said at the top of the file.

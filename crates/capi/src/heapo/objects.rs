@@ -1,8 +1,8 @@
 //! Calls of `heapo.h` for objects: create, map, delete, rights, limits and the prime node.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
-//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
-//! says that they are read or written.
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the
+//! header says that they are read or written.
 
 use super::mapped::Mapped;
 use super::{name, object, pointer, transactions, writable};
@@ -169,11 +169,11 @@ fn set_prime_node(object: &Arc<Mapped>, node: usize) -> Result<()> {
         object.offset(node)?;
     }
     let (root_at, media) = (object.undo.heap().object().root_at(), object.undo.media());
-    if let Some(noted) = transactions::within(object, |tx| Ok(tx.store(root_at, node as u64)?)) {
-        return noted;
+    if let Some(logged) = transactions::within(object, |tx| Ok(tx.store(root_at, node as u64)?)) {
+        return logged;
     }
     let _exclusive = object.undo.enter()?;
-    media.fence(); // what the caller has flushed is there before a root leads to it
+    media.fence(); // orders the caller's flushed data before the root that leads to it
     object.undo.heap().object().set_root(node as u64);
     Ok(media.barrier()?)
 }

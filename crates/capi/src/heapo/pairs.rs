@@ -1,8 +1,8 @@
-//! `heapo_kv.h`: HEAPO's key-value calls. The header says what they promise.
+//! `heapo_kv.h`: HEAPO's key-value calls. The header states their promises.
 //!
 //! Safety, for all of them: names as in `heapo/mod.rs`; a store is one that `heapo_kv_init` or
-//! `heapo_kv_open` returned and that was not closed, or null; a pointer to bytes is good for as
-//! many as are said, or null where that is none.
+//! `heapo_kv_open` returned and that was not closed, or null; a pointer to bytes is valid for
+//! the given length, or null if the length is 0.
 
 use super::name;
 use crate::fault::{Fault, Result, answer};
@@ -12,10 +12,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ops::Bound;
 use std::ptr::null_mut;
 
-/// The span of a store that is not told how large it may become.
+/// The default span of a key-value store.
 const SPAN: u64 = 1 << 30;
 
-/// The type of `each` of a scan.
+/// The function that a scan calls with each pair.
 type Each = unsafe extern "C" fn(*const c_void, usize, *const c_void, usize, *mut c_void) -> c_int;
 
 fn handle(kv: Result<SharedKv>) -> *mut SharedKv {
@@ -39,7 +39,7 @@ unsafe fn bytes<'b>(start: *const c_void, len: usize) -> Result<&'b [u8]> {
     match (start.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Fault::invalid("a null pointer to bytes")),
-        // SAFETY: the caller's promise; what C may do to them meanwhile is a race of its own.
+        // SAFETY: the caller's promise; a concurrent store by C code is a data race of the program.
         (false, len) => Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) }),
     }
 }
@@ -55,7 +55,7 @@ unsafe fn keyed<'b>(kv: *mut SharedKv, key: *const c_void, key_len: usize) -> Re
     Ok((kv, unsafe { bytes(key, key_len) }?))
 }
 
-/// A change that found its key as it should be, or did not.
+/// The result of a change, which is refused if its key is there, or is not there.
 fn done(changed: Result<bool>, otherwise: i32, why: &str) -> c_int {
     let changed = changed.and_then(|changed| if changed { Ok(()) } else { Err(Fault::new(otherwise, why)) });
     answer(changed, 0, |()| 1)
@@ -90,7 +90,8 @@ pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapo_kv_close(kv: *mut SharedKv) {
     if !kv.is_null() {
-        // SAFETY: the caller's promise: it came from `Box::into_raw`, and is no longer used.
+        // SAFETY: the caller's promise: it came from `Box::into_raw`, and no thread uses it any
+        // more.
         drop(unsafe { Box::from_raw(kv) });
     }
 }
@@ -268,7 +269,7 @@ fn direction(way: c_int) -> Result<Direction> {
     }
 }
 
-/// Calls `each` with a pair.
+/// A closure that calls `each` with a pair.
 ///
 /// # Safety
 /// `each` may be called with a pair and `context` as long as the result lives.

@@ -5,8 +5,8 @@
 //! back.
 //!
 //! Safety, for all of them: a name is a string that ends with a zero byte or reaches beyond 128
-//! bytes, or null; other pointers are only compared with the addresses of objects, unless the header
-//! says that they are read or written.
+//! bytes, or null; other pointers are only compared with the addresses of objects, unless the
+//! header says that they are read or written.
 
 use super::mapped::Mapped;
 use super::writable;
@@ -22,12 +22,12 @@ use std::sync::atomic::Ordering;
 struct Running {
     /// Refers to the engine of `object`, and is dropped before it.
     started: Option<Started<'static>>,
-    /// Others wait that share the object, until the transaction has ended.
+    /// Other processes that share the object wait until the transaction has ended.
     exclusive: Option<Exclusive>,
     object: Arc<Mapped>,
-    /// How many have begun and not ended, the outermost included.
+    /// The number of nested transactions, the outermost included.
     depth: u32,
-    /// One inside was aborted, so the outermost will not commit.
+    /// A nested transaction was aborted, so the outermost will not commit.
     doomed: bool,
 }
 
@@ -46,7 +46,7 @@ thread_local! {
     static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins a transaction on an object, or one inside it.
+/// Begins a transaction on an object, or a nested one.
 pub fn begin(object: Arc<Mapped>) -> Result<()> {
     RUNNING.with_borrow_mut(|running| {
         if let Some(running) = running.iter_mut().find(|running| Arc::ptr_eq(&running.object, &object)) {
@@ -64,8 +64,7 @@ pub fn begin(object: Arc<Mapped>) -> Result<()> {
     })
 }
 
-/// Runs `body` in the transaction that this thread has under way on `object`; `None` if it has
-/// none.
+/// Runs `body` in this thread's transaction on `object`; `None` without one.
 pub fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Option<Result<T>> {
     RUNNING.with_borrow(|running| {
         let running = running.iter().find(|running| Arc::ptr_eq(&running.object, object))?;
@@ -74,7 +73,7 @@ pub fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) 
     })
 }
 
-/// How a transaction is to end.
+/// The end of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Commit,
@@ -127,7 +126,7 @@ pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_
     done(unsafe { writable(object) }.and_then(|object| {
         let at = object.offset(start.addr())?;
         let (len, heap) = (size as u64, object.undo.heap());
-        let noted = within(&object, |tx| {
+        let logged = within(&object, |tx| {
             let is_prime_node = at == heap.object().root_at() && len == 8;
             let is_own = || at.checked_add(len).is_some() && tx.owns(at, len);
             if !(is_prime_node || heap.is_allocated(at, len) || is_own()) {
@@ -138,7 +137,7 @@ pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_
             }
             Ok(tx.log_range(at, len)?)
         });
-        noted.unwrap_or_else(|| Err(Fault::invalid("no transaction under way: call heapo_tx_begin first")))
+        logged.unwrap_or_else(|| Err(Fault::invalid("no transaction under way: call heapo_tx_begin first")))
     }))
 }
 
