@@ -1,4 +1,4 @@
-//! The parameters of a derived type: which of them is the pool, and what the others must be.
+//! The parameters of a derived type: the pool, and the bounds of the others.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,5 +1,5 @@
-//! How the derive makes a value of what is stored: field by field, or from the older type by the
-//! program's `Migrate`.
+//! The derive's code that makes a value of a stored one: field by field, or from the older type by
+//! the program's `Migrate`.
 //!
 //! The expressions name every field. So an unchecked field, added by an attribute macro below the
 //! derive, does not compile.

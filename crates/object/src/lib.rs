@@ -43,7 +43,7 @@
 //!
 //! ## The types
 //!
-//! | here | in a volatile program | what it adds |
+//! | here | in a volatile program | difference |
 //! |---|---|---|
 //! | [`Pbox`] | `Box` | [`Pbox::new`] takes a journal; `Option<Pbox>` is one word |
 //! | [`PCell`], [`PRefCell`] | `Cell`, `RefCell` | changing them takes a journal; no flags on media |
@@ -57,22 +57,22 @@
 //!
 //! ## How a transaction ends
 //!
-//! [`Root::tx`] commits whatever its body returns; a panic inside rolls everything back and comes
-//! out as [`Error::Panicked`]. [`Root::try_tx`] rolls back when the body returns `Err`. A
+//! [`Root::tx`] commits for every result of its body; a panic inside rolls everything back and is
+//! returned as [`Error::Panicked`]. [`Root::try_tx`] rolls back when the body returns `Err`. A
 //! transaction inside another of the same pool is part of it; if it fails, the outermost fails,
 //! even if its error was handled.
 //!
 //! ## The brand
 //!
 //! Inside a transaction the pool's type is not `P1` but `P1` with a lifetime of its own,
-//! `P1::At<'tx>`: nothing that points into the pool can leave the body, whatever it is put in. A
+//! `P1::At<'tx>`: no value that points into the pool can leave the body. A
 //! helper function is therefore generic: `fn f<P: MemPool>(node: &Node<P>, j: &Journal<P>)`, as
 //! `append` above.
 //!
 //! Promises: docs/semantics/object.md. Format: docs/formats/object.md.
 
 #[allow(unused_extern_crates)]
-extern crate self as everbyte_object; // what derives call this crate
+extern crate self as everbyte_object; // the name of this crate in derives
 
 mod description;
 mod error;

@@ -19,8 +19,8 @@ impl Undo {
     /// this process's alone. A thread that holds the lock may enter again.
     ///
     /// # Errors
-    /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if what a dead
-    /// process left cannot be put right: the next who enters tries again.
+    /// [`Error::Store`]; [`Error::Heap`], [`Error::Log`] and [`Error::Damaged`] if recovery
+    /// after a dead process fails: the next caller tries again.
     #[inline]
     pub fn enter(&self) -> Result<Option<Exclusive>> {
         let exclusive = self.inner.heap.object().exclusive()?;
@@ -32,7 +32,7 @@ impl Undo {
 }
 
 impl UndoState {
-    /// Brings up to date what is known of the object.
+    /// Brings the volatile state of the object up to date.
     #[inline]
     pub(crate) fn catch_up(&self, exclusive: &Exclusive) -> Result<()> {
         match exclusive.since() {

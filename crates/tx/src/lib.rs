@@ -1,7 +1,7 @@
 //! # everbyte-tx: a section of code happens whole or not at all
 //!
-//! An [`Undo`] engine runs transactions over the bytes of one object: what is stored is stored in
-//! place, after the old bytes were logged in a lane; a crash, an error or a panic puts them back.
+//! An [`Undo`] engine runs transactions over the bytes of one object: bytes are stored in place,
+//! after the old bytes were logged in a lane; a crash, an error or a panic puts them back.
 //! Blocks are allocated and freed with the transaction, by the same commit word.
 //!
 //! ```

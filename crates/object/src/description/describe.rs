@@ -22,7 +22,7 @@ impl Schema {
         name: TypeName,
         shape: impl FnOnce(&mut Schema) -> Shape,
     ) -> TypeName {
-        let id = TypeId::of::<T::At<'static>>(); // names do not tell types of two blocks apart
+        let id = TypeId::of::<T::At<'static>>(); // types of two blocks can have one name
         if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
@@ -69,8 +69,8 @@ impl Schema {
         })
     }
 
-    /// Adds the map `M` called `kind`, and its entries; `parts` adds what else there is, told the
-    /// map's name.
+    /// Adds the map `M` called `kind`, and its entries; `parts` gets the map's name and adds
+    /// further parts.
     pub(crate) fn map<M: PSafe<P>, K: PSafe<P>, V: PSafe<P>, P: MemPool>(
         &mut self,
         kind: &str,

@@ -1,9 +1,9 @@
-//! A description read back: what `schema` has written, taken apart, and the first difference
-//! between two.
+//! A description read back: the text of `schema` parsed, and the first difference between
+//! two.
 
 use std::collections::HashMap;
 
-/// Types of this crate that have no line: their names say what they hold.
+/// Types of this crate that have no line: their names contain their arguments.
 const OWN: [&str; 33] = [
     "u8",
     "u16",
@@ -133,7 +133,7 @@ fn parse(text: &str) -> Option<Line> {
     part.is_empty().then(|| Line { text: text.into(), name, size, align, tag, version, fields, variants })
 }
 
-/// The first difference between what a pool says (`found`) and what the program asks for.
+/// The first difference between the description of a pool (`found`) and the program's.
 pub(crate) fn difference(found: &str, wanted: &str) -> String {
     let (Some(found), Some(wanted)) = (Described::parse(found), Described::parse(wanted)) else {
         return "the pool's description of it cannot be read".into();

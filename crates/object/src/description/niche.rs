@@ -1,4 +1,4 @@
-//! How an `Option` says `None`: where the compiler puts the tag, found out at compile time.
+//! The tag of an `Option`: its place, which the compiler chooses, determined at compile time.
 //!
 //! `None` differs from every `Some` in a tag of its own, before the value, or in a number inside
 //! the value that its type never holds: 0 in a pointer, 2 in a `bool`. The compiler chooses; here
@@ -7,8 +7,8 @@
 //! with this very compiler, or the program does not compile.
 //!
 //! Invariants
-//!   NICHE-1  The bytes that a description names tell `None` from every `Some`. A program whose
-//!            compiler chooses other bytes does not compile.
+//!   NICHE-1  The bytes that a description names distinguish `None` from every `Some`. A program
+//!            whose compiler chooses other bytes does not compile.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 

@@ -1,20 +1,20 @@
-//! [`PSafe`]: what may lie in a pool.
+//! [`PSafe`]: the trait of types whose values may lie in a pool.
 
 use crate::description::schema::{Schema, TypeName};
 use crate::migrate::{Moving, PartId, Planner, Refusal};
 use crate::{MemPool, Niche, Tracer};
 
-/// May lie in pool `P`: its bytes mean the same in every run, and what changes behind a shared
-/// reference changes in a transaction. Derived: `#[derive(PSafe)]` checks every field.
+/// May lie in pool `P`: its bytes mean the same in every run, and changes behind a shared
+/// reference happen in a transaction. Derived: `#[derive(PSafe)]` checks every field.
 ///
 /// All bytes of a value persist, padding and the payload of an emptied `Option` included: they may
-/// hold what lay on the stack.
+/// hold bytes of the stack.
 ///
 /// # Safety
 /// `At` and `Outside` are the same type with another brand: the same bytes. Values hold no
 /// references, no pointers but this crate's, and no interior mutability but this crate's; the
-/// layout does not depend on the build. `trace` visits every pointer. `moved` reads what `plan` has
-/// planned.
+/// layout does not depend on the build. `trace` visits every pointer. `moved` reads the parts that
+/// `plan` has planned.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in a pool",
     label = "not persistent-safe",
@@ -29,8 +29,8 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// The same type as it is seen outside of transactions.
     type Outside: PSafe<P::Outside>;
 
-    /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than what it
-    /// holds.
+    /// How deep cells nest in a value, pointers not followed: a cell is deeper by one than its
+    /// value.
     #[doc(hidden)]
     const CELLS: u8;
 
@@ -38,7 +38,7 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     #[doc(hidden)]
     const NICHE: Niche = Niche::Unknown;
 
-    /// Adds this type, and the types it is made of, to a description of a root's layout; answers
+    /// Adds this type, and the types it is made of, to a description of a root's layout; returns
     /// its name.
     fn describe(schema: &mut Schema) -> TypeName;
 
@@ -48,14 +48,14 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     /// `size_of::<Self>()` bytes at `this` can be read; they may hold anything.
     unsafe fn trace(this: *const Self, tracer: &mut Tracer<'_>);
 
-    /// How a value of this type is made from what a description calls `stored`: by default it must
-    /// be the same.
+    /// Plans a value of this type from the type that a description calls `stored`: by default both
+    /// must be the same.
     #[doc(hidden)]
     fn plan(planner: &mut Planner<P>, stored: &str) -> Result<PartId, Refusal> {
         planner.whole::<Self>(stored)
     }
 
-    /// The value made from what is stored at `from`, where it is not the same bytes.
+    /// The value made from the stored value at `from`, if the bytes differ.
     ///
     /// # Safety
     /// As [`Moving::read`].
@@ -66,8 +66,8 @@ pub unsafe trait PSafe<P: MemPool>: Sized {
     }
 }
 
-/// Tells cells apart that lie at one address: how deep what they hold nests, and whether that has
-/// bytes at all.
+/// Distinguishes cells that lie at one address: the depth of cells in their values, and whether
+/// these have bytes at all.
 pub(crate) const fn level<T: PSafe<P>, P: MemPool>() -> u8 {
     if size_of::<T>() == 0 { T::CELLS | 0x80 } else { T::CELLS }
 }

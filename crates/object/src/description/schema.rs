@@ -1,5 +1,5 @@
-//! A root type's description: what is compared when a pool is opened, so that a changed layout is
-//! found and named.
+//! The description of a root type. Opening a pool compares it with the program's, which finds and
+//! names a changed layout.
 //!
 //! The description is text, one line for each type that the root is made of or points to:
 //!
@@ -141,7 +141,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Adds what is no type of the program, and known by its name alone.
+    /// Adds a part that is no type of the program; descriptions refer to it by name.
     pub(crate) fn part(&mut self, name: String, shape: Shape) {
         self.types.push((name, Some(shape)));
     }

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Migrated {
     /// The versions of types that were migrated.
     pub steps: Vec<MigratedType>,
-    /// Blocks made anew, also for what holds such types.
+    /// New blocks, also for values that hold such types.
     pub blocks: u64,
     /// Bytes of those blocks.
     pub made: u64,
@@ -24,7 +24,7 @@ pub struct MigratedType {
     pub from: u32,
     /// The version made.
     pub to: u32,
-    /// How many values.
+    /// The number of values.
     pub values: u64,
 }
 

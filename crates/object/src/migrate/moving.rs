@@ -1,8 +1,8 @@
 //! Values moved out of the blocks of an older version into blocks of this one.
 //!
 //! Blocks are looked at from a list, not by recursion, so a long list does not overflow the stack:
-//!   1. a block is entered: it is checked, the block that it becomes is allocated, and what it
-//!      points to is put on the list
+//!   1. a block is entered: it is checked, the block that it becomes is allocated, and the
+//!      blocks that it points to are put on the list
 //!   2. when all that is done it is left: its value is made, with pointers to what was made before,
 //!      and it is freed
 //!
@@ -10,8 +10,8 @@
 //!   MOVE-1  Bytes are read as a type only where the plan says so, in a block that is large enough.
 //!   MOVE-2  A block that changes is left once, after everything that it points to by strong
 //!           pointers. Nothing stores to it, so a crash or a roll-back finds it as it was.
-//!   MOVE-3  What a value owned belongs to the value made from it: a block is freed without
-//!           dropping what is in it.
+//!   MOVE-3  The new value takes over all that the old value owned: a block is freed
+//!           without dropping its value.
 //!   MOVE-4  An object under way has no strong count yet, so weak pointers to it are not upgraded.
 
 use super::migrated::{Migrated, MigratedType};
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 /// Counts before a counted value.
 const COUNTS: usize = 16;
 
-/// Why values cannot be moved.
+/// Reasons for which values cannot be moved.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// The pool is damaged at a store offset.
@@ -209,7 +209,7 @@ impl<'m, P: MemPool> Moving<'m, P> {
         (at as usize).wrapping_sub(self.running().base()) as u64
     }
 
-    /// Puts what the stored value at `from` points to on the list.
+    /// Puts the blocks that the stored value at `from` points to on the list.
     fn follow(&self, from: *const u8, id: PartId, todo: &mut Vec<Todo>) -> Result<(), Fault> {
         let part = self.plan.part(id);
         if part.same {

@@ -1,5 +1,5 @@
-//! The plan of a migration: what lies on media, part by part, beside the type of the program that
-//! it becomes.
+//! The plan of a migration: the stored types, part by part, beside the types of the program that
+//! they become.
 //!
 //! The program's types lead: each is asked to plan itself from the type that the description names
 //! at its place ([`crate::PSafe::plan`]), and asks the types it is made of. A derived type takes a
@@ -29,10 +29,10 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
 
-/// Plans a type from what the description calls it.
+/// Plans a type from its name in the description.
 pub(crate) type PlanOf<P> = fn(&mut Planner<P>, &str) -> Result<PartId, Refusal>;
 
-/// Makes the value of a part at the second address, from what is stored at the first.
+/// Makes the value of a part at the second address from the stored value at the first.
 pub(super) type Build<P> = unsafe fn(*const u8, PartId, &Moving<'_, P>, *mut u8);
 
 /// The `Option` of a type of the program.
@@ -95,11 +95,12 @@ pub(crate) struct Part<P: MemPool> {
     pub kind: PartKind,
     /// Bytes and alignment as it is stored.
     pub stored: (usize, usize),
-    /// The stored bytes lie as the program's type does; what they point to may differ.
+    /// The stored bytes have the layout of the program's type; blocks that they point to may
+    /// differ.
     pub fits: bool,
-    /// Nothing differs, here or in what it points to.
+    /// Neither this part nor a part that it points to differs.
     pub same: bool,
-    /// The `Option` of what is stored: known if the program has a type that lies so.
+    /// The `Option` of the stored type: known if the program has a type of that layout.
     pub option: Option<OptionOf>,
     /// Bytes of the program's type.
     pub size: usize,
@@ -152,7 +153,7 @@ impl<P: MemPool> Planner<P> {
         &self.parts[id.0]
     }
 
-    /// Finds out what is the same: what neither differs nor reaches what does.
+    /// Marks the parts that are the same: they do not differ and reach no part that differs.
     pub(super) fn finish(mut self) -> Result<Plan<P>, Refusal> {
         let differs = |part: &Part<P>| !part.fits || matches!(part.kind, PartKind::Older(..));
         let mut changed: Vec<bool> = self.parts.iter().map(differs).collect();

@@ -1,4 +1,4 @@
-//! How each form of type plans itself: what the description must say at its place.
+//! Planning by each form of type: the requirements on the description at its place.
 
 use super::moving::Moving;
 use super::plan::{Build, OptionOf, Part, PartId, PartKind, Plan, Planned, Planner, Step};
@@ -10,7 +10,7 @@ use crate::description::schema::{Schema, Shape, TypeName};
 use crate::{MemPool, PSafe};
 use std::any::{TypeId, type_name};
 
-/// Fields of a part: where they are stored, and what becomes of them.
+/// Fields of a part: their stored offsets, and the parts that they become.
 type Fields = Vec<(usize, PartId)>;
 
 /// `T` of `Name<T>`.
@@ -36,10 +36,10 @@ unsafe fn inside<T>(option: *const u8) -> Option<*const u8> {
 }
 
 impl<P: MemPool> Plan<P> {
-    /// The plan that makes an `R` of what is described.
+    /// The plan that makes an `R` of the described root.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason if there is no plan.
     pub fn of<R: PSafe<P>>(described: Described, format: u32) -> Result<Plan<P>, Refusal> {
         let root = described.root.clone();
         let (parts, known, shared, own_types) = Default::default();
@@ -51,7 +51,7 @@ impl<P: MemPool> Plan<P> {
 }
 
 impl<P: MemPool> Planner<P> {
-    /// The part that makes a `T` of what is called `stored`, planned once.
+    /// The part that makes a `T` of the stored type `stored`, planned once.
     pub(super) fn add<T: PSafe<P>>(
         &mut self,
         stored: &str,
@@ -210,7 +210,7 @@ impl<P: MemPool> Planner<P> {
         })
     }
 
-    /// A cell whose value no opening inherits, whatever it was.
+    /// A cell, whose value ends with the opening of the pool.
     pub(crate) fn volatile<T: PSafe<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
         self.add::<T>(stored, |planner| {
             let words = argument(stored, "VCell").and_then(|words| words.split_once(' '));
@@ -225,7 +225,7 @@ impl<P: MemPool> Planner<P> {
         })
     }
 
-    /// A derived type: what its own version is planned by its fields, what is older by the type
+    /// A derived type: its own version is planned by its fields, an older version by the type
     /// that it is made from.
     #[doc(hidden)]
     pub fn derived<T: Derived<P>>(&mut self, stored: &str) -> Result<PartId, Refusal> {
@@ -323,7 +323,7 @@ impl<P: MemPool> Planner<P> {
     }
 }
 
-/// Whether a part of that size and alignment lies whole and aligned in what `line` describes.
+/// Whether a part of that size and alignment lies whole and aligned in the type of `line`.
 fn has_room(line: &Line, offset: usize, (size, align): (usize, usize)) -> Result<(), Refusal> {
     let is_inside = offset.checked_add(size).is_some_and(|end| end <= line.size);
     let is_aligned = [offset, line.align].iter().all(|number| number.is_multiple_of(align));

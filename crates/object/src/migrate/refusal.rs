@@ -1,10 +1,10 @@
-//! Why a pool cannot be migrated, in the words of the types that were compared.
+//! The reason why a pool cannot be migrated, with the names of the compared types.
 
 use crate::Error;
 use crate::description::described::Line;
 use everbyte_media::Damage;
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Refusal(pub(super) Box<Reason>);
@@ -15,7 +15,7 @@ pub(super) enum Reason {
     Another { found: String, wanted: String },
     /// A type of this name lies there in a version that the program does not have.
     Version { found: Line, versions: Vec<u32>, wanted: String },
-    /// Anything else that differs.
+    /// Another difference.
     Differs(String),
     /// The description contradicts itself.
     Damaged(String),

@@ -9,7 +9,7 @@ impl<P: MemPool> Moving<'_, P> {
     /// The value of `part` at `from`.
     ///
     /// # Safety
-    /// `part` was planned for a `T`, and what it is made from lies at `from`. It is read once.
+    /// `part` was planned for a `T`, and its stored value lies at `from`. It is read once.
     pub unsafe fn read<T: PSafe<P>>(&self, from: *const u8, part: PartId) -> T {
         if self.plan.part(part).same {
             // SAFETY: the caller's; the bytes are those of a `T` of the program (PLAN-1).
@@ -52,7 +52,7 @@ impl<P: MemPool> Moving<'_, P> {
         unsafe { self.read::<T>(from.wrapping_add(offset), part) }
     }
 
-    /// The part of the older type, if what lies there is to be made from one.
+    /// The part of the older type, if the value is to be made from one.
     pub fn older(&self, part: PartId) -> Option<PartId> {
         let PartKind::Older(of, _) = self.plan.part(part).kind else { return None };
         *self.made.borrow_mut().entry(part.number()).or_insert(0) += 1;

@@ -11,16 +11,16 @@ use everbyte_store::{Engine, Finding, Object, Store};
 use everbyte_tx::Undo;
 
 /// Copies a typed pool of any root type, with all it holds, to the new object `name` of `store`.
-/// The pool must not be open in this process. `progress` hears of every so many bytes. Settled on
-/// return; a crash leaves the copy whole or absent.
+/// The pool must not be open in this process. `progress` is called with the number of bytes from
+/// time to time. Settled on return; a crash leaves the copy whole or absent.
 ///
 /// # Errors
-/// [`Error::NotTyped`] if `pool` is an object of other making, whose bytes only its program
+/// [`Error::NotTyped`] if `pool` is an object without a description, whose bytes only its program
 /// understands; [`Error::Damaged`]; otherwise as `Store::create_object`.
 pub fn copy_pool(pool: &Object, store: &Store, name: &str, progress: &mut dyn FnMut(u64)) -> Result<()> {
     pool.require_engine(Engine::Undo)?;
     let _claim = pool.claim()?;
-    let undo = Undo::open(pool.clone())?; // which rolls back what was under way
+    let undo = Undo::open(pool.clone())?; // which rolls back interrupted transactions
     let header = read_header(pool)?;
     if let Some(Finding { at, detail, .. }) = undo.check(None).into_iter().find(Finding::is_damage) {
         return Err(Error::from(Damage::at(at, detail).of_object(pool.name())));

@@ -1,6 +1,6 @@
 //! Reference counts: changed by sums at the commit, never by old bytes.
 //!
-//! While a transaction runs, what it adds to a count is kept beside it (volatile), so two
+//! While a transaction runs, its additions to a count are kept beside it (volatile), so two
 //! transactions may clone one object, and rolling one back takes nothing from the other. At the end
 //! of the outermost body:
 //!   1. the pool's lock on counts is taken, if a count that threads share is to change; it is kept
@@ -228,7 +228,7 @@ impl Running {
         (now(0, strong), now(1, weak))
     }
 
-    /// Puts the sums on media, and drops what has no strong pointer left.
+    /// Stores the sums, and drops values without a strong pointer.
     ///
     /// # Errors
     /// [`Error::Contended`], [`Error::Tx`]: the transaction is to be rolled back.
@@ -328,7 +328,8 @@ impl Running {
             if waited || !first {
                 return Err(self.contended());
             }
-            self.changes.borrow_mut().lock = None; // who has pinned it may need the lock to end
+            // a transaction that has pinned it may need the lock to end
+            self.changes.borrow_mut().lock = None;
             waited = shared.unpinned.wait_for(&mut pins, PATIENCE).timed_out();
             std::mem::drop(pins);
             self.lock_counts();
@@ -362,8 +363,8 @@ impl Running {
         }
     }
 
-    /// The transaction will be rolled back: what it has made is forgotten before its blocks can be
-    /// used again, what it has forgotten is named again.
+    /// The transaction will be rolled back: its new objects are removed before their blocks can be
+    /// used again, and removed ones are added again.
     pub(crate) fn revert_counts(&self) {
         let mut changes = self.changes.borrow_mut();
         let changes = &mut *changes;
@@ -382,8 +383,8 @@ impl Running {
         }
     }
 
-    /// After the transaction is ordered, or rolled back: pins and locks fall, what it has made may
-    /// be promoted.
+    /// After the transaction is ordered, or rolled back: releases pins and locks; its new objects
+    /// may be promoted.
     #[inline]
     pub(crate) fn release_counts(&self) {
         let mut changes = self.changes.borrow_mut();

@@ -166,7 +166,7 @@ impl Locks {
 
 impl Running {
     /// Takes a lock for the rest of the transaction, and records a guard of it. `wait` is false for
-    /// those who would rather have `None`.
+    /// callers that prefer `None`.
     ///
     /// # Panics
     /// If a guard that forbids it lives in this transaction; if the transaction holds the lock for

@@ -34,12 +34,12 @@ pub struct PoolOptions {
     /// Bytes of addresses that the pool may ever use: a power of two. By default the store chooses.
     /// They cost nothing until they are used.
     pub span: Option<u64>,
-    /// Transactions that may be under way at once, 1 to 1024. By default 32, 4 in a span below 16
+    /// Transactions that may run at once, 1 to 1024. By default 32, 4 in a span below 16
     /// MiB.
     pub lanes: Option<u32>,
 }
 
-/// The value of type `R` is put where `root` says, with its description.
+/// Makes a pool with the value of type `R` that `init` returns as its root.
 pub(crate) fn create<R: PSafe<Out<G>>, G: PoolTag>(
     store: &Store,
     name: &str,
@@ -210,7 +210,7 @@ fn attach(object: Object, generation: u64) -> Result<OpenPool> {
     })
 }
 
-/// In the transaction that makes the root: where it lies and what it is.
+/// Stores the offset and the description of the root, in the transaction that makes the root.
 pub(crate) fn describe(running: &Running, text: &str, root: u64, root_len: u64) {
     let (inner, tx) = (running.inner(), running.tx());
     let prime = inner.object.prime();
@@ -276,6 +276,6 @@ fn raise_generation(inner: &OpenPool, found: u64) -> u64 {
         media.store(at, generation);
         media.flush_unless("object-generation-unflushed", at, 8);
     }
-    media.fence(); // what bears this generation never survives without it
+    media.fence(); // orders the generation before any value that carries it
     generation
 }

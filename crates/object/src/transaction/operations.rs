@@ -37,8 +37,8 @@ pub trait Pool: MemPool {
         init: impl for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> R::At<'tx>,
     ) -> Result<Root<R, Self>>;
 
-    /// Opens the pool named `name`: rolls back what a crash left under way, and makes sure that its
-    /// root is an `R`.
+    /// Opens the pool named `name`: rolls back transactions that a crash interrupted, and verifies
+    /// that the root is an `R`.
     ///
     /// # Errors
     /// [`Error::Bound`]; [`Error::Store`] if there is no such object; [`Error::NotTyped`],
@@ -48,9 +48,9 @@ pub trait Pool: MemPool {
     fn open<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
 
     /// [`Pool::open`] that also opens a pool of an older version, and makes it one of this version:
-    /// whole or not at all, whatever crashes; settled on return. Programs of the older version
-    /// refuse it from then on. [`Root::migrated`] says what was done. Costs what the values hold
-    /// that change, in time and, until it is done, in space. See [`crate::Migrate`].
+    /// whole or not at all, after any crash; settled on return. Programs of the older version
+    /// refuse it from then on. [`Root::migrated`] reports the changes. Time and, until the
+    /// commit, space grow with the bytes of the values that change. See [`crate::Migrate`].
     ///
     /// # Errors
     /// As [`Pool::open`]; [`Error::NoMigration`], [`Error::Circle`] if it cannot be migrated;
@@ -58,7 +58,7 @@ pub trait Pool: MemPool {
     /// [`Error::Tx`] if there is no room. The pool is as before then.
     fn open_migrating<R: PSafe<Self>>(store: &impl AsStore, name: &str) -> Result<Root<R, Self>>;
 
-    /// Does all that [`Pool::open_migrating`] would do, says what that is, and rolls it back.
+    /// Does the migration of [`Pool::open_migrating`], reports it, and rolls it back.
     ///
     /// # Errors
     /// As [`Pool::open_migrating`].
@@ -86,7 +86,7 @@ pub trait Pool: MemPool {
     /// As [`Root::tx`]; [`Error::Closed`] if no pool is open under this type.
     fn transaction<O, F: for<'tx> FnOnce(&'tx Journal<Self::At<'tx>>) -> O + InTx>(body: F) -> Result<O>;
 
-    /// [`Pool::transaction`] without the lint on what `body` captures.
+    /// [`Pool::transaction`] without the lint on the captures of `body`.
     ///
     /// # Errors
     /// As [`Pool::transaction`].

@@ -1,4 +1,4 @@
-//! Pool types: what binds a type parameter to one open pool, and where that pool is mapped.
+//! Pool types: each binds a type parameter to one open pool, and to the address of its mapping.
 //!
 //! Invariants
 //!   POOL-1  A tag's slot holds at most one pool. `base` is that pool's address while it is open,
@@ -7,7 +7,7 @@
 //!           reference into the pool borrows one of the two.
 //!   POOL-3  While a transaction of a thread runs, the thread makes no reference into the pool that
 //!           outlives it: from cells it gets them with the transaction's brand alone. A roll-back
-//!           takes back what such a reference would see.
+//!           takes back the values that such a reference would see.
 //!
 //! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the
 //! opening happened before.
@@ -42,7 +42,7 @@ pub unsafe trait PoolTag: Copy + Debug + Default + Hash + Ord + 'static {
 }
 
 /// A pool type as a transaction's body sees it: `In<'tx, P1Tag>`, with a brand that no other
-/// transaction has, so what is made in a body stays in it.
+/// transaction has, so values made in a body stay in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct In<'tx, G: PoolTag>(PhantomData<fn(&'tx ()) -> &'tx ()>, PhantomData<fn() -> G>);
 
@@ -88,7 +88,7 @@ unsafe impl<G: PoolTag> MemPool for Out<G> {
     const INSIDE: bool = false;
 }
 
-/// POOL-3, before a reference to what cells lend out is made of a cell at `at`.
+/// POOL-3, before a cell at `at` lends a reference.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn require_committed<P: MemPool>(at: *const u8) {
@@ -99,7 +99,7 @@ pub(crate) fn require_committed<P: MemPool>(at: *const u8) {
     }
 }
 
-/// Whether what lies at `at` may be rolled back while a reference with this brand, made now, lives
+/// Whether the bytes at `at` may be rolled back while a reference with this brand, made now, lives
 /// (POOL-3).
 #[inline(always)]
 pub(crate) fn is_uncommitted<P: MemPool>(at: *const u8) -> bool {

@@ -35,9 +35,9 @@ impl<R: PSafe<P>, P: MemPool> RefUnwindSafe for Root<R, P> {}
 impl<R: PSafe<P>, P: MemPool> UnwindSafe for Root<R, P> {}
 
 impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
-    /// Runs `body` as one transaction: all its changes or none, whatever crashes; settled on
-    /// return. Commits whatever `body` returns. Inside another transaction of this thread and pool
-    /// it is part of that one.
+    /// Runs `body` as one transaction: all its changes or none, after any crash; settled on return.
+    /// Commits whatever `body` returns. Inside another transaction of this thread and pool it is
+    /// part of that one.
     ///
     /// # Errors
     /// [`crate::Error::Panicked`], [`crate::Error::Doomed`], [`crate::Error::Tx`], when the pool is

@@ -48,7 +48,7 @@ impl<T: PSafe<P> + Copy, P: MemPool> PCell<T, P> {
         unsafe { *self.value.get() }
     }
 
-    /// Replaces the value by what `change` makes of it, and answers that.
+    /// Replaces the value by the result of `change`, and returns that.
     pub fn update(&self, change: impl FnOnce(T) -> T, j: &Journal<P>) -> T {
         let value = change(self.get());
         self.set(value, j);

@@ -290,11 +290,11 @@ pub mod parc {
 
     // SAFETY: as `Arc`: `&Parc` gives `&T`, and a clone, which may be the last to go.
     unsafe impl<T: PSafe<P> + Sync + Send, P: MemPool> Sync for Parc<T, P> {}
-    // SAFETY: as `Arc`, for what lies in the pool (a static brand).
+    // SAFETY: as `Arc`, for values in the pool (a static brand).
     unsafe impl<T: PSafe<Out<G>> + Sync + Send, G: PoolTag> Send for Parc<T, Out<G>> {}
     // SAFETY: as `Weak`.
     unsafe impl<T: PSafe<P> + Sync + Send, P: MemPool> Sync for PWeak<T, P> {}
-    // SAFETY: as `Weak`, for what lies in the pool.
+    // SAFETY: as `Weak`, for values in the pool.
     unsafe impl<T: PSafe<Out<G>> + Sync + Send, G: PoolTag> Send for PWeak<T, Out<G>> {}
     // SAFETY: two numbers; promoted as `Weak` is upgraded.
     unsafe impl<T: PSafe<P> + Send + Sync, P: MemPool> Send for VWeak<T, P> {}

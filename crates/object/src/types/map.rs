@@ -1,7 +1,7 @@
 //! Code that hash maps and ordered maps share.
 //!
-//! A map has a `header` with its `len`, and knows where keys lie: `find`, `locate` (or where one
-//! belongs), `add`, `remove_entry`, `iter`, `extend`. Here is what follows from that.
+//! A map has a `header` with its `len`, and finds keys: `find`, `locate` (or where one belongs),
+//! `add`, `remove_entry`, `iter`, `extend`. The macro adds the methods that follow from these.
 
 /// The map `Map`, whose keys must be `bound`.
 macro_rules! map {
@@ -12,7 +12,7 @@ macro_rules! map {
 
         // SAFETY: as in the standard library: a shared map gives `&K` and `&V`.
         unsafe impl<K: PSafe<P> + Sync, V: PSafe<P> + Sync, P: MemPool> Sync for $Map<K, V, P> {}
-        // SAFETY: as in the standard library, for what lies in the pool (a static brand).
+        // SAFETY: as in the standard library, for values in the pool (a static brand).
         unsafe impl<K, V, G: PoolTag> Send for $Map<K, V, Out<G>>
         where
             K: PSafe<Out<G>> + Send,
@@ -60,7 +60,7 @@ macro_rules! map {
         }
 
         impl<K: PSafe<P> $(+ $bound)+, V: PSafe<P>, P: MemPool> $Map<K, V, P> {
-            /// A map of what `items` yields; of equal keys the last value counts.
+            /// A map of the entries of `items`; of equal keys the last value counts.
             pub fn from_iter(items: impl IntoIterator<Item = (K, V)>, j: &Journal<P>) -> $Map<K, V, P> {
                 let mut map = $Map::new();
                 map.extend(items, j);
@@ -122,7 +122,7 @@ macro_rules! map {
                 }
             }
 
-            /// The value of `key`, to be changed; set to what `make` returns if there was none.
+            /// The value of `key`, to be changed; a missing one is set to the result of `make`.
             pub fn get_or_insert_with<'s>(
                 &'s mut self,
                 key: K,

@@ -13,7 +13,7 @@ use std::panic::RefUnwindSafe;
 /// Owns a `T` in the pool, as `Box` does on the heap: freed with it, at the commit. One word, also
 /// inside `Option`.
 ///
-/// Dereferences for reading. [`Pbox::as_mut`] changes what it holds.
+/// Dereferences for reading. [`Pbox::as_mut`] borrows the value mutably.
 #[repr(transparent)]
 pub struct Pbox<T: PSafe<P>, P: MemPool> {
     /// From the pool's base.
@@ -25,7 +25,7 @@ pub struct Pbox<T: PSafe<P>, P: MemPool> {
 
 // SAFETY: as `Box`: `&Pbox` gives `&T`.
 unsafe impl<T: PSafe<P> + Sync, P: MemPool> Sync for Pbox<T, P> {}
-// SAFETY: as `Box`, for what lies in the pool (a static brand). Pointers of a running transaction
+// SAFETY: as `Box`, for values in the pool (a static brand). Pointers of a running transaction
 // stay in its thread.
 unsafe impl<T: PSafe<Out<G>> + Send, G: PoolTag> Send for Pbox<T, Out<G>> {}
 impl<T: PSafe<P>, P: MemPool> RefUnwindSafe for Pbox<T, P> {}

@@ -52,7 +52,7 @@ impl<T: PSafe<P>, P: MemPool> POnceCell<T, P> {
         Ok(())
     }
 
-    /// The value, set to what `init` returns if there was none.
+    /// The value; a missing one is set to the result of `init`.
     ///
     /// # Panics
     /// If `init` sets the cell itself.

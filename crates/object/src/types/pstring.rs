@@ -6,7 +6,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 
-/// As `String`: dereferences to `str`; what changes it takes a journal.
+/// As `String`: dereferences to `str`; methods that change it take a journal.
 #[repr(transparent)]
 pub struct PString<P: MemPool> {
     bytes: PVec<u8, P>,

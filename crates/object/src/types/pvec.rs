@@ -21,7 +21,7 @@ use std::ops::{Bound, Deref, RangeBounds};
 use std::panic::RefUnwindSafe;
 use std::ptr;
 
-/// As `Vec`: dereferences to a slice; what changes it takes a journal. Change elements with
+/// As `Vec`: dereferences to a slice; methods that change it take a journal. Change elements with
 /// [`PVec::get_mut`], [`PVec::set`] or [`PVec::as_mut_slice`].
 #[repr(C)]
 pub struct PVec<T: PSafe<P>, P: MemPool> {
@@ -35,7 +35,7 @@ pub struct PVec<T: PSafe<P>, P: MemPool> {
 
 // SAFETY: as `Vec`: `&PVec` gives `&T`.
 unsafe impl<T: PSafe<P> + Sync, P: MemPool> Sync for PVec<T, P> {}
-// SAFETY: as `Vec`, for what lies in the pool (a static brand).
+// SAFETY: as `Vec`, for elements in the pool (a static brand).
 unsafe impl<T: PSafe<crate::Out<G>> + Send, G: crate::PoolTag> Send for PVec<T, crate::Out<G>> {}
 impl<T: PSafe<P>, P: MemPool> RefUnwindSafe for PVec<T, P> {}
 
@@ -57,7 +57,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         all
     }
 
-    /// A vector of what `items` yields.
+    /// A vector of the elements of `items`.
     pub fn from_iter(items: impl IntoIterator<Item = T>, j: &Journal<P>) -> PVec<T, P> {
         let mut all = PVec::new();
         all.extend(items, j);
@@ -217,7 +217,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
     }
 
-    /// Adds what `items` yields at the end.
+    /// Adds the elements of `items` at the end.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>, j: &Journal<P>) {
         let items = items.into_iter();
         self.reserve(items.size_hint().0, j);
@@ -235,7 +235,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         }
         self.floor(j.running());
         self.log_elements(j, start as u64, self.len - start as u64);
-        // SAFETY: elements, each read once: what stays moves to where they were.
+        // SAFETY: elements, each read once; the remaining ones move to their places.
         let out = (start..end).map(|index| unsafe { self.address(index as u64).read() }).collect();
         let (from, to) = (self.address(end as u64), self.address(start as u64));
         // SAFETY: logged elements; those behind the range, to the place of those before.

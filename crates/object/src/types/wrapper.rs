@@ -12,7 +12,7 @@ macro_rules! wrapper {
                 $Wrapper { value: std::cell::UnsafeCell::new(value), marker: std::marker::PhantomData }
             }
 
-            /// The value, to be changed: who has all of this alone has logged it.
+            /// The value, to be changed: the caller borrows all of this mutably, so it is logged.
             pub fn get_mut(&mut self) -> &mut T {
                 self.value.get_mut()
             }

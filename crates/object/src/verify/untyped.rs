@@ -13,7 +13,7 @@ use everbyte_store::Total;
 use everbyte_store::raw::AsStore;
 use std::collections::BTreeSet;
 
-/// An open pool whose types this program does not know: for tools.
+/// An open pool of types that are not in this program: for tools.
 pub struct UntypedPool {
     inner: OpenPool,
     header: Header,
@@ -21,7 +21,7 @@ pub struct UntypedPool {
 }
 
 impl UntypedPool {
-    /// Opens the pool named `name` as [`crate::Pool::open`] does, whatever its root's type.
+    /// Opens the pool named `name` as [`crate::Pool::open`] does, with a root of any type.
     /// Volatile state of earlier openings stays as it is.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl UntypedPool {
         Ok(UntypedPool { inner, header, description })
     }
 
-    /// The text that says what the pool holds: docs/formats/object.md.
+    /// The description of the pool: docs/formats/object.md.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -70,8 +70,8 @@ impl UntypedPool {
     /// As [`crate::Root::plan_repair`], by the description alone.
     ///
     /// # Errors
-    /// [`crate::Error::Unrepairable`] also if something is wrong and the description does not tell
-    /// what some value holds.
+    /// [`crate::Error::Unrepairable`] also if something is wrong and a type of the description is
+    /// opaque.
     pub fn plan_repair(&self, progress: &dyn Fn(u64)) -> Result<RepairPlan> {
         repair::plan(&self.inner, &self.header, |given_up| self.examine_without(given_up, progress))
     }

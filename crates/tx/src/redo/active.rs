@@ -26,7 +26,7 @@ pub(super) type Since = Arc<CachePadded<AtomicU64>>;
 #[derive(Default)]
 pub(super) struct Active {
     all: RwLock<Vec<Since>>,
-    /// Counts who comes and who goes; changed only under the lock of `all`.
+    /// Counts the transactions that begin and end; changed only under the lock of `all`.
     changes: AtomicU64,
     /// The worker that runs alone; 0: none.
     alone: AtomicU32,
@@ -114,7 +114,7 @@ impl Active {
     }
 }
 
-/// Waits for what another thread is about to do.
+/// Waits for a step of another thread.
 pub(super) fn wait_until(mut done: impl FnMut() -> bool) {
     let backoff = Backoff::new();
     while !done() {

@@ -11,8 +11,8 @@
 //!      left out; freed blocks become allocatable
 //!
 //! Invariants
-//!   REDO-3  Locks are given back only after the record is settled and the stores are done: who
-//!           loads what was stored cannot be told anything that a crash takes back.
+//!   REDO-3  Locks are given back only after the record is settled and the stores are done: a
+//!           transaction that loads the stored bytes sees no state that a crash takes back.
 
 use super::Worker;
 use super::engine::{End, Log, RedoState};
@@ -59,9 +59,10 @@ impl Worker {
         if self.met_conflict {
             return Err(Error::Conflict);
         }
-        unless("tx-commits-over-lost-page", || self.engine.heap.object().require_readable())?; // TX-9
+        // TX-9
+        unless("tx-commits-over-lost-page", || self.engine.heap.object().require_readable())?;
         if self.stripes.is_empty() && self.blocks.is_empty() && self.frees.is_empty() {
-            self.end(); // what was loaded was all there at one time
+            self.end(); // all loaded bytes were valid at one time
             self.calm_down();
             return Ok(());
         }
@@ -172,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Flushes and fences what this transaction's own blocks hold.
+    /// Flushes and fences the bytes of this transaction's own blocks.
     fn flush_blocks(&self) {
         if self.blocks.is_empty() {
             return;
@@ -228,7 +229,7 @@ impl RedoState {
         Ok(position)
     }
 
-    /// Stores what waits.
+    /// Stores the buffered bytes.
     fn store_all(&self, stripes: &[Stripe]) {
         for stripe in stripes {
             stripe.each(|at, mask, value| store_masked(&self.media, at, mask, value));

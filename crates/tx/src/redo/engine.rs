@@ -47,7 +47,7 @@ pub(super) struct RedoState {
     pub clock: CachePadded<AtomicU64>,
     pub active: Active,
     pub truncator: Truncator,
-    /// A commit's outcome is unknown: only opening again tells.
+    /// The outcome of a commit is unknown until the engine is opened again.
     pub poisoned: AtomicBool,
     replayed: Replayed,
     workers: AtomicU32,
@@ -102,8 +102,8 @@ impl Redo {
         Ok(())
     }
 
-    /// Opens the engine: opens the heap, and stores again what committed and may not have reached
-    /// its place. Costs what the logs hold.
+    /// Opens the engine: opens the heap, and stores committed bytes again that may not have
+    /// reached their place. The cost grows with the bytes of the logs.
     ///
     /// # Errors
     /// [`Error::Store`] for an object of another engine; [`Error::NoLane`], [`Error::NewerFormat`],
@@ -169,7 +169,7 @@ impl Redo {
         self.inner.truncator.set_mode(truncation);
     }
 
-    /// Truncates what has been committed so far: what it stored is flushed, and the logs forget it.
+    /// Truncates all commits so far: their stores are flushed, and the logs drop their records.
     pub fn truncate(&self) {
         self.inner.truncate();
     }

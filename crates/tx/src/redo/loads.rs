@@ -109,7 +109,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Moves on to the present, if what was loaded is still there (REDO-2).
+    /// Moves on to the present, if the loaded bytes are still valid (REDO-2).
     #[cold]
     pub(super) fn move_on(&mut self) -> Result<(), Stop> {
         let now = self.engine.clock.load(Ordering::Acquire);

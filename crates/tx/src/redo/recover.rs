@@ -1,4 +1,4 @@
-//! After a crash: what committed is stored again, in the order of its timestamps, whichever log it
+//! Recovery: committed bytes are stored again, in the order of their timestamps, whichever log it
 //! lies in.
 //!
 //! Steps, a fence between them; each may be repeated:

@@ -1,4 +1,4 @@
-//! Truncation: what committed transactions stored is flushed, and their logs forget them.
+//! Truncation: the stores of committed transactions are flushed, and the logs drop their records.
 //!
 //! One pass, a fence between the lines:
 //!   1. of every log, what was committed up to the settled clock; each line that was stored to is
@@ -14,7 +14,7 @@
 //! Invariants
 //!   REDO-4  A record is truncated only together with all records of smaller timestamps, or under
 //!           its locks while none waits.
-//!   REDO-5  A record is truncated only after what it stored is flushed and fenced.
+//!   REDO-5  A record is truncated only after its stores are flushed and fenced.
 //!   REDO-6  A block is allocatable again only after the record that freed it is truncated, and
 //!           when no transaction runs that began before that commit.
 
@@ -142,7 +142,7 @@ impl Truncator {
 }
 
 impl RedoState {
-    /// Truncates everything up to the settled clock. Not for who has the end of a log.
+    /// Truncates everything up to the settled clock. Not for a thread that holds the end of a log.
     pub(super) fn truncate(&self) {
         if !self.truncator.waiting.load(Ordering::Acquire) {
             return self.finish_ripe();

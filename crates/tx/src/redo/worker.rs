@@ -1,9 +1,9 @@
-//! [`Worker`]: what one thread's transaction has read and will store, from its begin to its end.
+//! [`Worker`]: the read set and the buffered stores of one thread's transaction, from begin to end.
 //! Loads, stores and the commit have files of their own.
 //!
 //! Invariants
 //!   REDO-1  Nothing that was there before is stored to until the record of the commit is settled.
-//!   REDO-2  Whatever a body has loaded, at every moment, was all there at one time.
+//!   REDO-2  All bytes that a body has loaded so far were valid together at one time.
 //!
 //! Threads: a worker belongs to one thread at a time.
 
@@ -207,7 +207,7 @@ impl Worker {
         Checkpoint { replaced, frees, blocks: self.blocks.iter().copied().collect(), discarded }
     }
 
-    /// Takes back what was stored, allocated and freed since. Locks stay.
+    /// Takes back the stores, allocations and frees since then. Locks stay.
     pub fn roll_back_to(&mut self, checkpoint: Checkpoint) {
         for replaced in self.replaced.drain(checkpoint.replaced..).rev() {
             match replaced {

@@ -4,7 +4,7 @@
 //! by the log):
 //!   1. changed ranges flushed
 //!   2. lane retired: its records are void from now on
-//!   3. locks released; after the barrier the caller hears
+//!   3. locks released; after the barrier the call returns
 //!
 //! With blocks allocated or freed:
 //!   1. changed ranges and new blocks flushed; the heap's operations appended to the lane
@@ -14,7 +14,7 @@
 //!   5. locks released; freed blocks become allocatable; after the barrier the caller hears
 //!
 //! Rollback: old bytes put back and flushed; lane retired; locks released, reservations ended; the
-//! newest mark seen at a lock settled, then the caller hears.
+//! newest mark seen at a lock settled, then the call returns.
 //!
 //! Invariants
 //!   TX-6  Locks fall after the fence that follows the retirement where there are operations: a
@@ -162,7 +162,7 @@ impl UndoState {
         self.heap.abandon(&work.frees);
         work.frees.clear();
         self.end(state, Some(self.media.mark()));
-        self.media.forget_lost(); // its caller is told of an error
+        self.media.forget_lost(); // its caller gets an error
         Ok(())
     }
 

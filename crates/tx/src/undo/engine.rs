@@ -86,8 +86,8 @@ impl Undo {
         table::format(object, (MAGIC, FORMAT), (lanes, lane_len), Journal::format)
     }
 
-    /// Opens the engine: opens the heap, rolls back what was under way, finishes what had
-    /// committed. Costs what the lanes in use hold.
+    /// Opens the engine: opens the heap, rolls back interrupted transactions, and
+    /// finishes committed ones. The cost grows with the bytes of the lanes in use.
     ///
     /// # Errors
     /// [`Error::NoLane`], [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Heap`],
@@ -279,7 +279,7 @@ impl Drop for Frame<'_> {
             return;
         }
         self.context.doomed.set(false);
-        // The panic is what the caller hears of; if rolling back or settling fails, the engine or
+        // The caller gets the panic; if rolling back or settling fails, the engine or
         // the media is poisoned.
         let _ = self.inner.rollback(self.context);
         self.section = None;

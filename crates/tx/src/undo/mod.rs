@@ -1,5 +1,5 @@
-//! The undo engine: a transaction logs the old bytes of what it stores, and recovery puts them
-//! back.
+//! The undo engine: a transaction logs the old bytes of each range before it stores there, and
+//! recovery puts them back.
 
 pub(crate) mod check;
 pub(crate) mod commit;

@@ -21,7 +21,7 @@ pub struct Recovered {
     pub finished: u64,
 }
 
-/// The lanes, and what was done.
+/// The lanes, and the work of recovery.
 pub(crate) fn recover(heap: &Heap) -> Result<(Vec<Journal>, Recovered)> {
     let allowed = heap.object().prime()..heap.object().backed();
     let lanes = table::read(heap, (MAGIC, FORMAT))?;

@@ -1,4 +1,4 @@
-//! [`Tx`]: what a transaction's body can do.
+//! [`Tx`]: the operations of a transaction's body.
 //!
 //! Invariants
 //!   TX-3  A byte that was there before the transaction is logged, and the log record fenced,
@@ -34,7 +34,7 @@ impl Tx<'_> {
         &self.inner.heap
     }
 
-    /// Logs what `at..at+len` holds, unless it is logged already or lies in a block of this
+    /// Logs the bytes of `at..at+len`, unless they are logged already or lies in a block of this
     /// transaction's own. The range may then be stored to directly; it is flushed at the commit.
     /// One fence.
     ///
@@ -68,7 +68,7 @@ impl Tx<'_> {
         logged
     }
 
-    /// Stores bytes, noting what was there first if need be.
+    /// Stores bytes, and logs the old ones first if they are not logged yet.
     ///
     /// # Errors
     /// As [`Tx::log_range`]: nothing has been stored.
@@ -79,7 +79,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Stores one word, noting what was there first if need be.
+    /// Stores one word, and logs the old one first if it is not logged yet.
     ///
     /// # Errors
     /// As [`Tx::log_range`]: nothing has been stored.

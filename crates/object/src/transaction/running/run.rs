@@ -1,4 +1,5 @@
-//! How transactions are run: by whom, in which order they end, and what is waited for.
+//! Runs transactions: the outermost of a thread, the order of its end, and the marks that its
+//! caller waits for.
 
 use super::{Running, panicked};
 use crate::transaction::open_pool::OpenPool;
@@ -25,7 +26,7 @@ impl Current {
     }
 }
 
-/// Names a transaction in its thread, and takes the name back (OBJ-2).
+/// Makes a transaction the current one of its thread, and ends that (OBJ-2).
 struct Named<'r, G: PoolTag>(PhantomData<(&'r Running, G)>);
 
 impl<'r, G: PoolTag> Named<'r, G> {
@@ -55,7 +56,8 @@ pub(crate) fn with_current<G: PoolTag, O>(with: impl FnOnce(Option<&Running>) ->
 /// destructor may panic, and by then nothing is to be left to do (OBJ-5).
 struct Ended<O, E> {
     body: Result<Result<O, E>, Box<dyn Any + Send>>,
-    /// Why it was not committed, if not by the body's own doing; boxed, as few are.
+    /// The reason for which it was not committed, unless the body returned an error; boxed, since
+    /// it is rare.
     failed: Option<Box<Error>>,
 }
 
@@ -125,8 +127,8 @@ fn outermost<G: PoolTag, O, E>(
     Ended { body, failed }
 }
 
-/// Why a body that has ended well must not commit or answer: it may have read zeros of a page that
-/// is lost.
+/// The reason for which a successful body must not commit or return: it may have read zeros of a
+/// lost page.
 #[cold]
 fn met_unreadable(inner: &OpenPool, before: u64) -> Option<Error> {
     if seeded("object-answers-over-lost-page") {

@@ -7,7 +7,7 @@
 //! `EVERBYTE_SCHEDULES` says how many are tried (`cargo xtask schedules`), `EVERBYTE_SEED` which. A
 //! failing schedule is printed, and `EVERBYTE_SCHEDULE` runs it again.
 //!
-//! Rooms below are not scheduled: what they do between two locks of this crate happens at once.
+//! Crates below are not scheduled: their work between two locks of this crate is one step.
 
 mod counts;
 mod locks;

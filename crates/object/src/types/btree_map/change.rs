@@ -2,7 +2,7 @@
 //!
 //! An entry comes, from its leaf upwards:
 //!   1. a node with room takes it; done
-//!   2. a full one is split: its middle entry goes up, with a new node of what lies behind it
+//!   2. a full one is split: its middle entry goes up, with a new node of the entries behind it
 //!   3. a root that was split gets a root above it
 //!
 //! An entry goes:
@@ -86,8 +86,9 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Step<K, V, P> {
-    /// Adds a pair; answers where its entry lies, and what goes up if the node was full. `is_last`:
-    /// no entry of the map is larger, so probably the next one will be, and the node stays full.
+    /// Adds a pair; returns the place of its entry, and the pair that goes up if the node was full.
+    /// `is_last`: no entry of the map is larger, so probably the next one will be, and the node
+    /// stays full.
     fn add(self, pair: Pair<K, V>, is_last: bool, running: &Running) -> (*mut MapEntry<K, V>, Option<Pair<K, V>>) {
         let (Step { node, index }, cap) = (self, Node::<K, V, P>::CAP);
         if node.len() < cap {
@@ -114,7 +115,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Step<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
-    /// Joins the children before and behind entry `index`, or has them share what they hold.
+    /// Joins the children before and behind entry `index`, or divides their entries between them.
     fn share(self, index: usize, running: &Running) {
         let (before, behind) = (self.child(index), self.child(index + 1));
         let whole = before.whole().into_iter().chain(behind.whole());

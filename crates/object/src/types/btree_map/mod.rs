@@ -30,7 +30,8 @@ use std::ops::{Bound, RangeBounds};
 
 map!(PBTreeMap: Ord);
 
-/// As `BTreeMap`: what changes it takes a journal; values are changed with [`PBTreeMap::get_mut`].
+/// As `BTreeMap`: methods that change it take a journal; values are changed with
+/// [`PBTreeMap::get_mut`].
 ///
 /// ```
 /// # use everbyte_media::{Media, Options};
@@ -163,7 +164,7 @@ impl<K: PSafe<P> + Ord, V: PSafe<P>, P: MemPool> PBTreeMap<K, V, P> {
         Some((key, value))
     }
 
-    /// Adds what `items` yields; of equal keys the last value counts.
+    /// Adds the entries of `items`; of equal keys the last value counts.
     pub fn extend(&mut self, items: impl IntoIterator<Item = (K, V)>, j: &Journal<P>) {
         items.into_iter().for_each(|(key, value)| drop(self.insert(key, value, j)));
     }

@@ -2,7 +2,7 @@
 //!
 //! A node holds entries in the order of their keys, at least one. Above the leaves it also holds
 //! edges, one more than entries: edge `i` leads to the node whose keys lie before entry `i`, the
-//! last one to that whose keys lie behind all. Small changes shift what lies behind them; large
+//! last one to that whose keys lie behind all. Small changes shift the entries behind them; large
 //! ones unload a node, deal its contents out, and load nodes again.
 //!
 //! Invariants
@@ -193,7 +193,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         [(self.at, entries), (self.edge(0).cast(), self.edges() * 8)]
     }
 
-    /// The head, and what lies from entry `index` and the edge behind it on.
+    /// The head, and the bytes from entry `index` and from the edge behind it on.
     pub(super) fn from(self, index: usize) -> [(*mut u8, usize); 3] {
         let entries = if seeded("object-tree-shift-unnoted") { 0 } else { self.len() - index };
         let edges = self.edges().saturating_sub(index + 1);
@@ -201,7 +201,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         [(self.at, 8), entries, (self.edge(index + 1).cast(), edges * 8)]
     }
 
-    /// Puts a pair before entry `index` of a node that has room. Logged is what lies from there on.
+    /// Puts a pair before entry `index` of a node with free places. The caller has logged the bytes
+    /// from there on.
     pub(super) fn put(self, index: usize, pair: Pair<K, V>, running: &Running) {
         let (len, edges) = (self.len(), self.edges());
         // BMAP-1
@@ -222,7 +223,8 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
         self.set_len(len + 1);
     }
 
-    /// Takes entry `index` and the edge behind it out. Logged is what lies from there on.
+    /// Takes entry `index` and the edge behind it out. The caller has logged the bytes from there
+    /// on.
     pub(super) fn take(self, index: usize) -> MapEntry<K, V> {
         let (len, edges) = (self.len(), self.edges());
         // SAFETY: an entry, which is not read there again.
@@ -273,7 +275,7 @@ impl<K, V> Contents<K, V> {
         }
     }
 
-    /// Adds an entry, and what lies behind it.
+    /// Adds an entry, and the contents behind it.
     pub(super) fn join(&mut self, between: MapEntry<K, V>, mut behind: Contents<K, V>) {
         self.entries.push(between);
         self.entries.append(&mut behind.entries);

@@ -18,7 +18,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Drop for PBTreeMap<K, V, P> {
 }
 
 impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
-    /// Drops what it holds and the nodes below, and frees them: a map in a map in a map does not
+    /// Drops the entries, drops the nodes below, and frees them: a map in a map in a map does not
     /// overflow the stack.
     fn drop(self, running: &Running) {
         if self.level() == 0 && !std::mem::needs_drop::<MapEntry<K, V>>() {
@@ -29,7 +29,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> Node<K, V, P> {
     }
 }
 
-/// Drops what the node at an address holds.
+/// Drops the entries of the node at an address.
 unsafe fn contents<K: PSafe<P>, V: PSafe<P>, P: MemPool>(at: *mut u8, _: u64) {
     running::with_current::<P::Tag, _>(|running| {
         let Some(running) = running else { return };

@@ -88,7 +88,7 @@ impl<const C: usize, const D: usize> Hasher for Sip<C, D> {
         }
     }
 
-    // Numbers are fed little-endian, whatever the processor; signed ones as their unsigned twins.
+    // Numbers are fed little-endian on every processor; signed ones as their unsigned twins.
 
     #[inline]
     fn write_u8(&mut self, number: u8) {

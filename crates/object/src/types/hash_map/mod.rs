@@ -32,8 +32,9 @@ use tags::{GROUP, USED};
 
 map!(PHashMap: Hash, Eq);
 
-/// As `HashMap`: what changes it takes a journal; values are changed with [`PHashMap::get_mut`].
-/// Keys are hashed by SipHash under a random key of the map's own, kept with it.
+/// As `HashMap`: methods that change it take a journal; values are changed with
+/// [`PHashMap::get_mut`]. Keys are hashed by SipHash under a random key of the map's own, kept with
+/// it.
 ///
 /// ```
 /// # use everbyte_media::{Media, Options};
@@ -181,7 +182,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         Some((key, value))
     }
 
-    /// Adds what `items` yields; of equal keys the last value counts.
+    /// Adds the entries of `items`; of equal keys the last value counts.
     pub fn extend(&mut self, items: impl IntoIterator<Item = (K, V)>, j: &Journal<P>) {
         let items = items.into_iter();
         self.reserve(items.size_hint().0, j);

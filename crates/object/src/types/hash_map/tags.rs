@@ -1,4 +1,4 @@
-//! Tags: what the block of a hash map says of its places. Format: docs/formats/object.md.
+//! Tags: the states of the places in the block of a hash map. Format: docs/formats/object.md.
 //!
 //! A block holds groups of eight places: first a word of tags for each group, then the places,
 //! group after group. A tag is a byte: 0 the place is empty, 1 it was taken once and is free, 128

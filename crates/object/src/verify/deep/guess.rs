@@ -14,7 +14,7 @@ const MOST: usize = 1000;
 /// Types that are named; a block that could be more than that could be anything.
 const FITTING: usize = 3;
 
-/// Says of the report's leaks what they look like.
+/// Adds to the report the types that its leaks look like.
 pub(crate) fn name_leaks(report: &mut Report, heap: &Heap, types: &Types<'_>) {
     let leaks = report.unreached.iter().filter(|(_, is_leaked)| *is_leaked).take(MOST);
     let likes = leaks.map(|(block, _)| {

@@ -1,10 +1,10 @@
-//! Maps under a [`HeapWalk`]: their blocks, whichever way their entries are looked at.
+//! Maps under a [`HeapWalk`]: their blocks, for both kinds of walkers.
 //!
 //! A hash map is one block, whose entries are looked at in rows, from one free place to the next.
 //! The nodes of an ordered map are blocks that lead to each other. Ahead of its root its end is put
 //! on the list: all its nodes have been looked at when that is taken off again, and so have all
 //! maps that were met meanwhile. Thus one list of trees, the innermost last, is enough to count
-//! what they hold.
+//! their entries.
 
 use crate::description::node_shape::NodeShape;
 use crate::types::hash_map::tags;

@@ -1,12 +1,12 @@
-//! The deep check of a pool: what can be reached from the root, against what the heap says is
-//! allocated.
+//! The deep check of a pool: the blocks that can be reached from the root, against the blocks
+//! that the heap has allocated.
 //!
 //! Steps:
 //!   1. the heap's tables are checked
 //!   2. a walk from the root meets every block that something points to; if it finds faults a
-//!      second one tells where
-//!   3. every allocated block is held against what was met: the rest has leaked, if nothing was
-//!      left unfollowed (DEEP-1)
+//!      second one records the paths
+//!   3. every allocated block is compared with the blocks met: the rest has leaked, if every
+//!      pointer was followed (DEEP-1)
 //!
 //! Memory: a 128th of the clusters with blocks in use, 48 bytes for each counted object, 48 for
 //! each block that waits, and, once faults are found, 16 for each block on the longest way from the
@@ -31,8 +31,8 @@ use std::hash::Hasher;
 use walk::{HeapWalk, Tally};
 
 /// Checks the pool whose heap this is, and whose own blocks, besides those that its root leads to,
-/// are `own`. `walk` lets a walk follow everything from the root; `checked` is what the heap said
-/// of itself.
+/// are `own`. `walk` lets a walk follow everything from the root; `checked` are the findings of
+/// the heap's own check.
 pub(crate) fn examine<'w, V: Copy>(
     heap: &'w Heap,
     own: &[u64],
@@ -97,7 +97,7 @@ fn owners<V: Copy>(met: &HeapWalk<'_, V>, word: u64, mut paths: Vec<String>) -> 
     Some(Fault { kind, at, paths, detail })
 }
 
-/// Holds what is allocated against what was met.
+/// Compares the allocated blocks with the blocks met.
 fn sweep<V: Copy>(heap: &Heap, met: &HeapWalk<'_, V>, report: &mut Report) {
     let is_sure = report.faults.iter().all(Fault::is_followed)
         && report.heap.iter().all(|finding| finding.kind == FindingKind::Note);

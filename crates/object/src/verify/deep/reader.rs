@@ -1,4 +1,4 @@
-//! [`Reader`]: walks a pool by its description alone, as the program's own tracers would.
+//! [`Reader`]: walks a pool by its description alone, in the way of the program's own tracers.
 
 use crate::layout::HEADER;
 use crate::verify::deep::report::FaultKind;
@@ -8,7 +8,7 @@ use crate::verify::deep::walk::{BlockForm, HeapWalk, Owner, Visit};
 /// Offset of the value in a counted object.
 const COUNTED: u64 = 16;
 
-/// A walk and what it needs to know of types.
+/// A walk and the types that it needs.
 pub(crate) struct Reader<'w> {
     pub walk: HeapWalk<'w, What>,
     pub types: &'w Types<'w>,

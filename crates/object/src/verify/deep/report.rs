@@ -1,4 +1,4 @@
-//! [`Report`]: what a deep check has found, for programs and for tools.
+//! [`Report`]: the findings of a deep check, for programs and for tools.
 
 use everbyte_heap::Block;
 use everbyte_store::{Finding, FindingKind, Total};

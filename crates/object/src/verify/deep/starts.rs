@@ -8,7 +8,7 @@ const STEP: u64 = 16;
 const WORDS: usize = (CLUSTER / STEP / 64) as usize;
 
 /// Blocks by where they start, as offsets of the pool. A cluster costs 512 bytes once a block in it
-/// is met: a 128th of what it holds.
+/// is met: a 128th of its bytes.
 #[derive(Default)]
 pub(crate) struct Starts {
     clusters: ByPlace<u64, Box<[u64; WORDS]>>,

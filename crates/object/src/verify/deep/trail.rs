@@ -82,7 +82,7 @@ impl<'t> Trail<'t> {
         text
     }
 
-    /// The path of what lies here: `root.next.val[3]`. Rows of like steps are counted, and of a
+    /// The path of the present value: `root.next.val[3]`. Rows of like steps are counted, and of a
     /// long way the middle is left out.
     pub(crate) fn path(&self) -> String {
         let mut steps: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! [`Types`]: what a description says, made ready for a walk: each type with its kind, and types it
-//! holds by number.
+//! [`Types`]: a description prepared for a walk: each type with its kind, and the types it holds by
+//! number.
 //!
 //! The text may be anything. A type that cannot be understood, or contradicts itself, is opaque; so
 //! is one that a newer program may have written.

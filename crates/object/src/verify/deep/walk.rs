@@ -104,7 +104,7 @@ struct Waiting<V> {
 pub(super) const TURN: u64 = 64;
 /// Faults that are kept; further ones are counted.
 const FAULTS: usize = 1000;
-/// Ways to one block that are told.
+/// Paths to one block that are reported.
 const PATHS: usize = 8;
 /// Blocks between two calls for progress.
 const STRIDE: u64 = 1024;
@@ -119,7 +119,7 @@ pub(crate) struct HeapWalk<'w, V> {
     given_up: Option<&'w BTreeSet<u64>>,
     /// Blocks behind opaque values.
     perhaps: Starts,
-    /// By what was not taken apart, how often.
+    /// The number of values of each opaque type.
     pub unread: BTreeMap<String, u64>,
     pub faults: Vec<Fault>,
     pub faults_left_out: u64,
@@ -133,7 +133,7 @@ pub(crate) struct HeapWalk<'w, V> {
 }
 
 impl<'w, V: Copy> HeapWalk<'w, V> {
-    /// A walk that remembers the ways to the blocks in `told`; without one it keeps none at all.
+    /// A walk that records the paths to the blocks in `told`; without it no path is kept.
     pub(crate) fn new(
         heap: &'w Heap,
         told: Option<BTreeMap<u64, Vec<String>>>,
@@ -198,7 +198,7 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
         is_new
     }
 
-    /// Puts what lies at `at` on the list.
+    /// Puts the block at `at` on the list.
     pub(super) fn later(&mut self, at: u64, held: BlockForm, what: V) {
         let (depth, label) = (self.trail.depth(), self.trail.label());
         self.waiting.push(Waiting { at, held, done: 0, what, depth, label });
@@ -326,8 +326,8 @@ impl<'w, V: Copy> HeapWalk<'w, V> {
         self.search(at, len);
     }
 
-    /// DEEP-1: every word that could be a pointer keeps the block that it leads to, and what that
-    /// holds.
+    /// DEEP-1: every word that could be a pointer keeps the block that it leads to, and the
+    /// blocks behind that.
     fn search(&mut self, at: u64, len: u64) {
         let mut regions = vec![(at, len)];
         while let Some((at, len)) = regions.pop() {

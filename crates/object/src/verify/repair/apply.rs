@@ -10,7 +10,7 @@ use everbyte_tx::{Tx, TxError};
 /// The most that one transaction changes: objects, or blocks.
 const BATCH: usize = 64;
 
-/// Does what the plan says. Settled on return.
+/// Carries out the plan. Settled on return.
 pub(crate) fn apply(inner: &OpenPool, plan: &RepairPlan) -> Result<()> {
     let leaks: Vec<u64> = plan.leaks().map(|leak| leak.at).collect();
     let free = || each(inner, &leaks, |tx, &at| tx.free(at));

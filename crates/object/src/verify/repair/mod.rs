@@ -7,8 +7,9 @@
 //!   3. blocks that nothing leads to are freed
 //!
 //! Invariants
-//!   REPAIR-1  Whatever a program can reach between two of these transactions is whole: a value is
-//!             given up before what it holds is counted less or freed, and no count is ever lower
+//!   REPAIR-1  Values that a program can reach between two of these transactions are whole: a
+//!             value is given up before its contents are counted less or freed, and no count is
+//!             ever lower
 //!             than the pointers that can be reached.
 //!   REPAIR-2  A repair that ended early is finished by the next one.
 //!   REPAIR-3  Where anything could not be followed nothing is repaired.
@@ -34,9 +35,9 @@ const ROUNDS: usize = 16;
 /// The changes that a repair of a pool would make. Nothing has changed yet.
 #[derive(Clone, Debug)]
 pub struct RepairPlan {
-    /// As the pool is without what is to be given up.
+    /// The state of the pool without the values to be given up.
     report: Report,
-    /// Values to be given up, by their store offsets: who holds another comes first.
+    /// Values to be given up, by their store offsets: a value that holds another comes first.
     given_up: Vec<u64>,
     token: Token,
 }
@@ -70,7 +71,7 @@ impl RepairPlan {
     }
 }
 
-/// Plans the repair of a pool that `look` examines, without the values of the objects it is told
+/// Plans the repair of a pool that `look` examines, without the values of the given objects
 /// (offsets of the pool).
 pub(crate) fn plan(inner: &OpenPool, header: &Header, look: impl Fn(&BTreeSet<u64>) -> Report) -> Result<RepairPlan> {
     let prime = inner.object.prime();
