@@ -1,4 +1,4 @@
-//! Bad days: damaged headers, dangling pointers, forgotten boxes; and what transactions cost.
+//! Bad days: damaged headers, dangling pointers, forgotten boxes; and the costs of transactions.
 
 mod common;
 

@@ -174,7 +174,7 @@ fn copies_are_deep() {
     assert_eq!(slots.check().unwrap(), []);
 }
 
-/// A part of an object, borrowed before the transaction, is entered; what is not of the pool is
+/// A part of an object, borrowed before the transaction, is entered; a reference elsewhere is
 /// not.
 #[test]
 fn references_into_the_pool_enter_a_transaction() {

@@ -410,7 +410,7 @@ fn a_forgotten_guard_does_not_come_back_after_many_openings() {
     }
 }
 
-/// Cells are told apart by their places, which cells without bytes share.
+/// Cells are distinguished by their addresses, which cells without bytes share.
 #[test]
 fn cells_without_bytes_at_one_place_are_one() {
     pool!(P);

@@ -120,8 +120,8 @@ impl<P: MemPool> Shared<P> {
     }
 }
 
-/// Threads promote what another gave them, count in it, and clone it: nothing is lost, the counts
-/// are right.
+/// Threads promote pointers of another thread, count in the value, and clone it: nothing is lost,
+/// the counts are right.
 #[test]
 fn threads_share_an_object_by_volatile_weak_pointers() {
     pool!(P);

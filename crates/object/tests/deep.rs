@@ -343,7 +343,7 @@ struct Unclear<P: MemPool> {
     both: PRefCell<Option<Two<P>>, P>,
 }
 
-/// DEEP-1: what the description does not explain keeps everything that it could mean.
+/// DEEP-1: an opaque value keeps every block that it could point to.
 #[test]
 fn what_cannot_be_taken_apart_is_never_taken_for_leaked() {
     pool!(U);

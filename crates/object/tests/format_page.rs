@@ -1,4 +1,4 @@
-//! The worked examples of docs/formats/object.md are what this program writes, byte for byte.
+//! The worked examples of docs/formats/object.md equal the bytes that this program writes.
 
 mod common;
 

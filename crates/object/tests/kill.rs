@@ -119,8 +119,8 @@ fn killed_again_and_again_nothing_acknowledged_is_lost() {
     }
 }
 
-/// A panic in whatever makes a value takes back what was made before it, and nothing stays
-/// borrowed.
+/// A panic in any function that makes a value takes back the values made before it, and nothing
+/// stays borrowed.
 #[test]
 fn panics_in_constructors_leave_nothing() {
     let store = common::store();

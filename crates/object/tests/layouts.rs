@@ -78,7 +78,8 @@ mod now {
     }
 }
 
-/// Declares a module with other versions of what `now` has, and opens the pool of `now` with them.
+/// Declares a module with other versions of the types of `now`, and opens the pool of `now` with
+/// them.
 macro_rules! refused {
     ($test:ident, $expect:literal, $state:item, $($field:ident: $of:ty),* $(; $version:literal)?) => {
         #[test]
@@ -265,7 +266,7 @@ mod raw_v2 {
     }
 }
 
-/// An edition may turn a name into a word of the language: descriptions know the name alone.
+/// An edition may turn a name into a keyword: descriptions contain the name alone.
 #[test]
 fn names_are_described_without_the_mark_of_raw_ones() {
     pool!(Own);

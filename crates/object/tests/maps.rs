@@ -91,7 +91,7 @@ macro_rules! step {
     }};
 }
 
-/// Whether both hold the same; every key is found by what it borrows, and others are not.
+/// Whether both hold the same entries; every key is found by its borrowed form, and others are not.
 macro_rules! same {
     ($map:expr, $twin:expr) => {{
         let (map, twin) = (&$map, &$twin);

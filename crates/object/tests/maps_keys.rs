@@ -1,4 +1,4 @@
-//! Keys of maps: what their own code may do, and how they are found.
+//! Keys of maps: code of keys that misbehaves, and lookups.
 
 mod common;
 
@@ -68,7 +68,7 @@ impl<P: MemPool> Ord for Fused<P> {
 }
 
 /// Calls `change` with a fuse that burns through after 0, 1, 2 .. calls, until it does not;
-/// whatever was caught, the map is whole, the transaction commits, and nothing leaks.
+/// after any caught panic the map is whole, the transaction commits, and nothing leaks.
 macro_rules! burnt {
     ($root:ident, |$map:ident, $j:ident| $change:expr) => {
         for fuse in 0.. {
@@ -183,7 +183,7 @@ fn a_key_changed_through_a_cell_is_lost_to_lookups_alone() {
     assert_eq!(map.check().unwrap(), []);
     assert_eq!(map.borrow().iter().count(), 50);
     assert!((0..50).all(|key| !map.borrow().contains_key(&Loose::new(key))));
-    // places all keys by what they are now
+    // places all keys by their present values
     map.tx(|j, map| map.borrow_mut(j).reserve(100, j)).unwrap();
     assert!((1000..1050).all(|key| map.borrow().contains_key(&Loose::new(key))));
     map.tx(|j, map| map.borrow_mut(j).clear(j)).unwrap();
@@ -273,7 +273,7 @@ fn derived_keys_work_in_any_pool() {
     assert_eq!(places.check().unwrap(), []);
 }
 
-/// Lookups by what keys borrow: text by `str`, vectors by slices, boxes by what they hold.
+/// Lookups by borrowed forms of keys: text by `str`, vectors by slices, boxes by their values.
 #[test]
 fn keys_are_found_by_what_they_borrow() {
     pool!(P);

@@ -1,4 +1,4 @@
-//! Maps as bytes: damage, tables of another compiler, keys of the hash, and what changes cost.
+//! Maps as bytes: damage, tables of another compiler, keys of the hash, and the costs of changes.
 
 mod common;
 
@@ -144,7 +144,7 @@ fn what_maps_cost_in_fences() {
         (PRefCell::new(PHashMap::with_capacity(1000, j)), PRefCell::new(PBTreeMap::from_iter([(0, 0)], j)))
     });
     let maps = maps.unwrap();
-    // The map's own words are noted first, then what changes; commit and retirement.
+    // The map's own words are logged first, then the places that change; commit and retirement.
     macro_rules! costs {
         ($expected:literal, |$map:ident, $j:ident| $change:expr) => {{
             costs!(0, $expected, |$map, $j| $change);

@@ -1,4 +1,4 @@
-//! Repair: what a plan says is done, and nothing else; twice over, by the program's types and by
+//! Repair: the steps of a plan are done, and no others; twice over, by the program's types and by
 //! the description alone.
 
 mod common;
@@ -67,7 +67,7 @@ fn leak(world: &Root<World<P>, P>) {
     circle.unwrap();
 }
 
-/// Repairs by one of the two faces; what was done.
+/// Repairs by one of the two interfaces; returns the steps done.
 fn repair(store: &Store, by_types: bool) -> RepairPlan {
     if by_types {
         let mut world = open(store);

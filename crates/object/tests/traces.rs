@@ -1,4 +1,5 @@
-//! Golden persistence traces: what each kind of typed change stores, flushes and fences, in order.
+//! Golden persistence traces: the stores, flushes and fences of each kind of typed change, in
+//! order.
 
 mod common;
 

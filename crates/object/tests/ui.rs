@@ -3,7 +3,7 @@
 //! Each file in `ui/` is a crate of many small programs. A line `//@ name: codes "texts"` begins
 //! one: every error within its lines must have one of these codes (`lifetime`, `general`,
 //! `unsendable` and `private` stand for errors that have none), at least one must be there, and
-//! each text must appear in what the compiler says. Errors outside of programs, and programs
+//! each text must appear in the output of the compiler. Errors outside of programs, and programs
 //! without an error, fail the test. So a misspelt program cannot pass for a refused one, and one
 //! compilation a file does for all of its programs.
 //!
@@ -176,7 +176,7 @@ fn accepted(file: &str, crates: &[(&str, &str, &str)]) {
     assert!(refusals.is_empty(), "{said}");
 }
 
-/// Compiles `ui/{file}.rs` and compares what is refused with what its marks say.
+/// Compiles `ui/{file}.rs` and compares the errors with the marks.
 fn refused(file: &str) {
     let path = path(file);
     let programs = programs(&std::fs::read_to_string(&path).unwrap());
@@ -189,7 +189,7 @@ fn refused(file: &str) {
         match within {
             None => wrong.push(format!("outside of the programs:\n{}", refusal.text)),
             Some(program) => {
-                // Macros' own errors have no code; their texts say what is meant.
+                // Macros' own errors have no code; their texts identify them.
                 let own = refusal.code.is_none() && program.codes.is_empty();
                 if !own && !program.codes.iter().any(|code| refusal.is(code)) {
                     wrong.push(format!("{}: not the error that was expected:\n{}", program.name, refusal.text));
@@ -241,7 +241,7 @@ fn pools_do_not_mix() {
     refused("pools");
 }
 
-/// Threads share locks, never cells or what a running transaction made.
+/// Threads share locks, never cells or values that a running transaction made.
 #[test]
 fn threads_share_locks_alone() {
     refused("threads");
@@ -265,7 +265,7 @@ fn every_field_is_checked() {
     refused("fields");
 }
 
-/// The macros say what to write instead.
+/// The macros name the code to write instead.
 #[test]
 fn macros_say_what_to_write() {
     refused("derive");
@@ -295,7 +295,7 @@ fn legitimate_programs_compile() {
     accepted("pass", &OBJECT);
 }
 
-/// The macros find the crate by whatever name a program gives it.
+/// The macros find the crate under any name that a program gives it.
 #[test]
 fn crates_can_be_renamed() {
     accepted("renamed", &[("memory", "everbyte", "everbyte")]);

@@ -23,7 +23,7 @@ fn measure(what: &str, mut body: impl FnMut()) {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir_in("/dev/shm")?;
-    // EVERBYTE_EADR: without flush instructions, what remains is our own work and the fences.
+    // EVERBYTE_EADR: without flush instructions, the engine's own work and the fences remain.
     let flush_on_fail = std::env::var_os("EVERBYTE_EADR").is_some();
     let media = Options { backend: BackendChoice::Shm, flush_on_fail, ..Options::default() };
     let store = Store::create(

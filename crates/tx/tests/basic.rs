@@ -1,4 +1,4 @@
-//! Transactions from outside: all or nothing, nesting, locks, and what each costs.
+//! Transactions from outside: all or nothing, nesting, locks, and their costs.
 
 mod common;
 

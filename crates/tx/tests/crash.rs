@@ -14,7 +14,7 @@ use std::sync::mpsc;
 const WORDS: u64 = 24;
 const POINTERS: u64 = 4;
 
-/// The words, and what each pointer's block holds.
+/// The words, and the contents of each pointer's block.
 #[derive(Clone, Debug, PartialEq)]
 struct Model {
     words: Vec<u64>,
@@ -71,7 +71,7 @@ fn set(undo: &Undo, tx: &Tx<'_>, word: u64, value: u64) -> Result<(), Error> {
     tx.store(root(undo) + word * 8, value)
 }
 
-/// A new block in place of what the pointer had.
+/// A new block in place of the pointer's old one.
 fn replace(undo: &Undo, tx: &Tx<'_>, index: u64, size: u64, value: u64) -> Result<(), Error> {
     let at = pointer(undo, index);
     let old = tx.media().load(at);
@@ -257,7 +257,7 @@ fn two_lanes_do_not_undo_each_other() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Every seeded bug of this room is found by the tests above.
+/// Every seeded bug of this crate is found by the tests above.
 #[test]
 fn seeded_bugs_are_found() {
     let bugs: [(&'static str, u64, Program); 5] = [

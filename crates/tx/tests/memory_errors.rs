@@ -35,7 +35,7 @@ fn undo_over_a_lost_page() -> Result<(), String> {
     told(hurt.run(|tx| tx.store(page, 7)), page)?;
     told(hurt.run(|tx| tx.store(at, tx.media().load(page))), page)?;
     assert_eq!(store.media().load(at), 1, "rolled back");
-    // The thread was told: what it does elsewhere is no error.
+    // The thread got the error: its work elsewhere succeeds.
     whole.run(|tx| tx.store(other, 2)).map_err(|error| format!("another object: {error}"))?;
     Ok(())
 }

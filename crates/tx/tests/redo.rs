@@ -129,7 +129,7 @@ fn a_transaction_reads_its_own_stores() {
     assert_eq!(redo.media().read_vec(at, 16), [0; 16]);
 }
 
-/// Stores to its own new blocks are done in place, whatever it stores beside them.
+/// Stores to its own new blocks are done in place, also beside other stores.
 #[test]
 fn a_block_of_the_transactions_own_shares_a_line_with_another() {
     let (_store, redo) = create(1 << 20);
@@ -268,7 +268,7 @@ fn a_transaction_beyond_the_last_timestamp_is_refused() {
     assert_eq!(store.media().load(at), 3, "what was committed is there");
 }
 
-/// A checkpoint takes back what came after it, blocks and frees too, and leaves what came before.
+/// A checkpoint takes back later stores, blocks and frees, and leaves earlier ones.
 #[test]
 fn a_checkpoint_takes_back_what_came_after_it() {
     let (_store, redo) = create(1 << 20);
@@ -426,7 +426,7 @@ fn a_freed_block_is_not_reused_while_an_older_transaction_runs() {
     assert!(found, "the block is of use again once the reader has ended");
 }
 
-/// A transaction that has met many conflicts runs alone: who comes meanwhile waits until it has
+/// A transaction that has met many conflicts runs alone: a later one waits until it has
 /// committed.
 #[test]
 fn a_transaction_that_always_meets_others_runs_alone_in_the_end() {

@@ -24,7 +24,7 @@ fn the_checker_knows_what_no_order_explains() {
     assert!(circle(&torn).is_some(), "half of one transaction is seen");
 }
 
-/// Threads load and store words at random; what the committed transactions saw fits one order.
+/// Threads load and store words at random; the loads of committed transactions fit one order.
 #[test]
 fn recorded_histories_are_serialisable() {
     const WORDS: u64 = 12;

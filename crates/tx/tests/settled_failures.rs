@@ -47,8 +47,8 @@ impl Stage {
         self.store.media().counts().syncs
     }
 
-    /// One transaction that reads what is not settled, and fails; whether the failure was told
-    /// after a sync.
+    /// One transaction that reads unsettled bytes, and fails; returns whether the failure was
+    /// reported after a sync.
     fn settles(&self, failure: impl FnOnce(&Stage) -> u64) -> bool {
         let value = self.undo.media().load(self.root) + 1;
         let ordered = self.unsettled(value);

@@ -112,7 +112,7 @@ trait Change {
     fn name(&mut self, words: &[(u64, u64)]) -> Result<(), Error>;
     fn allocate(&mut self, size: u64) -> Result<Block, Error>;
     fn free(&mut self, at: u64) -> Result<(), Error>;
-    /// Runs `body` so that its failure takes back what it did. `Ok(false)`: it failed, and the rest
+    /// Runs `body` so that its failure takes back its changes. `Ok(false)`: it failed, and the rest
     /// may go on.
     fn inner(&mut self, body: &mut dyn FnMut(&mut dyn Change) -> Result<(), Error>) -> Result<bool, Error>;
 
@@ -302,7 +302,7 @@ impl Steps<'_> {
         for _ in 0..=random.below((self.mix.steps >> (2 * deep)).max(1)) {
             let action = if random.chance(50) { Action::Write } else { random.pick(&self.mix.actions) };
             self.step(action, tx, random, model, deep)?;
-            // It reads what it has written.
+            // It reads its own stores.
             let (from, len) = self.range(random);
             let mut found = vec![0; len as usize];
             tx.read(self.at + from, &mut found)?;
@@ -408,7 +408,7 @@ impl Run {
         Run { mix, store, room, at, model, stored: 0 }
     }
 
-    /// Opens what the memory holds at this instant.
+    /// Opens the present contents of the memory.
     fn crashed(&self) -> (Store, Room) {
         let backed = self.room.heap().object().backed();
         let store = Store::attach(swarm::copy(self.store.media(), backed, self.mix.span * 4)).unwrap();

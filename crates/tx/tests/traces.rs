@@ -1,4 +1,4 @@
-//! Golden persistence traces: what each kind of commit stores, flushes and fences, in order.
+//! Golden persistence traces: the stores, flushes and fences of each kind of commit, in order.
 
 mod common;
 

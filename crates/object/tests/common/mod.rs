@@ -1,4 +1,4 @@
-//! Shared by the tests: stores in memory, and the list that every test knows.
+//! Shared by the tests: stores in memory, and the list of most tests.
 #![allow(dead_code, clippy::type_complexity)]
 
 use everbyte_media::{Media, Options};

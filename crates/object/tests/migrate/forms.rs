@@ -1,5 +1,5 @@
 //! Every form in which a changed type may lie: by value and behind pointers, in cells, locks,
-//! options, arrays, tuples, generic types; and what lies beside it and does not change.
+//! options, arrays, tuples, generic types; and values beside them that do not change.
 
 use crate::common::{Node, append, store};
 use crate::whole;

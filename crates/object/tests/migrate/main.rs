@@ -1,5 +1,5 @@
-//! Pools of older versions of a program become pools of this one: what is migrated, what is
-//! refused, what is rolled back.
+//! Pools of older versions of a program become pools of this one: migrations, refusals,
+//! roll-backs.
 //!
 //! In each test the module `v1` is the older program, `v2` and `v3` are newer ones.
 #![allow(dead_code)]

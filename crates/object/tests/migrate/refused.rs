@@ -138,7 +138,7 @@ fn what_does_not_lead_from_the_pool_is_named() {
     assert!(error.to_string().contains("`Entry` is version 1 in the pool and version 2 in the program"), "{error}");
 }
 
-/// The blocks of maps are not made anew: what lies in them stays what it was.
+/// The blocks of maps are not made anew: their entries keep their types.
 #[test]
 fn maps_whose_entries_have_changed_are_refused() {
     pool!(P);

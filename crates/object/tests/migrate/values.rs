@@ -96,7 +96,8 @@ fn a_list_of_any_length_is_migrated_without_overflowing_the_stack() {
     whole(&head);
 }
 
-/// A name in one text becomes two: the function allocates, and drops what it does not keep.
+/// A name in one text becomes two: the function allocates, and drops the parts that it does not
+/// keep.
 #[test]
 fn a_field_is_split_in_a_vector() {
     mod v1 {
@@ -173,7 +174,7 @@ fn a_field_is_split_in_a_vector() {
     whole(&book);
 }
 
-/// Tags may be numbered anew; a variant may change what it holds.
+/// Tags may be numbered anew; a variant may change its fields.
 #[test]
 fn a_variant_is_added_to_an_enum() {
     mod v1 {

@@ -63,7 +63,7 @@ pool!(P);
 
 type Chain = Root<PRefCell<Link<P>, P>, P>;
 
-/// Puts that many links before what the chain is.
+/// Puts that many links before the chain.
 fn lengthen(root: &Chain, kinds: &[usize], links: usize) {
     for part in 0..links.div_ceil(1000) {
         let more = |number: usize| kinds[(part + number) % kinds.len()];

@@ -1,4 +1,4 @@
-//! Checks of a pool that is in use: they read what no thread is changing.
+//! Checks of a pool that is in use: they read bytes that no thread is changing.
 
 use crate::common::store;
 use everbyte_media::{Media, Recorder, museum};
@@ -145,7 +145,7 @@ impl Recorder for Slow {
 }
 
 /// A transaction has committed and waits for its barrier while another thread checks. Answers
-/// whether what the check told of was settled when it had told it.
+/// whether the reported state was settled when the check returned.
 fn a_check_tells_what_is_settled() -> bool {
     pool!(P);
     let steps = Arc::new(Steps::default());

@@ -1,4 +1,4 @@
-//! Roots on their way to other threads: what such a thread reads is committed.
+//! Roots that move to other threads: such a thread reads committed values.
 
 use crate::common::store;
 use everbyte_object::{Error, PRefCell, Pool, pool};

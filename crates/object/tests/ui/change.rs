@@ -1,4 +1,4 @@
-//! Nothing in a pool changes but in a transaction, noted (rows CR15, CR34; goals Tx-Are-Atomic,
+//! A pool changes only in a transaction, logged (rows CR15, CR34; goals Tx-Are-Atomic,
 //! Mutable-In-Tx-Only), and nothing is read from a pool that is closed (goal Ptrs-Are-Safe).
 #[path = "common.rs"]
 mod common;

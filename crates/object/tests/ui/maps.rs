@@ -1,4 +1,4 @@
-//! Maps open no way out: what they hold is reached, changed and shared as in other types of a pool.
+//! Entries of maps are reached, changed and shared as values of other types of a pool.
 #[path = "common.rs"]
 mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! Migrations that cannot be right, each with what to write.
+//! Migrations that cannot be right, each with the code to write instead.
 #[path = "common.rs"]
 mod common;
 use common::*;

@@ -331,7 +331,7 @@ mod programs {
         seen: RefCell<Vec<u32>>,
     }
     impl App {
-        // `tx` would refuse both: what is captured is `self`, with its cell.
+        // `tx` would refuse both: the body captures `self`, with its cell.
         fn by_field(&self) -> usize {
             self.root
                 .tx_any(|j, r| {

@@ -1,5 +1,5 @@
-//! No race: what threads share is behind a lock, and what a running transaction made stays in its
-//! thread (row CR28; goal No-Races).
+//! No race: values shared by threads are behind a lock, and values of a running transaction stay in
+//! its thread (row CR28; goal No-Races).
 #[path = "common.rs"]
 mod common;
 use common::*;

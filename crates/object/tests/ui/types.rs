@@ -1,4 +1,5 @@
-//! Only what keeps its meaning lies in a pool (rows CR09, CR10; goal Only-Persistent-Objects).
+//! Only values that keep their meaning lie in a pool (rows CR09, CR10; goal
+//! Only-Persistent-Objects).
 #[path = "common.rs"]
 mod common;
 use common::*;

@@ -43,7 +43,7 @@ pub fn image(lane_len: u64) -> Image {
     })
 }
 
-/// Attaches to what an image holds.
+/// Attaches to the contents of an image.
 pub fn open(media: Media) -> Result<(Store, Undo), String> {
     let store = Store::attach(media).map_err(|error| error.to_string())?;
     let object = store.object("test").map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 //!
 //! Every store writes a value that no other does, to a word that its transaction has loaded before.
 //! So the values of a word form one chain, and each transaction's place among the others follows
-//! from what it saw: behind the one whose value it loaded, before the one that replaced that value.
+//! from its loads: behind the one whose value it loaded, before the one that replaced that value.
 //! The history is serialisable if these places make no circle.
 
 use std::collections::HashMap;

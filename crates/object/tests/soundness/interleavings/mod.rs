@@ -4,10 +4,10 @@
 //!
 //! After each outermost transaction
 //!   - the deep check finds no damage and no leak;
-//!   - the pool holds what the twin holds: the one before the transaction or, if it committed, the
-//!     one that it made;
-//!   - what was borrowed outside, before, is what it was, and what is borrowed by a captured root
-//!     inside is refused;
+//!   - the pool holds the values of the twin: the one before the transaction or, if it committed,
+//!     the one that it made;
+//!   - references borrowed outside, before, see their old values, and references borrowed by a
+//!     captured root inside is refused;
 //!   - volatile weak pointers are promoted exactly while their objects live;
 //!   - each value with a destructor that a body made was dropped once, wherever it went.
 //!

@@ -455,7 +455,7 @@ impl Program<'_> {
         }
     }
 
-    /// One outermost transaction; answers whether it committed, and the twin of what is there then.
+    /// One outermost transaction; returns whether it committed, and the twin of the state after it.
     fn outermost(&self, known: &Twin, full: &AtomicBool, fails: &AtomicBool) -> Result<(bool, Twin), String> {
         self.doomed.set(false);
         let mut twin = known.clone();
@@ -550,7 +550,7 @@ fn is_told<E>(error: &TryError<E>) -> bool {
 /// Runs a program; answers how many of its transactions committed, and how many there were.
 ///
 /// # Panics
-/// If the pool is not what its twin is.
+/// If the pool differs from its twin.
 pub fn run(seed: u64) -> (u32, u32) {
     let mut random = Random::new(seed);
     let (full, fails) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
