@@ -1,4 +1,4 @@
-//! What can go wrong with a store. Each error says what happened, where, and what to do next.
+//! The errors of a store. Each text names the event, the place, and the way out.
 
 use crate::{Access, Engine};
 use everbyte_media as media;
@@ -6,7 +6,7 @@ use everbyte_space as space;
 use media::{Damage, ErrorInfo, ErrorKind, Format};
 use std::path::PathBuf;
 
-/// An error of the store floor.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The media failed or refused.
@@ -15,9 +15,9 @@ pub enum Error {
     /// The disk is full, or the store has as much of it as its maximum allows. Nothing has changed.
     #[error("no room for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
     OutOfSpace {
-        /// Where room was wanted.
+        /// The offset of the request.
         at: u64,
-        /// How much.
+        /// The bytes asked for.
         bytes: u64,
         /// The system's answer.
         #[source]
@@ -28,7 +28,7 @@ pub enum Error {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What was found instead.
+        /// The bytes in place of a superblock.
         detail: String,
     },
     /// The file was being made into a store when that was interrupted; it never held anything.
@@ -63,7 +63,7 @@ pub enum Error {
     /// A store of these sizes cannot be made.
     #[error("{detail}")]
     BadOption {
-        /// What is wrong, and what would do.
+        /// The reason, and a value that suffices.
         detail: String,
     },
     /// This process has the store open of which this one is a copy.
@@ -95,7 +95,7 @@ pub enum Error {
     Attached {
         /// The object.
         object: String,
-        /// Who has the store open, where that is known: ` (pid 12, 34)`, or empty.
+        /// The processes that have the store open, if they are known: ` (pid 12, 34)`, or empty.
         users: String,
     },
     /// A thread changes a shared object without the object's lock.
@@ -119,9 +119,9 @@ pub enum Error {
     /// Not a name.
     #[error("`{}` cannot name an object: {why}", shown(.name))]
     BadName {
-        /// What was given, shortened.
+        /// The given name, shortened.
         name: String,
-        /// Which rule it breaks.
+        /// The rule that it breaks.
         why: &'static str,
     },
     /// The object table has no free record, and none is left for a trie of names.
@@ -141,7 +141,7 @@ pub enum Error {
         object: String,
         /// Its rights.
         access: Access,
-        /// What is not allowed.
+        /// The access that is denied.
         why: &'static str,
     },
     /// As many objects as can be are being made or grown at once.
@@ -261,7 +261,7 @@ pub enum Error {
         object: String,
         /// The backing file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         detail: String,
     },
     /// A range that the object cannot release or back.

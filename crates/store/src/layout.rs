@@ -1,14 +1,14 @@
 //! The bytes of a store: superblock, object records, object headers. Format: docs/formats/store.md.
 //!
-//! Everything is little-endian. A record is checked by a checksum, or is a single word that proves
-//! itself (`everbyte_space::seal`, or one of the `STATE_` words), so that no change needs more than
-//! the rule gives.
+//! Everything is little-endian. A record has a checksum, or is a single word with check bits
+//! (`everbyte_space::seal`, or one of the `STATE_` words), so that no change needs more than the
+//! crash rule gives.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// Where the two copies of the superblock lie; each has a page of its own.
+/// The offsets of the two copies of the superblock; each has a page of its own.
 pub const SUPERBLOCKS: [u64; 2] = [0, 4096];
-/// Where, relative to each superblock, the words lie that change at every open.
+/// The offset of the words that change at every opening, relative to each superblock.
 pub const WORDS: u64 = 1024;
 /// `b"EVRBSTOR"`.
 pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"EVRBSTOR";
@@ -46,18 +46,17 @@ pub struct Superblock {
     pub max: u64,
     /// Bytes in a cluster: 65536.
     pub cluster: u64,
-    /// Where the object table starts.
+    /// The start of the object table.
     pub table_at: u64,
     /// Records in it.
     pub table_slots: u64,
-    /// Where the bitmap of backed clusters starts.
+    /// The start of the bitmap of backed clusters.
     pub bitmap_at: u64,
-    /// Where the bitmap of clusters ever used starts.
+    /// The start of the bitmap of clusters that were ever used.
     pub used_at: u64,
     /// Bytes of each bitmap.
     pub bitmap_len: u64,
-    /// Where the log of the `file` backend starts; the media head says it too and is what recovery
-    /// trusts.
+    /// The start of the log of the `file` backend. Recovery uses the copy in the media head.
     pub log_at: u64,
     /// Its size.
     pub log_len: u64,
@@ -110,18 +109,18 @@ pub mod words {
     pub const LEN: u64 = 40;
 }
 
-/// The volatile words of a shared store, behind the words of the first superblock; never flushed,
-/// and nothing once the store has been opened again by somebody alone.
+/// The volatile words of a shared store, behind the words of the first superblock. They are never
+/// flushed, and mean nothing after an opening by the first process.
 pub mod shared {
-    /// The store's turnstile: a lock, the opening it is of, a count of changes.
+    /// The store's shared lock: a lock word, its opening, a count of changes.
     pub const AT: u64 = 2048;
     /// A count of changes of names.
     pub const NAMES: u64 = AT + 64;
     /// Objects made in this opening.
     pub const CREATED: u64 = AT + 72;
-    /// Users that have joined; the newest one's token.
+    /// The number of members that have joined; the token of the newest one.
     pub const JOINED: u64 = AT + 128;
-    /// Users that have left in good order.
+    /// The number of members that have left.
     pub const LEFT: u64 = AT + 136;
     /// Bytes of all of them.
     pub const LEN: u64 = 192;
@@ -140,7 +139,7 @@ pub struct Record {
     pub engine: u32,
     /// Never given to two objects of a store.
     pub id: u64,
-    /// Where the span starts.
+    /// The start of the span.
     pub span_at: u64,
     /// Its size.
     pub span_len: u64,
@@ -154,12 +153,12 @@ pub struct Record {
     pub origin_store: [u8; 16],
     /// Its id there; 0: it was made here.
     pub origin_object: u64,
-    /// Two copies of who may do what; not under the checksum, each has its own.
+    /// Two copies of the rights; not under the checksum, each has its own.
     pub access: [AccessWords; 2],
-    /// Which of them counts: 1 or 2, shifted up by 16, sealed. 0 with zeros there: made before
-    /// there were rights. Not under the checksum.
+    /// The copy that counts: 1 or 2, shifted up by 16, sealed. 0 beside zeros: the object is older
+    /// than rights. Not under the checksum.
     pub choice: u64,
-    /// Where the record lies that this one was made to replace; 0: none.
+    /// The offset of the record that this one was made to replace; 0: none.
     pub replaces: u64,
     /// UTF-8; zeros after `name_len`.
     pub name: [u8; 128],
@@ -183,16 +182,16 @@ const _: () = assert!(size_of::<AccessWords>() == 16);
 
 /// A small object: of its first cluster only the prime page has room, until it grows.
 pub const FLAG_SMALL: u32 = 1;
-/// Nothing here.
+/// A free record.
 pub const STATE_FREE: u64 = 0;
-/// An object is being made: its span is taken, its name is not there yet. Recovery frees it.
+/// An unfinished creation: its span is taken, its name is not published. Recovery frees it.
 pub const STATE_CREATING: u64 = u64::from_le_bytes(*b"creating");
 /// An object.
 pub const STATE_LIVE: u64 = u64::from_le_bytes(*b"live obj");
 /// An object whose record takes the place of another, which has its former name. Recovery frees
 /// that one.
 pub const STATE_REPLACING: u64 = u64::from_le_bytes(*b"replaces");
-/// An object whose name is gone and whose clusters are being released. Recovery finishes that.
+/// An unfinished removal: the name is gone, the clusters are being released. Recovery finishes it.
 pub const STATE_REMOVING: u64 = u64::from_le_bytes(*b"removing");
 
 /// The first 512 bytes of a prime page. Section 4 of the format page.
@@ -223,9 +222,10 @@ pub struct Header {
     pub reserved_root: [u8; 56],
     /// One past the last cluster that was ever handed out; sealed.
     pub backed: u64,
-    /// A growth in flight may have set bits up to here; equal to `backed` otherwise; sealed.
+    /// The end of the bits that an unfinished growth may have set; equal to `backed` otherwise;
+    /// sealed.
     pub reach: u64,
-    /// Where the volatile shared area starts; sealed; 0: there is none. Reserved in format 1.
+    /// The start of the volatile shared area; sealed; 0: there is none. Reserved in format 1.
     pub shared_at: u64,
     /// Its size; sealed.
     pub shared_len: u64,
@@ -237,8 +237,7 @@ pub struct Header {
     pub tail: u64,
     /// A cold table in the making takes so much; equal to `tail` otherwise.
     pub tail_reach: u64,
-    /// The turnstile of a shared object, in a line of its own; volatile, as the store's
-    /// ([`shared`]).
+    /// The shared lock of the object, in a line of its own; volatile, as the store's ([`shared`]).
     pub shared: [u8; 64],
     /// Zeros.
     pub reserved_end: [u8; 192],
@@ -285,7 +284,7 @@ impl Superblock {
         Superblock { magic: SUPERBLOCK_MAGIC, format: FORMAT, ..Superblock::new_zeroed() }
     }
 
-    /// The checksum its fields ask for.
+    /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(Superblock { checksum: 0, ..*self }.as_bytes())
     }
@@ -303,7 +302,7 @@ impl Default for Superblock {
 }
 
 impl Record {
-    /// The checksum its fields ask for.
+    /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
         let fixed = Record { state: 0, checksum: 0, access: [AccessWords::default(); 2], choice: 0, ..*self };
         crc32c::crc32c(fixed.as_bytes())
@@ -324,7 +323,7 @@ impl AccessWords {
 }
 
 impl Header {
-    /// The checksum its fixed fields ask for.
+    /// The checksum of its fixed fields.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(&Header { checksum: 0, ..*self }.as_bytes()[..HEADER_FIXED])
     }

@@ -53,7 +53,7 @@ fn who_may_not_change_rights_is_told_so_and_changes_nothing() {
         assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
     }
     assert!(matches!(store.chmod("theirs", 0o777), Err(Error::BadOption { .. })));
-    assert!(matches!(store.chmod("nobody's", 0o600), Err(Error::NotFound { .. })));
+    assert!(matches!(store.chmod("absent", 0o600), Err(Error::NotFound { .. })));
     assert_eq!(mode(&store, "theirs"), 0o664);
 }
 
@@ -84,7 +84,7 @@ fn damaged_rights_are_an_error_and_a_finding() {
         let word = at + bit / 64 * 8;
         media.store(word, media.load(word) ^ 1 << (bit % 64));
         assert!(matches!(store.stat("x"), Err(Error::Damaged { .. })), "bit {bit}");
-        assert_eq!(store.check().len(), 2, "the record, and a cluster that nobody has");
+        assert_eq!(store.check().len(), 2, "the record, and a cluster without an owner");
         media.store(word, media.load(word) ^ 1 << (bit % 64));
     }
     assert_eq!(store.check(), []);

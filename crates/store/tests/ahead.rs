@@ -1,4 +1,4 @@
-//! Room that is prepared for objects that grow, and for the next to be made.
+//! Clusters that are prepared for growing objects, and for the next new object.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, Object, ObjectOptions, Store};
@@ -39,7 +39,7 @@ fn an_object_that_goes_on_growing_finds_room_prepared() {
     let grown = object(&store, "grown");
     grow(&grown, 16);
     store.clear_released();
-    assert_eq!(store.info().waiting, 0, "nobody knows yet that it goes on");
+    assert_eq!(store.info().waiting, 0, "the store does not expect further growth yet");
     grow(&grown, 1);
     store.clear_released();
     let ready = store.info().waiting;

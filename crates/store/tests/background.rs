@@ -16,7 +16,7 @@ fn grown(store: &Store, name: &str) -> Object {
     let object = store.create_object(name, options, |object| object.grow(MANY).map(drop));
     let object: Object = object.map_err(|error: Error| error).unwrap();
     let (at, media) = (object.prime() + CLUSTER, object.media());
-    assert_eq!(media.read_vec(at, MANY as usize), vec![0; MANY as usize], "nobody reads what another stored");
+    assert_eq!(media.read_vec(at, MANY as usize), vec![0; MANY as usize], "no owner reads the bytes of another");
     media.write(at, &vec![0xe5; MANY as usize]);
     media.flush(at, MANY);
     object

@@ -157,7 +157,7 @@ fn a_really_full_disk_is_an_error_and_room_made_is_used() {
         let last = last.expect("something fits into 3 MiB");
         assert_eq!(object.backed(), last.end, "a refused growth changes nothing");
         assert_eq!(store.check(), []);
-        // What was handed out before is there and can be used to its last byte.
+        // The clusters that were handed out before are there and can be used to its last byte.
         small.set_root(5);
         assert_eq!(store.media().load(last.end - 8), last.end);
         store.media().barrier().unwrap();
@@ -179,7 +179,7 @@ fn a_really_full_disk_is_an_error_and_room_made_is_used() {
     }
 }
 
-/// What is kept for the next owner of a cluster is no room that others lack.
+/// Clusters that are kept for a next owner take no space that other objects lack.
 #[test]
 fn what_is_kept_is_given_back_where_room_is_short() {
     let Some(mount) = Mount::new("6M") else { return };
@@ -218,7 +218,7 @@ fn a_copy_for_which_the_disk_has_no_room_is_refused_and_nothing_changes() {
         assert!(error.to_string().contains("No space left"), "{error}");
         assert_eq!(left(), 0);
 
-        // What was never written takes no room in a copy made by hand, until it is rebased.
+        // Pages that were never written take no space in a copy made by hand, until it is rebased.
         let sparse = create(&source.with_extension("sparse"), backend, 64 << 20);
         drop(sparse.create_object("big", span(64), |object| object.grow(48 * CLUSTER).map(drop)).unwrap());
         sparse.close().unwrap();
@@ -254,10 +254,10 @@ fn a_creation_that_fails_leaves_no_file_and_never_touches_another() {
     let small = CreateOptions { media: options(BackendChoice::Auto), max: 128 << 10, ..CreateOptions::default() };
     assert!(matches!(Store::create(&path, &small), Err(Error::BadOption { .. })));
     assert!(!path.exists());
-    fs::write(&path, b"somebody's letter").unwrap();
+    fs::write(&path, b"a user's letter").unwrap();
     assert!(Store::create(&path, &CreateOptions::default()).is_err());
     assert!(Store::open(&path, &Options::default()).is_err());
-    assert_eq!(fs::read(&path).unwrap(), b"somebody's letter");
+    assert_eq!(fs::read(&path).unwrap(), b"a user's letter");
 }
 
 /// Run by `another_process_is_told_who_holds_the_store` in a process of its own.

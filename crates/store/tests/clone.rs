@@ -173,15 +173,15 @@ fn a_clone_that_cannot_be_is_refused_and_leaves_nothing() {
             error
         };
         // Names that are taken, by the source itself, by a letter, and by an earlier attempt.
-        fs::write(&taken, b"somebody's letter").unwrap();
+        fs::write(&taken, b"a user's letter").unwrap();
         for taken in [&source, &taken] {
             assert!(matches!(refused(&source, taken, &["exists already"]), Error::Occupied { .. }));
         }
-        assert_eq!(fs::read(&taken).unwrap(), b"somebody's letter");
+        assert_eq!(fs::read(&taken).unwrap(), b"a user's letter");
         fs::write(dir.path().join("b.store.part"), b"left").unwrap();
         refused(&source, &target, &["b.store.part", "interrupted"]);
         fs::remove_file(dir.path().join("b.store.part")).unwrap();
-        // Somebody writes it, it is not there, it is no store, and the target has no place.
+        // The source is open for writing, absent, or no store; the target has no directory.
         let open = Store::open(&source, &options(backend)).unwrap();
         refused(&source, &target, &["a.store", "in use", &format!("pid {}", std::process::id())]);
         drop(open);

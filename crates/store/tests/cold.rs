@@ -93,7 +93,7 @@ fn an_object_larger_than_its_memory_keeps_everything() {
     let before = frames(&home.path("store"));
     let object = store.object("large").unwrap();
     assert_eq!(object.grow(CLUSTERS * CLUSTER).unwrap().end, object.backed());
-    assert!(frames(&home.path("store")) <= before + 1, "what nobody has touched takes no memory");
+    assert!(frames(&home.path("store")) <= before + 1, "untouched clusters take no memory");
     for at in (object.prime() + CLUSTER..object.backed()).step_by(4096) {
         assert_eq!(object.media().load(at), 0);
     }
@@ -253,7 +253,7 @@ fn who_asks_for_more_than_the_quota_is_refused() {
     object.grow(4 * CLUSTER).unwrap();
     let error = object.grow(2 * CLUSTER).unwrap_err();
     assert!(matches!(error, Error::QuotaExceeded { quota: 6, has: 6, asked: 2, .. }), "{error}");
-    // What is given back counts no more.
+    // Released clusters do not count.
     let last = object.backed() - CLUSTER..object.backed();
     object.release(last.clone()).unwrap();
     object.grow(CLUSTER).unwrap();
@@ -282,7 +282,7 @@ fn the_objects_of_a_user_have_a_quota_together() {
     assert!(matches!(error, Error::UserQuotaExceeded { user: 1000, quota: 6, has: 5, asked: 2, .. }), "{error}");
     two.grow(CLUSTER).unwrap();
     assert!(one.grow(CLUSTER).is_err());
-    other.grow(5 * CLUSTER).unwrap(); // nobody else has less for it
+    other.grow(5 * CLUSTER).unwrap(); // no other object has less for it
     store.set_user_quota(None).unwrap();
     two.grow(CLUSTER).unwrap();
     drop([one, two, other]);

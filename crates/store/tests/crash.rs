@@ -7,10 +7,10 @@ use everbyte_store::{CLUSTER, Engine, Error, FormatOptions, Object, ObjectOption
 use std::collections::BTreeMap;
 
 const MAX: u64 = 1 << 20;
-/// Where a test's word lies in each cluster: behind the header of a prime page.
+/// The offset of a test's word in each cluster: behind the header of a prime page.
 const WORD: u64 = 4096;
 
-/// What users can see of an object: its root, and a word of each cluster (`None`: released).
+/// The visible state of an object: its root, and a word of each cluster (`None`: released).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 struct Seeing {
     root: u64,
@@ -285,8 +285,8 @@ mod museum {
     }
 }
 
-/// Clusters that nobody has are given back, all or some of them whatever crashes; what objects have
-/// stays.
+/// Clusters without an owner are given back, all or some of them whatever crashes; what objects
+/// have stays.
 #[test]
 fn a_repair_may_be_cut_anywhere_and_begun_again() {
     use everbyte_space::{Space, SpaceLayout};

@@ -70,13 +70,13 @@ fn detected_or_harmless(image: &[u8], good: &str, change: &str) {
     let repaired = !store.recovery().superblocks.is_empty() || !store.recovery().growths.is_empty();
     match state(&store) {
         Ok(state) if state == good => {}
-        Ok(state) => assert!(!noticed.is_empty(), "{change}: nobody noticed\n{state}"),
+        Ok(state) => assert!(!noticed.is_empty(), "{change}: no check noticed\n{state}"),
         Err(error) => {
             assert!(!error.to_string().is_empty());
             assert!(!noticed.is_empty() || repaired, "{change}: {error}, and `check` finds nothing");
         }
     }
-    // Whatever was found, using the store further never panics.
+    // After any finding, further use of the store never panics.
     let options = ObjectOptions { span: Some(CLUSTER), ..ObjectOptions::default() };
     let made = store.create_object("new", options, |object| object.grow(0).map(drop));
     if let Ok(object) = made {

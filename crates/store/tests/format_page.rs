@@ -6,7 +6,7 @@ use everbyte_store::{Access, CLUSTER, Caller, Engine, Error, Files, FormatOption
 use std::path::Path;
 use std::sync::Arc;
 
-/// Both copies of the access words say what they say whoever runs the test.
+/// Both copies of the access words have fixed values, for any user who runs the test.
 fn owned_by_nobody_in_particular(store: &Store, name: &str) {
     let root = Caller { user: 0, groups: vec![] };
     for mode in [0o660, 0o640] {

@@ -184,7 +184,7 @@ fn threads_with_objects_of_their_own_do_not_disturb_each_other() {
                     object.back(third.clone()).unwrap();
                     assert_eq!(store.media().load(third.start + 4096), 0);
                     for at in (object.prime() + 3 * CLUSTER..object.backed()).step_by(CLUSTER as usize) {
-                        assert_eq!(store.media().load(at + 4096), at + round, "somebody else wrote here");
+                        assert_eq!(store.media().load(at + 4096), at + round, "another thread wrote here");
                     }
                     drop(object);
                     if round < 11 {

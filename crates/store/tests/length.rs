@@ -49,7 +49,7 @@ fn a_store_is_at_most_twice_as_long_as_what_was_ever_backed() {
                 store.trim().unwrap();
                 grow(&store, 0..count, mib);
             }
-            // What is used again is cleared through the log, which grows.
+            // Clusters that are used again are zeroed through the log, which grows.
             let bound = bound + 2 * store.info().log_room;
             assert!(len(&path) <= bound, "{backend:?}, {count} objects, remade: {} bytes", len(&path));
             store.close().unwrap();

@@ -34,7 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one object should be.
+/// The expected state of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Twin {
     span: u64,

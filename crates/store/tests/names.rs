@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Where files cost no disk, if there is such a place.
+/// A directory whose files cost no disk, if there is one.
 fn dir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -114,7 +114,7 @@ fn a_small_object_takes_a_page_until_it_grows() {
     assert!(!made.is_small() && grown.start == made.prime() + CLUSTER);
     let behind = store.media().read_vec(made.prime() + 4096, 2 * CLUSTER as usize - 4096);
     assert!(behind.iter().all(|&byte| byte == 0));
-    // What had other bytes is handed out as zeros.
+    // Clusters that held other bytes are handed out as zeros.
     store.media().write(grown.start - 8, b"old byte");
     drop(made);
     store.remove_object("grows").unwrap();
@@ -127,7 +127,7 @@ fn a_small_object_takes_a_page_until_it_grows() {
     drop(store);
     let store = Store::open(&path, &Options { backend: BackendChoice::Shm, ..Options::default() }).unwrap();
     assert!(store.object("small/99").unwrap().is_small() && !store.object("again").unwrap().is_small());
-    // Who gives it another identity asks for room anew, and for no more than there was.
+    // A rebase asks for space again, and for no more than there was.
     let before = room();
     store.rebase([9; 16]).unwrap();
     assert_eq!(room(), before);

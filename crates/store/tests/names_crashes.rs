@@ -70,8 +70,7 @@ fn two_crashes() -> Result<usize, String> {
         if let Some(found) = found.first() {
             return Err(format!("first crash behind store {cut}: {found}"));
         }
-        // Where the list holds something is where the second crash matters; elsewhere one in 32 is
-        // looked at.
+        // The second crash matters if the list holds something; of other images one in 32 is tried.
         let listed = left_in_list(&image) > 0;
         half_emptied += usize::from(listed);
         let step = if listed { 8 } else { 32 };

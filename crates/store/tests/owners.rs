@@ -1,4 +1,4 @@
-//! A cluster goes from one object to another: nobody reads what the owner before him left.
+//! A cluster goes from one object to another: the new owner reads no byte of the former one.
 
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, HEADER_LEN, Object, ObjectOptions, Store};
@@ -21,7 +21,7 @@ fn make(store: &Store, name: &str, clusters: u64) -> Object {
 fn require_zeros(object: &Object, range: Range<u64>) {
     let bytes = object.media().read_vec(range.start, (range.end - range.start) as usize);
     let left = bytes.iter().position(|&byte| byte != 0);
-    assert_eq!(left, None, "`{}` reads what somebody else stored", object.name());
+    assert_eq!(left, None, "`{}` reads the bytes of another owner", object.name());
 }
 
 fn fill(object: &Object) {

@@ -1,4 +1,4 @@
-//! What a user's objects may have together, whoever asks and however many ask at once.
+//! The clusters that a user's objects may have together, for any number of threads that ask.
 
 use everbyte_media::{Media, Options};
 use everbyte_store::{Access, CLUSTER, Caller, Error, FormatOptions, ObjectOptions, Store};
@@ -16,7 +16,7 @@ fn make(store: &Store, name: &str, clusters: u64) -> Result<(), Error> {
     store.create_object(name, options, |object| object.grow((clusters - 1) * CLUSTER).map(drop)).map(drop)
 }
 
-/// Runs `body` as somebody who is not root.
+/// Runs `body` as a user other than root.
 fn as_user<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

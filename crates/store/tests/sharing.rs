@@ -83,7 +83,8 @@ fn growth_and_release_are_seen_in_the_next_turn() {
     exclusive.caught_up();
     drop(exclusive);
     assert_eq!(theirs.exclusive().unwrap().unwrap().since(), Since::Unchanged);
-    // What was released and is backed by the other is not punched by who released it.
+    // A cluster that the other process has backed again is not punched by the process that released
+    // it.
     let hole = theirs.holes()[0].clone();
     theirs.back(hole.clone()).unwrap();
     theirs.media().write(hole.start, b"kept");

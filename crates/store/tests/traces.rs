@@ -1,4 +1,5 @@
-//! What each change of a store costs, and in which order: golden traces in `testdata/`.
+//! The stores, flushes and fences of each change of a store, in order: golden traces in
+//! `testdata/`.
 
 use everbyte_media::Media;
 use everbyte_sim::{Image, Tracer, assert_golden};

@@ -1,12 +1,12 @@
-//! Names that this process has looked up, each with its record: a hit costs one line of memory.
+//! The cache of names, each with its record: a hit costs one line of memory.
 //!
-//! A short name stands in its line itself, with the place of its record and, once somebody has
-//! asked, the id of its object. The table beside the lines has a byte for each, which stays near.
-//! Longer names, which are few, lie elsewhere.
+//! A short name stands in its line itself, with the offset of its record and, after the first
+//! lookup by id, the id of its object. The hash table keeps a byte for each line beside the lines.
+//! Longer names are few and lie in a table of their own.
 //!
 //! Invariants
-//!   CACHE-1  An id is remembered only while the record is live: who takes a record out of that
-//!            state forgets the name first, or enters it anew.
+//!   CACHE-1  The cache has an id only while the record is live: a thread that takes a record out
+//!            of that state removes the name first, or enters it without an id.
 //!
 //! Threads: under the lock of the object table.
 
@@ -17,16 +17,16 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 /// Bytes of the names that fit into a line.
 const SHORT: usize = 47;
 
-/// Where a name leads.
+/// The record and the object of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The record.
     pub at: u64,
-    /// The object; 0: its record has not been looked at, or was not live.
+    /// The object; 0: the record was not read yet, or was not live.
     pub id: u64,
 }
 
-/// A short name and where it leads; equal to others of its name.
+/// A short name with its record; two lines are equal if their names are.
 #[repr(align(64))]
 struct Line {
     name: [u8; SHORT],
@@ -64,7 +64,7 @@ impl PartialEq for Line {
 
 impl Eq for Line {}
 
-/// A checksum that processors have an instruction for, spread over all bits.
+/// A hash by CRC-32C, which processors have an instruction for, spread over all bits.
 #[derive(Default)]
 struct NameHasher(u32);
 
@@ -90,7 +90,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Where a name leads, as far as it is remembered.
+    /// The record of a name, if the cache has it.
     #[inline]
     pub(crate) fn get(&self, name: &str) -> Option<Known> {
         match name.len() {
@@ -99,7 +99,7 @@ impl Cache {
         }
     }
 
-    /// Remembers a name, instead of what was remembered of it.
+    /// Enters a name, in place of its earlier entry.
     pub(crate) fn insert(&mut self, name: &str, known: Known) {
         match Line::new(name.as_bytes(), known) {
             Some(line) => drop(self.short.replace(line)),
@@ -107,19 +107,19 @@ impl Cache {
         }
     }
 
-    /// Forgets a name.
+    /// Removes a name.
     pub(crate) fn remove(&mut self, name: &str) {
         self.short.remove(name.as_bytes());
         self.long.remove(name.as_bytes());
     }
 
-    /// Forgets all.
+    /// Removes all names.
     pub(crate) fn clear(&mut self) {
         self.short.clear();
         self.long.clear();
     }
 
-    /// Names remembered.
+    /// The number of names.
     pub(crate) fn len(&self) -> usize {
         self.short.len() + self.long.len()
     }

@@ -1,5 +1,4 @@
-//! Where everything of a new store goes: all positions follow from its declared maximum and its
-//! log.
+//! The positions of a new store: all follow from its declared maximum and the size of its log.
 
 use crate::layout::{FEATURE_ADDRESSES, Record, Superblock};
 use crate::{Error, Result};
@@ -7,12 +6,12 @@ use everbyte_media::{Geometry, HEAD_END};
 use everbyte_space::{Bitmap, CLUSTER, SpaceLayout};
 
 const PAGE: u64 = 4096;
-/// Objects a store can hold.
+/// Records in the table of a store.
 pub const SLOTS: u64 = 256;
 /// The largest store: what the media head can declare.
 const MAX_MAX: u64 = 1 << 46;
 
-/// The smallest maximum of a store with addresses to spare.
+/// The smallest maximum of a store with more addresses than that.
 const MAX_MIN: u64 = 512 << 10;
 /// The fewest addresses of such a store.
 const ADDRESSES_MIN: u64 = 1 << 30;
@@ -89,8 +88,8 @@ impl Plan {
         Ok(Plan { max, addresses, table_at, space, log_at, log_len, spans_at })
     }
 
-    /// What `OpenOptions::create` needs: superblocks, heads and the object table are there from the
-    /// beginning.
+    /// The geometry for `OpenOptions::create`: superblocks, heads and the object table exist from
+    /// the beginning.
     pub fn geometry(&self) -> Geometry {
         Geometry { max: self.addresses, len: self.space.bitmap_at, log_at: self.log_at, log_len: self.log_len }
     }

@@ -1,4 +1,4 @@
-//! What several tests of stores need. Each test uses some of it.
+//! Helpers of several tests of stores. Each test uses some of them.
 #![allow(dead_code)]
 
 use everbyte_media::{Capabilities, Media, Recorder};
