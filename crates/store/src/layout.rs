@@ -42,7 +42,7 @@ pub struct Superblock {
     pub sequence: u64,
     /// Random; a clone gets another.
     pub identity: [u8; 16],
-    /// Declared maximum of the store: bytes of its file that may have room on the disk.
+    /// Declared maximum of the store: bytes of its file that may have space on the disk.
     pub max: u64,
     /// Bytes in a cluster: 65536.
     pub cluster: u64,
@@ -180,7 +180,7 @@ pub struct AccessWords {
 }
 const _: () = assert!(size_of::<AccessWords>() == 16);
 
-/// A small object: of its first cluster only the prime page has room, until it grows.
+/// A small object: of its first cluster only the prime page has space on the disk, until it grows.
 pub const FLAG_SMALL: u32 = 1;
 /// A free record.
 pub const STATE_FREE: u64 = 0;

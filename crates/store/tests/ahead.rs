@@ -29,8 +29,8 @@ fn grow(object: &Object, clusters: u64) {
     }
 }
 
-/// What is prepared is ready when the store rests, is had by whoever grows, and goes back with the
-/// store.
+/// Prepared clusters are ready when the store rests, go to the next object that grows, and go back
+/// to the file system with the store.
 #[test]
 fn an_object_that_goes_on_growing_finds_room_prepared() {
     let dir = tempfile::tempdir().unwrap();

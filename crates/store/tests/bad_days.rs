@@ -198,7 +198,7 @@ fn what_is_kept_is_given_back_where_room_is_short() {
     assert_eq!((store.info().waiting, store.check()), (0, vec![]));
 }
 
-/// Neither a clone nor a rebased copy is said to be there without the room it needs.
+/// No clone and no rebased copy is reported as made without the space that it needs.
 #[test]
 fn a_copy_for_which_the_disk_has_no_room_is_refused_and_nothing_changes() {
     for backend in BACKENDS {

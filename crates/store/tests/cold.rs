@@ -1,5 +1,5 @@
-//! Objects larger than their memory, on memory that is written in place: touches are heard of by
-//! faults.
+//! Objects larger than their memory, on memory that is written in place: page faults report
+//! touches.
 
 use everbyte_media::{BackendChoice, BackendKind, Options};
 use everbyte_store::{

@@ -30,7 +30,7 @@ fn change_id(media: &Media, slot: u64, id: u64) {
     media.put(record.span_at, &Header { id, ..header }.sealed());
 }
 
-/// Ids are places of locks on the file: one that is too large was a panic of everybody who opened
+/// Ids are places of locks on the file: one that is too large made every process panic that opened
 /// the object.
 #[test]
 fn an_id_that_is_none_is_damage_and_no_panic() {

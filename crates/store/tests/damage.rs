@@ -104,7 +104,7 @@ fn every_flipped_bit_of_the_metadata_is_detected_or_harmless() {
     places.push((plan.space.bitmap_at, plan.space.bitmap_at + 16));
     places.push((plan.space.used_at, plan.space.used_at + 16));
     for prime in primes {
-        // The root word is the engine's: this room cannot know what it means.
+        // The root word is the engine's: the store does not know its meaning.
         places.push((prime, prime + header::ROOT));
         places.push((prime + header::ROOT + 8, prime + size_of::<Header>() as u64));
     }

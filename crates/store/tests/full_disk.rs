@@ -1,5 +1,5 @@
 //! A store of the default size on file systems that become full at every step of every operation:
-//! an error, nothing changed, the room given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes
+//! an error, no change, the space given back, and no signal. Sampled; `EVERBYTE_SOAK=1` takes
 //! every step (`cargo xtask soak`).
 
 use everbyte_media::{BackendChoice, Geometry, OpenOptions, Options, museum};
@@ -269,7 +269,7 @@ fn a_full_memory_file_system_is_opened_checked_and_closed_without_a_signal() {
     assert!(mount.room() <= room, "looking took {} bytes", mount.room() - room);
 }
 
-/// A process is killed between the record of a new object and the room for it: the record leads to
+/// A process is killed between the record of a new object and the space for it: the record leads to
 /// a hole.
 #[test]
 fn a_creation_that_was_cut_off_is_taken_back_on_a_full_disk() {

@@ -141,8 +141,8 @@ fn a_killed_process_loses_nothing_it_was_told() {
             let found = read(&store);
             let acked = model.clone();
             let change = next(&model, &mut random);
-            apply(&mut model, &change); // the one in flight, which may be there
-            // A growth that was ordered and whose word was not yet stored is there, with zeros.
+            apply(&mut model, &change); // the pending one, which may be there
+            // An ordered growth whose cluster's word was not stored yet is there, with zeros.
             let half = acked.iter().any(|(name, (clusters, _))| found.get(name) == Some(&(clusters + 1, 0)));
             assert!(found == acked || found == model || half, "seed {seed}: {found:?}, told {acked:?}");
             if half {

@@ -32,7 +32,7 @@ fn nearly_full() -> Vec<u8> {
     after(&blank, &stores)
 }
 
-/// The words of the doubt list that are not zero.
+/// The number of words of the intent list that are not zero.
 fn left_in_list(image: &[u8]) -> usize {
     let magic = |page: &&[u8]| page[head::AT as usize..].starts_with(&HEAD_MAGIC);
     let prime = image.chunks(4096).find(magic).expect("the store has a name space");

@@ -60,8 +60,8 @@ fn what_one_object_stored_no_other_reads() {
     });
 }
 
-/// The one who dies leaves everything as it was at that moment; on `file` what was not settled is
-/// gone with it.
+/// A process that dies leaves the store as it is at that moment; on `file` without the bytes that
+/// were not settled.
 #[test]
 fn nor_after_the_death_of_who_removed_it() {
     each_backend(|path, options| {

@@ -69,7 +69,7 @@ fn what_one_process_says_counts_in_the_others_that_share_the_store() {
     assert_eq!((one.check(), other.check()), (vec![], vec![]));
 }
 
-/// One cluster is left for four who ask for it again and again.
+/// One cluster is left for four threads that ask for it again and again.
 #[test]
 fn threads_that_ask_at_once_get_no_more_than_their_user_may_have() {
     let store = store();

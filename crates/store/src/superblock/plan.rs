@@ -25,7 +25,7 @@ pub struct Plan {
     pub addresses: u64,
     /// The object table.
     pub table_at: u64,
-    /// The bitmaps, with room for four times the addresses so that a store can be grown.
+    /// The bitmaps, large enough for four times the addresses so that a store can be grown.
     pub space: SpaceLayout,
     /// The log of the `file` backend.
     pub log_at: u64,
