@@ -1,0 +1,307 @@
+//! Every error text of the workspace with its kind and its advice, compared with
+//! `testdata/errors.txt`. A commit that changes a text shows the change there.
+//!
+//! `EVERBYTE_REWRITE=1 cargo test -p everbyte-suite --test error_texts` writes the file anew. A new
+//! variant of an error enum does not compile here before it has an example.
+
+use everbyte_media::{Damage, ErrorInfo, Format};
+use everbyte_store::{Access, Engine};
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// One line for each variant of an error enum, by an example. The match has an arm for each name, so
+/// a variant without an example does not compile. `open`: the enum is not exhaustive.
+macro_rules! texts {
+    ($page:ident, $crate_name:literal, $error:ty, { $($variant:ident => $example:expr,)* }) => {
+        texts!(@ $page, $crate_name, $error, { $($variant => $example,)* }, {});
+    };
+    ($page:ident, open $crate_name:literal, $error:ty, { $($variant:ident => $example:expr,)* }) => {
+        texts!(@ $page, $crate_name, $error, { $($variant => $example,)* }, { _ => "unlisted" });
+    };
+    (@ $page:ident, $crate_name:literal, $error:ty, { $($variant:ident => $example:expr,)* }, { $($rest:tt)* }) => {{
+        type E = $error;
+        fn variant(error: &E) -> &'static str {
+            match error {
+                $(E::$variant { .. } => stringify!($variant),)*
+                $($rest)*
+            }
+        }
+        writeln!($page, "\n# {}", $crate_name).unwrap();
+        for (name, error) in [$((stringify!($variant), $example)),*] {
+            assert_eq!(variant(&error), name, "the example of another variant");
+            line(&mut $page, name, &error);
+        }
+    }};
+}
+
+fn line(page: &mut String, name: &str, error: &dyn ErrorInfo) {
+    let text = error.to_string();
+    let (what, advice) = text.split_once("; ").map_or((text.as_str(), None), |(what, advice)| (what, Some(advice)));
+    writeln!(page, "\n{name} [{}]\n  {what}", error.kind()).unwrap();
+    if let Some(advice) = advice {
+        writeln!(page, "  -> {advice}").unwrap();
+    }
+}
+
+const AT: u64 = 0x1_0000;
+
+fn path() -> PathBuf {
+    "/pm/store".into()
+}
+
+fn object() -> String {
+    "accounts".into()
+}
+
+fn detail() -> String {
+    "DETAIL".into()
+}
+
+fn damage() -> Box<Damage> {
+    Damage::at(AT, "DETAIL").of_file(path()).of_object("accounts").into()
+}
+
+fn format() -> Format {
+    Format { found: 9, known: 3 }
+}
+
+fn older() -> Format {
+    Format { found: 2, known: 3 }
+}
+
+fn refused() -> io::Error {
+    io::Error::from_raw_os_error(28)
+}
+
+fn media() -> everbyte_media::Error {
+    everbyte_media::Error::Forked { owner: 12 }
+}
+
+fn store() -> everbyte_store::Error {
+    everbyte_store::Error::Busy
+}
+
+fn heap() -> everbyte_heap::Error {
+    everbyte_heap::Error::NoHeap { object: object() }
+}
+
+fn log() -> everbyte_log::Error {
+    everbyte_log::Error::Full { at: AT, needed: 64 }
+}
+
+fn tx() -> everbyte_tx::Error {
+    everbyte_tx::Error::Conflict
+}
+
+fn page() -> String {
+    let mut page = String::from(
+        "Every error text: the variant, its kind, the text, and behind the arrow the advice. Written by\n\
+         tests/error_texts.rs.\n",
+    );
+    texts!(page, "members", everbyte_members::Error, {
+        Io => E::Io { action: "open it", path: path(), source: refused() },
+        InUse => E::InUse { path: path(), holder: "another process (pid 456)".into() },
+        Forked => E::Forked { owner: 12 },
+    });
+    texts!(page, "media", everbyte_media::Error, {
+        Io => E::Io { action: "open it", path: path(), source: refused() },
+        Poisoned => E::Poisoned { path: path(), cause: detail() },
+        InUse => E::InUse { path: path(), holder: "another process (pid 456)".into() },
+        NotAStore => E::NotAStore { path: path(), detail: "DETAIL" },
+        NewerFormat => E::NewerFormat { path: path(), format: format() },
+        Damaged => E::Damaged(damage()),
+        Unreadable => E::Unreadable(damage()),
+        AddressTaken => E::AddressTaken { path: path(), address: AT, len: AT, holder: " (libc at 0x10000)".into() },
+        OutOfRange => E::OutOfRange { at: AT, len: 64, limit: 4096 },
+        Forked => E::Forked { owner: 12 },
+        Unsupported => E::Unsupported { path: path(), detail: detail() },
+    });
+    texts!(page, "log", everbyte_log::Error, {
+        Media => E::Media(media()),
+        Full => log(),
+        TooLarge => E::TooLarge { at: AT, words: 900, most: 512 },
+        BadRange => E::BadRange { start: AT, end: 2 * AT, detail: "DETAIL" },
+        NotALog => E::NotALog { what: "undo journal", at: AT },
+        NewerFormat => E::NewerFormat { what: "undo journal", at: AT, format: format() },
+        Damaged => E::Damaged(damage()),
+    });
+    texts!(page, "space", everbyte_space::Error, {
+        OutOfSpace => E::OutOfSpace { at: AT, bytes: 4096, source: media() },
+        Damaged => E::Damaged(damage()),
+        Media => E::Media(media()),
+    });
+    texts!(page, "cold", everbyte_cold::Error, {
+        Media => E::Media(media()),
+        OutOfSpace => E::OutOfSpace { at: AT, bytes: 4096, source: media() },
+        Backing => E::Backing { store: path(), object: object(), path: "/disk/cold".into(), detail: detail() },
+    });
+    let names = everbyte_names::Damaged::new(Path::new("/pm/store"), AT, detail());
+    page.push_str("\n# names\n");
+    line(&mut page, "Damaged", &names);
+    texts!(page, "store", everbyte_store::Error, {
+        Media => E::Media(media()),
+        OutOfSpace => E::OutOfSpace { at: AT, bytes: 4096, source: media() },
+        NotAStore => E::NotAStore { path: path(), detail: detail() },
+        Unfinished => E::Unfinished { path: path() },
+        NewerFormat => E::NewerFormat { path: path(), format: format() },
+        Damaged => E::Damaged(damage()),
+        Truncated => E::Truncated { path: path(), len: 4096, needed: AT },
+        BadOption => E::BadOption { detail: detail() },
+        SameIdentity => E::SameIdentity { path: path(), open: "/pm/other".into() },
+        Occupied => E::Occupied { path: path() },
+        NotEmpty => E::NotEmpty { path: path() },
+        Attached => E::Attached { object: object(), users: " (pid 12)".into() },
+        NotExclusive => E::NotExclusive { object: object() },
+        NotFound => E::NotFound { name: object() },
+        Exists => E::Exists { name: object() },
+        BadName => E::BadName { name: object(), why: "WHY" },
+        Full => E::Full { slots: 256 },
+        Denied => E::Denied { object: object(), access: Access { owner: 1, group: 2, mode: 0o640 }, why: "WHY" },
+        Busy => E::Busy,
+        NoSpan => E::NoSpan { size: AT, max: 1 << 30 },
+        SpanFull => E::SpanFull { object: object(), span: AT, asked: 4096, left: 64 },
+        WrongEngine => E::WrongEngine { object: object(), found: Engine::Undo, wanted: Engine::Redo },
+        Claimed => E::Claimed { object: object() },
+        WrongFingerprint => E::WrongFingerprint { object: object(), found: 1, wanted: 2 },
+        Open => E::Open { object: object() },
+        QuotaExceeded => E::QuotaExceeded { object: object(), quota: 4, has: 4, asked: 1 },
+        UserQuotaExceeded => E::UserQuotaExceeded { object: object(), user: 1000, quota: 4, has: 4, asked: 1 },
+        Unshared => E::Unshared { object: object() },
+        NoIds => E::NoIds { path: path() },
+        Backing => E::Backing { store: path(), object: object(), path: "/disk/cold".into(), detail: detail() },
+        BadRange => E::BadRange { object: object(), at: AT, len: 64 },
+    });
+    texts!(page, "heap", everbyte_heap::Error, {
+        Store => E::Store(store()),
+        Media => E::Media(media()),
+        NotABlock => E::NotABlock { at: AT, object: object(), detail: "DETAIL" },
+        NotAllocated => E::NotAllocated { at: AT, object: object() },
+        BeingFreed => E::BeingFreed { at: AT, object: object() },
+        NotFree => E::NotFree { at: AT, object: object() },
+        TooLarge => E::TooLarge { size: 1 << 40, object: object(), span: AT },
+        BadDestination => E::BadDestination { at: AT, object: object() },
+        BadOp => E::BadOp { op: 7, object: object(), detail: "DETAIL" },
+        NoHeap => heap(),
+        NewerFormat => E::NewerFormat { object: object(), format: format() },
+        Damaged => E::Damaged(damage()),
+    });
+    texts!(page, "tx", everbyte_tx::Error, {
+        Heap => E::Heap(heap()),
+        Store => E::Store(store()),
+        Log => E::Log(log()),
+        Media => E::Media(media()),
+        NoLane => E::NoLane { object: object() },
+        NewerFormat => E::NewerFormat { object: object(), format: format() },
+        OlderFormat => E::OlderFormat { object: object(), format: older() },
+        Damaged => E::Damaged(damage()),
+        BadRange => E::BadRange { at: AT, len: 64, object: object() },
+        Conflict => tx(),
+        TooLong => E::TooLong { object: object(), most: 1024 },
+        TimestampsExhausted => E::TimestampsExhausted { object: object() },
+        Poisoned => E::Poisoned { object: object() },
+    });
+    texts!(page, "cdds", everbyte_cdds::Error, {
+        Media => E::Media(media().into()),
+        Heap => E::Heap(heap().into()),
+        Store => E::Store(store().into()),
+        Damaged => E::Damaged(damage()),
+        KeyTooLong => E::KeyTooLong { len: 70_000, max: 65_535 },
+        ValueTooLong => E::ValueTooLong { len: 1 << 33, max: 1 << 32 },
+        Doomed => E::Doomed,
+        OwnBatch => E::OwnBatch,
+        OtherTree => E::OtherTree,
+        NewerFormat => E::NewerFormat { format: format() },
+        VersionsExhausted => E::VersionsExhausted,
+    });
+    texts!(page, "hkv", everbyte_hkv::Error, {
+        Tx => E::Tx(tx()),
+        Heap => E::Heap(heap()),
+        Store => E::Store(store()),
+        Media => E::Media(media()),
+        NewerFormat => E::NewerFormat { object: object(), format: format() },
+        OldFormat => E::OldFormat { object: object(), format: older() },
+        Damaged => E::Damaged(damage()),
+        TooLarge => E::TooLarge { len: 1 << 33 },
+    });
+    texts!(page, "mnemosyne", everbyte_mnemosyne::Error, {
+        Heap => E::Heap(heap()),
+        Store => E::Store(store()),
+        Tx => E::Tx(tx()),
+        Log => E::Log(log()),
+        Media => E::Media(media()),
+        Changed => E::Changed { object: object(), detail: detail() },
+        Unfit => E::Unfit { object: object(), detail: detail() },
+        BadTarget => E::BadTarget { object: object(), at: AT },
+        NewerFormat => E::NewerFormat { object: object(), format: format() },
+        Damaged => E::Damaged(damage()),
+    });
+    texts!(page, "object", everbyte_object::Error, {
+        Store => E::Store(store()),
+        UnreadableElsewhere => E::UnreadableElsewhere,
+        Tx => E::Tx(tx()),
+        Bound => E::Bound { pool: "Bank", open: object() },
+        Closed => E::Closed { pool: "Bank" },
+        NotTyped => E::NotTyped { object: object(), detail: "DETAIL" },
+        WrongType => E::WrongType { object: object(), difference: detail() },
+        OlderVersion => E::OlderVersion { object: object(), steps: "STEPS".into() },
+        NewerVersion => E::NewerVersion { object: object(), name: "Account".into(), found: 3, known: 2 },
+        NoMigration => E::NoMigration { object: object(), difference: detail() },
+        Circle => E::Circle { object: object(), at: AT },
+        NewerFormat => E::NewerFormat { object: object(), format: format() },
+        Damaged => E::Damaged(damage()),
+        Unrepairable => E::Unrepairable(damage()),
+        Changed => E::Changed { object: object() },
+        Contended => E::Contended { pool: object() },
+        Busy => E::Busy { pool: "Bank" },
+        Panicked => E::Panicked { message: "MESSAGE".into() },
+        Doomed => E::Doomed,
+    });
+    texts!(page, "kv", everbyte_kv::Error, {
+        Tree => E::Tree(everbyte_cdds::Error::Doomed),
+        Store => E::Store(store().into()),
+    });
+    texts!(page, "broker", everbyte_broker::Error, {
+        Store => E::Store(store()),
+        Domains => E::Domains { said: detail(), source: Box::new(E::Media(media())) },
+        Media => E::Media(media()),
+        Io => E::Io { action: "make it", path: path(), source: refused() },
+        Unsafe => E::Unsafe { path: path(), detail: detail() },
+        NoBroker => E::NoBroker { path: path(), source: refused() },
+        Refused => E::Refused { errno: 13, said: detail() },
+        Garbled => E::Garbled { path: path() },
+    });
+    texts!(page, "server", everbyte_server::Error, {
+        Listen => E::Listen { address: "127.0.0.1:6380".into(), source: io::Error::from(io::ErrorKind::AddrInUse) },
+        Exposed => E::Exposed { address: "0.0.0.0:6380".into() },
+        System => E::System { action: "wait for readiness", source: refused() },
+        Store => E::Store { source: everbyte_cdds::Error::Doomed.into() },
+        Settler => E::Settler,
+    });
+    texts!(page, open "everbyte: merging", everbyte::MergeError, {
+        Store => E::Store(store()),
+        Engine => E::Engine(everbyte::EngineError::new(store())),
+        Taken => E::Taken { source_path: path(), name: object(), target: "b".into(), by: "BY" },
+        Present => E::Present { source_path: path(), name: object(), target: "b".into() },
+        Unknown => E::Unknown { source_path: path(), name: object(), engine: Engine::None },
+        Absent => E::Absent { name: object() },
+    });
+    page
+}
+
+#[test]
+fn every_error_text_is_in_the_list() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/errors.txt");
+    let page = page();
+    if std::env::var_os("EVERBYTE_REWRITE").is_some_and(|value| value == "1") {
+        std::fs::write(file, page).unwrap();
+        return;
+    }
+    let listed = std::fs::read_to_string(file).unwrap_or_default();
+    let differs = page.lines().zip(listed.lines()).find(|(now, then)| now != then);
+    assert!(
+        page == listed,
+        "{file} differs, first in {differs:?}; if the new text is meant, run `EVERBYTE_REWRITE=1 cargo test -p \
+         everbyte-suite --test error_texts` and commit the file"
+    );
+}
