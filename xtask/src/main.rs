@@ -1,7 +1,7 @@
 //! `cargo xtask`: the chores of this repository, the same words on a laptop and in continuous
 //! integration.
 //!
-//! Light on purpose (it is compiled before everything else): whatever is heavy is a crate that this
+//! Light on purpose (it is compiled before everything else): heavy work is in crates that this
 //! program runs.
 
 #![forbid(unsafe_code)]

@@ -122,7 +122,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A case at work: measures metrics and reports them.
+/// A running case: measures metrics and reports them.
 pub struct Bench<'r> {
     /// How much and where.
     pub plan: Plan,

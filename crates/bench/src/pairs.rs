@@ -1,4 +1,4 @@
-//! Keys and values of the key-value cases: 24-byte keys in a random order that everybody shares,
+//! Keys and values of the key-value cases: 24-byte keys in one random order for all stores,
 //! 100-byte values.
 
 use everbyte_workload::Random;

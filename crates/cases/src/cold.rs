@@ -16,21 +16,21 @@ use std::sync::{Arc, Mutex};
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "store-cold",
-        room: "store",
+        crate_name: "store",
         about: "clusters grow cold, come back, are stored to and released: of each exactly one copy counts, and it is whole",
         total: 6000,
         program: |explorer| changes(explorer, true),
     },
     Case {
         name: "store-cold-all-back",
-        room: "store",
+        crate_name: "store",
         about: "the same, and recovery brings everything back at once",
         total: 3000,
         program: |explorer| changes(explorer, false),
     },
     Case {
         name: "store-cold-limit",
-        room: "store",
+        crate_name: "store",
         about: "an object gets a limit, and it is lifted again: it has all its bytes, and no cluster is lost",
         total: 3000,
         program: limit,

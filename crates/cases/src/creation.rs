@@ -1,6 +1,6 @@
 //! Creation of objects: each engine's format is crashed while it runs and after it was
-//! acknowledged. The object is there, sound and of use, or the store has no such name; what is
-//! acknowledged stays.
+//! acknowledged. The object is there, sound and usable, or the store has no such name;
+//! acknowledged changes stay.
 
 use crate::Case;
 use everbyte_heap::Heap;
@@ -39,11 +39,11 @@ pub(crate) const CASES: &[Case] = &[
 
 const fn case(
     name: &'static str,
-    room: &'static str,
+    crate_name: &'static str,
     about: &'static str,
     program: fn(Explorer) -> Result<Report, Box<Failure>>,
 ) -> Case {
-    Case { name, room, about, total: 3000, program }
+    Case { name, crate_name, about, total: 3000, program }
 }
 
 const NAME: &str = "thing";
@@ -104,7 +104,7 @@ fn explore(explorer: Explorer, thing: Thing) -> Result<Report, Box<Failure>> {
             let store = attach(&media)?;
             if !store.objects().map_err(text)?.iter().any(|object| object.name == NAME) {
                 seen.recovered();
-                (thing.create)(&store)?; // the name and its space are of use
+                (thing.create)(&store)?; // the name and its space are usable
                 return if (thing.read)(&store)? == 0 { Ok(0) } else { Err("a new object is not empty".into()) };
             }
             let number = (thing.read)(&store)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub(crate) const CASES: &[Case] = &[Case {
     name: "media-power-cut",
-    room: "media",
+    crate_name: "media",
     about: "a store on a disk that loses unsynced sectors: acknowledged objects and words are there after log replay",
     total: TOTAL,
     program: power_cut,

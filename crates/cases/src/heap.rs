@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "heap-small",
-        room: "heap",
+        crate_name: "heap",
         about: "blocks of one class allocated into words and freed from them: both or neither, filled, no leak",
         total: TOTAL,
         program: |explorer| {
@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "heap-pages",
-        room: "heap",
+        crate_name: "heap",
         about: "runs of pages: a block across clusters comes and goes whole, and its place serves smaller ones after",
         total: TOTAL,
         program: |explorer| {
@@ -29,21 +29,21 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "heap-growth",
-        room: "heap",
+        crate_name: "heap",
         about: "the heap takes more clusters from its object while it allocates: its end and its tables agree",
         total: TOTAL,
         program: |explorer| explore(explorer, &[], &[Do::Alloc(0, 200_000), Do::Alloc(1, 64), Do::Alloc(2, 150_000)]),
     },
     Case {
         name: "heap-zones",
-        room: "heap",
+        crate_name: "heap",
         about: "the heap grows into clusters that need a further table: the table is never handed out as space",
         total: TOTAL,
         program: |explorer| explore(explorer, &[Do::Alloc(3, 7_800_000)], &[Do::Alloc(0, 900_000), Do::Alloc(1, 64)]),
     },
     Case {
         name: "heap-release",
-        room: "heap",
+        crate_name: "heap",
         about: "free clusters go back to the store and come again: nothing allocated lies where nothing is backed",
         total: TOTAL,
         program: |explorer| {

@@ -1,8 +1,13 @@
-//! # everbyte-cases: programs of every room for the crash explorer, and the museum
+//! # everbyte-cases: programs of every crate for the crash explorer, and the museum
 //!
-//! A [`Case`] is a small program of one room with a check of what a crash may leave.
-//! `everbyte crash CASE` explores one, the tests explore all, and the museum breaks the rooms on
+//! A [`Case`] is a small program of one crate with a check of the images that a crash may leave.
+//! `everbyte crash CASE` explores one, the tests explore all, and the museum breaks the crates on
 //! purpose, one seeded bug at a time, and demands that the case named for it fails.
+//!
+//! Programs that explore the promises of one crate through its public calls, or that need several
+//! crates, live here, under a name that `everbyte crash` knows. A crate's own `tests/crash.rs`
+//! holds only explorations of its private parts or of images that no public call can make. The
+//! reasons are in docs/design/crash-programs.md.
 //!
 //! ```
 //! use everbyte_cases::{Settings, cases, find};
@@ -57,8 +62,8 @@ use everbyte_sim::{Explorer, Failure, Report as Explored, Threads};
 pub struct Case {
     /// The name on the command line.
     pub name: &'static str,
-    /// The crate it is about.
-    pub room: &'static str,
+    /// The crate that it explores.
+    pub crate_name: &'static str,
     /// One sentence: what the program does and what must hold.
     pub about: &'static str,
     /// About how many images one profile tries in the soak, unless the user says otherwise; the
@@ -129,20 +134,20 @@ impl Case {
     #[cfg(feature = "museum")]
     pub(crate) fn sketch(&self, starts: u64, settings: &Settings) -> Report {
         let explorer = self.explorer().again(starts, 12).recoveries(30).floor(8).jobs(1).unshrunk();
-        Report::new(self.name, self.room, (self.program)(settings.apply(explorer)))
+        Report::new(self.name, self.crate_name, (self.program)(settings.apply(explorer)))
     }
 
     /// As [`Case::explore`], for the verdict alone.
     #[cfg(feature = "museum")]
     pub(crate) fn glance(&self, settings: &Settings) -> Report {
         let explorer = self.explorer().again(SECOND_RUNS, SECOND_IMAGES).jobs(1).unshrunk();
-        Report::new(self.name, self.room, (self.program)(settings.apply(explorer)))
+        Report::new(self.name, self.crate_name, (self.program)(settings.apply(explorer)))
     }
 
     /// Records the program and tries its crash images.
     pub fn explore(&self, settings: &Settings) -> Report {
         let command = format!("everbyte crash {} --seed {{seed}} --image '{{image}}'", self.name);
         let explorer = settings.apply(self.explorer().again(SECOND_RUNS, SECOND_IMAGES).command(command));
-        Report::new(self.name, self.room, (self.program)(explorer))
+        Report::new(self.name, self.crate_name, (self.program)(explorer))
     }
 }

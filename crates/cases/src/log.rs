@@ -10,42 +10,42 @@ use std::ops::Range;
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "log-journal",
-        room: "log",
+        crate_name: "log",
         about: "transactions over three lines, undone by recovery unless retired: all of one, or nothing of it",
         total: TOTAL,
         program: journal,
     },
     Case {
         name: "log-journal-ops",
-        room: "log",
+        crate_name: "log",
         about: "operations valid by the commit word: data and operations happen together, however often recovery crashes",
         total: TOTAL,
         program: journal_ops,
     },
     Case {
         name: "log-journal-twice",
-        room: "log",
+        crate_name: "log",
         about: "a range logged again after it was changed: undo goes back to the oldest value, not to the middle",
         total: TOTAL,
         program: journal_twice,
     },
     Case {
         name: "log-ring-lazy",
-        room: "log",
+        crate_name: "log",
         about: "records flushed, then a word stored: the word never survives without the record before it",
         total: TOTAL,
         program: ring_lazy,
     },
     Case {
         name: "log-ring-torn",
-        room: "log",
+        crate_name: "log",
         about: "the word log with torn bits: appended records come back whole and in order, truncated ones do not",
         total: TOTAL,
         program: |explorer| ring(explorer, Form::Torn),
     },
     Case {
         name: "log-ring-base",
-        room: "log",
+        crate_name: "log",
         about: "the word log with a tail word: appended records come back whole and in order, truncated ones do not",
         total: TOTAL,
         program: |explorer| ring(explorer, Form::Base),
@@ -122,7 +122,7 @@ fn journal(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let mut lane = recover(&media)?;
             let found = values(&media);
             seen.recovered();
-            // The lane is of use again: an aborted transaction leaves what was found.
+            // The lane is usable again: an aborted transaction leaves the words as they were.
             lane.log(WORDS[0], 8).map_err(|error| error.to_string())?;
             lane.fence();
             set(&media, WORDS[0], 77);
@@ -285,8 +285,8 @@ fn ring(explorer: Explorer, form: Form) -> Result<Report, Box<Failure>> {
             };
             let (mut log, records) = read()?;
             seen.recovered();
-            // Of use again: a record appended now is the last one of the next recovery, also where
-            // it takes exactly the place of one that was torn.
+            // The ring is usable again: a record appended now is the last one of the next recovery,
+            // also where it takes exactly the place of one that was torn.
             let next = records.last().map_or(0, |record| (record[0] << 1 >> 33) + 1);
             let added = vec![5; record(next).len()];
             log.producer.append(&added).map_err(|error| error.to_string())?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(crate) const CASES: &[Case] = &[Case {
     name: "media-map",
-    room: "media",
+    crate_name: "media",
     about: "places in a store's file are given to objects, freed and given to others: after a cut, in recovery too, each belongs to one",
     total: TOTAL / 4,
     program: map,

@@ -1,4 +1,4 @@
-//! Cases of bare media: the idioms every room is made of.
+//! Cases of bare media: the idioms of every crate.
 
 use crate::{Case, TOTAL};
 use everbyte_media::Media;
@@ -7,14 +7,14 @@ use everbyte_sim::{Explorer, Failure, Image, Report};
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "media-publish",
-        room: "media",
+        crate_name: "media",
         about: "a record of three lines, fenced, then the word that publishes it: never a torn record, never a lost one",
         total: TOTAL,
         program: publish,
     },
     Case {
         name: "media-two-copies",
-        room: "media",
+        crate_name: "media",
         about: "a record kept twice and written in turn: the newer whole copy is at least the acknowledged one",
         total: TOTAL,
         program: two_copies,

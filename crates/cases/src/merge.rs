@@ -11,7 +11,7 @@ use everbyte_store::{CLUSTER, Error, FindingKind, FormatOptions, ObjectOptions, 
 
 pub(crate) const CASES: &[Case] = &[Case {
     name: "everbyte-merge",
-    room: "everbyte",
+    crate_name: "everbyte",
     about: "a pool and a table are merged into a store: each is whole or absent, and the same merge, resumed, does the rest",
     total: 300, // an image costs milliseconds: it is read, and merged again
     program: merge,
@@ -68,7 +68,7 @@ fn merged(store: &Store) -> Result<Vec<String>, String> {
                 let list = Explored::open::<Node<Explored>>(store, &info.name).map_err(|error| error.to_string())?;
                 findings.extend(list.check().map_err(|error| error.to_string())?);
                 let found = values(&list);
-                // it is of use
+                // it is usable
                 list.tx(|j, head| append(head, 8, j)).map_err(|error| error.to_string())?;
                 found.starts_with(&VALUES)
             }

@@ -12,21 +12,21 @@ use std::ops::Range;
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "mnemosyne-program",
-        room: "mnemosyne",
+        crate_name: "mnemosyne",
         about: "a program's first run, and blocks allocated into its variables: all initial values or none, no block without its pointer",
         total: TOTAL,
         program: first_runs,
     },
     Case {
         name: "mnemosyne-regions",
-        room: "mnemosyne",
+        crate_name: "mnemosyne",
         about: "regions are mapped, cut in the middle and at both ends, and unmapped: each is whole or gone, with the word that leads to it",
         total: 10_000,
         program: regions,
     },
     Case {
         name: "mnemosyne-log",
-        room: "mnemosyne",
+        crate_name: "mnemosyne",
         about: "a named log is made, appended to, flushed and truncated: it is whole or absent, and records are whole",
         total: 6000,
         program: logged,

@@ -15,19 +15,19 @@ use serde::Serialize;
 pub struct Exhibit {
     /// The name of its switch.
     pub name: &'static str,
-    /// The crate it breaks.
-    pub room: &'static str,
+    /// The crate that it breaks.
+    pub crate_name: &'static str,
     /// The effect of the bug, and the damage that follows.
     pub story: &'static str,
     /// The case that must find it.
     pub case: &'static str,
 }
 
-const fn exhibit(name: &'static str, room: &'static str, case: &'static str, story: &'static str) -> Exhibit {
-    Exhibit { name, room, story, case }
+const fn exhibit(name: &'static str, crate_name: &'static str, case: &'static str, story: &'static str) -> Exhibit {
+    Exhibit { name, crate_name, story, case }
 }
 
-/// All exhibits, floor by floor.
+/// All exhibits, layer by layer.
 pub const EXHIBITS: &[Exhibit] = &[
     exhibit(
         "media-flush-short",
@@ -99,13 +99,13 @@ pub const EXHIBITS: &[Exhibit] = &[
         "log-journal-finish-unfenced",
         "log",
         "log-journal",
-        "recovery retires the lane before what it undid is ordered: a second crash finds neither",
+        "recovery retires the lane before the undone bytes are ordered: a second crash finds neither",
     ),
     exhibit(
         "log-ring-no-fence",
         "log",
         "log-ring-lazy",
-        "the word log's flush does not fence: what is stored after it survives without the record",
+        "the word log's flush does not fence: later stores survive without the record",
     ),
     exhibit(
         "log-ring-tail-unfenced",
@@ -123,25 +123,25 @@ pub const EXHIBITS: &[Exhibit] = &[
         "space-zero-unflushed",
         "space",
         "store-growth",
-        "a cluster is zeroed and not flushed before it is handed out again: its former life shows after a crash",
+        "a cluster is zeroed and not flushed before it is handed out again: its old bytes show after a crash",
     ),
     exhibit(
         "space-punch-early",
         "space",
         "store-growth",
-        "a hole is punched before the release is settled: a crash brings back the cluster, and zeros in it",
+        "a hole is punched before the release is settled: after a crash the object has the cluster again, with zeros in it",
     ),
     exhibit(
         "space-kept-dirty",
         "space",
         "store-owners-kept",
-        "a released cluster that is kept counts as cleared and is not: its next owner reads what the last one stored",
+        "a released cluster that is kept counts as zeroed and is not: the next object reads the last one's bytes",
     ),
     exhibit(
         "space-keep-unfenced",
         "space",
         "store-owners-kept",
-        "a released cluster is cleared before its release is ordered: after a crash its owner has it still, and finds zeros",
+        "a released cluster is zeroed before its release is ordered: after a crash its object still has it, and finds zeros",
     ),
     exhibit(
         "space-wanted-had",
@@ -159,7 +159,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-publish-early",
         "store",
         "store-objects",
-        "the name is published before what `init` wrote: the publish is swapped",
+        "the name is published before the bytes of `init` are ordered: publish and fence are swapped",
     ),
     exhibit(
         "store-fence-for-barrier",
@@ -183,19 +183,19 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-superblocks-together",
         "store",
         "store-raise",
-        "both copies of the superblock are in flight at once: neither may be whole",
+        "both copies of the superblock are pending at once: neither may be whole",
     ),
     exhibit(
         "store-superblocks-fenced",
         "store",
         "store-rebase",
-        "a store is said to have a new identity after a fence: on `file` it may wake up with the one its original bears",
+        "a store is said to have a new identity after a fence: on `file` a crash may leave it with the identity of its original",
     ),
     exhibit(
         "store-clone-named-early",
         "store",
         "store-clone",
-        "a clone gets its name before its identity: after a crash it is there, and takes itself for the original",
+        "a clone gets its name before its identity: after a crash it has its name and the identity of the original",
     ),
     exhibit(
         "names-swing-unordered",
@@ -225,7 +225,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-cold-unsynced",
         "store",
         "store-cold",
-        "the table says that a cluster is cold before the backing file is synced: its bytes are nowhere",
+        "the table says that a cluster is cold before the backing file is synced: its bytes are lost",
     ),
     exhibit(
         "store-cold-frame-early",
@@ -249,7 +249,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "names-doubt-unordered",
         "store",
         "store-names-burst",
-        "blocks are taken before the list that explains them is ordered: they leak",
+        "blocks are allocated before the intent list that names them is ordered: they leak",
     ),
     exhibit(
         "heap-slot-unfenced",
@@ -263,12 +263,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "heap-small",
         "a block's bit is stored and not flushed: its owner's word survives alone",
     ),
-    exhibit("heap-fill-unfenced", "heap", "heap-small", "a block is published with its content still in flight"),
+    exhibit("heap-fill-unfenced", "heap", "heap-small", "a block is published with its content still pending"),
     exhibit(
         "heap-released-handed-out",
         "heap",
         "heap-release",
-        "a cluster that was given back is handed out and not backed again: its bytes are a hole's",
+        "a cluster that was given back is handed out and not backed again: its bytes lie in a hole",
     ),
     exhibit(
         "heap-tail-kept",
@@ -276,7 +276,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "heap-pages",
         "a freed run leaves its length behind, which reads as a bitmap when its cluster is split",
     ),
-    exhibit("heap-run-not-flushed", "heap", "heap-pages", "what a cluster is used for is stored and not flushed"),
+    exhibit("heap-run-not-flushed", "heap", "heap-pages", "the kind of a cluster is stored and not flushed"),
     exhibit(
         "heap-end-before-tables",
         "heap",
@@ -302,12 +302,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "tx-redo-words",
         "a transaction stores in place before its record is ordered: a crash leaves half of it and no record",
     ),
-    exhibit("redo-not-flushed", "tx", "tx-redo-words", "a record is truncated with what it stored still in the cache"),
+    exhibit("redo-not-flushed", "tx", "tx-redo-words", "a record is truncated with its stores still in the cache"),
     exhibit(
         "redo-floor-forgotten",
         "tx",
         "tx-redo-logs",
-        "one log is truncated and another not, and nothing says that its records are older: they are stored over newer ones",
+        "one log is truncated and another not, and no floor excludes its older records: they are stored over newer ones",
     ),
     exhibit(
         "redo-replay-unordered",
@@ -325,99 +325,94 @@ pub const EXHIBITS: &[Exhibit] = &[
         "hkv-note-unfenced",
         "hkv",
         "hkv-hash",
-        "words change before the note of them is ordered: nothing does the rest after a crash",
+        "words change before their record is ordered: after a crash no recovery finishes the change",
     ),
     exhibit(
         "hkv-note-believed",
         "hkv",
         "hkv-tree",
-        "a note is believed though neither it nor its record is whole: a key leads to garbage",
+        "a log record is believed though neither it nor its pair is whole: a key leads to garbage",
     ),
     exhibit(
         "hkv-note-alone",
         "hkv",
         "hkv-tree",
-        "a note takes the place of the one before, whose doing is not ordered: after a crash a pair is there in part",
+        "a log record takes the place of the one before, whose stores are not ordered: a crash leaves a pair in part",
     ),
     exhibit(
         "hkv-notes-together",
         "hkv",
         "hkv-tree-splits",
-        "recovery does two notes under one fence: the newer changes what the older one is believed for",
+        "recovery redoes two log records under one fence: the newer one changes bytes that the older one's checksum covers",
     ),
     exhibit(
         "hkv-half-unflushed",
         "hkv",
         "hkv-tree-splits",
-        "half of a node goes to a new one that is not flushed before the note that makes it count",
+        "half of a node goes to a new one that is not flushed before the log record that makes it count",
     ),
     exhibit(
         "hkv-joined-unflushed",
         "hkv",
         "hkv-tree-joins",
-        "what one node had goes to slots of another, which are not flushed before the note that makes them count",
+        "slots of one node go to another, and are not flushed before the log record that makes them count",
     ),
     exhibit(
         "hkv-gather-unfenced",
         "hkv",
         "hkv-hash-chains",
-        "what a second bucket held is stored in the first, and the link to the second falls before that is ordered",
+        "pairs of a second bucket are stored in the first, and the link to the second is cleared before they are ordered",
     ),
     exhibit(
         "hkv-group-unflushed",
         "hkv",
         "hkv-hash-chains",
-        "a group of buckets is not flushed, and the note that makes it count does not say what it holds",
+        "a group of buckets is not flushed, and the log record that makes it count does not hold its content",
     ),
     exhibit(
         "hkv-note-retired-early",
         "hkv",
         "hkv-tree-splits",
-        "a note is retired for a transaction before what it says is ordered: an acknowledged pair is lost",
+        "a log record is retired for a transaction before its stores are ordered: an acknowledged pair is lost",
     ),
     exhibit("hkv-answer-unsettled", "hkv", "hkv-hash", "an insertion is acknowledged when it is ordered, not settled"),
     exhibit(
         "hkv-bucket-unflushed",
         "hkv",
         "hkv-hash-segments",
-        "the new bucket of a split is neither noted nor flushed, and the count that makes it count is",
+        "the new bucket of a split is neither logged nor flushed, and the count that makes it valid is",
     ),
     exhibit(
         "hkv-tree-child-unnoted",
         "hkv",
         "hkv-tree-rebuilds",
-        "half of a split node takes its place and is not noted: taken back, the parent has lost the other half",
+        "half of a split node takes its place and is not logged: after an undo the parent has lost the other half",
     ),
     exhibit(
         "robust-death-unsaid",
         "media",
         "tx-shared",
-        "who takes a dead process's lock is not told: what that one left half done stays so",
+        "the next holder of a dead process's lock is not told of the death: half-done changes stay",
     ),
     exhibit(
         "turn-change-unsaid",
         "store",
         "tx-shared",
-        "a turn ends without a word of its changes: the next user allocates what the last one has",
+        "a process releases the shared lock without counting its changes: the next holder allocates blocks of the last one",
     ),
     exhibit(
         "hkv-news-ignored",
         "hkv",
         "hkv-hash-shared",
-        "a user of a shared store goes on with what it remembers, although others have changed the store",
+        "a process goes on with its cached state, although other processes have changed the store",
     ),
     exhibit("tx-apply-before-commit", "tx", "tx-blocks", "blocks are marked before the commit word is ordered"),
-    exhibit(
-        "object-unlogged",
-        "object",
-        "object-list",
-        "a value is changed in place and its old bytes are noted nowhere",
-    ),
+    exhibit("object-unlogged", "object", "object-list", "a value is changed in place and its old bytes are not logged"),
     exhibit(
         "object-count-unlogged",
         "object",
         "object-types",
-        "a reference count is changed unnoted: after a crash it counts a pointer that is not there",
+        "a reference count is changed without a log: after a crash it counts a pointer that does not exist",
     ),
     exhibit(
         "object-vector-overwrites",
@@ -429,13 +424,13 @@ pub const EXHIBITS: &[Exhibit] = &[
         "object-map-place-unnoted",
         "object",
         "object-maps",
-        "an entry is taken out and its place not noted: the next one there overwrites what an undo has to bring back",
+        "an entry is removed and its place not logged: the next entry there overwrites bytes that an undo must restore",
     ),
     exhibit(
         "object-tree-shift-unnoted",
         "object",
         "object-maps",
-        "entries of a node make room for another unnoted: after a crash some are there twice, and others lost",
+        "entries of a node are shifted without a log: after a crash some are there twice, and others lost",
     ),
     exhibit(
         "object-generation-unflushed",
@@ -465,7 +460,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "object-repair-frees-first",
         "object",
         "object-repair-used",
-        "a repair frees blocks before it gives up the value that holds them: after a crash a weak pointer still leads there",
+        "a repair frees blocks before it drops the value that holds them: after a crash a weak pointer still leads there",
     ),
     exhibit(
         "object-repair-counts-first",
@@ -489,7 +484,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         "store-copy-unflushed",
         "store",
         "everbyte-merge",
-        "what a copied object holds is stored and not flushed: its name survives, its content does not",
+        "the content of a copied object is stored and not flushed: its name survives, its content does not",
     ),
     exhibit(
         "tree-frees-forgotten",
@@ -501,13 +496,13 @@ pub const EXHIBITS: &[Exhibit] = &[
         "names-doubt-half-emptied",
         "store",
         "store-names-burst",
-        "the doubt list is emptied up to its first zero: words that a crash kept behind it join the list of a later change",
+        "the intent list is emptied up to its first zero: words that a crash kept behind it join the list of a later change",
     ),
     exhibit(
         "names-doubt-unseen",
         "store",
         "store-names-doubt",
-        "as above, and `check` says nothing of such words: a second run alone trips over them",
+        "as above, and `check` does not report such words: only a second run fails on them",
     ),
     exhibit(
         "tree-parts-unflushed",
@@ -532,43 +527,43 @@ pub const EXHIBITS: &[Exhibit] = &[
         "tree-freed-key-compared",
         "cdds",
         "kv-shared-prefixes",
-        "a search compares an emptied entry whose key block was freed and reused: it goes astray",
+        "a search compares an emptied entry whose key block was freed and reused: it takes the wrong branch",
     ),
     exhibit(
         "tree-another-threads-ledger",
         "cdds",
         "kv-two-writers",
-        "a thread commits a version and does not flush again what the ledger before it changed on another thread",
+        "a thread commits a version and does not flush again the words that another thread's ledger changed",
     ),
     exhibit(
         "tree-abort-keeps-ends",
         "cdds",
         "kv-aborts",
-        "a batch that is given up empties what it filled and leaves its end stamps: the next commit ends those entries",
+        "a batch that is given up empties the entries it filled and leaves its end stamps: the next commit ends those entries",
     ),
     exhibit(
         "tree-abort-unflushed",
         "cdds",
         "kv-aborts",
-        "what a batch that is given up takes back is not flushed: a crash after the next commit finds it alive",
+        "the entries that a dropped batch takes back are not flushed: a crash after the next commit finds them alive",
     ),
     exhibit(
         "tree-abort-unfenced",
         "cdds",
         "kv-aborts",
-        "what one thread takes back is flushed and not fenced: the next commit, on another thread, does not order it",
+        "the words that one thread takes back are flushed and not fenced: the next commit, on another thread, does not order it",
     ),
     exhibit(
         "tree-failed-opening-closes",
         "cdds",
         "kv-failed-opening",
-        "an opening that fails marks the tree as closed, and the next one does not void what a crash cut short",
+        "an opening that fails marks the tree as closed, and the next one does not void the version that a crash interrupted",
     ),
     exhibit(
         "tree-no-sweep",
         "cdds",
         "kv-dead-after-restart",
-        "entries that died before a restart are never listed: what they own is not freed",
+        "entries that died before a restart are never listed: their blocks are not freed",
     ),
     exhibit(
         "mnemosyne-region-live-early",
@@ -589,8 +584,8 @@ pub const EXHIBITS: &[Exhibit] = &[
 pub struct Outcome {
     /// The bug.
     pub name: &'static str,
-    /// The crate it breaks.
-    pub room: &'static str,
+    /// The crate that it breaks.
+    pub crate_name: &'static str,
     /// The case explored.
     pub case: &'static str,
     /// The effect of the bug.
@@ -657,7 +652,7 @@ impl Exhibit {
     /// # Panics
     /// If no case has the name.
     pub fn visit(&self) -> Outcome {
-        let Exhibit { name, room, story, case } = *self;
+        let Exhibit { name, crate_name, story, case } = *self;
         let program = find(case).unwrap_or_else(|| panic!("{name}: no case is called {case}"));
         // A bug may break the program itself, before any crash: that counts as found by its first
         // ordinary run.
@@ -666,9 +661,9 @@ impl Exhibit {
             Ok(report) => report,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "panicked".into());
-                Report::broken(case, room, format!("the program itself fails: {text}"))
+                Report::broken(case, crate_name, format!("the program itself fails: {text}"))
             }
         };
-        Outcome { name, room, case, story, found: !report.passed(), report }
+        Outcome { name, crate_name, case, story, found: !report.passed(), report }
     }
 }

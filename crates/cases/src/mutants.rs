@@ -2,10 +2,11 @@
 //! in turn, and a case must fail.
 //!
 //! Steps
-//!   1. each case runs once, small, while the media note which sites it reaches, in recovery too;
+//!   1. each case runs once, small, while the media record the sites it reaches, in recovery too;
 //!      it must pass
-//!   2. for each site: some cases that reach it run without it, those of its own room and the quick
-//!      ones first, until one fails; then the first few once more with a larger budget if none did
+//!   2. for each site: some cases that reach it run without it, those of its own crate and the
+//!      quick ones first, until one fails; then the first few once more with a larger budget if
+//!      none did
 //!   3. the case that failed must pass with the site in place and the same budget, or the visit
 //!      does not count
 //!
@@ -150,7 +151,7 @@ pub fn list_path() -> PathBuf {
 
 const HEADING: &str = "\
 # Call sites of flush, fence, barrier and settle on media, and comparisons of checksums: FILE :: CALL :: NTH :: LINE => VERDICT
-# `found: CASE`: that case fails when the call is left out. `survives: REASON`: none does, and why that is well; if the reason begins
+# `found: CASE`: that case fails when the call is left out. `survives: REASON`: no case does, and the reason why that is right; if the reason begins
 # with `untested`, what a case would have to do.
 # `not yet visited`: a case reaches the call, and it has not been left out so far. `no case reaches it`: the text has such a call.
 # Written by `cargo xtask mutants --bless`; the reasons are kept. A test leaves out a few of these each day.
@@ -194,7 +195,7 @@ fn small(total: u64) -> Settings {
     Settings { total: Some(total), images: Some((total / 10).clamp(24, 200) as usize), ..Settings::default() }
 }
 
-/// Runs a case, small, and notes the sites it reaches.
+/// Runs a case, small, and records the sites it reaches.
 ///
 /// # Errors
 /// There is no such case, or it fails: then nothing can be said about what it needs.
@@ -258,14 +259,14 @@ pub fn visit(
         .map(|(case, total)| (case.name, total))
 }
 
-/// The cases that reach a site: of its own room first, then the quick ones.
+/// The cases that reach a site: of its own crate first, then the quick ones.
 pub fn reaching(name: &Name, reaches: &BTreeMap<String, Reach>) -> Vec<String> {
-    let room = name.file.split('/').nth(1).unwrap_or_default();
-    let of_room = |case: &str| case.strip_prefix(room).is_some_and(|rest| rest.starts_with('-'));
+    let crate_name = name.file.split('/').nth(1).unwrap_or_default();
+    let of_crate = |case: &str| case.strip_prefix(crate_name).is_some_and(|rest| rest.starts_with('-'));
     let mut found: Vec<(bool, u64, &String)> = reaches
         .iter()
         .filter(|(_, reach)| reach.sites.contains(name))
-        .map(|(case, reach)| (!of_room(case), reach.ms, case))
+        .map(|(case, reach)| (!of_crate(case), reach.ms, case))
         .collect();
     found.sort();
     found.into_iter().map(|(.., case)| case.clone()).collect()

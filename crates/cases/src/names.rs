@@ -11,28 +11,28 @@ use std::collections::BTreeMap;
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "store-names-burst",
-        room: "store",
+        crate_name: "store",
         about: "a full container bursts, a node's skip is cut, blocks come and go: each name whole or absent, no block lost",
         total: 4000,
         program: burst,
     },
     Case {
         name: "store-names-doubt",
-        room: "store",
+        crate_name: "store",
         about: "a crash in a change of form leaves its list, a second run changes the form elsewhere: each name whole or absent",
         total: 900,
         program: doubt,
     },
     Case {
         name: "store-names-begin",
-        room: "store",
+        crate_name: "store",
         about: "the table is full and a trie takes over, objects get records outside of it: each name whole or absent",
         total: 4000,
         program: begin,
     },
     Case {
         name: "store-names-rename",
-        room: "store",
+        crate_name: "store",
         about: "objects are renamed and get other rights, in the table and outside of it: one name, old rights or new ones",
         total: 4000,
         program: rename,

@@ -12,77 +12,77 @@ use everbyte_workload::Random;
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "object-list",
-        room: "object",
+        crate_name: "object",
         about: "a list grows, shrinks and is changed, with a panic in the middle: all of a transaction or nothing, no leak",
         total: TOTAL,
         program: list,
     },
     Case {
         name: "object-create",
-        room: "object",
+        crate_name: "object",
         about: "a pool is made with a root that owns blocks: it is there whole, or not at all",
         total: 8000,
         program: create,
     },
     Case {
         name: "object-types",
-        room: "object",
+        crate_name: "object",
         about: "every mutating method of every type, each in a transaction of its own",
         total: TOTAL,
         program: object_types::each,
     },
     Case {
         name: "object-random",
-        room: "object",
+        crate_name: "object",
         about: "random transactions over a graph of all types, some rolled back by an error or a panic, against a plain twin",
         total: TOTAL,
         program: object_types::random,
     },
     Case {
         name: "object-maps",
-        room: "object",
+        crate_name: "object",
         about: "every mutating method of the maps, each in a transaction of its own",
         total: TOTAL,
         program: object_maps::each,
     },
     Case {
         name: "object-maps-random",
-        room: "object",
+        crate_name: "object",
         about: "random transactions over the maps, some rolled back by an error or a panic, against a plain twin",
         total: 8000,
         program: object_maps::random,
     },
     Case {
         name: "object-buffered",
-        room: "object",
+        crate_name: "object",
         about: "transactions that return unsettled and are settled by `sync`: lost from the end only, and none that is settled",
         total: 8000,
         program: buffered,
     },
     Case {
         name: "object-migrate",
-        room: "object",
+        crate_name: "object",
         about: "a pool of an older program is migrated: it is the older program's or the newer one's, whole, with no leak",
         total: TOTAL,
         program: object_migrate::migrate,
     },
     Case {
         name: "object-migrate-again",
-        room: "object",
+        crate_name: "object",
         about: "a migration that crashed is begun again by the next start, which crashes too",
         total: 8000,
         program: object_migrate::migrate_again,
     },
     Case {
         name: "object-repair",
-        room: "object",
+        crate_name: "object",
         about: "leaks are freed and counts mended; a repair that crashed is finished by the next one, which crashes too",
         total: TOTAL,
         program: object_repair::repair_again,
     },
     Case {
         name: "object-repair-used",
-        room: "object",
+        crate_name: "object",
         about: "a pool whose repair crashed is used without another one: what its pointers lead to is there",
         total: 8000,
         program: object_repair::repair_and_use,
@@ -115,7 +115,7 @@ pub(crate) fn open<R: PSafe<Explored>>(media: &Media) -> Result<Root<R, Explored
     Explored::open::<R>(&store, "graph").map_err(|error| error.to_string())
 }
 
-/// [`open`] after a crash: checked deeply, by its types and by its description alone, and of use
+/// [`open`] after a crash: checked deeply, by its types and by its description alone, and usable
 /// again.
 pub(crate) fn recover<R: PSafe<Explored>>(media: &Media, seen: &Seen) -> Result<Root<R, Explored>, String> {
     let store = Store::attach(media.clone()).map_err(|error| error.to_string())?;
@@ -227,7 +227,7 @@ pub(crate) fn values<P: MemPool>(node: &Node<P>) -> Vec<u64> {
 
 type List = Root<Node<Explored>, Explored>;
 
-/// Explores a program that changes a list, which is empty at first and of use after every crash.
+/// Explores a program that changes a list, which is empty at first and usable after every crash.
 fn explore_list(explorer: Explorer, program: impl Fn(&List, &Twin<'_, Vec<u64>>)) -> Result<Report, Box<Failure>> {
     explorer.explore_twin(
         &image::<Node<Explored>>(|_| Node { val: 0, next: PRefCell::new(None) }),

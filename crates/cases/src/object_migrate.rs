@@ -164,7 +164,7 @@ fn explore(
                     }
                 }
                 // A run after a crash in the migration or behind it: the older program is not
-                // started any more.
+                // started again.
                 Err(Error::NewerVersion { .. }) => {}
                 Err(error) => panic!("{error}"),
             }

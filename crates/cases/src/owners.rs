@@ -11,22 +11,22 @@ use std::ops::Range;
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "store-owners",
-        room: "store",
+        crate_name: "store",
         about: "an object is removed, one releases a cluster, others get their clusters: theirs until then, zeros afterwards",
         total: TOTAL,
         program: |explorer| owners(explorer, false),
     },
     Case {
         name: "store-owners-kept",
-        room: "store",
+        crate_name: "store",
         about: "the same where released clusters are kept, and cleared before an object asks for them",
         total: TOTAL,
         program: |explorer| owners(explorer, true),
     },
     Case {
         name: "store-owners-ahead",
-        room: "store",
-        about: "an object grows where room is prepared for it, into some before it is prepared and into some after",
+        crate_name: "store",
+        about: "an object grows into clusters that are prepared for it, into some before and into some after that",
         total: TOTAL,
         program: grows,
     },

@@ -12,28 +12,28 @@ use everbyte_tx::{Error, Redo};
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "tx-redo-words",
-        room: "tx",
+        crate_name: "tx",
         about: "transactions over words of several lines, one aborted: all of one or nothing of it",
         total: 1500,
         program: words,
     },
     Case {
         name: "tx-redo-logs",
-        room: "tx",
+        crate_name: "tx",
         about: "workers with logs of their own store to the same words, truncated later: the newest store stays",
         total: 1000,
         program: logs,
     },
     Case {
         name: "tx-redo-blocks",
-        room: "tx",
+        crate_name: "tx",
         about: "blocks allocated, filled, replaced and freed with the words that name them: no leak, no torn block",
         total: 1200,
         program: blocks,
     },
     Case {
         name: "tx-redo-long",
-        room: "tx",
+        crate_name: "tx",
         about: "transactions longer than their log go through blocks of the heap, which come back",
         total: 600,
         program: long,
@@ -69,7 +69,7 @@ fn word_at(redo: &Redo, word: u64) -> u64 {
     redo.heap().object().root() + word * 8
 }
 
-/// Recovers and reads the table; then the engine is of use again, and an abort leaves what was
+/// Recovers and reads the table; then the engine is usable again, and an abort leaves what was
 /// found.
 fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
     let (store, redo) = open(media)?;

@@ -59,8 +59,9 @@ fn profile(name: &str) -> Option<Profile> {
 pub struct Report {
     /// The case.
     pub case: String,
-    /// Its room.
-    pub room: String,
+    /// Its crate.
+    #[serde(rename = "room")]
+    pub crate_name: String,
     /// Images tried, those of crashes inside recovery included.
     pub images: u64,
     /// One entry per profile explored; empty after a failure.
@@ -112,13 +113,13 @@ pub struct FailureReport {
 }
 
 impl Report {
-    fn empty(case: &str, room: &str) -> Report {
-        let (case, room) = (case.into(), room.into());
-        Report { case, room, images: 0, profiles: Vec::new(), elapsed_ms: 0, failure: None }
+    fn empty(case: &str, crate_name: &str) -> Report {
+        let (case, crate_name) = (case.into(), crate_name.into());
+        Report { case, crate_name, images: 0, profiles: Vec::new(), elapsed_ms: 0, failure: None }
     }
 
-    pub(crate) fn new(case: &str, room: &str, outcome: Result<Explored, Box<Failure>>) -> Report {
-        let mut report = Report::empty(case, room);
+    pub(crate) fn new(case: &str, crate_name: &str, outcome: Result<Explored, Box<Failure>>) -> Report {
+        let mut report = Report::empty(case, crate_name);
         match outcome {
             Ok(explored) => {
                 report.images = explored.images();
@@ -146,7 +147,7 @@ impl Report {
 
     /// The report of a program that fails without any crash.
     #[cfg(feature = "museum")]
-    pub(crate) fn broken(case: &str, room: &str, message: String) -> Report {
+    pub(crate) fn broken(case: &str, crate_name: &str, message: String) -> Report {
         let failure = FailureReport {
             profile: "none".into(),
             seed: 0,
@@ -155,7 +156,7 @@ impl Report {
             story: "no crash was needed".into(),
             command: format!("everbyte crash {case}"),
         };
-        Report { failure: Some(failure), ..Report::empty(case, room) }
+        Report { failure: Some(failure), ..Report::empty(case, crate_name) }
     }
 
     /// Whether no image failed.

@@ -1,5 +1,5 @@
-//! Cases of objects that processes share: two users take turns on one object, and who comes after a
-//! death goes on without opening the store again.
+//! Cases of objects that processes share: two members work on one object by turns, and after the
+//! death of one the other goes on without opening the store again.
 
 use crate::Case;
 use crate::names::full;
@@ -14,49 +14,49 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "tx-shared",
-        room: "tx",
-        about: "two users of one object allocate, replace and free in turns; the heir of a dead one puts right what it left",
+        crate_name: "tx",
+        about: "two members allocate, replace and free in one object by turns; after the death of one the other recovers the object",
         total: 1_000,
-        program: turns,
+        program: steps,
     },
     Case {
         name: "tx-shared-outlived",
-        room: "tx",
-        about: "one of two users dies at each step of its turns; the other, which had the object open all along, goes on",
+        crate_name: "tx",
+        about: "one of two members dies at each of its steps; the other, which has had the object open all along, goes on",
         total: 200,
-        program: |explorer| turns_observed(explorer.recovery(1 << 40, 1), outlived),
+        program: |explorer| steps_observed(explorer.recovery(1 << 40, 1), outlived),
     },
     Case {
         name: "store-names-shared",
-        room: "store",
-        about: "two users of one store make and remove objects in turns, by a trie that changes its form; the heir of a dead one goes on",
+        crate_name: "store",
+        about: "two members make and remove objects by turns, in a trie that changes its form; after the death of one the other goes on",
         total: 1_500,
         program: names,
     },
     Case {
         name: "hkv-hash-outlived",
-        room: "hkv",
+        crate_name: "hkv",
         about: "the same with a hash table",
         total: 100,
         program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), Kind::Hash, outlived_pairs),
     },
     Case {
         name: "hkv-tree-outlived",
-        room: "hkv",
+        crate_name: "hkv",
         about: "the same with a tree",
         total: 100,
         program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), Kind::Tree, outlived_pairs),
     },
     Case {
         name: "hkv-hash-shared",
-        room: "hkv",
-        about: "two users of one hash table insert, update and delete in turns; the heir of a dead one goes on",
+        crate_name: "hkv",
+        about: "two members insert, update and delete in one hash table by turns; after the death of one the other goes on",
         total: 400,
         program: |explorer| pairs(explorer, Kind::Hash),
     },
     Case {
         name: "hkv-tree-shared",
-        room: "hkv",
+        crate_name: "hkv",
         about: "the same in a tree",
         total: 400,
         program: |explorer| pairs(explorer, Kind::Tree),
@@ -97,7 +97,7 @@ fn word(undo: &Undo, index: u64) -> u64 {
 
 /// Puts a new block of `len` times `value` in the place of what the word leads to.
 fn replace(undo: &Undo, index: u64, value: u8, len: usize) -> Result<(), Error> {
-    let _turn = undo.enter()?;
+    let _exclusive = undo.enter()?;
     let at = word(undo, index);
     let replaced = undo.run(|tx| {
         let block = tx.allocate(8 + len as u64)?;
@@ -119,7 +119,7 @@ fn survivor(media: &Media, seen: &Seen) -> Option<impl Sized> {
     (seen.died() && seen.begun_count() > 0).then(|| media.lock_joining().and_then(|joining| Ok(joining.join(1 << 20)?)))
 }
 
-/// Overwrites what `media` shows with what `image` holds.
+/// Makes the content of `media` that of `image`.
 fn show(media: &Media, image: &Image) {
     let source = image.media();
     let pages = (0..media.len()).step_by(4096);
@@ -131,8 +131,8 @@ fn show(media: &Media, image: &Image) {
     }
 }
 
-/// The number of the step in which the second user has died and the first has not; the two take
-/// steps in turn.
+/// The number of the step in which the second member has died and the first has not; they work by
+/// turns.
 fn second_died(seen: &Seen) -> Option<usize> {
     let flying = seen.begun_count() > seen.acked_count();
     (seen.died() && flying && seen.acked_count() % 2 == 1).then(|| seen.acked_count())
@@ -148,9 +148,9 @@ fn outlived(media: Media, seen: &Seen) -> Result<Model, String> {
     let left = Image::of(&media);
     show(&media, &image());
     let (one, other) = (user(&media)?, user(&media)?);
-    for (turn, (index, len)) in TURNS.into_iter().enumerate().take(steps) {
-        let who = if turn % 2 == 0 { &one } else { &other };
-        replace(who, index, turn as u8 + 1, len).map_err(|error| error.to_string())?;
+    for (step, (index, len)) in STEPS.into_iter().enumerate().take(steps) {
+        let who = if step % 2 == 0 { &one } else { &other };
+        replace(who, index, step as u8 + 1, len).map_err(|error| error.to_string())?;
     }
     drop(other);
     show(&media, &left);
@@ -166,7 +166,7 @@ fn outlived(media: Media, seen: &Seen) -> Result<Model, String> {
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let survivor = survivor(&media, seen);
     let undo = user(&media)?;
-    let _turn = undo.enter().map_err(|error| error.to_string())?;
+    let _exclusive = undo.enter().map_err(|error| error.to_string())?;
     seen.recovered();
     drop(survivor);
     read_out(&media, &undo)
@@ -174,7 +174,7 @@ fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
 
 /// The block behind each word, if all is sound.
 fn read_out(media: &Media, undo: &Undo) -> Result<Model, String> {
-    let _turn = undo.enter().map_err(|error| error.to_string())?;
+    let _exclusive = undo.enter().map_err(|error| error.to_string())?;
     let findings = undo.check(Some(&pointed(undo)));
     if let Some(finding) = findings.into_iter().chain(undo.heap().object().store().check()).next() {
         return Err(finding.to_string());
@@ -194,15 +194,15 @@ fn pointed(undo: &Undo) -> BTreeSet<u64> {
     (0..WORDS).map(|index| undo.media().load(word(undo, index))).filter(|&at| at != 0).collect()
 }
 
-/// Word and length of each turn: small blocks from one run, one that grows the heap, and places
-/// that the other has just freed.
-const TURNS: [(u64, usize); 8] = [(0, 40), (1, 40), (2, 40), (0, 70_000), (1, 24), (2, 40), (3, 70_000), (0, 40)];
+/// Word and length of each step: small blocks from one run, one that grows the heap, and places
+/// that the other member has just freed.
+const STEPS: [(u64, usize); 8] = [(0, 40), (1, 40), (2, 40), (0, 70_000), (1, 24), (2, 40), (3, 70_000), (0, 40)];
 
-fn turns(explorer: Explorer) -> Result<Report, Box<Failure>> {
-    turns_observed(explorer, observe)
+fn steps(explorer: Explorer) -> Result<Report, Box<Failure>> {
+    steps_observed(explorer, observe)
 }
 
-fn turns_observed(
+fn steps_observed(
     explorer: Explorer,
     observe: fn(Media, &Seen) -> Result<Model, String>,
 ) -> Result<Report, Box<Failure>> {
@@ -213,11 +213,11 @@ fn turns_observed(
         |media, twin| {
             let one = user(&media).expect("a whole image");
             let other = if media.capabilities().shared { user(&media).expect("a whole image") } else { one.clone() };
-            for (turn, (index, len)) in TURNS.into_iter().enumerate() {
-                let (who, value) = (if turn % 2 == 0 { &one } else { &other }, turn as u8 + 1);
+            for (number, (index, len)) in STEPS.into_iter().enumerate() {
+                let (who, value) = (if number % 2 == 0 { &one } else { &other }, number as u8 + 1);
                 let change = move |model: &mut Model| _ = model.insert(index, (value, len));
                 let step = || replace(who, index, value, len).expect("room");
-                twin.step(format!("turn {turn}: word {index}"), change, step);
+                twin.step(format!("step {number}: word {index}"), change, step);
             }
         },
         observe,
@@ -347,8 +347,8 @@ fn pairs_observed(
     explorer.explore_twin(&image, &first, Order::InOrder, run, |media, seen| observe(&media, seen, kind))
 }
 
-/// The object that each turn makes, or removes if it is there.
-const NAME_TURNS: [&str; 6] = ["shop/q", "short", "shop/a", "short", "shop/a", "sh"];
+/// The object that each step makes, or removes if it is there.
+const NAME_STEPS: [&str; 6] = ["shop/q", "short", "shop/a", "short", "shop/a", "sh"];
 
 fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {
     let (image, initial) = full();
@@ -360,8 +360,8 @@ fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, twin| {
             let one = user(&media);
             let other = if media.capabilities().shared { user(&media) } else { one.clone() };
-            for (turn, name) in NAME_TURNS.into_iter().enumerate() {
-                let (who, word) = (if turn % 2 == 0 { &one } else { &other }, turn as u64 + 100);
+            for (step, name) in NAME_STEPS.into_iter().enumerate() {
+                let (who, word) = (if step % 2 == 0 { &one } else { &other }, step as u64 + 100);
                 if twin.model().contains_key(name) {
                     let removed = |names: &mut Names| _ = names.remove(name);
                     twin.step(format!("remove {name}"), removed, || who.remove_object(name).expect("it is not open"));
@@ -374,7 +374,7 @@ fn names(explorer: Explorer) -> Result<Report, Box<Failure>> {
         |media, seen| {
             let survivor = survivor(&media, seen);
             let store = Store::attach_shared(media.clone()).map_err(|error| error.to_string())?;
-            // in a turn: the heir puts right what it finds
+            // under the shared lock: recovery of the dead member's changes
             let objects = store.objects().map_err(|error| error.to_string())?;
             seen.recovered();
             drop(survivor);

@@ -12,21 +12,21 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "tx-words",
-        room: "tx",
+        crate_name: "tx",
         about: "transactions over words of several lines, one aborted: all of one or nothing of it",
         total: TOTAL,
         program: words,
     },
     Case {
         name: "tx-blocks",
-        room: "tx",
+        crate_name: "tx",
         about: "blocks allocated, filled, replaced and freed with the words that name them: no leak, no torn block",
         total: 10_000,
         program: blocks,
     },
     Case {
         name: "tx-long",
-        room: "tx",
+        crate_name: "tx",
         about: "a transaction longer than its lane: the segments it borrows are undone with it and given back after it",
         total: 4000,
         program: long,
@@ -134,7 +134,7 @@ fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
         return Err(format!("after recovery {once} blocks fit, after a second opening {again}"));
     }
     drop(store);
-    // Of use again, and an abort leaves what was found.
+    // The engine is usable again, and an abort leaves the words as they were.
     let at = word_at(&undo, WORDS - 1);
     let aborted = undo.run(|tx| {
         tx.store(at, 4711)?;

@@ -17,7 +17,7 @@ fn names_are_unique_and_say_their_room() {
     let mut names: Vec<_> = cases().iter().map(|case| case.name).collect();
     names.sort_unstable();
     names.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1]));
-    cases().iter().for_each(|case| assert!(case.name.starts_with(&format!("{}-", case.room)), "{}", case.name));
+    cases().iter().for_each(|case| assert!(case.name.starts_with(&format!("{}-", case.crate_name)), "{}", case.name));
     assert!(find("no such case").is_none());
 }
 

@@ -1,4 +1,4 @@
-//! A few of the call sites of `mutants.txt`, other ones each day: the case that found each still
+//! A few of the call sites of `mutants.txt`, others each day: the case that found each still
 //! does. The whole list is the business of `cargo xtask mutants`.
 
 use everbyte_cases::mutants::{Name, Size, Verdict, control_passes, is_reason, read_list, visit};
@@ -22,7 +22,7 @@ fn a_sample_of_fences_and_flushes_is_still_necessary() {
     let found: Vec<(Name, String)> = found.collect();
     let step = found.len().div_ceil(SAMPLE).max(1);
     for (name, case) in found.into_iter().skip(seed as usize % step).step_by(step) {
-        // A line that is no more is for the next run of the chore.
+        // The next run of the chore drops a line that no longer exists.
         let Some(site) = name.site() else { continue };
         let names = std::slice::from_ref(&case);
         let found = Size::ALL.into_iter().find_map(|(_, size)| visit(&site, names, size, &mut |_, _| {}));

@@ -70,6 +70,7 @@ pub enum Command {
     /// Tells what memory or disk a path gives
     Media(MediaArgs),
     /// Runs programs against every crash that the rule permits
+    #[cfg(feature = "crash")]
     Crash(CrashArgs),
     /// Prints a completion script for a shell
     Completion(CompletionArgs),
@@ -309,6 +310,7 @@ pub enum MediaCommand {
 }
 
 /// `everbyte crash`.
+#[cfg(feature = "crash")]
 #[derive(ClapArgs)]
 pub struct CrashArgs {
     /// The case; absent: all of them
@@ -336,6 +338,7 @@ pub struct CrashArgs {
 }
 
 /// A program of one's own instead of a case.
+#[cfg(feature = "crash")]
 #[derive(ClapArgs)]
 pub struct ProgramArgs {
     /// Explores a program that is linked with libeverbyte: the command that runs it, see

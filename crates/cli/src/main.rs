@@ -55,6 +55,7 @@ fn run(command: Command, output: &Output) -> Result<(), Failure> {
         Command::Broker(args) => commands::domain::serve(&args, output),
         Command::Domain(args) => commands::domain::run(&args, output),
         Command::Media(args) => commands::media::run(&args, output),
+        #[cfg(feature = "crash")]
         Command::Crash(args) => commands::crash::run(&args, output),
         Command::Completion(args) => commands::completion::run(&args),
     }

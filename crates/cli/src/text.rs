@@ -113,6 +113,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// Something else.
+#[cfg(feature = "crash")]
 pub fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),

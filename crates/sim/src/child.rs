@@ -54,7 +54,7 @@ pub(crate) enum Death {
     Said(Vec<u8>),
     /// The child died: signal or exit status, and the text of its last panic.
     Died(String),
-    /// Nothing was heard for too long.
+    /// No answer came for too long.
     Hung,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Child {
     pid: Pid,
     pipe: File,
     buffer: Vec<u8>,
-    /// How long nothing has been heard of it while this process listened.
+    /// Time without an answer while this process listened.
     silent: Duration,
     panic: Option<String>,
     outcome: Outcome,

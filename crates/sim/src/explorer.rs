@@ -80,7 +80,7 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// An explorer with the house's budget: both settling profiles, all images up to 12 undecided
+    /// An explorer with the project's budget: both settling profiles, all images up to 12 undecided
     /// words, else 200 per crash point, recovery crashed too, processes that die on shared memory.
     /// `EVERBYTE_CRASH_SEED` and, for the explorer of the name in `EVERBYTE_CRASH_CASE`,
     /// `EVERBYTE_CRASH_IMAGE` are honoured: that is how a failure replays.

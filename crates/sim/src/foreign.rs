@@ -61,7 +61,7 @@ impl Explorer {
         let tapes = [stand.record(Settling::Fence, &image)?, stand.record(Settling::Barrier, &image)?];
         let program = |media: Media, oracle: &Oracle| {
             let fence_settles = media.capabilities().fence_settles;
-            play(&tapes[usize::from(!fence_settles)], &media, |heard| match heard {
+            play(&tapes[usize::from(!fence_settles)], &media, |line| match line {
                 Voice::Begin(name) => drop(oracle.begin(name)),
                 Voice::Acked(op) => oracle.acked(crate::Op(op)),
                 Voice::Recovered => {}
@@ -84,8 +84,8 @@ enum Voice<'t> {
 fn play(tape: &[TraceLine], media: &Media, mut say: impl FnMut(Voice<'_>)) {
     let mut marks: Vec<Mark> = Vec::new();
     let mut begun = 0;
-    for heard in tape {
-        match heard {
+    for line in tape {
+        match line {
             TraceLine::Store(at, bytes) => media.write(*at, bytes),
             TraceLine::Flush(at, len) => media.flush(*at, *len),
             TraceLine::Fence => {
@@ -124,7 +124,7 @@ impl Stand<'_> {
         if let Err(said) = run {
             return Err(format!("`{}` fails without any crash: {said}", self.foreign.run));
         }
-        let sound = tape.iter().try_fold(0, |open: usize, heard| match heard {
+        let sound = tape.iter().try_fold(0, |open: usize, line| match line {
             TraceLine::Begin(_) => Some(open + 1),
             TraceLine::Acked => open.checked_sub(1).map(|_| open),
             _ => Some(open),
@@ -186,21 +186,21 @@ impl Stand<'_> {
         // none: it did not open its store
         let text = std::fs::read_to_string(&tape).unwrap_or_default();
         let _ = std::fs::remove_file(&tape);
-        let heard: Vec<TraceLine> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
-        self.pages.borrow_mut().extend(heard.iter().flat_map(touched));
+        let lines: Vec<TraceLine> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
+        self.pages.borrow_mut().extend(lines.iter().flat_map(touched));
         let result = if output.status.success() {
             Ok(())
         } else {
             let said = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).trim().to_owned();
             Err(format!("{}{}{said}", output.status, if said.is_empty() { "" } else { ": " }))
         };
-        Ok((heard, result))
+        Ok((lines, result))
     }
 }
 
 /// The pages that a line of a tape stores to.
-fn touched(heard: &TraceLine) -> impl Iterator<Item = u64> {
-    let (at, len) = match heard {
+fn touched(line: &TraceLine) -> impl Iterator<Item = u64> {
+    let (at, len) = match line {
         TraceLine::Store(at, bytes) => (*at, bytes.len() as u64),
         _ => (0, 0),
     };

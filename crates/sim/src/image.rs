@@ -13,7 +13,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// `len` zero bytes, all backed, and no room to grow. `len` is rounded up to whole pages.
+    /// `len` zero bytes, all backed, without capacity to grow. `len` is rounded up to whole pages.
     pub fn zeroed(len: u64) -> Image {
         let len = len.next_multiple_of(4096);
         Image { max: len, bytes: Arc::new(vec![0; len as usize]) }

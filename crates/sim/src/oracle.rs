@@ -118,8 +118,8 @@ impl std::fmt::Debug for Seen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (acked, begun) = (self.acked_count(), self.begun_count());
         write!(f, "{acked} acknowledged")?;
-        let in_flight: Vec<&str> =
+        let pending: Vec<&str> =
             (0..begun).filter(|&op| !self.acked(Op(op))).map(|op| self.names[op].as_str()).collect();
-        if in_flight.is_empty() { Ok(()) } else { write!(f, ", in flight: {}", in_flight.join(", ")) }
+        if pending.is_empty() { Ok(()) } else { write!(f, ", pending: {}", pending.join(", ")) }
     }
 }

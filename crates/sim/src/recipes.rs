@@ -54,9 +54,9 @@ pub(crate) fn menu(point: &Point, exhaustive: u64, budget: usize, seed: u64) -> 
     for kind in &mut kinds {
         random.shuffle(kind);
     }
-    let room = (budget * 3 / 4).max(2);
-    while recipes.len() < room && kinds.iter().any(|kind| !kind.is_empty()) {
-        recipes.extend(kinds.iter_mut().filter_map(Vec::pop).take(room - recipes.len()));
+    let most = (budget * 3 / 4).max(2);
+    while recipes.len() < most && kinds.iter().any(|kind| !kind.is_empty()) {
+        recipes.extend(kinds.iter_mut().filter_map(Vec::pop).take(most - recipes.len()));
     }
     while recipes.len() < budget {
         recipes.push(Recipe::Sample(random.next()));

@@ -7,7 +7,7 @@
 //! Invariants
 //!   STAGE-1  The tape is not armed except while a check runs.
 //!   STAGE-2  `hash` is the exclusive or, over all words that differ from the first image, of the
-//!            hashes of word and value, first and now; so it names the image whatever the way to
+//!            hashes of word and value, first and now; so it names the image whichever way led to
 //!            it.
 
 use crate::points::{Point, Tear, Unit};

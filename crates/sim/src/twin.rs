@@ -16,8 +16,8 @@ use std::fmt::Debug;
 pub enum Order {
     /// Nothing: the state is that after the first k operations, k at least the number acknowledged.
     InOrder,
-    /// Each unacknowledged operation is there or not, whatever the others: operations of several
-    /// threads. At most 12 may be in flight at once.
+    /// Each unacknowledged operation is there or not, independent of the others: operations of
+    /// several threads. At most 12 may be pending at once.
     Free,
 }
 
@@ -176,7 +176,7 @@ where
         }
         Order::Free => {
             let flying: Vec<usize> = (0..begun).filter(|&op| !seen.acked(Op(op))).collect();
-            assert!(flying.len() <= 12, "{} operations in flight at once; at most 12 can be judged", flying.len());
+            assert!(flying.len() <= 12, "{} operations pending at once; at most 12 can be judged", flying.len());
             (0..1_u32 << flying.len()).any(|kept| {
                 let mut state = initial.clone();
                 for (op, change) in changes[..begun].iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Canaries: one right program that must pass and one wrong that must fail, under every profile.
-//! And the classes of bug the explorer exists for, each as the smallest program that has it.
+//! Canaries: one right program that must pass and one wrong program that must fail, under every
+//! profile; and each class of bug that the explorer finds, as the smallest program with it.
 
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Oracle, Order, Profile, Report, Seen, Threads};
@@ -92,8 +92,8 @@ fn a_missing_fence_is_found_on_media_that_tears() {
     explore(Profile::EADR, |_| {}, |media| media.barrier().unwrap()).unwrap();
 }
 
-/// The value that made this room: on `pmem` the program is right, on `file` it tells its caller too
-/// early.
+/// The bug for which the explorer was made: on `pmem` the program is right, on `file` it tells its
+/// caller too early.
 #[test]
 fn a_fence_taken_for_a_barrier_is_found_on_file_and_only_there() {
     explore(Profile::PMEM, |media| media.fence(), |media| media.fence()).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Steps
 //!   1. Debian's cloud kernel, and an archive with the tools and our test programs
-//!   2. first boot: fsdax namespace, ext4, `mount -o dax`; the rooms' tests run with their files
+//!   2. first boot: fsdax namespace, ext4, `mount -o dax`; the crates' tests run with their files
 //!      there, on `pmem`
 //!   3. more boots: a writer acknowledges batches on the console until the host kills the machine
 //!      at a random moment
@@ -33,8 +33,8 @@ const IMAGE_LEN: u64 = 512 << 20;
 const SEED: &str = "20260517";
 /// Each kill: after this many more batches, and so many milliseconds.
 const KILLS: &[(u64, u64)] = &[(25, 0), (60, 7), (120, 31), (5, 3), (200, 1)];
-/// How long the guest may say nothing. It is emulated, and each of its tests says something:
-/// generous, for a loaded machine.
+/// Longest time without a line from the guest. It is emulated, and each of its tests prints a line;
+/// long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs the story, or one half of it.
@@ -60,7 +60,7 @@ pub fn run(words: &[&str]) -> Result {
     if kill { kills(&kernel, &archive, &nvdimm) } else { Ok(()) }
 }
 
-/// First boot: the rooms' own tests on a DAX file system.
+/// First boot: the crates' own tests on a DAX file system.
 fn tests(kernel: &Kernel, archive: &Path, nvdimm: &Path) -> Result {
     let start = Instant::now();
     let mut machine = Machine::boot(kernel, archive, nvdimm, "format,tests", PATIENCE)?;
@@ -164,7 +164,8 @@ fn programs() -> Result<Vec<Program>> {
         let target = message["target"]["name"].as_str().unwrap_or("test");
         let kind = &message["target"]["kind"][0];
         let body = sources(Path::new(source));
-        let opens_files = body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR"); // no repository there
+        // no repository there
+        let opens_files = body.contains("tempfile::") && !body.contains("CARGO_MANIFEST_DIR");
         let tests = kind == "test" && TESTED.contains(&&*crate_) && opens_files;
         let writer = kind == "bin" && target == "suite-writer";
         if tests && message["profile"]["test"] == true {

@@ -142,7 +142,7 @@ impl Field<'_, '_> {
         });
         self.row("deref", ours, theirs, Some((Row::Deref, 8)));
 
-        // Of a guard that has noted its value.
+        // Of a guard whose value is logged.
         let ours = Runner::timed(NAME, |count| {
             let took = top.tx(|j, top| {
                 let mut guard = top.cell.borrow_mut(j);

@@ -23,7 +23,7 @@ const WORDS: u64 = 16;
 const WORKERS: u64 = 16;
 /// Readable and writable.
 const ACCESS: u64 = 3;
-/// Room for what transactions store to.
+/// Bytes that transactions store to.
 const ROOM: u64 = 1 << 20;
 
 /// Commits so many transactions and leaves all of them in the logs, as one who is killed does.

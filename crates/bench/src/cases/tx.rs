@@ -1,7 +1,7 @@
-//! `tx`: undo transactions against libpmemobj on tmpfs. Both note the old bytes before a store,
+//! `tx`: undo transactions against libpmemobj on tmpfs. Both log the old bytes before a store,
 //! both settle on return.
 //!
-//! Named ranges are noted in advance under one fence; libpmemobj has no such call, so it runs the
+//! Named ranges are logged in advance under one fence; libpmemobj has no such call, so it runs the
 //! same eight ranges.
 
 use super::Result;
@@ -42,7 +42,7 @@ impl Field {
         self.at + line * 64
     }
 
-    /// Each range is noted, then its first word stored: a fence for each.
+    /// Each range is logged, then its first word stored: a fence for each.
     fn update(&self, count: u64, line: u64, ranges: u64, len: u64) {
         for value in 0..count {
             self.run(|tx| {

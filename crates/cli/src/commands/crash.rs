@@ -66,7 +66,7 @@ fn program(foreign: &Foreign, settings: &Settings, output: &Output) -> Result<()
 fn list(output: &Output) -> Result<(), Failure> {
     let all = cases();
     let wide = all.iter().map(|case| case.name.len()).max().unwrap_or(0);
-    all.iter().try_for_each(|Case { name, room, about, .. }| {
-        output.say(format!("{name:wide$}  {about}"), json!({ "case": name, "room": room, "about": about }))
+    all.iter().try_for_each(|Case { name, crate_name, about, .. }| {
+        output.say(format!("{name:wide$}  {about}"), json!({ "case": name, "room": crate_name, "about": about }))
     })
 }

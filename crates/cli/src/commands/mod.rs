@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod completion;
+#[cfg(feature = "crash")]
 pub mod crash;
 pub mod create;
 pub mod domain;

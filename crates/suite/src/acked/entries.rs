@@ -2,7 +2,7 @@
 //!
 //! Each batch also stores its number under [`COUNT`]. So a recovered store says itself how many
 //! batches it holds, and must then equal the model after exactly so many: a lost, torn or reordered
-//! batch shows, whatever was acknowledged.
+//! batch shows, acknowledged or not.
 
 use everbyte_workload::Random;
 use std::collections::BTreeMap;

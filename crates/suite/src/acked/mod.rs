@@ -104,8 +104,8 @@ pub fn verify(setup: &Setup, acked: u64) -> Result<u64, String> {
     if count < acked {
         return Err(format!("SUITE-1: {acked} batches were acknowledged and {count} are there (seed {})", setup.seed));
     }
-    // A kill between a growth of the file and the bit that records it leaves room that `trim` gives
-    // back: a note.
+    // A kill between a growth of the file and the bit that records it leaves space that `trim`
+    // gives back: a note.
     let wrong = |finding: &Finding| finding.kind != FindingKind::Note;
     let findings: Vec<String> = store.check().into_iter().filter(wrong).map(|finding| finding.to_string()).collect();
     if !findings.is_empty() {

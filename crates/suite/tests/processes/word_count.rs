@@ -100,7 +100,7 @@ fn counts_right_in_the_end(folder: &Path, mut random: Random) {
     let found: BTreeMap<String, u64> =
         found.map(|(count, word)| (word.to_string(), count.parse().expect("a number"))).collect();
     let right = count(&counter.texts);
-    println!("{kills} kills, {at_work} at work; {} words, {} in all", right.len(), right.values().sum::<u64>());
+    println!("{kills} kills, {at_work} in progress; {} words, {} in all", right.len(), right.values().sum::<u64>());
     let wrong = right.iter().find(|(word, count)| found.get(*word) != Some(count));
     assert!(
         wrong.is_none() && found.len() == right.len(),

@@ -40,7 +40,7 @@ pub struct Counts {
     pub misses: u64,
     /// Set.
     pub sets: u64,
-    /// Taken out to make room.
+    /// Evicted to free space.
     pub evictions: u64,
 }
 
@@ -118,7 +118,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Notes that a key of so many bytes was used now.
+    /// Records a use of a key of so many bytes.
     fn used(&mut self, key: &[u8], bytes: u64) {
         self.forget(key);
         self.items.insert(key.to_vec(), Item { turn: self.next_turn, bytes });
@@ -159,8 +159,8 @@ impl Cache {
         Ok(value)
     }
 
-    /// Stores a value, and takes out what was not used for longest where there is no room; `false`
-    /// if it is larger than all the room there is.
+    /// Stores a value, and evicts the least recently used items if there is no space; `false` if it
+    /// is larger than the cache.
     ///
     /// # Errors
     /// Errors of the store.
