@@ -39,7 +39,8 @@ static void link_to(struct bucket **place, struct bucket *bucket) {
     must(mnemosyne_flush(place, sizeof *place) && mnemosyne_order(), "linking");
 }
 
-/* The rest of an insertion after a crash: a bucket that is linked already, or one without a link. */
+/* The rest of an insertion after a crash: a bucket that is linked already, or one without a
+ * link. */
 static void recover(void) {
     if (!table) must(pmalloc_set(CHAINS * sizeof *table, &table, 0) != NULL, "making the table");
     if (fresh && *chain_of(fresh->word) == fresh) link_to(&fresh, NULL);

@@ -92,7 +92,8 @@ trait Finer: ErrorInfo {
     fn finer(&self) -> Option<i32>;
 }
 
-/// The numbers of some variants; `through` names the variants that hold an error with finer numbers.
+/// The numbers of some variants; `through` names the variants that hold an error with finer
+/// numbers.
 macro_rules! finer {
     ($error:ty, through [$($inner:ident),*], $($variant:ident => $number:ident),*) => {
         impl Finer for $error {

@@ -1,4 +1,4 @@
-//! # everbyte-heap: blocks inside an object, allocated so that a crash can neither lose nor double one
+//! # everbyte-heap: blocks inside an object, allocated and freed whole or not at all
 //!
 //! A [`Heap`] hands out [`Block`]s of an object's span. Whether a block is allocated is one bit on
 //! media, in tables apart from the data. A bit changes by an operation, [`Op`], that the caller's

@@ -1,5 +1,5 @@
-//! Order as types: [`Ordered`] values lie before a fence, a [`PublishWord`] is stored after one, and
-//! an [`Unsettled`] value is ordered and not yet durable.
+//! Order as types: [`Ordered`] values lie before a fence, a [`PublishWord`] is stored after one,
+//! and an [`Unsettled`] value is ordered and not yet durable.
 //!
 //! A change becomes visible by one 8-byte store. [`PublishWord::publish`] takes the proof that a
 //! fence came between the bytes that the word publishes and the word:

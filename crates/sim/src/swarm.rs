@@ -1,5 +1,5 @@
-//! Parts of swarm tests that need a media: copies of it, and small stacks. Programs and seeds are in
-//! `everbyte_workload`.
+//! Parts of swarm tests that need a media: copies of it, and small stacks. Programs and seeds are
+//! in `everbyte_workload`.
 
 use everbyte_media::{Media, Options};
 

@@ -1,5 +1,5 @@
-//! Kept clusters: released, and zeroed in the background, so that the next reservation waits neither
-//! for the file system nor for zeros.
+//! Kept clusters: released, and zeroed in the background, so that the next reservation waits
+//! neither for the file system nor for zeros.
 //!
 //! One such cluster, by [`Space::zero_next`]:
 //!   1. it moves from `Kept` (or `Wanted`, see `prepare`) to `Zeroing`, after a checkpoint has

@@ -98,8 +98,8 @@ fn apply(space: &Space, plain: &mut [Naive], op: &Op) {
             match (kept, wanted) {
                 (Some(cluster), _) => plain[cluster] = Zeroed,
                 (None, Some(first)) => {
-                    // The piece ends with its range or its large page, and its length is not part of
-                    // the model: the cluster is prepared, and the rest of the piece with it.
+                    // The piece ends with its range or its large page, and its length is not part
+                    // of the model: the cluster is prepared, and the rest of the piece with it.
                     let page = (offsets(&(first..first)).start / CLUSTER) as usize % PREPARE_CLUSTERS;
                     let most = (first + PREPARE_CLUSTERS - page).min(plain.len());
                     let piece = runs(plain, first..most, |state| state == Wanted)[0].clone();

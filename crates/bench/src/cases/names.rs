@@ -1,9 +1,9 @@
 //! Looking names up: ours against the file system's own, on memory and on a disk.
 //!
 //! Ours are objects, the rivals' empty files of the same names in one folder, looked up by a
-//! descriptor of that. All names have been looked up before, by all. The caller has the name at hand:
-//! it lies in the caller's memory in the order in which names are asked for, the same for all, so
-//! that what is measured is the search.
+//! descriptor of that. All names have been looked up before, by all. The caller has the name at
+//! hand: it lies in the caller's memory in the order in which names are asked for, the same for
+//! all, so that what is measured is the search.
 
 use super::Result;
 use crate::harness::{Bench, Runner, Unit};

@@ -16,7 +16,7 @@
 //!          `skip` stays true.
 //!   HKV-6  What a `low` leads to belongs to the leaf that has it; inner nodes over that leaf have
 //!          it too.
-//!   HKV-3 as in `hash`.
+//! And HKV-3 (`hash`).
 //!
 //! Threads: any; one changes, or several read. A thread that waits for the disk holds no lock.
 

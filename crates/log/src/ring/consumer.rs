@@ -23,8 +23,8 @@ impl Consumer {
     /// yet.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if a flushed record does not read back: another program changed the
-    /// memory under it.
+    /// [`crate::Error::Damaged`] if a flushed record does not read back: another program changed
+    /// the memory under it.
     pub fn next(&mut self, into: &mut Vec<u64>) -> Result<Option<Position>> {
         let tail = self.shared.tail.load(Acquire);
         if self.read == tail {
