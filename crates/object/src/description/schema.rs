@@ -132,7 +132,7 @@ impl Shape {
     }
 }
 
-/// A description under way; see [`crate::PSafe::describe`].
+/// A description that is being made; see [`crate::PSafe::describe`].
 #[derive(Default)]
 pub struct Schema {
     /// In the order in which they were first met.

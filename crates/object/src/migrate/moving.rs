@@ -12,7 +12,8 @@
 //!           pointers. Nothing stores to it, so a crash or a roll-back finds it as it was.
 //!   MOVE-3  The new value takes over all that the old value owned: a block is freed
 //!           without dropping its value.
-//!   MOVE-4  An object under way has no strong count yet, so weak pointers to it are not upgraded.
+//!   MOVE-4  An object that is being moved has no strong count yet, so weak pointers to it are not
+//!           upgraded.
 
 use super::migrated::{Migrated, MigratedType};
 use super::plan::{Part, PartId, PartKind, Plan, ROOT, Step};
@@ -76,7 +77,7 @@ pub(super) struct Block {
     pub room: u64,
 }
 
-/// A migration under way; see [`crate::PSafe::moved`].
+/// A running migration; see [`crate::PSafe::moved`].
 #[doc(hidden)]
 pub struct Moving<'m, P: MemPool> {
     pub(super) plan: &'m Plan<P>,

@@ -114,7 +114,7 @@ pub(super) struct Planned {
     pub fits: bool,
 }
 
-/// A plan under way; see [`crate::PSafe::plan`].
+/// A plan that is being made; see [`crate::PSafe::plan`].
 #[doc(hidden)]
 pub struct Planner<P: MemPool> {
     pub(super) described: Described,

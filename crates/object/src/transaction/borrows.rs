@@ -1,5 +1,4 @@
-//! Which cells are borrowed: this thread's borrows, by the cell's address and the opening of its
-//! pool.
+//! The borrowed cells: this thread's borrows, by the cell's address and the opening of its pool.
 //!
 //! Flags on media would be swapped with the values, would have to be reset after a crash, and would
 //! store to pages outside of transactions. A [`crate::PRefCell`] is therefore as large as its
@@ -7,17 +6,16 @@
 //!
 //! Borrows nest: the newest is nearly always the next to end, and few live at a time. So they are a
 //! stack, which is searched where one of them can matter: for a mutable borrow, and for a shared
-//! one while a mutable one lives. It has no destructor, so that reaching it is one instruction.
+//! one while a mutable one lives. It has no destructor, so that an access is one instruction.
 //! Deeper recursions go on in an open-addressed table behind it.
 //!
-//! A guard that is forgotten leaves its entry. No guard outlives the opening of its pool, so such
-//! an entry ends with the opening: it is stale, and is removed where a borrow of a later opening
-//! meets it.
+//! A guard that is leaked (`mem::forget`) leaves its entry. No guard outlives the opening of its
+//! pool, so such an entry ends with the opening: it is stale, and is removed where a borrow of a
+//! later opening meets it.
 //!
 //! Invariants
 //!   BORROW-1  A borrow that lives is an entry of the stack or is counted in the table; `spilled`
-//!             says how many cells are there. Which of a cell's shared borrows is which does not
-//!             matter.
+//!             says how many cells are there. The shared borrows of a cell are interchangeable.
 //!   BORROW-2  Openings are numbered in the order in which the process has made them, and no number
 //!             is used twice. All entries of a cell that are not of the newest opening that borrows
 //!             it are stale.
@@ -320,7 +318,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map: borrow rules, and that what ends leaves nothing behind.
+        /// Against a plain map: borrow rules, and that ended borrows leave no entry.
         #[test]
         fn borrows_are_counted_by_address(steps in prop::collection::vec((1usize..600, 0u8..3), 1..2000)) {
             // The borrows of each cell, and whether the newest is a mutable one.

@@ -37,7 +37,7 @@ pub fn copy_pool(pool: &Object, store: &Store, name: &str, progress: &mut dyn Fn
     store.create_copy(name, pool, least, copy).map(drop)
 }
 
-/// Whether an object is a typed pool, as [`copy_pool`] wants it.
+/// Whether an object is a typed pool, which [`copy_pool`] requires.
 ///
 /// # Errors
 /// As [`copy_pool`].

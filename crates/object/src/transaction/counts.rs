@@ -1,12 +1,13 @@
 //! Reference counts: changed by sums at the commit, never by old bytes.
 //!
 //! While a transaction runs, its additions to a count are kept beside it (volatile), so two
-//! transactions may clone one object, and rolling one back takes nothing from the other. At the end
-//! of the outermost body:
+//! transactions may clone one object, and a roll-back of one leaves the other's additions. At the
+//! end of the outermost body:
 //!   1. the pool's lock on counts is taken, if a count that threads share is to change; it is kept
 //!      until the commit is ordered
-//!   2. the sums are looked at: where the last strong pointer goes while another transaction holds
-//!      one that it has upgraded, this one waits a moment, and is rolled back if that does not help
+//!   2. the sums are examined: if an object loses its last strong pointer while another
+//!      transaction has pinned it, this transaction waits a moment, and is rolled back if the pin
+//!      stays
 //!   3. all words that change are logged together and stored
 //!   4. values without a strong pointer are dropped, which may change further counts: back to 2
 //!
@@ -15,7 +16,7 @@
 //!   COUNT-2  An object whose strong pointer a running transaction has got from a weak one is not
 //!            dropped by another: it is pinned.
 //!   COUNT-3  A volatile weak pointer names an object by a number used once in the process; when
-//!            the value is dropped, or its creation is rolled back, the number is forgotten before
+//!            the value is dropped, or its creation is rolled back, the number is removed before
 //!            the block can be used again.
 //!   COUNT-4  The end of an object, and its counts, are reported only after the transaction that
 //!            changed them is ordered.
@@ -183,8 +184,8 @@ impl Running {
         true
     }
 
-    /// Waits for the transaction that changes shared counts at the moment; none does so while the
-    /// answer lives.
+    /// Waits for the transaction that changes shared counts at the moment; no transaction changes
+    /// them while the result lives.
     #[cold]
     fn still_counts(&self) -> Option<MutexGuard<'_, ()>> {
         let is_mine = self.changes.borrow().lock.is_some();

@@ -1,18 +1,18 @@
-//! Locks of a pool, by address: held to the end of the transaction, volatile by nature.
+//! Locks of a pool, by address: held to the end of the transaction, volatile.
 //!
 //! A lock word inside a value would be moved by a swap, and would have to be reset after a crash.
-//! Here a lock exists while it is held: in the pool's table for everybody, in the transaction's
-//! list for itself.
+//! Here a lock exists while it is held: in the pool's table for all threads, in the
+//! transaction's list for its own use.
 //!
 //! Invariants
-//!   LOCK-1  A lock falls after its transaction is ordered, or rolled back.
+//!   LOCK-1  A lock is released after its transaction is ordered, or rolled back.
 //!   LOCK-2  A lane is taken before the first lock, so no thread waits for a lane while it holds a
 //!           lock.
 //!   LOCK-3  While a guard that can change a value lives, there is no other guard of that value.
 //!   LOCK-4  A transaction that met others, at a lock, a shared count or a volatile weak pointer,
 //!           settles the newest commit of those others before it returns: it may have read it.
 //!
-//! Threads: any. The order in which locks are taken is the program's care.
+//! Threads: any. Programs must order their locks.
 
 use crate::transaction::counts::ByPlace;
 use crate::transaction::running::Running;
@@ -24,7 +24,8 @@ use std::collections::hash_map::Entry;
 /// One shard where schedules are tried: all should meet there.
 const SHARD_BITS: u32 = if cfg!(test) { 0 } else { 6 };
 /// Pauses between asking for a lock before its thread sleeps: some microseconds in all. Most
-/// transactions end sooner, and a thread takes longer to wake up. Schedules need no patience.
+/// transactions end sooner, and a thread takes longer to wake up. In schedules a thread sleeps at
+/// once.
 const PATIENCE: &[u32] = if cfg!(test) { &[] } else { &[1, 2, 4, 8, 16, 32, 64] };
 
 /// The table.
@@ -52,7 +53,7 @@ enum LockState {
     Written,
 }
 
-/// How a lock is to be held.
+/// The mode of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Read,

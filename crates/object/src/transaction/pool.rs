@@ -9,8 +9,8 @@
 //!           outlives it: from cells it gets them with the transaction's brand alone. A roll-back
 //!           takes back the values that such a reference would see.
 //!
-//! Threads: any. Opening and closing take turns; dereferencing is one relaxed load, which the
-//! opening happened before.
+//! Threads: any. Opening and closing exclude each other; dereferencing is one relaxed load, which
+//! the opening happened before.
 
 use crate::transaction::open_pool::OpenPool;
 use crate::transaction::running;

@@ -179,7 +179,7 @@ impl<R: PSafe<Out<G>>, G: PoolTag> Root<R, Out<G>> {
         running::with_current::<G, _>(|current| assert!(current.is_none(), "a repair is no part of a transaction"));
         // `&mut self`: no transaction runs by the root, and no reference got by it lives
         let _alone = G::slot().open.write();
-        self.inner.settle_ordered()?; // its answer tells of what it found
+        self.inner.settle_ordered()?; // the result reports a state that must be settled
         running::barred::<G, _>(&self.inner, || repair::run(&self.inner, token, self.plan(progress)?))?
     }
 

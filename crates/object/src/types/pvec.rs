@@ -50,7 +50,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         PVec { offset: 0, len: 0, cap: 0, marker: PhantomData, local: PhantomData }
     }
 
-    /// An empty vector with room for `count` elements.
+    /// An empty vector with space for `count` elements.
     pub fn with_capacity(count: usize, j: &Journal<P>) -> PVec<T, P> {
         let mut all = PVec::new();
         all.reserve(count, j);
@@ -210,7 +210,7 @@ impl<T: PSafe<P>, P: MemPool> PVec<T, P> {
         self.truncate(0, j);
     }
 
-    /// Makes room for `more` elements.
+    /// Makes space for `more` elements.
     pub fn reserve(&mut self, more: usize, j: &Journal<P>) {
         if self.capacity() - (self.len as usize) < more {
             self.grow(more, j);

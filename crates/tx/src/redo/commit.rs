@@ -2,7 +2,7 @@
 //!
 //! A fence between the lines, but for 4 to 6:
 //!   1. blocks of its own flushed, if there are any
-//!   2. a log with room for the record taken; timestamp taken; loads looked at once more; record
+//!   2. a log with space for the record taken; timestamp taken; loads looked at once more; record
 //!      appended and flushed: it has committed, and settles
 //!   3. stores done in place, operations of the heap applied
 //!   4. lines flushed, record truncated (synchronous truncation alone)
@@ -35,7 +35,7 @@ impl Worker {
     /// it is to be aborted.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: it is to be begun again. [`Error::Heap`]: there is no room for a
+    /// [`Error::Conflict`]: it is to be begun again. [`Error::Heap`]: there is no space for a
     /// transaction of this size. [`Error::Media`]: unknown until the store is opened again.
     ///
     /// # Panics
@@ -193,7 +193,7 @@ fn lines(stripes: &[Stripe]) -> impl Iterator<Item = u64> {
 }
 
 impl RedoState {
-    /// A log with room for a record, which ends with its line then; a record that no log has room
+    /// A log with space for a record, which ends with its line then; a record that no log has space
     /// for is moved to extents.
     fn take_log_for(&self, own: usize, words: &mut Vec<u64>) -> Result<(&Log, LatchGuard<'_, End>, Vec<Block>)> {
         let mut extents = Vec::new();

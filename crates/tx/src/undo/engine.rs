@@ -51,7 +51,7 @@ pub struct Quiet(#[allow(dead_code)] Vec<ArcMutexGuard<RawMutex, Lane>>); // hel
 /// One lane.
 pub(crate) struct Lane {
     pub journal: Journal,
-    /// Operations of the commit under way; kept to keep its memory.
+    /// Operations of the running commit; kept to reuse its memory.
     pub ops: Vec<Op>,
     pub words: Vec<u64>,
 }

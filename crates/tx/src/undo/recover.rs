@@ -1,9 +1,9 @@
-//! After a crash: lanes under way are rolled back, committed ones finished. Each step may be
+//! Recovery: uncommitted lanes are rolled back, committed ones finished. Each step may be
 //! repeated.
 //!
 //! Steps:
 //!   1. every lane is read; nothing is changed before all of them have been understood
-//!   2. lanes under way: old bytes back. Committed lanes: their operations applied
+//!   2. uncommitted lanes: old bytes back. Committed lanes: their operations applied
 //!   3. every lane retired, idle ones too
 //!   4. blocks that were freed become allocatable
 

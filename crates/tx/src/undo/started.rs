@@ -13,7 +13,7 @@ thread_local! {
     static SPARE: Cell<Option<Box<Context>>> = const { Cell::new(None) };
 }
 
-/// A transaction under way, started with [`Undo::start`]; rolled back if it is dropped.
+/// A running transaction, started with [`Undo::start`]; rolled back if it is dropped.
 #[must_use = "a transaction that is not committed is rolled back"]
 pub struct Started<'u> {
     inner: &'u UndoState,

@@ -50,8 +50,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// [`Tx::log_range`] for several ranges, `(at, len)`, that share one fence: for what a
-    /// transaction knows that it will change.
+    /// [`Tx::log_range`] for several ranges, `(at, len)`, that share one fence: for ranges that a
+    /// transaction will change.
     ///
     /// # Errors
     /// As [`Tx::log_range`]; none of the ranges may be stored to then.

@@ -1,10 +1,9 @@
-//! A transaction under way: what `Journal`, the pointers and the cells of one thread and pool stand
-//! on.
+//! A running transaction of one thread and pool, below `Journal`, the pointers and the cells.
 //!
 //! One outermost transaction:
 //!   1. a [`Running`] is made and named in the thread's [`Current`]; nested ones find it there
-//!   2. the body runs; what it changes is logged first ([`Running::log`]) or is new memory
-//!   3. what was left to the end is done; the engine commits; ordered
+//!   2. the body runs; bytes that it changes are logged first ([`Running::log`]) or are new memory
+//!   3. deferred drops and counts are done; the engine commits; ordered
 //!   4. the mark is settled, unless the caller wants that later
 //!
 //! Invariants
@@ -13,7 +12,7 @@
 //!   OBJ-2  `Current` names a `Running` exactly while its body runs, and only in the thread that
 //!          runs it.
 //!   OBJ-3  A failure inside a nested transaction, caught or not, lets the outermost fail.
-//!   OBJ-4  Nothing unwinds out of a destructor: what fails there dooms the transaction.
+//!   OBJ-4  Nothing unwinds out of a destructor: a failure there dooms the transaction.
 //!   OBJ-5  The result or the panic of a body is dropped after the end, so a panic there changes
 //!          nothing of it. A transaction that ends without a commit reverts its counts before the
 //!          engine puts anything back.
@@ -36,11 +35,11 @@ use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// A transaction under way.
+/// A running transaction.
 pub(crate) struct Running {
     inner: *const OpenPool,
-    /// The engine's transaction, started when it is first needed: one that changes nothing costs
-    /// nothing there.
+    /// The engine's transaction, started at the first change: a body without changes starts
+    /// none.
     started: OnceCell<Started<'static>>,
     base: usize,
     len: usize,
@@ -48,18 +47,18 @@ pub(crate) struct Running {
     doomed: Cell<bool>,
     /// The error that stopped the body, if the body did not stop itself.
     failure: RefCell<Option<Error>>,
-    /// It stands for a check or a repair, inside of which no transaction may run.
+    /// It is a check or a repair, inside of which no transaction may run.
     barred: Cell<bool>,
     /// The root was dropped inside: the pool closes at the end.
     closing: Cell<bool>,
     drops: RefCell<Drops>,
     pub changes: RefCell<Changes>,
     pub locks: RefCell<Vec<Mine>>,
-    /// It has been where others are, too: at a lock, a shared count, a volatile weak pointer
+    /// It has met other transactions: at a lock, a shared count, a volatile weak pointer
     /// (LOCK-4).
     pub met: Cell<bool>,
-    /// By buffer: elements that were there before the transaction; what lies behind them may be
-    /// overwritten unlogged.
+    /// By buffer: elements that were there before the transaction; the places behind them may
+    /// be overwritten unlogged.
     pub floors: RefCell<ByPlace<u64, u64>>,
     /// The engine's transaction was started: there may be something to release.
     worked: bool,
@@ -73,10 +72,10 @@ struct Drops {
     waiting: Vec<(u64, u64, Contents)>,
 }
 
-/// Drops what lies at an address.
+/// Drops the value at an address.
 pub(crate) type Drop = unsafe fn(*mut u8);
 
-/// Drops so many values, or what so many stand for, in the block at an address.
+/// Drops so many values in the block at an address.
 pub(crate) type Contents = unsafe fn(*mut u8, u64);
 
 /// How deep destructors may call each other.
@@ -121,7 +120,7 @@ impl Running {
         self.tx().owns(self.store_offset(offset), len)
     }
 
-    /// Tells a recorder what was stored so far.
+    /// Passes the stores so far to a recorder.
     #[inline]
     pub(crate) fn tell(&self) {
         self.tx().tell();
@@ -179,7 +178,7 @@ impl Running {
         }
     }
 
-    /// [`Running::log`] for what lies in blocks of the pool: all of it shares one fence.
+    /// [`Running::log`] for ranges in blocks of the pool, which share one fence.
     pub(crate) fn log_all(&self, parts: impl Iterator<Item = (*mut u8, usize)>) {
         let parts = parts.filter(|(_, len)| *len > 0);
         let ranges: Vec<(u64, u64)> =
@@ -205,7 +204,7 @@ impl Running {
         self.inner().object.prime() + offset
     }
 
-    /// Makes a block that holds `value`; answers its offset from the base.
+    /// Makes a block that holds `value`; returns its offset from the base.
     #[inline]
     pub(crate) fn allocate<T>(&self, value: T) -> u64 {
         let offset = self.allocate_for::<T>();
@@ -218,7 +217,7 @@ impl Running {
         offset
     }
 
-    /// Makes a block for a `T`, which is not written yet; answers its offset. Every way to a block
+    /// Makes a block for a `T`, which is not written yet; returns its offset. Every way to a block
     /// of a value goes through here:
     ///
     /// ```compile_fail,E0080
@@ -237,7 +236,7 @@ impl Running {
         self.allocate_bytes(size_of::<T>())
     }
 
-    /// Makes a block of at least `len` bytes; answers its offset.
+    /// Makes a block of at least `len` bytes; returns its offset.
     #[inline]
     pub(crate) fn allocate_bytes(&self, len: usize) -> u64 {
         match self.tx().allocate(len.max(1) as u64) {
@@ -246,7 +245,7 @@ impl Running {
         }
     }
 
-    /// [`Running::allocate_bytes`] that also answers how large the block is.
+    /// [`Running::allocate_bytes`] that also returns the size of the block.
     pub(crate) fn allocate_sized(&self, len: usize) -> (u64, u64) {
         match self.tx().allocate(len.max(1) as u64) {
             Ok(block) => (block.at - self.inner().object.prime(), block.size),
@@ -262,7 +261,7 @@ impl Running {
         }
     }
 
-    /// Drops what lies in the block at `offset`, then frees the block. `drop` may be called later,
+    /// Drops the value in the block at `offset`, then frees the block. `drop` may be called later,
     /// before the commit.
     ///
     /// # Safety

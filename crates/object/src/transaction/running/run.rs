@@ -241,7 +241,7 @@ pub(crate) fn alone<G: PoolTag, O>(inner: &OpenPool, work: impl FnOnce() -> O) -
     }
     inner.sync()?;
     let _quiet = inner.undo.quiesce()?;
-    // of transactions that have not returned, too: a check tells of them
+    // also of transactions that have not returned: a check reports their state
     unless("object-check-unsettled", || inner.settle_ordered())?;
     barred::<G, _>(inner, work)
 }

@@ -164,7 +164,7 @@ impl<K: PSafe<P>, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
 }
 
 impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
-    /// An empty map with room for `count` entries.
+    /// An empty map with space for `count` entries.
     pub fn with_capacity(count: usize, j: &Journal<P>) -> PHashMap<K, V, P> {
         let mut map = PHashMap::new();
         map.reserve(count, j);
@@ -189,7 +189,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         items.for_each(|(key, value)| drop(self.insert(key, value, j)));
     }
 
-    /// Makes room for `more` entries.
+    /// Makes space for `more` entries.
     pub fn reserve(&mut self, more: usize, j: &Journal<P>) {
         if (self.header.left as usize) < more {
             self.rebuild(more, j);
@@ -255,7 +255,7 @@ impl<K: PSafe<P> + Hash + Eq, V: PSafe<P>, P: MemPool> PHashMap<K, V, P> {
         at
     }
 
-    /// Moves the entries to a fresh block with room for `more`: one of the same size if half of it
+    /// Moves the entries to a new block with space for `more`: one of the same size if half of it
     /// is enough.
     #[cold]
     fn rebuild(&mut self, more: usize, j: &Journal<P>) {
