@@ -1,4 +1,4 @@
-//! [`Batch`]: one version in the making. Put and delete; what they do to nodes above is in
+//! [`TreeBatch`]: one version in the making. Put and delete; what they do to nodes above is in
 //! `replace.rs`, the commit in `commit.rs`, what becomes of the dead in `reclaim.rs`.
 //!
 //! A put that finds room in its leaf:
@@ -26,7 +26,7 @@ use crate::layout::*;
 use crate::node::{Node, Query, order_indexes};
 use crate::parts;
 use crate::pins::Published;
-use crate::tree::{Shared, below};
+use crate::tree::{TreeState, below};
 use crate::version::View;
 use crate::warm::Warm;
 use everbyte_heap::{Block, Op};
@@ -102,7 +102,7 @@ impl Writer {
     /// Flushes again what another thread applied and flushed and has not fenced since, so that a
     /// fence of this thread orders it (TREE-6).
     #[cold]
-    fn flush_applied(&self, shared: &Shared) {
+    fn flush_applied(&self, shared: &TreeState) {
         if seeded("tree-another-threads-ledger") {
             return;
         }
@@ -116,8 +116,8 @@ impl Writer {
 ///
 /// Dropping a batch takes back what it stored: nothing happened. After an error inside one that is
 /// all it can do.
-pub struct Batch<'t> {
-    pub(crate) shared: &'t Shared,
+pub struct TreeBatch<'t> {
+    pub(crate) shared: &'t TreeState,
     pub(crate) writer: MutexGuard<'t, Writer>,
     pub(crate) _section: Section<'t>,
     pub(crate) view: View,
@@ -152,7 +152,7 @@ pub struct Batch<'t> {
 pub(crate) type Path<'t> = Vec<(Node<'t>, usize)>;
 
 /// A record ready to be placed: key and value, or the blocks that hold them.
-pub(crate) struct Record {
+pub(crate) struct NewRecord {
     pub bytes: Vec<u8>,
     pub flags: u64,
     pub key_len: usize,
@@ -160,8 +160,8 @@ pub(crate) struct Record {
     pub key_sum: u8,
 }
 
-impl<'t> Batch<'t> {
-    pub(crate) fn begin(shared: &'t Shared) -> Batch<'t> {
+impl<'t> TreeBatch<'t> {
+    pub(crate) fn begin(shared: &'t TreeState) -> TreeBatch<'t> {
         let mut writer = shared.writer.lock();
         let thread = crate::thread::current();
         shared.holder.store(thread, Relaxed);
@@ -174,7 +174,7 @@ impl<'t> Batch<'t> {
         if writer.applied_by != thread {
             writer.flush_applied(shared);
         }
-        Batch {
+        TreeBatch {
             view,
             root: writer.committed.root,
             keys: writer.committed.keys,
@@ -331,7 +331,7 @@ impl<'t> Batch<'t> {
 
     /// Turns key and value into a record; long ones go to blocks of their own, complete before
     /// anything points there.
-    fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<Record> {
+    fn record(&mut self, query: &Query<'_>, value: &[u8]) -> Result<NewRecord> {
         let mut flags = 0;
         let mut bytes = Vec::with_capacity(16 + query.key.len().min(INLINE_KEY) + value.len().min(INLINE_VALUE));
         bytes.extend_from_slice(&parts::record_word(query.sum, value).to_le_bytes());
@@ -353,7 +353,7 @@ impl<'t> Batch<'t> {
             bytes.extend_from_slice(value);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
         }
-        Ok(Record { bytes, flags, key_len: query.key.len(), value: value.len() as u64, key_sum: query.print })
+        Ok(NewRecord { bytes, flags, key_len: query.key.len(), value: value.len() as u64, key_sum: query.print })
     }
 
     /// Appends the key part of a record to `bytes`.
@@ -461,7 +461,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Puts a record into an empty slot of `node`. `false`: there is no room.
-    pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &Record, start: u64) -> Result<bool> {
+    pub(crate) fn append(&mut self, node: &Node<'_>, key: &[u8], record: &NewRecord, start: u64) -> Result<bool> {
         if node.birth() <= self.writer.unlisted {
             self.list_dead(node);
         }
@@ -544,7 +544,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Writes slot `index`, its start last.
-    fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &Record, start: u64) {
+    fn fill(&mut self, node: &Node<'_>, index: usize, offset: u64, key: &[u8], record: &NewRecord, start: u64) {
         let at = node.slot_at(index);
         let head = node.query_head(key);
         self.touch(node, at);

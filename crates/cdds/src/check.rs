@@ -9,7 +9,7 @@ use crate::layout::*;
 use crate::node::{Node, Query, head_of};
 use crate::pins::Published;
 use crate::sum::Sum;
-use crate::tree::{Shared, Tree};
+use crate::tree::{Tree, TreeState};
 use crate::version::{Life, View};
 use everbyte_media::ErrorInfo;
 use everbyte_store::{Finding, FindingKind};
@@ -28,7 +28,7 @@ struct Visit {
 
 /// Nodes and blocks that the walk has seen.
 struct Walk<'t> {
-    shared: &'t Shared,
+    shared: &'t TreeState,
     view: View,
     root: u64,
     findings: Vec<Finding>,
@@ -59,9 +59,9 @@ impl Tree {
     ///
     /// # Errors
     /// Damage, or a block with two owners: nothing is sure to have leaked then. Otherwise as
-    /// [`Batch::commit`].
+    /// [`TreeBatch::commit`].
     ///
-    /// [`Batch::commit`]: crate::Batch::commit
+    /// [`TreeBatch::commit`]: crate::Batch::commit
     pub fn free_leaks(&self) -> Result<Vec<Finding>> {
         let mut batch = self.begin()?; // no other writer, from the walk to the commit
         let mut found = self.check_at(batch.writer.committed);

@@ -1,11 +1,11 @@
 //! The end of a batch: one 8-byte store makes its version real, or all that carries the version is
 //! taken back.
 
-use crate::batch::Batch;
+use crate::batch::TreeBatch;
 use crate::error::Result;
 use crate::layout::*;
 use crate::pins::Published;
-use crate::tree::{Commit, Shared};
+use crate::tree::{Commit, TreeState};
 use crate::version::Voids;
 use everbyte_heap::Op;
 use everbyte_media::museum::{misplaced, unless};
@@ -17,7 +17,7 @@ use zerocopy::IntoBytes;
 /// Room of a batch's list of slots that stays for the next batch.
 const TOUCHED_KEPT: usize = 4096;
 
-impl Batch<'_> {
+impl TreeBatch<'_> {
     /// Commits: the version is ordered before everything stored later, and settled by
     /// [`crate::Tree::settle`].
     ///
@@ -36,7 +36,7 @@ impl Batch<'_> {
             self.done = true;
             return Ok(shared.commit_of(self.writer.committed.version));
         }
-        self.guarded(Batch::reclaim)?;
+        self.guarded(TreeBatch::reclaim)?;
         let object = shared.heap.object();
         unless("tree-commits-over-lost-page", || object.require_readable())?;
         let ops = self.ops();
@@ -199,7 +199,7 @@ impl Batch<'_> {
 }
 
 /// Empties the slots of a ledger; idempotent.
-pub(crate) fn apply_drops(shared: &Shared, drops: &[u64]) {
+pub(crate) fn apply_drops(shared: &TreeState, drops: &[u64]) {
     for &slot in drops {
         shared.media.store(slot, 0);
         shared.media.flush(slot, 8);
@@ -211,7 +211,7 @@ pub(crate) fn state_sum(mut state: State) -> u32 {
     crc32c::crc32c(state.as_bytes())
 }
 
-impl Drop for Batch<'_> {
+impl Drop for TreeBatch<'_> {
     fn drop(&mut self) {
         if !self.done {
             self.give_up();
@@ -236,7 +236,7 @@ impl Voids {
     }
 }
 
-impl Shared {
+impl TreeState {
     pub(crate) fn commit_of(&self, version: u64) -> Commit {
         Commit { tree: self.number, version: Unsettled::new(&self.media, version) }
     }

@@ -8,7 +8,7 @@ use crate::error::{Result, damaged};
 use crate::layout::Slot;
 use crate::node::{Node, Shape};
 use crate::sum::Sum;
-use crate::tree::Snapshot;
+use crate::tree::TreeSnapshot;
 use crate::version::View;
 use crate::walk::{Entries, Walk};
 use everbyte_media::Media;
@@ -25,7 +25,7 @@ pub struct Cursor<'t> {
     view: View,
     root: u64,
     /// Keeps the version: a pin of its own, or the batch it was borrowed from.
-    keeper: Option<Snapshot>,
+    keeper: Option<TreeSnapshot>,
     batch: PhantomData<&'t ()>,
     /// The inner nodes from the root down, each with the place behind the child the cursor is in.
     stack: Vec<Level>,
@@ -116,7 +116,7 @@ struct Level {
 }
 
 impl<'t> Cursor<'t> {
-    pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<Snapshot>) -> Cursor<'t> {
+    pub(crate) fn new(media: Media, view: View, root: u64, keeper: Option<TreeSnapshot>) -> Cursor<'t> {
         let slot = Slot { start: 0, end: 0, place: 0, value: 0 };
         let last = Last { media: media.clone(), leaf: None, slot, bytes: Vec::new() };
         let (stack, leaf, entries, ahead) = (Vec::with_capacity(6), None, Entries::NONE, (0, 0));

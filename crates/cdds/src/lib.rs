@@ -6,8 +6,8 @@
 //! pin a version.
 //!
 //! - [`Tree`]: open, get, snapshot, batch, settle, check
-//! - [`Batch`]: one version in the making
-//! - [`Snapshot`] and [`Cursor`]: reading a version that stays
+//! - [`TreeBatch`]: one version in the making
+//! - [`TreeSnapshot`] and [`Cursor`]: reading a version that stays
 //!
 //! The map: `layout` (bytes on media), `node` (reading), `walk` and `cursor` (in key order),
 //! `build` (writing whole nodes), `batch` and `replace` (what a put does), `commit`, `reclaim`
@@ -38,9 +38,9 @@ mod version;
 mod walk;
 mod warm;
 
-pub use batch::Batch;
+pub use batch::TreeBatch;
 pub use cursor::{Cursor, Entry};
 pub use error::{Error, Result};
 pub use layout::{KEY_MAX, VALUE_MAX};
 pub use parts::fetched;
-pub use tree::{Commit, Snapshot, Stats, Tree, UNSETTLED_MAX};
+pub use tree::{Commit, Stats, Tree, TreeSnapshot, UNSETTLED_MAX};

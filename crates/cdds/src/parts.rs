@@ -15,9 +15,9 @@ use crate::error::{Result, damaged};
 use crate::layout::{CHUNK, Slot};
 use crate::node::{Node, Query, extend_from};
 use crate::sum::Sum;
-use crate::tree::{Shared, below};
+use crate::tree::{TreeState, below};
 use crate::version::View;
-use crate::{Snapshot, Tree};
+use crate::{Tree, TreeSnapshot};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -139,7 +139,7 @@ impl Node<'_> {
     }
 }
 
-impl Shared {
+impl TreeState {
     /// The leaf and slot of `key`, its head verified.
     fn locate(&self, view: &View, root: u64, query: &Query<'_>) -> Result<Option<(Node<'_>, Slot)>> {
         let media = &self.media;
@@ -201,7 +201,7 @@ impl Tree {
     }
 }
 
-impl Snapshot {
+impl TreeSnapshot {
     /// As [`Tree::len_of`], at this version.
     ///
     /// # Errors
@@ -219,7 +219,7 @@ impl Snapshot {
     }
 }
 
-impl crate::Batch<'_> {
+impl crate::TreeBatch<'_> {
     /// As [`Tree::len_of`], this batch's writes included.
     ///
     /// # Errors

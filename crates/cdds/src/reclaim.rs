@@ -22,7 +22,7 @@
 //! those of other nodes when a write comes by, and those of the rest by a sweep over the keys, a
 //! leaf or two for each commit.
 
-use crate::batch::{Batch, Frame, Grave, owned_blocks};
+use crate::batch::{Frame, Grave, TreeBatch, owned_blocks};
 use crate::error::{Error, Result};
 use crate::hash::OffsetSet;
 use crate::layout::*;
@@ -47,7 +47,7 @@ struct Work {
     last: (u64, usize),
 }
 
-impl Batch<'_> {
+impl TreeBatch<'_> {
     /// Works through the front of the graveyard: frees and drops go into this batch's ledger.
     pub(crate) fn reclaim(&mut self) -> Result<()> {
         self.swept.clone_from(&self.writer.sweep);
@@ -210,7 +210,7 @@ impl Batch<'_> {
         }
     }
 
-    /// As [`Batch::sweep`]; the first key of the next leaf.
+    /// As [`TreeBatch::sweep`]; the first key of the next leaf.
     fn sweep_leaf(&mut self, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let media = &self.shared.media;
         let mut next = None;

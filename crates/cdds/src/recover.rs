@@ -24,7 +24,7 @@ use crate::layout::*;
 use crate::node::Node;
 use crate::pins::{Pins, Published};
 use crate::sum::sum;
-use crate::tree::{Shared, Tally, Tree};
+use crate::tree::{Tally, Tree, TreeState};
 use crate::version::{Held, Life, View, Voids};
 use arc_swap::ArcSwap;
 use everbyte_heap::{Heap, Op};
@@ -153,7 +153,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
         touched: Vec::new(),
         warm: Default::default(),
     };
-    let shared = Shared {
+    let shared = TreeState {
         heap,
         media,
         header: header_at,
@@ -189,7 +189,7 @@ pub(crate) fn open(object: Object) -> Result<Tree> {
 /// Applies the newest version's ledger again: it may not have been applied when the crash came.
 /// Then the same version gets a state without a ledger: this process may hand out what the ledger
 /// freed, and where a long one lies.
-fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
+fn replay(shared: &TreeState, mut state: State, chosen: usize) -> Result<()> {
     let media = &shared.media;
     let count = state.ops.checked_add(state.drops).filter(|&count| count <= media.len() / 8);
     let Some(count) = count.filter(|count| state.ledger.is_multiple_of(8) && media.holds(state.ledger, count * 8))
@@ -229,7 +229,7 @@ fn replay(shared: &Shared, mut state: State, chosen: usize) -> Result<()> {
 
 /// Lists the version that may have been under way as void, and takes back the mark of a clean
 /// close.
-fn void_unfinished(shared: &Shared, mut voids: Voids, version: u64) -> Result<()> {
+fn void_unfinished(shared: &TreeState, mut voids: Voids, version: u64) -> Result<()> {
     let media = &shared.media;
     let closed = media.load(shared.header + CLOSED_AT) == version;
     shared.writer.lock().suspicious = !closed && media.capabilities().fence_settles;
@@ -270,7 +270,7 @@ fn load_voids(media: &Media, area: u64, version: u64) -> Result<Voids> {
 }
 
 /// Makes `voids` the list, on media and for new views. Ordered before everything stored later.
-fn store_voids(shared: &Shared, mut voids: Voids) {
+fn store_voids(shared: &TreeState, mut voids: Voids) {
     let media = &shared.media;
     let _section = media.section();
     if voids.0.len() > VOIDS_MAX {
@@ -301,7 +301,7 @@ fn store_voids(shared: &Shared, mut voids: Voids) {
 /// The walk needs no order and keeps what is still to be visited in a list: dead entries form
 /// chains of any length. A damaged node is passed over. It cannot be opened later either, so what
 /// it holds is never taken for anything.
-fn scrub(shared: &Shared, voids: &Voids) {
+fn scrub(shared: &TreeState, voids: &Voids) {
     let view = View::new(u64::MAX >> 2, Held::Owned(Arc::new(voids.clone())));
     // Damaged pointers may lead in a circle: no inner node is visited twice.
     let (mut seen, mut rest) = (OffsetSet::default(), vec![(shared.root_in_force(), Life::Live)]);
@@ -316,7 +316,7 @@ fn scrub(shared: &Shared, voids: &Voids) {
 }
 
 /// Takes the stamps of void versions out of one node; `rest` receives its children.
-fn scrub_node(shared: &Shared, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
+fn scrub_node(shared: &TreeState, view: &View, node: &Node<'_>, life: Life, rest: &mut Vec<(u64, Life)>) {
     let media = &shared.media;
     // A stamp that a dead process already took out, but did not flush, must be out for good before
     // the list forgets it.
@@ -341,7 +341,7 @@ fn scrub_node(shared: &Shared, view: &View, node: &Node<'_>, life: Life, rest: &
     }
 }
 
-impl Shared {
+impl TreeState {
     /// The root in force, for callers that may hold the writer's lock themselves.
     fn root_in_force(&self) -> u64 {
         let commit = self.media.load(self.header + COMMIT_AT);
@@ -349,7 +349,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for TreeState {
     /// A clean close: the next opening has nothing to void. Nothing depends on it. A batch that was
     /// leaked has neither been committed nor taken back: that is no clean close.
     fn drop(&mut self) {

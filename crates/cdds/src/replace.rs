@@ -8,7 +8,7 @@
 //! The root is always an inner node, and a new root carries the old one as a dead entry: so
 //! whatever dies has exactly one dead entry that owns it (TREE-4), and a crash leaks nothing.
 
-use crate::batch::{Batch, Grave, Path, Record};
+use crate::batch::{Grave, NewRecord, Path, TreeBatch};
 use crate::build::{Item, Items, image, separator, size_for};
 use crate::error::Result;
 use crate::layout::*;
@@ -24,9 +24,9 @@ struct Child {
     at: u64,
 }
 
-impl<'t> Batch<'t> {
+impl<'t> TreeBatch<'t> {
     /// Replaces a full leaf by one or two that hold its live entries and the new one.
-    pub(crate) fn rebuild_leaf(&mut self, path: Path<'t>, leaf: Node<'t>, key: &[u8], record: Record) -> Result<()> {
+    pub(crate) fn rebuild_leaf(&mut self, path: Path<'t>, leaf: Node<'t>, key: &[u8], record: NewRecord) -> Result<()> {
         self.writer.warm.forget(leaf.at);
         let mut items = std::mem::take(&mut self.writer.items);
         items.clear();
@@ -38,7 +38,7 @@ impl<'t> Batch<'t> {
         result
     }
 
-    fn item(&self, items: &mut Items, record: &Record) -> Item {
+    fn item(&self, items: &mut Items, record: &NewRecord) -> Item {
         let begin = items.bytes.len();
         items.bytes.extend_from_slice(&record.bytes);
         Item {
@@ -233,14 +233,14 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    fn inner_record(&mut self, child: &Child) -> Result<Record> {
+    fn inner_record(&mut self, child: &Child) -> Result<NewRecord> {
         let (mut bytes, mut flags) = (u64::from(sum(&child.separator)).to_le_bytes().to_vec(), 0);
         self.key_part(&child.separator, &mut bytes, &mut flags)?;
-        Ok(Record { bytes, flags, key_len: child.separator.len(), value: child.at, key_sum: 0 })
+        Ok(NewRecord { bytes, flags, key_len: child.separator.len(), value: child.at, key_sum: 0 })
     }
 
     /// Replaces a full inner node; the first of `children` already has its record.
-    fn rebuild_inner(&mut self, path: Path<'t>, node: Node<'t>, first: Record, children: &[Child]) -> Result<()> {
+    fn rebuild_inner(&mut self, path: Path<'t>, node: Node<'t>, first: NewRecord, children: &[Child]) -> Result<()> {
         let mut items = Items::default();
         let mut place = self.gather(&node, &children[0].separator, &mut items)?;
         let ascending = place == items.list.len();

@@ -1,6 +1,6 @@
 //! [`Tree`]: the versioned tree of one object, its readers and its one writer.
 //!
-//! A version, step by step (`Batch::commit`):
+//! A version, step by step (`TreeBatch::commit`):
 //!   1. entries, new nodes and end stamps stored under version v, flushed; where root, count or
 //!      space change, the other state and its ledger too
 //!   2. fence
@@ -32,7 +32,7 @@
 //!
 //! Design: docs/design/tree.md
 
-use crate::batch::{Batch, Writer};
+use crate::batch::{TreeBatch, Writer};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::layout::Slot;
@@ -54,10 +54,10 @@ pub const UNSETTLED_MAX: u64 = 256;
 /// A versioned tree. Cheap to clone; clones are one tree.
 #[derive(Clone)]
 pub struct Tree {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TreeState>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct TreeState {
     pub heap: Heap,
     pub media: Media,
     /// Offset of the tree's header.
@@ -151,9 +151,9 @@ impl Tree {
     }
 
     /// Pins the newest settled version.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> TreeSnapshot {
         let (ticket, seen) = self.shared.pins.pin();
-        Snapshot(Arc::new(Pinned {
+        TreeSnapshot(Arc::new(Pinned {
             shared: Arc::clone(&self.shared),
             view: self.shared.view(seen.version),
             ticket,
@@ -169,7 +169,7 @@ impl Tree {
     /// # Panics
     /// If this thread has a batch of this tree already: it would wait for itself. [`Tree::begin`]
     /// returns an error instead.
-    pub fn batch(&self) -> Batch<'_> {
+    pub fn batch(&self) -> TreeBatch<'_> {
         self.begin().unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -177,7 +177,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::OwnBatch`] if this thread has a batch of this tree already.
-    pub fn begin(&self) -> Result<Batch<'_>> {
+    pub fn begin(&self) -> Result<TreeBatch<'_>> {
         if self.shared.holder.load(Relaxed) == crate::thread::current() {
             return Err(Error::OwnBatch);
         }
@@ -192,7 +192,7 @@ impl Tree {
             // An error poisons the store: the next thread that settles or writes is told.
             let _ = self.settle(self.shared.commit_of(newest.version));
         }
-        Ok(Batch::begin(&self.shared))
+        Ok(TreeBatch::begin(&self.shared))
     }
 
     /// Makes `commit` and all before it durable, and visible to readers.
@@ -252,7 +252,7 @@ impl Tree {
     }
 }
 
-impl Shared {
+impl TreeState {
     pub(crate) fn view(&self, version: u64) -> View {
         View::new(version, Held::Owned(self.voids.load_full()))
     }
@@ -275,7 +275,7 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl TreeState {
     /// The leaf that covers the query's key, and the slot that holds it.
     #[inline]
     pub(crate) fn find(&self, view: &View, root: u64, query: &Query<'_>) -> Result<(Node<'_>, Option<(usize, Slot)>)> {
@@ -306,16 +306,16 @@ pub(crate) fn below<'m>(media: &'m Media, parent: &Node<'_>, child: u64) -> Resu
 /// A settled version, held fast until its last clone and cursor are dropped: what it sees is not
 /// reclaimed, whatever is written meanwhile.
 #[derive(Clone)]
-pub struct Snapshot(pub(crate) Arc<Pinned>);
+pub struct TreeSnapshot(pub(crate) Arc<Pinned>);
 
 pub(crate) struct Pinned {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TreeState>,
     pub(crate) view: View,
     ticket: Ticket,
     pub(crate) seen: Published,
 }
 
-impl Snapshot {
+impl TreeSnapshot {
     /// The value of `key` at this version.
     ///
     /// # Errors

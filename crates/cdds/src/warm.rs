@@ -14,7 +14,7 @@
 //! Invariant WARM-1: a leaf found is forgotten when a newer node takes its place, or when it is
 //! unlinked. All other changes of the tree in this batch leave the keys of a leaf as they are.
 
-use crate::batch::Batch;
+use crate::batch::TreeBatch;
 use crate::error::Result;
 use crate::layout::*;
 use crate::node::{Node, Query};
@@ -64,7 +64,7 @@ impl Warm {
     }
 }
 
-impl Batch<'_> {
+impl TreeBatch<'_> {
     /// Says which keys will be put next, in that order: memory is asked for all of them at once. A
     /// hint, forgotten at the next call; it changes nothing but the time that the puts take.
     ///

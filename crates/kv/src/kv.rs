@@ -217,7 +217,7 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
 /// Several writes that happen together or not at all; no other thread sees them before. Dropping it
 /// undoes them.
 pub struct Batch<'k> {
-    tree: everbyte_cdds::Batch<'k>,
+    tree: everbyte_cdds::TreeBatch<'k>,
 }
 
 impl Batch<'_> {

@@ -8,7 +8,7 @@ use std::ops::RangeBounds;
 /// it is dropped.
 #[derive(Clone)]
 pub struct Snapshot {
-    pub(crate) tree: everbyte_cdds::Snapshot,
+    pub(crate) tree: everbyte_cdds::TreeSnapshot,
 }
 
 impl Snapshot {

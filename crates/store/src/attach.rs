@@ -3,7 +3,7 @@
 use crate::catalogue::name_space;
 use crate::catalogue::record;
 use crate::catalogue::recovery::reflush;
-use crate::catalogue::table::Table;
+use crate::catalogue::table::CatalogueTable;
 use crate::recover::Recovery;
 use crate::sharing::SharedStore;
 use crate::store::Parts;
@@ -55,7 +55,7 @@ impl Store {
         words.opened = words.opened.max(words.closed) + 1;
         words.write(&media);
         media.fence();
-        let table = Table::new(&superblock, &slots, trie);
+        let table = CatalogueTable::new(&superblock, &slots, trie);
         let mut parts = Parts::new(media, superblock, words, table, !clean);
         parts.catalogue().lock().recover(slots, &mut recovery)?;
         let media = parts.media();
@@ -72,7 +72,7 @@ impl Store {
     fn join(media: Media) -> Result<Store> {
         let (superblock, _) = copies::choose(&media)?;
         let words = Words::read(&media)?;
-        let mut parts = Parts::new(media, superblock, words, Table::default(), false);
+        let mut parts = Parts::new(media, superblock, words, CatalogueTable::default(), false);
         parts.growth().limit(&superblock);
         parts.set_recovery(Recovery { clean: true, ..Recovery::default() });
         Ok(Store::of(parts))

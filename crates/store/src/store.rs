@@ -5,7 +5,7 @@
 use crate::catalogue::ids::Ids;
 use crate::catalogue::part::Catalogue;
 use crate::catalogue::record::{self, Entry, Origin};
-use crate::catalogue::table::Table;
+use crate::catalogue::table::CatalogueTable;
 use crate::layout::{FORMAT, Superblock};
 use crate::object::access::Access;
 use crate::object::backing::{BackingFiles, Residency};
@@ -59,7 +59,13 @@ impl Drop for Parts {
 impl Parts {
     /// The parts of a store whose superblock, words and table were read. `reflushes` says that the
     /// store was not closed before this opening.
-    pub(crate) fn new(media: Media, superblock: Superblock, words: Words, table: Table, reflushes: bool) -> Parts {
+    pub(crate) fn new(
+        media: Media,
+        superblock: Superblock,
+        words: Words,
+        table: CatalogueTable,
+        reflushes: bool,
+    ) -> Parts {
         let Superblock { bitmap_at, used_at, bitmap_len, .. } = superblock;
         let space = Space::new(media.clone(), SpaceLayout { bitmap_at, used_at, bitmap_len });
         space.suspect(words.suspect.clone());

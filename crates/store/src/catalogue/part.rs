@@ -6,7 +6,7 @@ use super::cache::Known;
 use super::ids::Ids;
 use super::name_space::{self, NameClusters, NameTrie};
 use super::record::{self, Entry, Slot};
-use super::table::{Index, Table};
+use super::table::{CatalogueTable, Index};
 use crate::layout::{STATE_CREATING, Superblock};
 use crate::object::growth::Growth;
 use crate::superblock::head::Head;
@@ -23,13 +23,13 @@ pub(crate) struct Catalogue {
     ids: Ids,
     /// Whether the store was not closed before this opening (STORE-8).
     reflushes: bool,
-    table: RankedMutex<{ rank::CATALOGUE }, Table>,
+    table: RankedMutex<{ rank::CATALOGUE }, CatalogueTable>,
 }
 
 /// The catalogue, locked by this thread.
 pub(crate) struct LockedCatalogue<'c> {
     catalogue: &'c Catalogue,
-    table: RankedMutexGuard<'c, Table>,
+    table: RankedMutexGuard<'c, CatalogueTable>,
 }
 
 /// A record in the list of pending changes; see [`Catalogue::begin_change`].
@@ -50,7 +50,7 @@ impl Catalogue {
         (head, growth): (Arc<Head>, Arc<Growth>),
         ids: Ids,
         reflushes: bool,
-        table: Table,
+        table: CatalogueTable,
     ) -> Catalogue {
         Catalogue { media, head, growth, ids, reflushes, table: RankedMutex::new(table) }
     }
@@ -86,7 +86,7 @@ impl Catalogue {
         let mut table = self.table.lock();
         let reflushes = reflushes || self.reflushes || table.trie.as_ref().is_some_and(NameTrie::reflushes);
         let trie = name_space::find(&self.media, &superblock, &slots, reflushes)?;
-        *table = Table::new(&superblock, &slots, trie);
+        *table = CatalogueTable::new(&superblock, &slots, trie);
         Ok(slots)
     }
 }
@@ -113,7 +113,7 @@ impl<'c> LockedCatalogue<'c> {
     }
 
     /// The volatile state.
-    pub(crate) fn table(&mut self) -> &mut Table {
+    pub(crate) fn table(&mut self) -> &mut CatalogueTable {
         &mut self.table
     }
 
@@ -125,7 +125,7 @@ impl<'c> LockedCatalogue<'c> {
         Some((trie, clusters))
     }
 
-    /// Adds a record to the list of pending changes; see [`Table::begin_change`].
+    /// Adds a record to the list of pending changes; see [`CatalogueTable::begin_change`].
     ///
     /// # Errors
     /// [`Error::Busy`].

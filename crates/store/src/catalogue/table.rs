@@ -17,7 +17,7 @@ const CACHE_MAX: usize = 1 << 18;
 
 /// The volatile state behind the catalogue's lock.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct CatalogueTable {
     pub(super) trie: Option<NameTrie>,
     /// The records of names.
     cache: Cache,
@@ -78,15 +78,15 @@ impl Index {
     }
 }
 
-impl Table {
+impl CatalogueTable {
     /// The state of a store whose table has these records.
-    pub(crate) fn new(superblock: &Superblock, slots: &[(u64, Slot)], trie: Option<NameTrie>) -> Table {
+    pub(crate) fn new(superblock: &Superblock, slots: &[(u64, Slot)], trie: Option<NameTrie>) -> CatalogueTable {
         let index = trie.is_none().then(|| Index::new(superblock, slots));
         let mut cache = Cache::default();
         for entry in slots.iter().filter_map(|(_, slot)| slot.entry()).filter(|entry| !entry.name.is_empty()) {
             cache.insert(&entry.name, Known { at: entry.at, id: 0 });
         }
-        Table { cache, index, trie, ..Table::default() }
+        CatalogueTable { cache, index, trie, ..CatalogueTable::default() }
     }
 
     /// The trie, if the store has one.
@@ -170,7 +170,7 @@ impl Table {
         Ok(true)
     }
 
-    /// Reverses [`Table::begin_change`]. Flushed.
+    /// Reverses [`CatalogueTable::begin_change`]. Flushed.
     pub(crate) fn end_change(&mut self, record: u64) {
         if let (Some(slot), Some(trie)) = (self.pending.remove(&record), &mut self.trie) {
             trie.end_change(slot);

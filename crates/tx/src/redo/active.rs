@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const IDLE: u64 = u64::MAX;
 
 /// A worker's entry: the clock when its transaction began, or was last found to be valid.
-pub(super) type Since = Arc<CachePadded<AtomicU64>>;
+pub(super) type StartTime = Arc<CachePadded<AtomicU64>>;
 
 #[derive(Default)]
 pub(super) struct Active {
-    all: RwLock<Vec<Since>>,
+    all: RwLock<Vec<StartTime>>,
     /// Counts the transactions that begin and end; changed only under the lock of `all`.
     changes: AtomicU64,
     /// The worker that runs alone; 0: none.
@@ -36,11 +36,11 @@ pub(super) struct Active {
 #[derive(Default)]
 pub(super) struct Others {
     changes: u64,
-    all: Vec<Since>,
+    all: Vec<StartTime>,
 }
 
 impl Active {
-    pub(super) fn enter(&self) -> Since {
+    pub(super) fn enter(&self) -> StartTime {
         let since = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
         let mut all = self.all.write();
         all.push(Arc::clone(&since));
@@ -48,7 +48,7 @@ impl Active {
         since
     }
 
-    pub(super) fn leave(&self, since: &Since) {
+    pub(super) fn leave(&self, since: &StartTime) {
         let mut all = self.all.write();
         all.retain(|other| !Arc::ptr_eq(other, since));
         self.changes.fetch_add(1, Ordering::SeqCst);
@@ -56,7 +56,7 @@ impl Active {
 
     /// A transaction of `owner` begins; waits while another runs alone.
     #[inline]
-    pub(super) fn begin(&self, since: &Since, owner: u32, clock: &AtomicU64) {
+    pub(super) fn begin(&self, since: &StartTime, owner: u32, clock: &AtomicU64) {
         loop {
             since.store(clock.load(Ordering::SeqCst), Ordering::SeqCst);
             let alone = self.alone.load(Ordering::SeqCst);
@@ -69,7 +69,7 @@ impl Active {
     }
 
     #[inline]
-    pub(super) fn end(&self, since: &Since) {
+    pub(super) fn end(&self, since: &StartTime) {
         since.store(IDLE, Ordering::Release);
     }
 
@@ -77,7 +77,7 @@ impl Active {
     /// A transaction that begins after the read of `changes` begins with a clock that has passed
     /// it.
     #[inline]
-    pub(super) fn quiesce(&self, own: &Since, others: &mut Others, timestamp: u64) {
+    pub(super) fn quiesce(&self, own: &StartTime, others: &mut Others, timestamp: u64) {
         if others.changes != self.changes.load(Ordering::SeqCst) {
             self.look_around(own, others);
         }
@@ -89,7 +89,7 @@ impl Active {
     }
 
     #[cold]
-    fn look_around(&self, own: &Since, others: &mut Others) {
+    fn look_around(&self, own: &StartTime, others: &mut Others) {
         let all = self.all.read();
         others.changes = self.changes.load(Ordering::SeqCst);
         others.all = all.iter().filter(|since| !Arc::ptr_eq(since, own)).cloned().collect();

@@ -21,16 +21,16 @@ const EXTENT_MIN: u64 = 4096;
 
 /// A record read back.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct RedoRecord {
     pub timestamp: u64,
     pub ops: Vec<Op>,
     /// Each run's first word, and its values behind it.
     runs: Vec<u64>,
 }
 
-impl Record {
+impl RedoRecord {
     /// `None`: it is no record, or what it names does not fit its checksum.
-    pub(super) fn read(media: &Media, words: &[u64]) -> Option<Record> {
+    pub(super) fn read(media: &Media, words: &[u64]) -> Option<RedoRecord> {
         let (&[first, counts], rest) = words.split_first_chunk::<HEAD>()?;
         let (timestamp, form) = (first & (TIMESTAMPS - 1), first & !(TIMESTAMPS - 1));
         let (ops, count) = ((counts & 0xffff_ffff) as usize, (counts & 0xffff_ffff) as usize + (counts >> 32) as usize);
@@ -41,7 +41,7 @@ impl Record {
         };
         let body = if form == WHOLE { without_padding(rest, count)? } else { &spilled };
         let (ops, runs) = body.split_at(ops);
-        let record = Record { timestamp, ops: ops.iter().map(|&op| Op::from(op)).collect(), runs: runs.to_vec() };
+        let record = RedoRecord { timestamp, ops: ops.iter().map(|&op| Op::from(op)).collect(), runs: runs.to_vec() };
         (record.runs().map(|(.., values)| 1 + values.len()).sum::<usize>() == runs.len()).then_some(record)
     }
 
@@ -182,7 +182,7 @@ mod tests {
 
     fn decoded(words: &[u64]) -> Option<Vec<(u64, u8, u64)>> {
         let media = Media::anonymous(1 << 20, &Options::default()).unwrap();
-        Some(Record::read(&media, words)?.stores().collect())
+        Some(RedoRecord::read(&media, words)?.stores().collect())
     }
 
     fn check(stores: &[(u64, u8, u64)], words: usize) {

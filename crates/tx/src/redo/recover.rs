@@ -9,7 +9,7 @@
 
 use super::engine::Replayed;
 use super::layout::{ENGINE_END, FLOOR, FORMAT, MAGIC, seal_floor, unseal_floor};
-use super::record::Record;
+use super::record::RedoRecord;
 use crate::table::{self, holds_data};
 use crate::{Error, Result};
 use everbyte_heap::{Heap, Op};
@@ -39,7 +39,7 @@ pub(super) fn recover(heap: &Heap) -> Result<RecoveredLogs> {
         let at = part.start;
         let mut found = Vec::new();
         // 1
-        let recovered = WordLog::recover(media, part, Full::Error, |words| found.push(Record::read(media, words)))?;
+        let recovered = WordLog::recover(media, part, Full::Error, |words| found.push(RedoRecord::read(media, words)))?;
         logs.push(recovered.log);
         for record in found {
             let record = record.ok_or_else(|| damaged(at, "a record of this log contradicts itself"))?;
@@ -73,7 +73,7 @@ pub(super) fn recover(heap: &Heap) -> Result<RecoveredLogs> {
     Ok(RecoveredLogs { logs, log_bytes: parts.bytes, clock, replayed })
 }
 
-fn replay(heap: &Heap, records: &[Record]) {
+fn replay(heap: &Heap, records: &[RedoRecord]) {
     let media = heap.media();
     let _section = media.section();
     let mut flusher = Flusher::new(media);

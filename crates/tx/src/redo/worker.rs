@@ -7,7 +7,7 @@
 //!
 //! Threads: a worker belongs to one thread at a time.
 
-use super::active::{Others, Since};
+use super::active::{Others, StartTime};
 use super::engine::RedoState;
 use super::layout::TIMESTAMPS_LAST;
 use super::locks::Word;
@@ -41,7 +41,7 @@ pub struct Worker {
     pub(super) engine: Arc<RedoState>,
     /// The engine's, one step nearer.
     pub(super) media: Media,
-    pub(super) since: Since,
+    pub(super) since: StartTime,
     pub(super) others: Others,
     pub(super) number: u32,
     /// The log that is tried first.

@@ -20,7 +20,7 @@ pub(crate) fn record_max(ring_len: u64) -> u64 {
     (ring_len / 4).clamp(4096, 1 << 20) & !4095
 }
 
-pub(crate) struct Batch {
+pub(crate) struct EpochBatch {
     pages: Box<[Page]>,
     /// Words in use, header included.
     used: usize,
@@ -29,10 +29,10 @@ pub(crate) struct Batch {
     index: Index,
 }
 
-impl Batch {
+impl EpochBatch {
     /// A batch of at most `bytes` bytes, a multiple of 4096.
-    pub(crate) fn new(bytes: usize) -> Batch {
-        Batch { pages: Page::buffer(bytes / 4096), used: HEADER_WORDS, run: 0, index: Index::new() }
+    pub(crate) fn new(bytes: usize) -> EpochBatch {
+        EpochBatch { pages: Page::buffer(bytes / 4096), used: HEADER_WORDS, run: 0, index: Index::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_batch_holds_the_newest_flushed_values() {
         let mapping = Mapping::anonymous(8 << 20, 8 << 20).unwrap();
-        let mut batch = Batch::new(1 << 20);
+        let mut batch = EpochBatch::new(1 << 20);
         let mut stream = everbyte_workload::Random::new(7);
         let mut random = |below: u64| stream.below(below);
         let mut stamp = 0;
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn single_words_are_small() {
         let mapping = Mapping::anonymous(1 << 20, 1 << 20).unwrap();
-        let mut batch = Batch::new(1 << 16);
+        let mut batch = EpochBatch::new(1 << 16);
         for line in [3, 5, 3, 5] {
             batch.put_words(line, 0b100, &mapping);
         }

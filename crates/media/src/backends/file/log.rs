@@ -7,7 +7,7 @@
 //!   FILE-2  The open batch always fits into the free part of the log: only a flush waits for
 //!           space, a barrier and a checkpoint never do.
 
-use super::batch::{Batch, record_max};
+use super::batch::{EpochBatch, record_max};
 use super::dirty_pages::{DirtyPages, LINES_PER_PAGE, PAGE};
 use super::layout::LINE_WORDS;
 use super::replay::LogContent;
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 pub(crate) struct Log {
     /// Lines flushed since the last record was sealed.
-    pub open: Batch,
+    pub open: EpochBatch,
     /// The other buffer, while no record is being written.
-    pub spare: Option<Batch>,
+    pub spare: Option<EpochBatch>,
     /// The largest number of words in `open`, by its buffer and by the free part of the log
     /// (FILE-2).
     pub words_max: usize,
@@ -56,8 +56,8 @@ impl Log {
     pub(crate) fn new(head: &Head, resumed: Option<&LogContent>) -> Log {
         let bytes = record_max(head.log_room);
         let mut log = Log {
-            open: Batch::new(bytes as usize),
-            spare: Some(Batch::new(bytes as usize)),
+            open: EpochBatch::new(bytes as usize),
+            spare: Some(EpochBatch::new(bytes as usize)),
             words_max: 0,
             writing: false,
             sequence: head.log_sequence,

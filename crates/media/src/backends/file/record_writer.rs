@@ -7,7 +7,7 @@
 //!
 //! Threads: one writer at a time, by `Log::writing`.
 
-use super::batch::Batch;
+use super::batch::EpochBatch;
 use super::guarded_disk::GuardedDisk;
 use super::layout::{RECORD_MAGIC, RecordHeader, SECTOR};
 use super::log::Log;
@@ -26,7 +26,7 @@ pub(crate) struct RecordWriter {
 /// A batch on its way into the ring.
 pub(crate) struct OutgoingRecord {
     pub header: RecordHeader,
-    batch: Batch,
+    batch: EpochBatch,
     /// Offset in the ring, and the ring's length.
     at: u64,
     ring_len: u64,
@@ -91,7 +91,7 @@ impl OutgoingRecord {
     }
 
     /// The buffer, empty again.
-    pub(crate) fn into_buffer(mut self) -> Batch {
+    pub(crate) fn into_buffer(mut self) -> EpochBatch {
         self.batch.reset();
         self.batch
     }

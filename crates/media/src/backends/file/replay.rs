@@ -23,7 +23,7 @@
 //!   REPLAY-3  No record follows the break before an incarnation has begun there: bytes that a torn
 //!             or lost record left behind the break join no chain.
 
-use super::batch::{ALL, Batch, bits, record_max};
+use super::batch::{ALL, EpochBatch, bits, record_max};
 use super::dirty_pages::{LINES_PER_PAGE, PAGE};
 use super::disk::Disk;
 use super::layout::{
@@ -103,7 +103,7 @@ pub(crate) fn continue_log(disk: &dyn Disk, path: &Path, head: Head, content: &m
     if seeded("media-no-life") {
         return Ok(());
     }
-    let mut life = Batch::new(4096);
+    let mut life = EpochBatch::new(4096);
     life.put_allocation((content.incarnation + 1) * LINE, 0);
     let (checksum, bytes) = life.seal(RecordHeader {
         checksum: 0,
