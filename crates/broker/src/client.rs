@@ -1,8 +1,8 @@
 //! [`Client`]: a program's side of the connection to a broker.
 //!
-//! A program maps what a broker passes, C programs at the address that their pointers name. So the
-//! client asks the kernel for the broker's user first: root, the client's own, or the owner of the
-//! directory in which the socket lies.
+//! A program maps the files that a broker passes, C programs at the address that their pointers
+//! name. So the client asks the kernel for the broker's user first: root, the client's own, or the
+//! owner of the directory with the socket.
 
 use crate::error::No;
 use crate::start;
@@ -21,62 +21,63 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How many brokers may end before one hears a request.
+/// Brokers that may end, one after the other, before one reads a request.
 const TRIES: usize = 10;
 
-/// Asks a broker. Each call is a connection of its own; what a broker that ended has not read the
-/// next one is asked.
+/// Sends requests to a broker. Each call is a connection of its own; if a broker ends before it
+/// reads a request, the client sends it to the next one.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
-    /// What starts a broker.
+    /// The program that starts a broker.
     program: Option<PathBuf>,
 }
 
-/// A domain, as far as the broker let one have it.
+/// A domain, with the rights that the broker granted.
 #[derive(Debug)]
 pub struct Domain {
-    /// What is known of it.
+    /// Its properties.
     pub about: About,
-    /// What it is open for.
+    /// The granted access.
     pub want: Want,
     files: Vec<File>,
 }
 
 impl Client {
-    /// A client of the broker at `socket`, which is not looked for yet.
+    /// A client of the broker at `socket`; connects at the first request.
     pub fn new(socket: &Path) -> Client {
         Client { socket: socket.into(), program: None }
     }
 
-    /// A client that starts a broker by `program`, which is `everbyte`, if none answers, and if the
-    /// directory of domains beside the socket (`shop` beside `shop.socket`) is this user's. Clients
+    /// A client that starts a broker by `program`, which is `everbyte`, if none answers and this
+    /// user owns the directory of domains beside the socket (`shop` beside `shop.socket`). Clients
     /// that do so at the same time end up with one broker.
     pub fn on_demand(socket: &Path, program: &Path) -> Client {
         Client { socket: socket.into(), program: Some(program.into()) }
     }
 
-    /// Makes a domain that may grow to `max` bytes and belongs to the caller. Settled on return.
+    /// Creates a domain that may grow to `max` bytes and belongs to the caller. Settled on return.
     ///
     /// # Errors
     /// [`Error::NoBroker`]; [`Error::Unsafe`]: a broker of another user; [`Error::Refused`]: the
-    /// name is taken, or none; a quota; no space.
+    /// name is taken or invalid; a quota; no space.
     pub fn create(&self, name: &str, mode: u16, max: u64) -> Result<()> {
         self.ask(&Request::Create { mode, max, name: name.into() }).map(drop)
     }
 
-    /// Attaches a domain. The broker checks the caller's rights now; what it passes stays good if
-    /// they change.
+    /// Attaches a domain. The broker checks the caller's rights now; later changes of rights do not
+    /// affect the descriptors that it passes.
     ///
     /// # Errors
-    /// [`Error::NoBroker`]; [`Error::Refused`]: there is none of that name, or the caller may not.
+    /// [`Error::NoBroker`]; [`Error::Refused`]: no domain has that name, or the caller has no right
+    /// to it.
     pub fn attach(&self, name: &str, want: Want) -> Result<Domain> {
         let (lines, files) = self.ask(&Request::Attach { want, name: name.into() })?;
         let about = wire::parse_line(lines.trim_end_matches('\n')).ok_or_else(|| self.garbled())?;
         Ok(Domain { about, want, files: files.into_iter().map(File::from).collect() })
     }
 
-    /// Removes a domain of the caller's. Who has it attached keeps what is mapped.
+    /// Removes a domain of the caller's. Processes that have it attached keep their mappings.
     ///
     /// # Errors
     /// [`Error::NoBroker`], [`Error::Refused`].
@@ -84,8 +85,7 @@ impl Client {
         self.ask(&Request::Remove { name: name.into() }).map(drop)
     }
 
-    /// Changes who may do what with a domain of the caller's, from the next attach on. Settled on
-    /// return.
+    /// Changes the rights to a domain of the caller's, from the next attach on. Settled on return.
     ///
     /// # Errors
     /// [`Error::NoBroker`], [`Error::Refused`].
@@ -101,7 +101,7 @@ impl Client {
         self.ask(&Request::Chown { uid, gid, name: name.into() }).map(drop)
     }
 
-    /// What is known of a domain.
+    /// The properties of a domain.
     ///
     /// # Errors
     /// [`Error::NoBroker`], [`Error::Refused`].
@@ -144,7 +144,7 @@ impl Client {
         let socket = std::path::absolute(&self.socket).map_err(io("find the directory of"))?;
         let directory =
             std::fs::metadata(socket.parent().unwrap_or(Path::new("/"))).map_err(io("look at the directory of"))?;
-        // In a directory that others may write to, its owner did not necessarily make the socket,
+        // The owner of a directory that others may write to did not necessarily create the socket,
         // but may replace it anyway.
         if directory.uid() == broker {
             return Ok(());
@@ -185,7 +185,7 @@ impl Client {
     }
 }
 
-/// Asks, and returns the answer with what was passed beside it.
+/// Sends a request, and returns the answer with the descriptors passed beside it.
 fn exchange(socket: &OwnedFd, request: &str) -> Result<(Vec<u8>, Vec<OwnedFd>), Errno> {
     net::send(socket, request.as_bytes(), SendFlags::NOSIGNAL)?;
     let mut message = vec![0; MESSAGE];
@@ -203,9 +203,9 @@ fn exchange(socket: &OwnedFd, request: &str) -> Result<(Vec<u8>, Vec<OwnedFd>), 
     Ok((message, files))
 }
 
-/// Whether the broker has ended without reading the request, so that nothing was done: the system
-/// resets a connection whose end was closed with something unread, and only that. One that was read
-/// and not answered ends without an error.
+/// Whether the broker has ended without reading the request, so that nothing was done: only then
+/// does the system reset the connection. A connection whose request was read and not answered ends
+/// without an error.
 fn is_unheard(errno: Errno) -> bool {
     matches!(errno, Errno::CONNRESET | Errno::PIPE)
 }

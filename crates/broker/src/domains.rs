@@ -1,9 +1,9 @@
 //! [`Domains`]: the domains of one broker: a directory with a store of names and a file for each
 //! domain.
 //!
-//! To make one: its file is made, as a bound store of its own; then its entry, in one step. To
-//! remove one: its entry in one step, then its file. A crash in between leaves a file without an
-//! entry, which the next opening removes.
+//! Creation: the domain's file, as a bound store of its own; then its entry, in one step. Removal:
+//! its entry in one step, then its file. A crash in between leaves a file without an entry, which
+//! the next opening removes.
 //!
 //! Invariants
 //!   DOM-1  Every entry has its file; the addresses of no two domains overlap.
@@ -26,11 +26,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The least that a domain may grow to: what a store takes by itself, and something to live on.
+/// The least `max` of a domain: the store's own bytes, and some for data.
 const MAX_LEAST: u64 = 1 << 20;
 /// The most.
 const MAX_MOST: u64 = 1 << 40;
-/// The log of a domain that lies on a disk may grow to this.
+/// Bytes that the log of a domain on a disk may grow to.
 const LOG: u64 = 1 << 20;
 const EXTENSION: &str = "domain";
 
@@ -47,12 +47,12 @@ pub struct Domains {
     quota: u64,
 }
 
-/// What is known of a domain.
+/// The properties of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its name.
     pub name: String,
-    /// Who may do what.
+    /// Its owner, its group and their rights.
     pub access: Access,
     /// The address that its store is bound to.
     pub base: u64,
@@ -61,8 +61,8 @@ pub struct About {
 }
 
 impl Domains {
-    /// Opens the domains of `dir`, which is made if it is not there; nobody else may enter it.
-    /// Files without an entry go.
+    /// Opens the domains of `dir`, which is created if it does not exist; no other user may enter
+    /// it. Files without an entry are removed.
     ///
     /// # Errors
     /// Another broker has them open; damage; I/O.
@@ -90,18 +90,18 @@ impl Domains {
             let entry = read(&domains.names.object(&object.name)?)?;
             domains.known.insert(object.name, entry);
         }
-        // what was read is settled before anybody is answered by it
+        // entries that were read are settled before a client gets an answer that depends on them
         domains.names.media().barrier()?;
-        domains.sweep().map_err(io("remove what a crash left in"))?;
+        domains.sweep().map_err(io("remove leftovers of a crash in"))?;
         Ok(domains)
     }
 
-    /// What a client is told, with the directory as the user named it.
+    /// A refusal for the client, with the directory as the user named it.
     pub(crate) fn told(&self, no: No) -> No {
         No { said: renamed(&no.said, &self.dir, &self.named), ..no }
     }
 
-    /// DOM-2.
+    /// Establishes DOM-2.
     fn sweep(&self) -> std::io::Result<()> {
         for file in std::fs::read_dir(&self.dir)? {
             let path = file?.path();
@@ -183,43 +183,43 @@ impl Domains {
             if set.is_ok() && !self.known.values().any(overlaps) {
                 return Ok(base);
             }
-            let _ = std::fs::remove_file(path); // another address, then
+            let _ = std::fs::remove_file(path); // the next attempt takes another address
         }
         Err(No::new(Errno::NOSPC, "no addresses are left for a domain of this size; ask for a smaller one"))
     }
 
-    /// Lets the file of a domain belong to its owner, so that quotas of the file system count it as
-    /// theirs. Only root may give files away; the files of another broker stay its own.
+    /// Gives the file of a domain to its owner, so that quotas of the file system charge the owner.
+    /// Only root may give files away; the files of another broker stay its own.
     fn give_file(&self, entry: &Entry) {
         let _ = std::os::unix::fs::chown(self.path(entry), Some(entry.uid), Some(entry.gid));
     }
 
-    /// Bytes that a domain counts for in its owner's quota: its maximum, or what its file takes
-    /// where a client has let that grow beyond.
+    /// Bytes that a domain counts for in its owner's quota: its maximum, or the bytes of its file
+    /// if a client has grown it beyond.
     fn charge(&self, entry: &Entry) -> u64 {
         let taken = std::fs::metadata(self.path(entry)).map_or(0, |found| found.blocks() * 512);
         entry.max.max(taken)
     }
 
-    /// Cuts files that are longer than the store of a domain can become: a client that may write
-    /// has let them grow. No store has data there.
+    /// Cuts files that are longer than the store of a domain can become: a client with the right to
+    /// write can grow its file. No store has data there.
     pub(crate) fn cut_overgrown(&self) {
         for entry in self.known.values() {
             let (path, most) = (self.path(entry), file_most(entry.max));
-            // Room may lie behind the end of the file, too.
+            // Blocks may also lie behind the end of the file.
             let is_over = |found: std::fs::Metadata| found.len() > most || found.blocks() * 512 > most;
             if std::fs::metadata(&path).is_ok_and(is_over)
                 && let Ok(file) = File::options().write(true).open(&path)
             {
-                // Made longer first, so that what is cut off includes that room. If it fails the
-                // next look does it.
+                // Made longer first, so that the cut includes those blocks. After a failure the
+                // next check repeats it.
                 let _ = file.set_len(1 << 43);
                 let _ = file.set_len(most);
             }
         }
     }
 
-    /// Opens the file of a domain for what `caller` may and wants: for a writer two descriptions,
+    /// Opens the file of a domain as far as `caller` wants and may: for a writer two descriptions,
     /// of the bytes and for locks.
     pub(crate) fn attach(&self, caller: &Caller, name: &str, want: Want) -> Result<Vec<File>, No> {
         let entry = self.find(name)?;
@@ -236,7 +236,7 @@ impl Domains {
         })
     }
 
-    /// Removes a domain. Those who have it attached keep what they have mapped, and nobody finds it
+    /// Removes a domain. Processes that have it attached keep their mappings; no client finds it
     /// any more.
     pub(crate) fn remove(&mut self, caller: &Caller, name: &str) -> Result<(), No> {
         let entry = *self.find(name)?;
@@ -272,7 +272,7 @@ impl Domains {
         Ok(())
     }
 
-    /// What is known of a domain.
+    /// The properties of a domain.
     pub(crate) fn about(&self, name: &str) -> Result<About, No> {
         self.find(name).map(|entry| about(name, entry))
     }
@@ -295,7 +295,7 @@ fn file_most(max: u64) -> u64 {
     2 * max + (16 << 20)
 }
 
-/// Makes the directory of the domains, or takes the one that is there (DOM-3).
+/// Creates the directory of the domains, or opens the existing one (DOM-3).
 fn open_directory(dir: &Path) -> Result<File> {
     use rustix::fs::{CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat};
     let io = |action| move |errno: Errno| Error::Io { action, path: dir.into(), source: errno.into() };
@@ -331,8 +331,8 @@ fn open_directory(dir: &Path) -> Result<File> {
     Ok(File::from(directory))
 }
 
-/// Refuses a caller who may not give a domain these rights; its present ones: who may not remove
-/// it.
+/// Refuses a caller without the right to give a domain these rights; with its present rights:
+/// without the right to remove it.
 fn require(caller: &Caller, name: &str, entry: &Entry, new: &Access) -> Result<(), No> {
     match access(entry).refuses(caller, new) {
         None => Ok(()),
@@ -363,7 +363,7 @@ fn at(object: &Object, turn: u64) -> u64 {
     object.prime() + HEADER_LEN + turn % 2 * (ENTRIES / 2)
 }
 
-/// Writes the record whose turn it is, and flushes it; no fence.
+/// Writes the older of the two records, and flushes it; no fence.
 fn write(object: &Object, entry: &Entry) {
     let (media, at): (&Media, u64) = (object.media(), at(object, entry.turn));
     let _section = media.section();
@@ -371,7 +371,7 @@ fn write(object: &Object, entry: &Entry) {
     media.flush(at, size_of::<Entry>() as u64);
 }
 
-/// The record that counts; flushed, no fence.
+/// The newest whole record; flushed, no fence.
 fn read(object: &Object) -> Result<Entry> {
     object.media().reflush(at(object, 0), ENTRIES);
     let both = [0, 1].map(|turn| object.media().get::<Entry>(at(object, turn)));
@@ -410,7 +410,7 @@ mod tests {
         .sealed()
     }
 
-    /// Changes rights again and again; each is whole or absent, and what was acknowledged is not
+    /// Changes rights again and again; each change is whole or absent, and no acknowledged one is
     /// lost.
     fn explore() -> Result<Report, Box<Failure>> {
         let image = Image::zeroed(512 << 10).with_max(1 << 20).then(|media| {

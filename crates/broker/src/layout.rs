@@ -1,11 +1,11 @@
 //! The bytes of a domain's entry in the broker's own store. Format: docs/formats/broker.md.
 //!
-//! Two records of a line each, used in turn: the one of the higher turn whose checksum is right
-//! counts. So a change of rights is whole or absent.
+//! Two records of a line each, written alternately: the whole record with the higher `turn` is
+//! valid. So a change of rights is whole or absent.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What a domain is. Behind the part of the prime page that belongs to the store.
+/// The properties of a domain. They lie behind the store's part of the prime page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Entry {
@@ -38,7 +38,7 @@ pub const MAGIC: [u8; 8] = *b"EVRBDOMN";
 pub const ENTRIES: u64 = 128;
 
 impl Entry {
-    /// The checksum its fields ask for.
+    /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(Entry { checksum: 0, ..*self }.as_bytes())
     }
@@ -48,7 +48,7 @@ impl Entry {
         Entry { checksum: self.sum(), ..self }
     }
 
-    /// Whether it is one, undamaged.
+    /// Whether its magic and its checksum agree.
     pub fn is_whole(&self) -> bool {
         self.magic == MAGIC && self.checksum == self.sum()
     }

@@ -1,11 +1,11 @@
 //! # everbyte-broker: rights that the kernel enforces
 //!
-//! Within one store file whoever has a writable descriptor reaches everything in it: access words
-//! there stop accidents. The broker keeps a file for each *domain* instead, a bound store of its
-//! own with an owner, a group and rights, in a directory that nobody else can enter. Programs ask
-//! for a domain by its name over a socket; the broker asks the kernel who they are, and passes a
-//! descriptor with exactly the rights that they have: what was opened for reading cannot be mapped
-//! for writing.
+//! A process with a writable descriptor of a store file reaches every byte in it: access words
+//! there only stop accidents. The broker keeps a file for each *domain* instead, a bound store of
+//! its own with an owner, a group and rights, in a directory that no other user can enter. A
+//! program asks for a domain by its name over a socket; the broker asks the kernel for the
+//! program's user, and passes a descriptor with exactly the rights of that user: a file opened for
+//! reading cannot be mapped for writing.
 //!
 //! ```
 //! use everbyte_broker::raw::Raw;
@@ -17,7 +17,7 @@
 //! let client = Client::new(broker.socket());
 //! client.create("shop/orders", 0o640, 64 << 20)?;
 //! let domain = client.attach("shop/orders", Want::Write)?;
-//! let store = domain.open(&Default::default())?; // shared with whoever else may write there
+//! let store = domain.open(&Default::default())?; // shared with every other writing process
 //! # assert!(store.is_shared());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -26,13 +26,10 @@
 //! Interfaces to Storage-Class Memory" (EuroSys 2014), whose trusted service passes memory in the
 //! same way, and HEAPO's rights on objects.
 //!
-//! * `domains`: what there is, in a store of the broker's own; who may do what with it is decided
-//!   by the store's [`Access`]
-//! * `wire`: what goes over the socket
+//! * `domains`: the domains, in a store of the broker's own; the store's [`Access`] decides rights
+//! * `wire`: the messages on the socket
 //! * `server`, `client`: its two ends
-//! * `start`: a broker that starts when it is asked for
-//!
-//! Design: docs/design/domains.md
+//! * `start`: starts a broker when a client needs one
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,10 @@
 //! [`Broker`]: answers programs over a socket.
 //!
 //! A connection brings one request and gets one answer, by a thread of its own. Each user has a
-//! share of the threads, and further connections of that user wait for one of them: clients that
-//! stay silent delay their own user alone. The caller's user and groups are those that the kernel
-//! names for the other end (SO_PEERCRED, SO_PEERGROUPS). Domain files are opened and their
-//! descriptors passed; their bytes are not touched: a program that writes to its file cannot hurt
-//! the broker.
+//! share of the threads, and further connections of that user wait for one of them: silent clients
+//! delay their own user alone. The kernel names the caller's user and groups (SO_PEERCRED,
+//! SO_PEERGROUPS). The broker opens domain files and passes their descriptors; it never reads their
+//! bytes, so a program that writes to its file cannot harm the broker.
 //!
 //! Threads: one accepts; at most [`SHARE`] for each user; one lock around the domains.
 
@@ -38,15 +37,15 @@ const SHARE: usize = 8;
 /// Connections of one user that wait for a thread; more are closed unread, and their clients ask
 /// again.
 const WAITING: usize = 64;
-/// How often files that clients let grow beyond their domains are cut.
+/// The pause between two checks for files that clients grew beyond their domains.
 const LOOK: Duration = Duration::from_secs(1);
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 64;
-/// How long a client may take to send its request, or to take the answer. Local clients send it
-/// right after they connect.
+/// The time limit for a client to send its request, and to receive the answer. Local clients send
+/// it right after they connect.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How a broker is to be.
+/// The options of a broker.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes that the domains of one user may grow to together; root has no quota.
@@ -59,8 +58,7 @@ impl Default for Options {
     }
 }
 
-/// A running broker; it ends when it is dropped. What it has passed stays with whom it was passed
-/// to.
+/// A running broker; it ends when it is dropped. The descriptors that it passed stay valid.
 pub struct Broker {
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
@@ -78,17 +76,18 @@ struct Shared {
 /// The connections of one user.
 #[derive(Default)]
 struct User {
-    /// Threads that answer it.
+    /// Threads that answer it at present.
     threads: usize,
     /// Connections without a thread, oldest first.
     waiting: VecDeque<OwnedFd>,
 }
 
 impl Broker {
-    /// Serves the domains of `dir` to whoever reaches `socket`, from threads of this process.
+    /// Serves the domains of `dir` to every client that connects to `socket`, from threads of this
+    /// process.
     ///
     /// # Errors
-    /// As [`Domains::open`]; the socket cannot be made, or a broker answers there.
+    /// As [`Domains::open`]; the socket cannot be created, or a broker answers there.
     pub fn start(dir: &Path, socket: &Path, options: Options) -> Result<Broker> {
         let domains = Domains::open(dir, options.quota)?;
         let io = |action| move |source: Errno| Error::Io { action, path: socket.into(), source: source.into() };
@@ -97,7 +96,7 @@ impl Broker {
         let listening = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let listening = listening.map_err(io("make a socket"))?;
         net::bind(&listening, &address).map_err(io("bind a socket"))?;
-        // rights are checked behind it
+        // the broker checks rights at each request
         let open = std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666));
         open.map_err(|source| Error::Io { action: "open to others", path: socket.into(), source })?;
         net::listen(&listening, BACKLOG).map_err(io("listen at"))?;
@@ -113,12 +112,12 @@ impl Broker {
         Ok(Broker { shared, accepting: Some(std::thread::spawn(move || accept(&accepting))), watching: Some(watching) })
     }
 
-    /// Where it listens.
+    /// The path of its socket.
     pub fn socket(&self) -> &Path {
         &self.shared.socket
     }
 
-    /// Waits until it ends, which it does by itself only when its socket fails.
+    /// Waits until it ends: only a failure of its socket ends it.
     pub fn wait(mut self) {
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
@@ -129,7 +128,7 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::Release);
-        let _ = net::shutdown(&self.shared.listening, net::Shutdown::Both); // wakes who accepts
+        let _ = net::shutdown(&self.shared.listening, net::Shutdown::Both); // wakes the accepting thread
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
@@ -141,8 +140,8 @@ impl Drop for Broker {
     }
 }
 
-/// Until it ends; then everybody who is being answered has been, and nobody holds the domains any
-/// more.
+/// Runs until the broker ends; on return every accepted client has its answer, and no thread has
+/// the domains.
 fn accept(shared: &Shared) {
     std::thread::scope(|answering| {
         while !shared.ending.load(Ordering::Acquire) {
@@ -150,7 +149,7 @@ fn accept(shared: &Shared) {
                 Ok(connection) => connection,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    std::thread::sleep(Duration::from_millis(10)); // others give theirs back
+                    std::thread::sleep(Duration::from_millis(10)); // other users' threads end meanwhile
                     continue;
                 }
                 Err(_) => return,
@@ -161,7 +160,7 @@ fn accept(shared: &Shared) {
             let thread =
                 std::thread::Builder::new().spawn_scoped(answering, move || shared.answer_user(uid, connection));
             if thread.is_err() {
-                // the system has no thread left: the connection was closed with it
+                // the system has no thread left: the connection was closed with the closure
                 shared.leave(uid);
             }
         }
@@ -169,7 +168,7 @@ fn accept(shared: &Shared) {
 }
 
 impl Shared {
-    /// A connection of a user that is to get a thread; `None`: it waits for one, or is closed.
+    /// Assigns a thread to a connection of a user; `None`: it waits for one, or is closed.
     fn enter(&self, uid: u32, connection: OwnedFd) -> Option<OwnedFd> {
         let mut users = self.users.lock();
         let user = users.entry(uid).or_default();
@@ -183,7 +182,7 @@ impl Shared {
         None
     }
 
-    /// The oldest connection of a user that waits; `None`: the thread that asks ends.
+    /// The oldest waiting connection of a user; `None`: the calling thread ends.
     fn next_of(&self, uid: u32) -> Option<OwnedFd> {
         let mut users = self.users.lock();
         let user = users.get_mut(&uid)?;
@@ -195,7 +194,7 @@ impl Shared {
         next
     }
 
-    /// A thread of a user is no more.
+    /// Counts the end of a thread of a user.
     fn leave(&self, uid: u32) {
         let mut users = self.users.lock();
         if let Some(user) = users.get_mut(&uid) {
@@ -210,7 +209,7 @@ impl Shared {
         let mut connection = Some(connection);
         while let Some(current) = connection {
             // A panic costs its connection alone: the thread goes on, and the share of the user
-            // stays whole. a client that does not listen is told nothing
+            // stays whole. A client that has closed its end gets no answer.
             let _ = catch_unwind(AssertUnwindSafe(|| answer(self, &current)));
             drop(current);
             connection = self.next_of(uid);
@@ -218,7 +217,7 @@ impl Shared {
     }
 }
 
-/// Until the broker ends: keeps the files of domains within their bounds.
+/// Runs until the broker ends: keeps the files of domains within their bounds.
 fn watch(shared: &Shared) {
     while !shared.ending.load(Ordering::Acquire) {
         std::thread::park_timeout(LOOK);
@@ -226,8 +225,8 @@ fn watch(shared: &Shared) {
     }
 }
 
-/// Removes the socket of a broker that has ended; the caller has the lock of the domains. Anything
-/// else at its path stays.
+/// Removes the socket of a broker that has ended; the caller has the lock of the domains. Any other
+/// file at the path stays.
 fn remove_old_socket(socket: &Path) -> Result<()> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let found = match std::fs::symlink_metadata(socket) {
@@ -256,7 +255,7 @@ fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
     }
     let peer = sockopt::socket_peercred(connection)?;
     let mut groups = vec![peer.gid.as_raw()];
-    // an older kernel tells none
+    // an older kernel returns none
     groups.extend(everbyte_members::peer_groups(connection.as_fd()).unwrap_or_default());
     let caller = Caller { user: peer.uid.as_raw(), groups };
     let mut message = vec![0; MESSAGE];

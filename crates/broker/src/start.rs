@@ -1,9 +1,9 @@
-//! Starting a broker that somebody asks for and nobody has started.
+//! Starts a broker for a client that finds none.
 //!
-//! Who may enter the directory of domains, because it is theirs, may start its broker: it lies
-//! beside the socket, under the socket's name without `.socket`. Several may try at once: the lock
-//! of the broker's names lets one go on, the others end, and all are answered by that one. It goes
-//! on when those who started it end.
+//! The owner of the directory of domains may start its broker: the directory lies beside the
+//! socket, under the socket's name without `.socket`. Several clients may try at once: the lock of
+//! the broker's names lets one broker run, the others end, and that one answers all clients. It
+//! outlives the clients that started it.
 
 use crate::{Error, Result};
 use rustix::io::Errno;
@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a broker may take until it answers: to recover its names, on a slow disk.
+/// The time limit until a broker answers: to recover its names, on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait before asking again.
+/// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long another broker has, once ours has ended, before one more is started.
+/// The pause after the started broker has ended, in which another one may listen, before the next
+/// start.
 const PAUSE_LONG: Duration = Duration::from_millis(500);
 
 /// The directory whose broker listens at `socket`, if this process may start that.
@@ -31,18 +32,18 @@ fn directory(socket: &Path) -> Option<PathBuf> {
 fn spawn(program: &Path, dir: &Path, socket: &Path) -> Result<Child> {
     let mut command = Command::new(program);
     command.arg("broker").arg(dir).arg("--socket").arg(socket);
-    // Not in this program's group, which an interrupt from a terminal ends, and no reader of what
-    // this program writes.
+    // Not in this program's group, which an interrupt from a terminal ends, and without its
+    // standard streams.
     command.process_group(0).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map_err(|source| Error::Io { action: "start the broker with", path: program.into(), source })
 }
 
-/// Starts the broker of `socket` by `program`, which is the command line's, and asks `connect`
+/// Starts the broker of `socket` by `program`, which is the command line's, and calls `connect`
 /// until it succeeds.
 ///
 /// # Errors
-/// What `connect` returned at first, where this process may start no broker; at last, if none
-/// answers.
+/// The first error of `connect` if this process may not start a broker; the last one if none
+/// answers in time.
 pub fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Result<T, Errno>) -> Result<T> {
     let none = |source: Errno| Error::NoBroker { path: socket.into(), source: source.into() };
     let first = match connect() {
@@ -65,8 +66,8 @@ pub fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Resul
         if ended {
             broker = spawn(program, &dir, &socket)?;
         }
-        // If ours has ended it was not the first, and the first is about to listen; or that one was
-        // about to end, too.
+        // If the started broker has ended, another one has the lock: it is about to listen, or
+        // about to end too.
         ended = broker.try_wait().is_ok_and(|status| status.is_some());
         std::thread::sleep(if ended { PAUSE_LONG } else { PAUSE });
     }

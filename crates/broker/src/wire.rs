@@ -1,9 +1,9 @@
-//! What goes over the socket: one request and one answer for a connection, each a message of text,
+//! The messages on the socket: one request and one answer for a connection, each a message of text,
 //! whole or not at all (SOCK_SEQPACKET).
 //!
 //! A request is words with spaces between them; the name of a domain, or a prefix, comes last and
-//! may hold spaces. An answer is `ok` and lines, with descriptors beside it where a domain is
-//! attached, or `no`, a number of `errno`, and a sentence.
+//! may hold spaces. An answer is `ok` and lines, with descriptors beside it for an attach, or `no`,
+//! a number of `errno`, and a sentence.
 
 use crate::domains::About;
 use crate::error::No;
@@ -11,10 +11,10 @@ use everbyte_store::{Access, Want};
 
 /// Bytes of the longest message.
 pub const MESSAGE: usize = 32 << 10;
-/// Bytes of lines in one answer to `list`; who wants more asks again.
+/// Bytes of lines in one answer to `list`; the client asks again for the rest.
 pub const LINES: usize = MESSAGE - 1024;
 
-/// What a program asks for.
+/// A request of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Create {
@@ -41,7 +41,7 @@ pub enum Request {
     About {
         name: String,
     },
-    /// The first so many names behind `after` are known already.
+    /// The first names behind `after`, as many as one answer holds.
     List {
         prefix: String,
         after: String,
@@ -63,7 +63,7 @@ impl Request {
         }
     }
 
-    /// The request of a message; hostile ones are none.
+    /// The request of a message; `None`: it is invalid.
     pub fn parse(message: &[u8]) -> Option<Request> {
         let text = std::str::from_utf8(message).ok()?;
         let (verb, rest) = text.split_once(' ')?;
@@ -101,7 +101,7 @@ impl Request {
     }
 }
 
-/// The answer to a request, but for descriptors.
+/// The answer to a request, without its descriptors.
 pub fn answer(result: &Result<String, No>) -> String {
     match result {
         Ok(lines) => format!("ok\n{lines}"),
@@ -109,7 +109,7 @@ pub fn answer(result: &Result<String, No>) -> String {
     }
 }
 
-/// What an answer says; `None`: it is none.
+/// The parts of an answer; `None`: it is invalid.
 pub fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
     let text = std::str::from_utf8(message).ok()?;
     if let Some(lines) = text.strip_prefix("ok\n") {
@@ -119,13 +119,13 @@ pub fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
     Some(Err(No { errno: errno.parse().ok()?, said: said.into() }))
 }
 
-/// What is known of a domain, as a line.
+/// A domain's properties as a line.
 pub fn line(about: &About) -> String {
     let About { name, access: Access { owner, group, mode }, base, max } = about;
     format!("{owner} {group} {mode:o} {base:x} {max} {name}\n")
 }
 
-/// What a line says.
+/// The properties in a line.
 pub fn parse_line(line: &str) -> Option<About> {
     let mut words = line.splitn(6, ' ');
     let mut word = || words.next();
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard_and_nothing_else() {
+    fn every_message_parses_to_itself_and_others_are_refused() {
         let name = || String::from("a name/of two");
         for request in [
             Request::Create { mode: 0o640, max: 1 << 30, name: name() },

@@ -12,7 +12,7 @@ pub const BUILD_MAX: usize = 32;
 /// The block at the object's root word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Header {
+pub struct ProgramHeader {
     /// [`MAGIC`].
     pub magic: [u8; 8],
     /// CRC-32C of the first 128 bytes with this field zero.
@@ -39,18 +39,18 @@ pub struct Header {
     /// Zeros.
     pub reserved_words: [u64; 13],
 }
-const _: () = assert!(size_of::<Header>() == 256);
+const _: () = assert!(size_of::<ProgramHeader>() == 256);
 
 /// Bytes of the header that its checksum covers.
 pub const HEADER_FIXED: usize = 128;
-/// Offset of [`Header::variables`].
-pub const VARIABLES_AT: u64 = std::mem::offset_of!(Header, variables) as u64;
+/// Offset of [`ProgramHeader::variables`].
+pub const VARIABLES_AT: u64 = std::mem::offset_of!(ProgramHeader, variables) as u64;
 
-/// Offset of [`Header::path`].
-pub const PATH_AT: u64 = std::mem::offset_of!(Header, path) as u64;
+/// Offset of [`ProgramHeader::path`].
+pub const PATH_AT: u64 = std::mem::offset_of!(ProgramHeader, path) as u64;
 
-/// Offset of [`Header::regions`].
-pub const REGIONS_AT: u64 = std::mem::offset_of!(Header, regions) as u64;
+/// Offset of [`ProgramHeader::regions`].
+pub const REGIONS_AT: u64 = std::mem::offset_of!(ProgramHeader, regions) as u64;
 
 /// A piece of a region: one line of a page of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -88,10 +88,10 @@ pub const PAGE: u64 = 4096;
 /// Pieces of a page.
 pub const PIECES: u64 = PAGE / 64 - 1;
 
-impl Header {
+impl ProgramHeader {
     /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
-        let plain = Header { checksum: 0, ..*self };
+        let plain = ProgramHeader { checksum: 0, ..*self };
         crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Threads: any; the program is open once.
 
-use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, Header, MAGIC, PATH_AT, REGIONS_AT, VARIABLES_AT};
+use crate::layout::{BUILD_MAX, FORMAT, HEADER_FIXED, MAGIC, PATH_AT, ProgramHeader, REGIONS_AT, VARIABLES_AT};
 use crate::{Error, Result};
 use everbyte_heap::{Block, Heap};
 use everbyte_media::museum::{misplaced, unless};
@@ -176,13 +176,13 @@ fn is_inside(object: &Object, at: u64, len: u64) -> bool {
 }
 
 /// The header of a program's object, and its offset.
-fn header_of(object: &Object) -> Result<(u64, Header)> {
+fn header_of(object: &Object) -> Result<(u64, ProgramHeader)> {
     let at = object.root();
-    let damaged = |at, detail| Error::from(Damage::at(at, detail).of_object(object.name()));
-    if !is_inside(object, at, size_of::<Header>() as u64) {
+    let damaged = |at, detail| Error::Damaged { object: object.name().into(), at, detail };
+    if !is_inside(object, at, size_of::<ProgramHeader>() as u64) {
         return Err(damaged(object.root_at(), "the root does not lead to a header"));
     }
-    let header: Header = object.media().get(at);
+    let header: ProgramHeader = object.media().get(at);
     if header.magic != MAGIC || !sums_agree(header.checksum, header.sum()) {
         return Err(damaged(at, "the program's header is not whole"));
     }
@@ -197,17 +197,17 @@ fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
     let heap = Heap::open(object.clone())?;
     let build = &variables.build[..variables.build.len().min(BUILD_MAX)];
     let len = variables.initial.len() as u64;
-    let mut header = Header {
+    let mut header = ProgramHeader {
         magic: MAGIC,
         format: FORMAT,
         variables_len: len,
         layout: variables.layout(object)?.unwrap_or(0),
         build_len: build.len() as u64,
-        ..Header::new_zeroed()
+        ..ProgramHeader::new_zeroed()
     };
     header.build[..build.len()].copy_from_slice(build);
     header.checksum = header.sum();
-    let at = heap.alloc_with(size_of::<Header>() as u64, object.root_at(), |media, block| {
+    let at = heap.alloc_with(size_of::<ProgramHeader>() as u64, object.root_at(), |media, block| {
         media.write(block.at, header.as_bytes());
     })?;
     let write = |media: &Media, block: Block| media.write(block.at, variables.initial);
@@ -218,7 +218,7 @@ fn make(object: &Object, variables: &Variables<'_>) -> Result<()> {
     Ok(())
 }
 
-impl Header {
+impl ProgramHeader {
     /// Checks PROG-1.
     fn require(&self, object: &Object, variables: &Variables<'_>) -> Result<()> {
         let changed = |detail: String| Err(Error::Changed { object: object.name().into(), detail });

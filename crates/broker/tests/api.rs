@@ -1,6 +1,6 @@
-//! A broker and the programs of several users, some of them hostile. As root the kernel is asked
-//! for other users' rights; else the caller is one user, and what concerns others is left to the
-//! tests of the store's `access`.
+//! A broker and the programs of several users, some of them hostile. As root, tests take the
+//! credentials of other users; else there is one user, and the tests of the store's `access` cover
+//! the others.
 
 use everbyte_broker::raw::Raw as _;
 use everbyte_broker::{Broker, Client, Error, Options, Want};
@@ -15,11 +15,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 thread_local! {
-    /// Where the test that this thread runs has its domains.
+    /// The directory of the domains of the test that this thread runs.
     static BASE: Cell<&'static str> = const { Cell::new("/dev/shm") };
 }
 
-/// Each test runs with its domains in memory and on a disk, where the backend is another.
+/// Each test runs with its domains in memory and on a disk, which have different backends.
 macro_rules! in_memory_and_on_a_disk {
     ($($(#[doc = $story:literal])* fn $name:ident() $body:block)*) => {
         mod in_memory {
@@ -74,12 +74,12 @@ fn is_root() -> bool {
     getuid().is_root()
 }
 
-/// Runs `body` in a thread that the kernel takes for another user's.
+/// Runs `body` in a thread with the credentials of another user.
 fn as_user<T: Send>(uid: u32, gid: u32, body: impl FnOnce() -> T + Send) -> T {
     as_member(uid, gid, &[], body)
 }
 
-/// [`as_user`] of a user who is in more groups.
+/// [`as_user`] with further groups.
 fn as_member<T: Send>(uid: u32, gid: u32, groups: &[u32], body: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -161,19 +161,18 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     assert!(as_user(4002, 5000, || client.attach("mine", Want::Read)).is_ok());
     refused(as_user(4002, 5000, || client.attach("mine", Want::Write)), Errno::ACCESS);
     refused(as_user(4003, 5001, || client.attach("mine", Want::Read)), Errno::ACCESS);
-    // Being in the group is enough, among however many.
+    // One group of many is enough.
     let many: Vec<u32> = (6000..6100).collect();
     assert!(as_member(4003, 5001, &[&many[..], &[5000]].concat(), || client.attach("mine", Want::Read)).is_ok());
     refused(as_member(4003, 5001, &many, || client.attach("mine", Want::Read)), Errno::ACCESS);
-    // What was passed for reading stays so: not by writing, not by opening it anew, not by way of
-    // the directory.
+    // A descriptor for reading stays so: by a write, by opening it again, through the directory.
     let read = as_user(4002, 5000, || client.attach("mine", Want::Read)).unwrap();
     let file = read.file().unwrap();
     assert!(file.write_at(b"x", 4096).is_err() && file.set_len(0).is_err());
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     assert!(as_user(4002, 5000, || File::options().write(true).open(&again)).is_err());
     assert!(as_user(4002, 5000, || std::fs::read_dir(place.dir())).is_err());
-    // Only owners change rights, and only root gives away.
+    // Only owners change rights, and only root changes owners.
     refused(as_user(4002, 5000, || client.chmod("mine", 0o666)), Errno::PERM);
     refused(as_user(4002, 5000, || client.remove("mine")), Errno::PERM);
     refused(as_user(4001, 5000, || client.chown("mine", 4002, 5000)), Errno::PERM);
@@ -188,9 +187,9 @@ fn the_kernel_gives_each_user_what_the_mode_says() {
     as_user(4002, 5000, || client.create("b", 0o600, 64 << 20)).unwrap();
 }
 
-/// Whoever may write may ruin the file; the broker and other domains go on, and the next to open it
-/// is told.
-fn a_writer_that_truncates_its_domain_hurts_nobody_else() {
+/// A client with the right to write may ruin the file; the broker and other domains go on, and the
+/// next client that opens the file gets an error.
+fn a_writer_that_truncates_its_domain_harms_no_other() {
     let place = Place::new(1 << 30);
     let client = place.client();
     client.create("victim", 0o600, 64 << 20).unwrap();
@@ -249,7 +248,7 @@ fn without_a_broker_or_beside_another_one_is_told() {
     assert!(place.client().list("").unwrap().is_empty(), "the first goes on");
 }
 
-/// The broker reaches its directory by a descriptor; its users know a path.
+/// The broker reaches its directory by a descriptor; messages name its path.
 fn errors_name_the_directory_as_the_user_did() {
     let place = Place::new(1 << 30);
     let names = place.dir().join("names.store").display().to_string();
@@ -263,8 +262,8 @@ fn errors_name_the_directory_as_the_user_did() {
     assert!(error.contains(&place.dir().display().to_string()) && !error.contains("/proc/"), "{error}");
 }
 
-/// What a broker that ends has not read it has not done.
-fn who_was_not_heard_asks_the_next_broker() {
+/// A request that an ending broker has not read has no effect.
+fn a_request_that_no_broker_read_goes_to_the_next_one() {
     let mut place = Place::new(1 << 30);
     place.broker = None;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
@@ -277,7 +276,7 @@ fn who_was_not_heard_asks_the_next_broker() {
             let client = &client;
             scope.spawn(move || client.create(name, 0o600, 1 << 20))
         });
-        let accepted = rustix::net::accept(&ending).unwrap(); // the other is left waiting
+        let accepted = rustix::net::accept(&ending).unwrap(); // the other connection stays in the queue
         place.start(1 << 30);
         drop((accepted, ending));
         asking.into_iter().for_each(|asking| asking.join().unwrap().unwrap());
@@ -304,9 +303,9 @@ fn a_domain_opens_for_writing_in_the_process_of_another_user() {
     assert_eq!(place.client().about("mine").unwrap().access.owner, 4001);
 }
 
-/// A client may write to its file, and so let it grow without bounds: what it takes counts, and
-/// what no store has goes.
-fn what_a_client_lets_its_file_grow_to_counts_and_is_cut() {
+/// A client may write to its file, and so grow it without bounds: its blocks count in the quota,
+/// and the part behind the store is cut.
+fn growth_of_a_file_by_its_client_counts_and_is_cut() {
     if !is_root() {
         return;
     }
@@ -328,7 +327,7 @@ fn what_a_client_lets_its_file_grow_to_counts_and_is_cut() {
 }
 
 /// A directory that another user made beforehand, or can write to, holds that user's files; a link
-/// leads to someone's directory.
+/// leads to another user's directory.
 fn directories_that_others_control_are_refused() {
     if !is_root() {
         return;
@@ -387,8 +386,8 @@ fn the_path_of_a_socket_is_not_cleared_of_other_things() {
     assert!(place.client().list("").unwrap().is_empty());
 }
 
-/// In a shared place any user may listen first. The client asks nothing of a broker that could pass
-/// it any file.
+/// In a shared directory any user may listen first. The client sends no request to a broker that
+/// could pass it any file.
 fn a_broker_of_a_stranger_is_not_believed() {
     if !is_root() {
         return;
@@ -400,7 +399,7 @@ fn a_broker_of_a_stranger_is_not_believed() {
     let (dir, socket) = (shared.join("domains"), shared.join("socket"));
     let broker = as_user(4002, 4002, || {
         let broker = Broker::start(&dir, &socket, Options::default());
-        // The listener's user is what the kernel noted then.
+        // The kernel noted the listener's user at that time.
         broker.unwrap()
     });
     let client = Client::new(&socket);
@@ -417,7 +416,7 @@ fn a_broker_of_a_stranger_is_not_believed() {
     drop(broker);
 }
 
-/// Clients that connect and say nothing take their own user's threads and no others.
+/// Silent clients occupy their own user's threads and no others.
 fn silent_clients_of_one_user_do_not_delay_another() {
     if !is_root() {
         return;
@@ -446,7 +445,8 @@ fn silent_clients_of_one_user_do_not_delay_another() {
 }
 }
 
-/// The part of a test above that runs in the process of another user; by itself it does nothing.
+/// The part of a test above that runs in the process of another user; without it the test does
+/// nothing.
 #[test]
 fn as_another_user() {
     let Ok(socket) = std::env::var("EVERBYTE_TEST_SOCKET") else { return };
