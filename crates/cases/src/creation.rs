@@ -4,7 +4,7 @@
 
 use crate::Case;
 use everbyte_heap::Heap;
-use everbyte_hkv::Kind;
+use everbyte_hkv::KvKind;
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Twin};
 use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOptions, Store};
@@ -27,10 +27,10 @@ pub(crate) const CASES: &[Case] = &[
         |explorer| explore(explorer, Thing { create: redo_create, put: redo_put, read: redo_read }),
     ),
     case("hkv-hash-create", "hkv", "a hash table is made and used: it is there whole, or not at all", |explorer| {
-        explore(explorer, Thing { create: |store| hkv_create(store, Kind::Hash), put: hkv_put, read: hkv_read })
+        explore(explorer, Thing { create: |store| hkv_create(store, KvKind::Hash), put: hkv_put, read: hkv_read })
     }),
     case("hkv-tree-create", "hkv", "a tree is made and used: it is there whole, or not at all", |explorer| {
-        explore(explorer, Thing { create: |store| hkv_create(store, Kind::Tree), put: hkv_put, read: hkv_read })
+        explore(explorer, Thing { create: |store| hkv_create(store, KvKind::Tree), put: hkv_put, read: hkv_read })
     }),
     case("kv-create", "kv", "a versioned table is made and used: it is there whole, or not at all", |explorer| {
         explore(explorer, Thing { create: kv_create, put: kv_put, read: kv_read })
@@ -236,7 +236,7 @@ fn redo_read(store: &Store) -> Said<u64> {
     number_of(redo(store)?.heap())
 }
 
-fn hkv_create(store: &Store, kind: Kind) -> Said<()> {
+fn hkv_create(store: &Store, kind: KvKind) -> Said<()> {
     everbyte_hkv::Kv::create(store, NAME, kind, Some(SPAN)).map(drop).map_err(text)
 }
 

@@ -1,7 +1,7 @@
 //! Cases of HEAPO's key-value stores.
 
 use crate::{Case, TOTAL};
-use everbyte_hkv::{Kind, Kv};
+use everbyte_hkv::{Kv, KvKind};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, FormatOptions, Store};
@@ -13,14 +13,14 @@ pub(crate) const CASES: &[Case] = &[
         crate_name: "hkv",
         about: "insertions, updates and deletions one by one: each is whole, and an acknowledged one is there",
         total: TOTAL,
-        program: |explorer| changes(explorer, Kind::Hash),
+        program: |explorer| changes(explorer, KvKind::Hash),
     },
     Case {
         name: "hkv-tree",
         crate_name: "hkv",
         about: "the same in a tree",
         total: 6000,
-        program: |explorer| changes(explorer, Kind::Tree),
+        program: |explorer| changes(explorer, KvKind::Tree),
     },
     Case {
         name: "hkv-hash-splits",
@@ -77,7 +77,7 @@ const MAX: u64 = 4 << 20;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn image(kind: Kind, pairs: &Pairs, prepare: impl FnOnce(&Kv)) -> Image {
+fn image(kind: KvKind, pairs: &Pairs, prepare: impl FnOnce(&Kv)) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let options = FormatOptions { log_len: 0, identity: Some([7; 16]) };
         let store = Store::format(media, &options).expect("a small store");
@@ -150,7 +150,7 @@ fn levels(kv: &Kv) -> u32 {
     tree.levels().expect("a whole tree")
 }
 
-fn changes(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
+fn changes(explorer: Explorer, kind: KvKind) -> Result<Report, Box<Failure>> {
     let pairs = filled(6, |number| number);
     explore(explorer, &image(kind, &pairs, |_| ()), &pairs, |kv, twin| {
         for (key, fresh) in [(2, 9), (7, 7), (4, 12)] {
@@ -174,12 +174,12 @@ fn splits(explorer: Explorer, image: &Image, fill: u8, order: fn(u8) -> u8) -> R
 
 fn groups(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const FILL: u8 = 70;
-    splits(explorer, &image(Kind::Hash, &filled(FILL, |number| number), |_| ()), FILL, |number| number)
+    splits(explorer, &image(KvKind::Hash, &filled(FILL, |number| number), |_| ()), FILL, |number| number)
 }
 
 fn segments(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const FILL: u8 = 48; // 32 buckets
-    splits(explorer, &image(Kind::Hash, &filled(FILL, scattered), |_| ()), FILL, scattered)
+    splits(explorer, &image(KvKind::Hash, &filled(FILL, scattered), |_| ()), FILL, scattered)
 }
 
 /// The keys are chosen for where they go: to buckets 8, 12 and 14 of 16.
@@ -187,7 +187,7 @@ fn chains(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const KEYS: [u8; 22] = [16, 160, 3, 22, 34, 35, 40, 27, 59, 84, 92, 112, 19, 45, 11, 15, 18, 30, 31, 49, 6, 8];
     let pairs: Pairs = KEYS.into_iter().map(|key| (vec![key], value(key))).collect();
     let prepare = |kv: &Kv| KEYS.into_iter().for_each(|key| assert!(kv.insert(&[key], &value(key)).expect("room")));
-    explore(explorer, &image(Kind::Hash, &pairs, prepare), &pairs, |kv, twin| {
+    explore(explorer, &image(KvKind::Hash, &pairs, prepare), &pairs, |kv, twin| {
         let Kv::Hash(hash) = kv else { panic!("a hash table was made") };
         let longest = || hash.longest_chain().expect("whole chains");
         let is_first = twin.model() == pairs;
@@ -214,7 +214,7 @@ fn rises(explorer: Explorer) -> Result<Report, Box<Failure>> {
             kv.insert(&[key], &value(key)).expect("room in the tree");
         }
     };
-    explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
+    explore(explorer, &image(KvKind::Tree, &pairs, prepare), &pairs, |kv, twin| {
         let is_first = twin.model() == pairs;
         assert!(!is_first || levels(kv) == 2, "it is to rise");
         (FILL..FILL + 3).map(scattered).for_each(|key| insert(kv, twin, key, key));
@@ -226,7 +226,7 @@ fn rebuilds(explorer: Explorer) -> Result<Report, Box<Failure>> {
     const FILL: u8 = 20;
     let key = |number: u8| [b"they begin alike", &[scattered(number)][..]].concat();
     let pairs = (0..FILL).map(|number| (key(number), value(number))).collect();
-    explore(explorer, &image(Kind::Tree, &pairs, |_| ()), &pairs, |kv, twin| {
+    explore(explorer, &image(KvKind::Tree, &pairs, |_| ()), &pairs, |kv, twin| {
         (FILL..FILL + 6).for_each(|number| insert_at(kv, twin, key(number), number));
     })
 }
@@ -242,7 +242,7 @@ fn joins_anew(explorer: Explorer) -> Result<Report, Box<Failure>> {
         all.iter().for_each(|(key, value)| assert!(kv.insert(key, value).expect("room in the tree")));
         gone.clone().for_each(|number| assert!(kv.delete(&key(number)).expect("a key that is there")));
     };
-    explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
+    explore(explorer, &image(KvKind::Tree, &pairs, prepare), &pairs, |kv, twin| {
         let (before, gone) = (kv.logged(), key(20));
         let (at, is_first) = (gone.clone(), twin.model() == pairs);
         let removed = move |pairs: &mut Pairs| drop(pairs.remove(&at));
@@ -264,7 +264,7 @@ fn falls(explorer: Explorer) -> Result<Report, Box<Failure>> {
         }
         (0..GONE).for_each(|number| assert!(kv.delete(&[order(number)]).expect("a key that is there")));
     };
-    explore(explorer, &image(Kind::Tree, &pairs, prepare), &pairs, |kv, twin| {
+    explore(explorer, &image(KvKind::Tree, &pairs, prepare), &pairs, |kv, twin| {
         let is_first = twin.model() == pairs;
         assert!(!is_first || levels(kv) == 3, "it is to fall");
         (GONE..GONE + 3).for_each(|number| delete(kv, twin, order(number)));

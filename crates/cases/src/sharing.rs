@@ -4,7 +4,7 @@
 use crate::Case;
 use crate::names::full;
 use crate::store::{Names, WORD_AT, make};
-use everbyte_hkv::{Kind, Kv, SharedKv};
+use everbyte_hkv::{Kv, KvKind, SharedKv};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Engine, FindingKind, FormatOptions, ObjectOpen, ObjectOptions, Store};
@@ -38,28 +38,28 @@ pub(crate) const CASES: &[Case] = &[
         crate_name: "hkv",
         about: "the same with a hash table",
         total: 100,
-        program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), Kind::Hash, outlived_pairs),
+        program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), KvKind::Hash, outlived_pairs),
     },
     Case {
         name: "hkv-tree-outlived",
         crate_name: "hkv",
         about: "the same with a tree",
         total: 100,
-        program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), Kind::Tree, outlived_pairs),
+        program: |explorer| pairs_observed(explorer.recovery(1 << 40, 1), KvKind::Tree, outlived_pairs),
     },
     Case {
         name: "hkv-hash-shared",
         crate_name: "hkv",
         about: "two members insert, update and delete in one hash table by turns; after the death of one the other goes on",
         total: 400,
-        program: |explorer| pairs(explorer, Kind::Hash),
+        program: |explorer| pairs(explorer, KvKind::Hash),
     },
     Case {
         name: "hkv-tree-shared",
         crate_name: "hkv",
         about: "the same in a tree",
         total: 400,
-        program: |explorer| pairs(explorer, Kind::Tree),
+        program: |explorer| pairs(explorer, KvKind::Tree),
     },
 ];
 
@@ -262,7 +262,7 @@ fn first_pairs() -> Pairs {
     (0..FILL).map(|number| (key(number), value(number))).collect()
 }
 
-fn image_of_pairs(kind: Kind) -> Image {
+fn image_of_pairs(kind: KvKind) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
         let store =
             Store::format(media, &FormatOptions { log_len: 0, identity: Some([6; 16]) }).expect("a small store");
@@ -277,7 +277,7 @@ fn image_of_pairs(kind: Kind) -> Image {
 
 /// As [`outlived`]. Each number is inserted and the one before deleted by the same user, so users
 /// change every two steps.
-fn outlived_pairs(media: &Media, seen: &Seen, kind: Kind) -> Result<Pairs, String> {
+fn outlived_pairs(media: &Media, seen: &Seen, kind: KvKind) -> Result<Pairs, String> {
     let flying = seen.begun_count() > seen.acked_count();
     let steps = seen.acked_count();
     if !(seen.died() && flying && steps / 2 % 2 == 1) {
@@ -320,14 +320,14 @@ fn read_pairs(kv: &SharedKv) -> Result<Pairs, String> {
 
 /// Enough pairs for buckets, or leaves, to be split by one user while the other thinks they are
 /// whole.
-fn pairs(explorer: Explorer, kind: Kind) -> Result<Report, Box<Failure>> {
+fn pairs(explorer: Explorer, kind: KvKind) -> Result<Report, Box<Failure>> {
     pairs_observed(explorer, kind, |media, seen, _| observe_pairs(media, seen))
 }
 
 fn pairs_observed(
     explorer: Explorer,
-    kind: Kind,
-    observe: fn(&Media, &Seen, Kind) -> Result<Pairs, String>,
+    kind: KvKind,
+    observe: fn(&Media, &Seen, KvKind) -> Result<Pairs, String>,
 ) -> Result<Report, Box<Failure>> {
     let (first, image) = (first_pairs(), image_of_pairs(kind));
     let run = |media: Media, twin: &Twin<'_, Pairs>| {

@@ -53,7 +53,7 @@ pub mod broker {
 
 /// HEAPO's key-value stores, a hash table and a tree; see `everbyte-hkv`.
 pub mod hkv {
-    pub use everbyte_hkv::{Direction, Error, Hash, Kind, Kv, Result, SharedKv, Tree};
+    pub use everbyte_hkv::{Direction, Error, Hash, Kv, KvKind, Result, SharedKv, Tree};
 }
 
 /// An ordered map of bytes; see `everbyte-kv`.

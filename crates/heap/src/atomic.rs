@@ -2,23 +2,22 @@
 //! the heap's own log.
 //!
 //! One use of a slot, a fence between the lines:
-//!   1. the new block's content, where the caller gave one
+//!   1. the new block's content, if the caller gave one
 //!   2. the slot: operation, target, value, and a check over them that makes it valid
 //!   3. the bit and the target word change
-//!   4. the slot's check becomes 0, and a barrier: done
+//!   4. the slot's check becomes 0, and a barrier
 //!
-//! A crash before 2 leaves nothing, one after it is answered by doing 3 and 4 again.
+//! A crash before 2 leaves nothing; after a later crash recovery does 3 and 4 again.
 //!
 //! Invariants
-//!   HEAP-8  A slot counts only if its check covers its words; it is one line, written whole.
-//!           Recovery empties those that do not count: their next use has the same number, and with
-//!           parts of that they might.
-//!   HEAP-9  A slot is retired and fenced before anybody can store to its target again by leave of
-//!           this call.
+//!   HEAP-8  A slot is valid only if its check covers its words; it is one line, written whole.
+//!           Recovery empties invalid ones: their next use has the same lap, and together with
+//!           their old parts it could pass the check.
+//!   HEAP-9  A slot is retired and fenced before its target is unlocked for other stores.
 //!
-//! Threads: a thread uses the slot of its shard and waits for it when another thread has it.
+//! Threads: a thread uses the slot of its shard and waits while another thread has it.
 
-use crate::heap::Inner;
+use crate::heap::HeapState;
 use crate::layout::{self, HEADER, HEADER_END, SLOT_STEP, SLOTS, Slot};
 use crate::{Block, Error, Heap, Op, Result};
 use crossbeam_utils::CachePadded;
@@ -27,7 +26,7 @@ use everbyte_media::sums_agree;
 use parking_lot::Mutex;
 use zerocopy::IntoBytes;
 
-/// Who has which slot of the log, and the number of its last use.
+/// The slots of the log, each locked by its thread, with the lap of its last use.
 pub(crate) struct Slots(Box<[CachePadded<Mutex<u64>>]>);
 
 impl Slots {
@@ -35,16 +34,16 @@ impl Slots {
         Slots((0..SLOTS).map(|_| CachePadded::new(Mutex::new(0))).collect())
     }
 
-    /// The number of a slot's last use is known from media.
-    pub(crate) fn set_turn(&self, number: u64, turn: u64) {
-        *self.0[number as usize].lock() = turn;
+    /// Sets the lap of a slot's last use, read from media.
+    pub(crate) fn set_lap(&self, number: u64, lap: u64) {
+        *self.0[number as usize].lock() = lap;
     }
 }
 
 impl Heap {
     /// Allocates a block of at least `size` bytes and stores its address to the word at `target`:
-    /// both or neither, whatever crashes. Settled on return. What `target` held is overwritten;
-    /// what the block holds is unspecified.
+    /// both or neither, after any crash. Settled on return. The old value of `target` is
+    /// overwritten; the block's bytes are unspecified.
     ///
     /// # Errors
     /// [`Error::BadDestination`] unless `target` is an aligned word of this object, outside the
@@ -94,11 +93,11 @@ impl Heap {
     }
 
     /// Frees the block whose address the word at `target` holds, and stores 0 there: both or
-    /// neither, whatever crashes. Settled on return.
+    /// neither, after any crash. Settled on return.
     ///
     /// # Errors
     /// [`Error::BadDestination`]; [`Error::NotABlock`], [`Error::NotAllocated`] and
-    /// [`Error::BeingFreed`] for what the word holds. [`Error::Media`]: the outcome is unknown.
+    /// [`Error::BeingFreed`] for the value of the word. [`Error::Media`]: the outcome is unknown.
     pub fn free_from(&self, target: u64) -> Result<()> {
         let inner = &*self.inner;
         inner.check_target(target)?;
@@ -114,10 +113,10 @@ impl Heap {
         let media = &inner.media;
         let _section = media.section();
         let number = inner.shard_hint() as u64 % SLOTS;
-        let mut turn = inner.slots.0[number as usize].lock();
+        let mut lap = inner.slots.0[number as usize].lock();
         let at = inner.prime + layout::LOG + number * SLOT_STEP;
-        *turn += 1;
-        let mut slot = Slot { check: 0, op: op.into(), target, value, turn: *turn, reserved: [0; 3] };
+        *lap += 1;
+        let mut slot = Slot { check: 0, op: op.into(), target, value, lap: *lap, reserved: [0; 3] };
         slot.check = slot.sum();
         media.rewrite(at, slot.as_bytes()); // 2
         media.fence_unless("heap-slot-unfenced");
@@ -130,7 +129,7 @@ impl Heap {
     }
 }
 
-impl Inner {
+impl HeapState {
     fn check_target(&self, target: u64) -> Result<()> {
         let page = target.wrapping_sub(self.prime);
         let good = match page {
@@ -143,21 +142,21 @@ impl Inner {
         if good { Ok(()) } else { Err(Error::BadDestination { at: target, object: self.name() }) }
     }
 
-    /// Finishes what a crash left in the log.
-    pub(crate) fn recover(self: &std::sync::Arc<Inner>) -> Result<()> {
+    /// Finishes the operations that a crash left in the log.
+    pub(crate) fn recover(self: &std::sync::Arc<HeapState>) -> Result<()> {
         let heap = Heap { inner: std::sync::Arc::clone(self), base: 0 };
         let _section = self.media.section();
         let mut found = Vec::new();
         for number in 0..SLOTS {
             let at = self.prime + layout::LOG + number * SLOT_STEP;
             let slot: Slot = self.media.get(at);
-            // A dead process may have left the slot unflushed, valid or retired: what is done from
-            // here on must not survive without it (HEAP-8, HEAP-10).
+            // A process may have died before it flushed the slot, valid or retired: the changes
+            // from here on must not survive without it (HEAP-8, HEAP-10).
             self.media.reflush(at, size_of::<Slot>() as u64);
-            self.slots.set_turn(number, slot.turn);
+            self.slots.set_lap(number, slot.lap);
             if slot.check == 0 || !sums_agree(slot.check, slot.sum()) {
                 if slot.check != 0 {
-                    self.empty(at); // torn: step 2 never ended (HEAP-8)
+                    self.empty(at); // torn: step 2 did not end (HEAP-8)
                 }
                 continue;
             }
@@ -167,8 +166,8 @@ impl Inner {
                 .map_err(|_| self.damaged(at, "an entry of the heap's log changes a word that it may not"))?;
             found.push((at, op, slot));
         }
-        // Empty slots too: were the retirement of one lost after a cluster has changed its kind, it
-        // would be done again.
+        // Empty slots too: if a retirement were lost after a cluster has changed its kind, recovery
+        // would do its operation again.
         self.media.fence();
         if found.is_empty() {
             return Ok(());
@@ -198,7 +197,7 @@ mod tests {
     use everbyte_media::Options;
     use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 
-    /// Word by word it could become a whole one by what the next use of its number leaves.
+    /// The slot becomes valid word by word together with the remains of the next use of its lap.
     #[test]
     fn a_torn_slot_is_emptied() {
         let media = Media::anonymous(4 << 20, &Options::default()).unwrap();
@@ -206,9 +205,9 @@ mod tests {
         let options = ObjectOptions { engine: Engine::Heap, fingerprint: 0, span: Some(2 << 20) };
         let object = store.create_object("heap", options, Heap::format).unwrap();
         let at = object.prime() + layout::LOG + SLOT_STEP;
-        let mut slot = Slot { check: 0, op: 1, target: 2, value: 3, turn: 4, reserved: [0; 3] };
+        let mut slot = Slot { check: 0, op: 1, target: 2, value: 3, lap: 4, reserved: [0; 3] };
         slot.check = slot.sum();
-        media.write(at, Slot { turn: 3, ..slot }.as_bytes());
+        media.write(at, Slot { lap: 3, ..slot }.as_bytes());
         drop(object);
         drop(store);
         let store = Store::attach(media.clone()).unwrap();

@@ -1,18 +1,18 @@
-//! Walking the heap: what is allocated, what is free, and whether all of it fits together. Changes
+//! Walks the heap: lists allocated and free bytes, and checks that the tables agree. Changes
 //! nothing on media.
 
 use crate::classes::{self, PAGE};
-use crate::heap::Inner;
-use crate::layout::{self, CLUSTER, HEADER, Kind, ZONE_CLUSTERS};
+use crate::heap::HeapState;
+use crate::layout::{self, CLUSTER, ClusterKind, HEADER, ZONE_CLUSTERS};
 use crate::zone::words_of;
 use crate::{Block, Heap, Result};
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
-/// How much of the object the heap uses for what, in bytes.
+/// The bytes of the object by their use in the heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Taken over from the object.
+    /// In the heap's clusters.
     pub total: u64,
     /// Allocated blocks.
     pub blocks: u64,
@@ -22,9 +22,9 @@ pub struct Usage {
     pub system: u64,
     /// Free in runs: for blocks of their class.
     pub free_in_runs: u64,
-    /// Free pages, for anything.
+    /// Free pages, for blocks of any size.
     pub free_pages: u64,
-    /// Of those, what the object does not back at present: given back to the file system, or about
+    /// Free pages that the object does not back at present: given back to the file system, or about
     /// to be.
     pub released: u64,
     /// The longest run of free pages.
@@ -38,7 +38,7 @@ impl Heap {
     /// 128th of the heap.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if a table cannot be found. Damaged records are passed over;
+    /// [`crate::Error::Damaged`] if a table cannot be found. Damaged records are skipped;
     /// [`Heap::check`] names them.
     pub fn blocks(&self, mut each: impl FnMut(Block)) -> Result<()> {
         let inner = &*self.inner;
@@ -50,7 +50,7 @@ impl Heap {
         })
     }
 
-    /// What the heap uses and what is free, as media says. Cost as [`Heap::blocks`].
+    /// The used and free bytes of the heap on media. Cost as [`Heap::blocks`].
     ///
     /// # Errors
     /// As [`Heap::blocks`].
@@ -69,12 +69,12 @@ impl Heap {
             let mut free_here = 0;
             match kind {
                 None => usage.damaged += CLUSTER,
-                Some(Kind::System) => usage.system += CLUSTER,
-                Some(Kind::Run(class)) if bytes > 0 => {
+                Some(ClusterKind::System) => usage.system += CLUSTER,
+                Some(ClusterKind::Run(class)) if bytes > 0 => {
                     usage.free_in_runs += (u64::from(classes::count_of(class)) - blocks) * classes::size_of(class);
                 }
-                Some(Kind::Run(_)) => free_here = layout::PAGES_USED,
-                Some(Kind::Pages) => {
+                Some(ClusterKind::Run(_)) => free_here = layout::PAGES_USED,
+                Some(ClusterKind::Pages) => {
                     let used = inner.media.load(inner.zone_record(cluster)? + layout::PAGE_WORD);
                     free_here = !used & layout::PAGES_USED;
                 }
@@ -92,9 +92,9 @@ impl Heap {
         Ok(usage)
     }
 
-    /// Verifies the tables; with `reachable`, the starts of all blocks that somebody points to,
-    /// also that nothing is leaked and nothing freed is in use. Nobody may change the heap
-    /// meanwhile. An empty list: all is well.
+    /// Verifies the tables; with `reachable`, the starts of all blocks with a reference, also that
+    /// no block is leaked and no reference leads to a free block. No thread may change the heap
+    /// meanwhile. An empty list: no findings.
     pub fn check(&self, reachable: Option<&BTreeSet<u64>>) -> Vec<Finding> {
         let inner = &*self.inner;
         let mut findings = Vec::new();
@@ -121,12 +121,14 @@ impl Heap {
                     continue;
                 }
             };
-            if kind != Kind::Pages && open > 0 {
+            if kind != ClusterKind::Pages && open > 0 {
                 add(FindingKind::Damage, record, "a large block reaches into a cluster of another kind".into());
                 open = 0;
             }
             inner.check_record(cluster, kind, &mut open, &mut add);
-            if !inner.object.is_backed(inner.at(cluster)) && (kind == Kind::System || inner.has_blocks(record, kind)) {
+            if !inner.object.is_backed(inner.at(cluster))
+                && (kind == ClusterKind::System || inner.has_blocks(record, kind))
+            {
                 // HEAP-11
                 add(FindingKind::Damage, record, "blocks are allocated in a cluster that is not backed".into());
             }
@@ -152,27 +154,27 @@ impl Heap {
     }
 }
 
-impl Inner {
-    fn kind_on_media(&self, cluster: u64) -> Result<Option<Kind>> {
+impl HeapState {
+    fn kind_on_media(&self, cluster: u64) -> Result<Option<ClusterKind>> {
         Ok(layout::unseal_kind(self.media.load(self.zone_record(cluster)?), cluster))
     }
 
     /// Whether any block or page of a cluster is in use.
-    fn has_blocks(&self, record: u64, kind: Kind) -> bool {
+    fn has_blocks(&self, record: u64, kind: ClusterKind) -> bool {
         let words = match kind {
-            Kind::System => 0,
-            Kind::Pages => 1,
-            Kind::Run(class) => words_of(class),
+            ClusterKind::System => 0,
+            ClusterKind::Pages => 1,
+            ClusterKind::Run(class) => words_of(class),
         };
         (0..words).any(|word| self.media.load(layout::bitmap_at(record, word)) != 0)
     }
 
     /// The blocks that start in a cluster.
-    fn blocks_of(&self, cluster: u64, kind: Kind, each: &mut dyn FnMut(Block)) -> Result<()> {
+    fn blocks_of(&self, cluster: u64, kind: ClusterKind, each: &mut dyn FnMut(Block)) -> Result<()> {
         let record = self.zone_record(cluster)?;
         match kind {
-            Kind::System => {}
-            Kind::Run(class) => {
+            ClusterKind::System => {}
+            ClusterKind::Run(class) => {
                 let size = classes::size_of(class);
                 for word in 0..words_of(class) {
                     let mut bits = self.media.load(layout::bitmap_at(record, word));
@@ -185,7 +187,7 @@ impl Inner {
                     }
                 }
             }
-            Kind::Pages => {
+            ClusterKind::Pages => {
                 let word = self.media.load(record + layout::PAGE_WORD);
                 for page in 0..16 {
                     if word >> page & 1 == 1 && word >> layout::START_SHIFT >> page & 1 == 1 {
@@ -198,15 +200,15 @@ impl Inner {
         Ok(())
     }
 
-    /// Each zone that should have a table (HEAP-3) has one of its own, in a cluster whose record
-    /// says "system".
+    /// Each zone that should have a table (HEAP-3) has one of its own, in a cluster of kind
+    /// "system".
     fn check_tables(&self, add: &mut dyn FnMut(FindingKind, u64, String)) {
         let (end, mut tables) = (self.end(), BTreeSet::new());
         for zone in 1..self.tabled(end) {
             let table = match self.table_of(zone, end) {
                 Ok(table) => table,
-                // The walk over the clusters has named a table that is missing where its zone has
-                // begun.
+                // The walk over the clusters has reported a table that is missing although its zone
+                // has begun.
                 Err(error) if zone * ZONE_CLUSTERS >= end => {
                     add(FindingKind::Damage, self.prime + HEADER, format!("the table of zone {zone}: {error}"));
                     continue;
@@ -214,23 +216,29 @@ impl Inner {
                 Err(_) => continue,
             };
             let of_system =
-                self.kind_on_media((table - self.prime) / CLUSTER).is_ok_and(|kind| kind == Some(Kind::System));
+                self.kind_on_media((table - self.prime) / CLUSTER).is_ok_and(|kind| kind == Some(ClusterKind::System));
             if !tables.insert(table) || !of_system {
                 add(FindingKind::Damage, table, format!("the table of zone {zone} lies where something else is"));
             }
         }
     }
 
-    fn check_record(&self, cluster: u64, kind: Kind, open: &mut u64, add: &mut dyn FnMut(FindingKind, u64, String)) {
+    fn check_record(
+        &self,
+        cluster: u64,
+        kind: ClusterKind,
+        open: &mut u64,
+        add: &mut dyn FnMut(FindingKind, u64, String),
+    ) {
         let record = self.record(cluster);
         match kind {
-            Kind::System => {}
-            Kind::Run(class) => {
+            ClusterKind::System => {}
+            ClusterKind::Run(class) => {
                 let count = classes::count_of(class) as usize;
                 for word in 0..classes::BITMAP_WORDS {
                     let blocks = count.saturating_sub(word * 64).min(64);
                     let beyond = if blocks == 64 { 0 } else { u64::MAX << blocks };
-                    // Words behind those of this class may be what an earlier class left: zeros.
+                    // Words behind those of this class may remain of an earlier class: zeros.
                     let at = layout::bitmap_at(record, word);
                     if self.media.load(at) & beyond != 0 && word < words_of(class) {
                         add(
@@ -241,7 +249,7 @@ impl Inner {
                     }
                 }
             }
-            Kind::Pages => {
+            ClusterKind::Pages => {
                 let word = self.media.load(record + layout::PAGE_WORD);
                 if word >> layout::START_SHIFT & !(word & layout::PAGES_USED) != 0 {
                     let detail = "a block starts at a page that is not in use, or bits are set that mean nothing";

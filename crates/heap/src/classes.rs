@@ -1,10 +1,10 @@
-//! Size classes: which block serves a request.
+//! Size classes: the block size for each request.
 //!
 //! Multiples of 16 up to 48, then of 64 (so that a block of a line or more starts at a line), four
 //! to a doubling from 256 on: at most a quarter of a block is lost. Above [`SMALL_MAX`] blocks are
 //! runs of pages of 4 KiB.
 //!
-//! The numbers on media never change their meaning: a class is only ever added at the end.
+//! The numbers on media never change their meaning: new classes are added at the end.
 
 /// Bytes of a page, the unit of large blocks.
 pub const PAGE: u64 = 4096;
@@ -12,7 +12,7 @@ pub const PAGE: u64 = 4096;
 pub const SMALL_MAX: u64 = 8192;
 /// Bytes of a run: one cluster, cut into blocks of one class.
 pub const RUN: u64 = 65536;
-/// How many classes there are.
+/// Number of classes.
 pub const COUNT: usize = 27;
 /// Words of bitmap that a record holds; a run has no more blocks than these have bits.
 pub const BITMAP_WORDS: usize = 63;
@@ -69,7 +69,7 @@ pub fn count_of(class: usize) -> u32 {
     COUNTS[class] as u32
 }
 
-/// The block of this class that holds byte `offset` of its run, and where in the block.
+/// The block of this class that holds byte `offset` of its run, and the offset in the block.
 #[inline(always)]
 pub fn locate(class: usize, offset: u32) -> (u32, u32) {
     // A division by a number the compiler does not know costs more than all the rest of a small

@@ -1,6 +1,7 @@
 //! Free pages as this process knows them: runs of adjacent pages, by place and by length.
 //!
-//! Best fit: the shortest run that serves, the lowest of equals, so that long runs stay long.
+//! Best fit: the shortest run that is long enough, the lowest of equals, so that long runs stay
+//! long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,7 +77,7 @@ impl Extents {
         let tried = self.by_length.range((CLUSTER_PAGES, 0)..).take(16).find_map(aligned);
         let (at, len, start) = tried.or_else(|| {
             self.by_length.range((2 * CLUSTER_PAGES - 1, 0)..).next().and_then(aligned).or_else(|| {
-                // nearly full: look at all
+                // nearly full: tries all
                 self.by_length.range((CLUSTER_PAGES, 0)..).find_map(aligned)
             })
         })?;
@@ -131,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is taken and given back, no page is handed out twice and none is lost.
+        /// After any sequence of takes and returns no page is handed out twice and none is lost.
         #[test]
         fn agrees_with_a_set_of_pages(steps in prop::collection::vec((0u32..4, 1u32..40), 1..80)) {
             let mut extents = Extents::default();

@@ -1,12 +1,12 @@
-//! Making a heap in a new object, and reading its header back.
+//! Creates a heap in a new object, and reads its header back.
 //!
-//! The heap takes over the object's first clusters: prime page, log page, table of zone 0. Nothing
-//! here needs an order of its own: the object has no name yet, and the store's barrier comes before
-//! it gets one.
+//! The heap takes over the object's first clusters: prime page, log page, table of zone 0. The
+//! stores here need no order of their own: the object has no name yet, and the store's barrier
+//! comes before it gets one.
 
 use crate::classes::PAGE;
 use crate::layout::{
-    self, CLUSTER, FIRST_TABLE, FORMAT, FORMAT_SINGLE_TABLES, HEADER, Header, MAGIC, RECORD, ZONE, ZONE_CLUSTERS,
+    self, CLUSTER, FIRST_TABLE, FORMAT, FORMAT_SINGLE_TABLES, HEADER, HeapHeader, MAGIC, RECORD, ZONE, ZONE_CLUSTERS,
     ZONES_MAX,
 };
 use crate::{Error, Result};
@@ -14,13 +14,13 @@ use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_store::Object;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What the header says.
+/// The values in the header.
 pub(crate) struct Plan {
-    /// Clusters taken over.
+    /// Clusters of the heap.
     pub end: u64,
     /// Pages at the start of the span that are the heap's own.
     pub system_pages: u64,
-    /// Zones for which tables are laid out; 0: each table is made for itself.
+    /// Zones for which tables are laid out; 0: each table is made alone.
     pub zones: u64,
 }
 
@@ -54,19 +54,19 @@ pub(crate) fn format(object: &Object) -> Result<()> {
         media.store(prime + FIRST_TABLE + cluster * RECORD + layout::PAGE_WORD, word);
         media.flush(prime + FIRST_TABLE + cluster * RECORD, 64);
     }
-    let mut header = Header { magic: MAGIC, format: FORMAT, ..Header::new_zeroed() };
+    let mut header = HeapHeader { magic: MAGIC, format: FORMAT, ..HeapHeader::new_zeroed() };
     (header.span_len, header.first_records) = (span.end - span.start, records);
     header.zones = zones_of(header.span_len);
     header.end = layout::seal(end as u32, layout::END);
     header.checksum = header.sum();
     media.write(prime + HEADER, header.as_bytes());
-    media.flush(prime + HEADER, size_of::<Header>() as u64);
+    media.flush(prime + HEADER, size_of::<HeapHeader>() as u64);
     media.fence();
     Ok(())
 }
 
-/// The smallest span into which the heap of `object` may be copied, with room for as much again:
-/// the first zone's table has room for as many clusters as it was made for.
+/// The smallest span into which the heap of `object` may be copied, with space to double: the first
+/// zone's table has records for as many clusters as it was made for.
 pub(crate) fn least_span(object: &Object) -> u64 {
     let span = object.span().end - object.span().start;
     let used = object.backed() - object.prime();
@@ -76,9 +76,9 @@ pub(crate) fn least_span(object: &Object) -> u64 {
 /// Adapts the header to the span of the object, into which a heap was copied.
 pub(crate) fn adapt(object: &Object) {
     let (media, at, span) = (object.media(), object.prime() + HEADER, object.span());
-    let mut header: Header = media.get(at);
+    let mut header: HeapHeader = media.get(at);
     header.span_len = span.end - span.start;
-    // Tables that have been made are where they are; later batches follow the new span.
+    // Existing tables keep their places; later batches follow the new span.
     let begun = layout::unseal(header.end, layout::END).map_or(0, u64::from).div_ceil(ZONE_CLUSTERS);
     let zones = zones_of(header.span_len);
     if header.format >= FORMAT && layout::tabled_zones(begun, zones) == layout::tabled_zones(begun, header.zones) {
@@ -87,14 +87,14 @@ pub(crate) fn adapt(object: &Object) {
     header.checksum = header.sum();
     let _section = media.section();
     media.write(at, header.as_bytes());
-    media.flush(at, size_of::<Header>() as u64);
+    media.flush(at, size_of::<HeapHeader>() as u64);
 }
 
 /// Reads and checks the header.
 pub(crate) fn read(object: &Object) -> Result<Plan> {
     let (media, prime, span) = (object.media(), object.prime(), object.span());
     let name = || object.name().to_string();
-    let header: Header = media.get(prime + HEADER);
+    let header: HeapHeader = media.get(prime + HEADER);
     if header.magic != MAGIC {
         return Err(Error::NoHeap { object: name() });
     }

@@ -1,4 +1,4 @@
-//! [`Heap`]: the public face, and how an address is found.
+//! [`Heap`]: the public interface, and the way from an address to its block.
 
 use crate::atomic::Slots;
 use crate::classes::{self, PAGE, SMALL_MAX};
@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A block: bytes of the object that belong to whoever allocated them.
+/// An allocated or reserved block: bytes of the object that belong to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Block {
     /// Its first byte, as a store offset: a multiple of 16; of 64 if it has 64 bytes or more; of
@@ -36,17 +36,17 @@ impl Block {
 /// The heap of an object. Cheap to clone; all clones are one heap. Open it once per process.
 #[derive(Clone)]
 pub struct Heap {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<HeapState>,
     /// See [`Heap::based_at`].
     pub(crate) base: u64,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct HeapState {
     pub object: Object,
     pub media: Media,
     pub prime: u64,
     pub plan: Plan,
-    /// Clusters taken over; grows under the pool's lock.
+    /// Clusters of the heap; grows under the pool's lock.
     pub end: AtomicU64,
     pub zones: Zones,
     pub pool: Mutex<Pool>,
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
 
 /// Zones by number, loaded when needed.
 pub(crate) struct Zones {
-    /// Raised when all that was loaded is stale; from 1.
+    /// Raised when every loaded zone becomes stale; from 1.
     epoch: AtomicU64,
     direct: Box<[OnceLock<Zone>]>,
     directories: Box<[OnceLock<Directory>]>,
@@ -93,7 +93,7 @@ impl Zones {
         self.cell(zone).get().filter(|zone| zone.epoch.load(Ordering::Acquire) == self.epoch())
     }
 
-    /// A zone that is about to be loaded, for the first time or again.
+    /// A zone for a caller that loads it, for the first time or again.
     pub(crate) fn begin(&self, number: u64, table: impl FnOnce() -> Result<u64>) -> Result<&Zone> {
         let cell = self.cell(number);
         if cell.get().is_none() {
@@ -104,14 +104,14 @@ impl Zones {
         Ok(zone)
     }
 
-    /// Everything loaded is stale. Nobody uses the heap meanwhile.
-    pub(crate) fn forget(&self) {
+    /// Makes every loaded zone stale. No other thread uses the heap meanwhile.
+    pub(crate) fn expire(&self) {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Heap {
-    /// Makes a heap in an object that is being created. To be called inside
+    /// Creates a heap in an object that is being created. To be called inside
     /// `Store::create_object`'s `init`: the barrier that publishes the object's name settles the
     /// heap too.
     ///
@@ -121,8 +121,8 @@ impl Heap {
         format::format(object)
     }
 
-    /// Opens the heap of an object and finishes what a crash left in the heap's own log. Costs the
-    /// same whatever the heap holds: the rest is looked at when it is needed.
+    /// Opens the heap of an object and finishes the operation that a crash left in the heap's own
+    /// log. The cost does not depend on the heap's size: zones are loaded when they are needed.
     ///
     /// # Errors
     /// [`Error::NoHeap`], [`Error::NewerFormat`], [`Error::Damaged`].
@@ -132,8 +132,8 @@ impl Heap {
         Ok(heap)
     }
 
-    /// [`Heap::open`] that recovers nothing: of a heap that other processes use. [`Heap::refresh`]
-    /// or [`Heap::inherit`] is to come before anything is changed.
+    /// [`Heap::open`] without recovery, for a heap that other processes use. The caller calls
+    /// [`Heap::refresh`] or [`Heap::refresh_after_death`] before it changes anything.
     ///
     /// # Errors
     /// As [`Heap::open`].
@@ -141,7 +141,7 @@ impl Heap {
         let plan = format::read(&object)?;
         let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
         let shards = (2 * threads).next_power_of_two().min(64);
-        let inner = Inner {
+        let inner = HeapState {
             media: object.media().clone(),
             prime: object.prime(),
             end: AtomicU64::new(plan.end),
@@ -155,13 +155,14 @@ impl Heap {
         Ok(Heap { inner: Arc::new(inner), base: 0 })
     }
 
-    /// The smallest span that a copy of this heap can do with, for `Store::create_copy`.
+    /// The smallest span for a copy of this heap, for `Store::create_copy`.
     pub fn least_span(&self) -> u64 {
         format::least_span(&self.inner.object)
     }
 
-    /// Fills `copy` with what this heap holds, each block as far behind the prime page. To be
-    /// called inside `Store::create_copy`'s `init`. Nobody may change the heap meanwhile.
+    /// Fills `copy` with the contents of this heap, each block at the same distance from the prime
+    /// page. To be called inside `Store::create_copy`'s `init`. No thread may change the heap
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::Store`] if the span or the disk is too small.
@@ -171,27 +172,26 @@ impl Heap {
         Ok(())
     }
 
-    /// The same heap, for programs that keep plain pointers: the words that [`Heap::alloc_into`]
-    /// and its kin store to and [`Heap::free_from`] reads hold `base` more than a block's offset.
-    /// `base` is where offset 0 is mapped for life.
+    /// The same heap, for programs that store plain pointers: the words that [`Heap::alloc_into`]
+    /// and its variants store to, and that [`Heap::free_from`] reads, hold `base` more than a
+    /// block's offset. `base` is the address at which offset 0 is always mapped.
     pub fn based_at(&self, base: u64) -> Heap {
         Heap { inner: Arc::clone(&self.inner), base }
     }
 
-    /// The object it lies in.
+    /// The object of the heap.
     pub fn object(&self) -> &Object {
         &self.inner.object
     }
 
-    /// The media it lies on.
+    /// The media of the store.
     #[inline(always)]
     pub fn media(&self) -> &Media {
         &self.inner.media
     }
 
-    /// Sets a block of at least `size` bytes aside for the caller. Nothing on media says so: a
-    /// crash, or [`Heap::cancel`], gives it back. What it holds is unspecified. Grows the object
-    /// when needed.
+    /// Reserves a block of at least `size` bytes for the caller, in memory alone: a crash, or
+    /// [`Heap::cancel`], gives it back. Its bytes are unspecified. Grows the object when needed.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::Store`] when the span or the disk is full; [`Error::Damaged`].
@@ -208,7 +208,7 @@ impl Heap {
     /// may have been made valid.
     ///
     /// # Panics
-    /// If the block is not reserved: only the caller's own bug can ask for that.
+    /// If the block is not reserved: a bug of the caller.
     pub fn cancel(&self, block: Block) {
         let inner = &*self.inner;
         let cluster = inner.cluster_of(block.at);
@@ -221,16 +221,15 @@ impl Heap {
         inner.give_back_small(cluster, class, index);
     }
 
-    /// Whether all of `at..at+len`, which may be any numbers, lies where blocks can: inside the
-    /// heap, outside of its own pages and tables. Whether a block is there is another question.
+    /// Whether all of `at..at+len`, which may be any numbers, lies in the part of the heap that
+    /// blocks may use: outside its own pages and tables. Does not tell whether a block is there.
     #[inline]
     pub fn may_hold_blocks(&self, at: u64, len: u64) -> bool {
         self.inner.may_hold_blocks(at, len)
     }
 
-    /// Whether all of `at..at+len`, which may be any numbers, lies inside the heap: so much can be
-    /// read without harm, whatever it is. What [`Heap::may_hold_blocks`] asks beyond that costs a
-    /// cache miss.
+    /// Whether all of `at..at+len`, which may be any numbers, lies inside the heap, so that it can
+    /// be read. [`Heap::may_hold_blocks`] tells more, and costs a cache miss.
     #[inline]
     pub fn encloses(&self, at: u64, len: u64) -> bool {
         at >= self.inner.prime && at.checked_add(len).is_some_and(|end| end <= self.inner.at(self.inner.end()))
@@ -251,8 +250,8 @@ impl Heap {
     }
 
     /// Whether each byte of `at..at+len`, which may be any numbers, lies in an allocated block: in
-    /// one of a run, or in pages of which blocks are made. Asks the records of its clusters alone,
-    /// wherever its blocks begin.
+    /// one of a run, or in pages of blocks. Reads only the records of these clusters, even for a
+    /// block that begins in an earlier one.
     pub fn is_allocated(&self, at: u64, len: u64) -> bool {
         let inner = &*self.inner;
         let first = inner.prime + inner.plan.system_pages * PAGE;
@@ -286,14 +285,14 @@ impl Heap {
 }
 
 /// The cluster of an address.
-pub(crate) struct Place<'h> {
+pub(crate) struct ClusterPlace<'h> {
     pub cluster: u64,
     pub twin: &'h Cluster,
-    /// Where its record lies.
+    /// Offset of its record.
     record: u64,
 }
 
-impl Inner {
+impl HeapState {
     /// Store offset of a cluster.
     #[inline(always)]
     pub(crate) fn at(&self, cluster: u64) -> u64 {
@@ -322,27 +321,27 @@ impl Inner {
         Error::NotABlock { at, object: self.name(), detail }
     }
 
-    /// The twin of a cluster whose zone is loaded.
+    /// The state in memory of a cluster whose zone is loaded.
     #[inline(always)]
     pub(crate) fn cluster(&self, cluster: u64) -> &Cluster {
         let zone = self.zones.get(cluster / ZONE_CLUSTERS).expect("HEAP-4: the zone of a taken block is loaded");
         &zone.clusters[(cluster % ZONE_CLUSTERS) as usize]
     }
 
-    /// Where the record of a cluster lies whose zone is loaded.
+    /// Offset of the record of a cluster whose zone is loaded.
     #[inline(always)]
     pub(crate) fn record(&self, cluster: u64) -> u64 {
         let zone = self.zones.get(cluster / ZONE_CLUSTERS).expect("HEAP-4: the zone of a taken block is loaded");
         zone.table + cluster % ZONE_CLUSTERS * RECORD
     }
 
-    /// The zone with this number, loaded if need be.
+    /// The zone with this number, loaded if it is not yet.
     #[inline]
     pub(crate) fn zone(&self, number: u64) -> Result<&Zone> {
         match self.zones.get(number) {
             Some(zone) if zone.ready.load(Ordering::Acquire) == self.zones.epoch() => Ok(zone),
-            // Not there, or another thread is loading it: that one holds the pool's lock until it
-            // is whole.
+            // Not loaded, or another thread is loading it: that thread holds the pool's lock until
+            // the zone is whole.
             _ => self.load_zone(number, &mut self.pool.lock()),
         }
     }
@@ -360,7 +359,7 @@ impl Inner {
         })
     }
 
-    /// Clusters that the heap can ever have.
+    /// Clusters that the heap can have at most.
     pub(crate) fn end_max(&self) -> u64 {
         let span = self.object.span();
         ((span.end - span.start) / CLUSTER).min(ZONES_MAX * ZONE_CLUSTERS)
@@ -368,20 +367,20 @@ impl Inner {
 
     /// The cluster of an address, which may be any number; its zone is loaded.
     #[inline]
-    pub(crate) fn place(&self, at: u64) -> Result<Place<'_>> {
+    pub(crate) fn place(&self, at: u64) -> Result<ClusterPlace<'_>> {
         if at < self.prime || at - self.prime >= self.end() * CLUSTER {
             return Err(self.not_a_block(at, "it lies outside the heap"));
         }
         let cluster = self.cluster_of(at);
         let (zone, index) = (self.zone(cluster / ZONE_CLUSTERS)?, cluster % ZONE_CLUSTERS);
-        Ok(Place { cluster, twin: &zone.clusters[index as usize], record: zone.table + index * RECORD })
+        Ok(ClusterPlace { cluster, twin: &zone.clusters[index as usize], record: zone.table + index * RECORD })
     }
 
-    /// The index of the allocated block that starts at `at`, in a run of a class. While somebody
-    /// else changes that very block the answer may be an error; who must not be misled has marked
-    /// it ([`Cluster::mark_freeing`]).
+    /// The index of the allocated block that starts at `at`, in a run of a class. While another
+    /// thread changes that very block the answer may be an error; a caller that needs the exact
+    /// answer has marked the block ([`Cluster::mark_freeing`]).
     #[inline]
-    pub(crate) fn find_small(&self, at: u64, place: &Place<'_>, class: usize) -> Result<u32> {
+    pub(crate) fn find_small(&self, at: u64, place: &ClusterPlace<'_>, class: usize) -> Result<u32> {
         let (index, rest) = classes::locate(class, (at % CLUSTER) as u32);
         if rest != 0 || index >= classes::count_of(class) {
             return Err(self.not_a_block(at, "it lies inside a block, not at its start"));
@@ -393,13 +392,13 @@ impl Inner {
         Ok(index)
     }
 
-    /// First page and pages of the allocated block that starts at `at`, in a cluster that is no
-    /// run; `records` tells where the records of other clusters lie. Who must not be misled holds
-    /// its owner's lock.
+    /// First page and number of pages of the allocated block that starts at `at`, in a cluster that
+    /// is no run; `records` gives the offsets of other clusters' records. A caller that needs the
+    /// exact answer holds the owner's lock.
     pub(crate) fn find_pages(
         &self,
         at: u64,
-        place: &Place<'_>,
+        place: &ClusterPlace<'_>,
         records: &mut dyn FnMut(u64) -> Result<u64>,
     ) -> Result<(u64, u64)> {
         let record = place.record;
@@ -426,7 +425,7 @@ impl Inner {
         Ok((first, self.count_pages(first, records)?))
     }
 
-    /// Pages of the allocated block that starts at page `first`.
+    /// Number of pages of the allocated block that starts at page `first`.
     pub(crate) fn count_pages(&self, first: u64, records: &mut dyn FnMut(u64) -> Result<u64>) -> Result<u64> {
         let (cluster, page) = (first / 16, first % 16);
         let record = records(cluster)?;
@@ -435,8 +434,8 @@ impl Inner {
         if page + here < 16 {
             return Ok(here);
         }
-        // It goes on behind this cluster, or ends with it: the tail word says how far, and the end
-        // proves it.
+        // It goes on behind this cluster, or ends with it: the tail word has the length, and the
+        // end proves it.
         let count = self.media.load(record + layout::TAIL_WORD);
         if count > here && count <= self.end() * 16 - first {
             let last = first + count - 1;
@@ -465,7 +464,7 @@ impl Inner {
         Ok(word >> (page % 16) & 1 == 1 && word >> layout::START_SHIFT >> (page % 16) & 1 == 0)
     }
 
-    /// Where the record of a cluster below the end lies.
+    /// Offset of the record of a cluster below the end.
     pub(crate) fn zone_record(&self, cluster: u64) -> Result<u64> {
         Ok(self.zone(cluster / ZONE_CLUSTERS)?.table + cluster % ZONE_CLUSTERS * RECORD)
     }
@@ -476,7 +475,7 @@ impl Inner {
 }
 
 /// Pages from the start of a block on, within a page word shifted to it: the first, and those after
-/// that are used and start nothing.
+/// it that are used and start no block.
 pub(crate) fn continued(word: u64, most: u64) -> u64 {
     let inside = word & layout::PAGES_USED & !(word >> layout::START_SHIFT) & layout::PAGES_USED;
     (1 + u64::from((inside >> 1).trailing_ones())).min(most)

@@ -2,10 +2,10 @@
 //!
 //! All addresses are store offsets; a *cluster* is 64 KiB of the object's span, numbered from 0 at
 //! the prime page, a *page* 4 KiB. A *zone* is 128 clusters; its *table* is 128 records of 512
-//! bytes, one for each cluster, and lies apart from the data it speaks for.
+//! bytes, one for each cluster, and lies apart from the data of the zone.
 //!
-//! A record is eight lines: word 0 says what the cluster is, words 1..64 are its bitmap. Zeros are
-//! a free cluster.
+//! A record is eight lines: word 0 is the kind of the cluster, words 1..64 are its bitmap. Zeros
+//! are a free cluster.
 
 use crate::classes::{BITMAP_WORDS, COUNT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,13 +18,13 @@ pub const ZONE_CLUSTERS: u64 = 128;
 pub const ZONE: u64 = ZONE_CLUSTERS * CLUSTER;
 /// Bytes of a record.
 pub const RECORD: u64 = 512;
-/// Where in the prime page the heap's header lies.
+/// Offset of the heap's header in the prime page.
 pub const HEADER: u64 = 512;
-/// Where the heap's part of the prime page ends.
+/// End of the heap's part of the prime page.
 pub const HEADER_END: u64 = 2048;
-/// Relative to the prime page: where the heap's own log lies; one page.
+/// Offset of the heap's own log from the prime page; one page.
 pub const LOG: u64 = 4096;
-/// Relative to the prime page: where the table of zone 0 lies.
+/// Offset of the table of zone 0 from the prime page.
 pub const FIRST_TABLE: u64 = 8192;
 /// Zones whose tables the header itself names; zone 0's place is fixed.
 pub const DIRECT: u64 = 32;
@@ -50,14 +50,14 @@ pub const TABLES_MAX: u64 = 1024;
 /// The heap's header, at `prime + 512`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Header {
+pub struct HeapHeader {
     /// [`MAGIC`].
     pub magic: [u8; 8],
     /// CRC-32C of the first 64 bytes with this field zero.
     pub checksum: u32,
     /// [`FORMAT`].
     pub format: u32,
-    /// Bytes of the object's span when the heap was made.
+    /// Bytes of the object's span at the creation of the heap.
     pub span_len: u64,
     /// Records in the table of zone 0: one for each cluster of a small span, else 128.
     pub first_records: u64,
@@ -66,7 +66,7 @@ pub struct Header {
     pub zones: u64,
     /// Zeros.
     pub reserved: [u8; 24],
-    /// Clusters that the heap has taken over; sealed with its place. On a line of its own.
+    /// Clusters of the heap; sealed with its offset. On a line of its own.
     pub end: u64,
     /// Zeros.
     pub reserved_end: [u8; 56],
@@ -78,21 +78,21 @@ pub struct Header {
     /// Zeros.
     pub reserved_tail: [u8; 128],
 }
-const _: () = assert!(size_of::<Header>() == (HEADER_END - HEADER) as usize);
+const _: () = assert!(size_of::<HeapHeader>() == (HEADER_END - HEADER) as usize);
 
 /// Bytes of the header that its checksum covers.
 pub const HEADER_FIXED: usize = 64;
-/// Offset of [`Header::end`] from the prime page.
-pub const END: u64 = HEADER + std::mem::offset_of!(Header, end) as u64;
-/// Offset of [`Header::direct`] from the prime page.
-pub const DIRECT_AT: u64 = HEADER + std::mem::offset_of!(Header, direct) as u64;
-/// Offset of [`Header::directories`] from the prime page.
-pub const DIRECTORIES_AT: u64 = HEADER + std::mem::offset_of!(Header, directories) as u64;
+/// Offset of [`HeapHeader::end`] from the prime page.
+pub const END: u64 = HEADER + std::mem::offset_of!(HeapHeader, end) as u64;
+/// Offset of [`HeapHeader::direct`] from the prime page.
+pub const DIRECT_AT: u64 = HEADER + std::mem::offset_of!(HeapHeader, direct) as u64;
+/// Offset of [`HeapHeader::directories`] from the prime page.
+pub const DIRECTORIES_AT: u64 = HEADER + std::mem::offset_of!(HeapHeader, directories) as u64;
 
-impl Header {
-    /// The checksum its fields ask for.
+impl HeapHeader {
+    /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
-        let plain = Header { checksum: 0, ..*self };
+        let plain = HeapHeader { checksum: 0, ..*self };
         crc32c::crc32c(&plain.as_bytes()[..HEADER_FIXED])
     }
 }
@@ -115,16 +115,16 @@ pub fn tabled_zones(begun: u64, zones: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Slot {
-    /// Hash of the four words after it; 0 when nothing is to be done.
+    /// Hash of the four words after it; 0 in an empty slot.
     pub check: u64,
     /// The operation on the bitmap.
     pub op: u64,
     /// The word that receives `value`.
     pub target: u64,
-    /// What it receives.
+    /// The new value of that word.
     pub value: u64,
     /// Raised by every use of the slot.
-    pub turn: u64,
+    pub lap: u64,
     /// Zeros.
     pub reserved: [u64; 3],
 }
@@ -137,17 +137,17 @@ pub const SLOT_STEP: u64 = 128;
 const _: () = assert!(SLOTS * SLOT_STEP == 4096);
 
 impl Slot {
-    /// The check that its words ask for; never 0.
+    /// The check over its words; never 0.
     pub fn sum(&self) -> u64 {
-        [self.op, self.target, self.value, self.turn].iter().fold(0x4556_5242_4845_4150, |sum, &word| mix(sum ^ word))
+        [self.op, self.target, self.value, self.lap].iter().fold(0x4556_5242_4845_4150, |sum, &word| mix(sum ^ word))
             | 1
     }
 }
 
-/// What a cluster is used for.
+/// The use of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Pages: word 1 says which are used and where blocks start.
+pub enum ClusterKind {
+    /// Pages: word 1 has the used pages and the starts of blocks.
     Pages,
     /// A run of blocks of one class: words 1..64 have a bit for each block.
     Run(usize),
@@ -159,34 +159,35 @@ const KIND_RUN: u32 = 0x5255_0000;
 const KIND_SYSTEM: u32 = 0x5359_0000;
 
 /// Word 0 of the record of `cluster`.
-pub fn seal_kind(kind: Kind, cluster: u64) -> u64 {
+pub fn seal_kind(kind: ClusterKind, cluster: u64) -> u64 {
     match kind {
-        Kind::Pages => 0,
-        Kind::Run(class) => seal(KIND_RUN | class as u32, cluster),
-        Kind::System => seal(KIND_SYSTEM, cluster),
+        ClusterKind::Pages => 0,
+        ClusterKind::Run(class) => seal(KIND_RUN | class as u32, cluster),
+        ClusterKind::System => seal(KIND_SYSTEM, cluster),
     }
 }
 
-/// What word 0 of the record of `cluster` says; `None` if a bit of it has changed.
-pub fn unseal_kind(word: u64, cluster: u64) -> Option<Kind> {
+/// The kind in word 0 of the record of `cluster`; `None` if a bit of it has changed.
+pub fn unseal_kind(word: u64, cluster: u64) -> Option<ClusterKind> {
     if word == 0 {
-        return Some(Kind::Pages);
+        return Some(ClusterKind::Pages);
     }
     match unseal(word, cluster)? {
-        KIND_SYSTEM => Some(Kind::System),
+        KIND_SYSTEM => Some(ClusterKind::System),
         value if value & 0xffff_0000 == KIND_RUN && ((value & 0xffff) as usize) < COUNT => {
-            Some(Kind::Run((value & 0xffff) as usize))
+            Some(ClusterKind::Run((value & 0xffff) as usize))
         }
         _ => None,
     }
 }
 
-/// A word that carries 32 bits and proves that it belongs where it lies. Never 0.
+/// A word with 32 bits and a check of them and of its place. Never 0.
 pub fn seal(value: u32, place: u64) -> u64 {
     u64::from(value) | u64::from(check_bits(value, place)) << 32
 }
 
-/// The value of a sealed word; `None` if a bit has changed or the word belongs elsewhere.
+/// The value of a sealed word; `None` if a bit has changed or the word was sealed for another
+/// place.
 pub fn unseal(word: u64, place: u64) -> Option<u32> {
     let value = word as u32;
     ((word >> 32) as u32 == check_bits(value, place)).then_some(value)
@@ -214,7 +215,7 @@ pub fn bitmap_at(record: u64, index: usize) -> u64 {
 /// In the page word of a record: the pages in use; the bits above are the pages at which blocks
 /// start.
 pub const PAGES_USED: u64 = 0xffff;
-/// Where the start bits begin in the page word.
+/// The lowest bit of the starts of blocks in the page word.
 pub const START_SHIFT: u32 = 16;
 /// Offset in a record of the page word.
 pub const PAGE_WORD: u64 = 8;
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_changed_bit_or_a_wrong_place_is_found() {
-        for kind in [Kind::Run(0), Kind::Run(26), Kind::System] {
+        for kind in [ClusterKind::Run(0), ClusterKind::Run(26), ClusterKind::System] {
             let word = seal_kind(kind, 77);
             assert_eq!(unseal_kind(word, 77), Some(kind));
             assert_eq!(unseal_kind(word, 78), None);
@@ -252,17 +253,17 @@ mod tests {
                 assert_eq!(unseal_kind(word ^ 1 << bit, 77), None, "bit {bit}");
             }
         }
-        assert_eq!(unseal_kind(0, 77), Some(Kind::Pages));
+        assert_eq!(unseal_kind(0, 77), Some(ClusterKind::Pages));
     }
 
     #[test]
     fn a_torn_log_slot_is_not_a_record() {
-        let slot = Slot { check: 0, op: 1, target: 2, value: 3, turn: 4, reserved: [0; 3] };
+        let slot = Slot { check: 0, op: 1, target: 2, value: 3, lap: 4, reserved: [0; 3] };
         for change in
-            [Slot { op: 9, ..slot }, Slot { target: 9, ..slot }, Slot { value: 9, ..slot }, Slot { turn: 9, ..slot }]
+            [Slot { op: 9, ..slot }, Slot { target: 9, ..slot }, Slot { value: 9, ..slot }, Slot { lap: 9, ..slot }]
         {
             assert_ne!(change.sum(), slot.sum());
         }
-        assert_ne!(Slot { check: 0, op: 0, target: 0, value: 0, turn: 0, reserved: [0; 3] }.sum(), 0);
+        assert_ne!(Slot { check: 0, op: 0, target: 0, value: 0, lap: 0, reserved: [0; 3] }.sum(), 0);
     }
 }

@@ -1,9 +1,9 @@
-//! # everbyte-heap: blocks inside an object, allocated and freed whole or not at all
+//! # everbyte-heap: blocks inside an object; no crash loses a block or hands it out twice
 //!
-//! A [`Heap`] hands out [`Block`]s of an object's span. Whether a block is allocated is one bit on
-//! media, in tables apart from the data. A bit changes by an operation, [`Op`], that the caller's
-//! own log has made valid; or the heap's own small log does it together with one word of the
-//! caller's: [`Heap::alloc_into`], [`Heap::free_from`].
+//! A [`Heap`] hands out [`Block`]s of an object's span. One bit on media, in tables apart from the
+//! data, tells whether a block is allocated. A bit changes by an operation, [`Op`], that the
+//! caller's own log has made valid; or the heap's own small log changes it together with one word
+//! of the caller's: [`Heap::alloc_into`], [`Heap::free_from`].
 //!
 //! ```
 //! use everbyte_heap::{Error, Heap};

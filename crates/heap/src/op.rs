@@ -1,15 +1,15 @@
 //! [`Op`]: a change of one block's bits, as a number that can be written to a log and applied any
 //! number of times.
 //!
-//! Bits 0..4 say what to do. For a block of a class: class in bits 4..12, its index in the run in
+//! Bits 0..4 are the action. For a block of a class: class in bits 4..12, its index in the run in
 //! 12..24, the cluster in 24..56, zeros above. For a run of pages: their number in bits 4..32, the
 //! first page in 32..64.
 
 use crate::classes;
 use crate::classes::COUNT;
 
-/// One operation on the bitmaps of a heap, as it is written to a log. What a log gives back is
-/// checked by [`crate::Heap::validate`] before it is applied.
+/// One operation on the bitmaps of a heap, as it is written to a log. [`crate::Heap::validate`]
+/// checks an operation from a log before it is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op(u64);
 
@@ -38,7 +38,7 @@ const SMALL_SET: u64 = 1;
 const SMALL_CLEAR: u64 = 2;
 const PAGES_SET: u64 = 3;
 const PAGES_CLEAR: u64 = 4;
-/// Pages that an operation can speak of: 1 TiB less one page.
+/// Pages of one operation at most: 1 TiB less one page.
 pub(crate) const PAGES_MAX: u64 = (1 << 28) - 1;
 
 impl Op {

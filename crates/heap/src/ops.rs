@@ -2,26 +2,26 @@
 //! own.
 //!
 //! One use, a fence between the lines:
-//!   1. the caller writes operations and what belongs to them to its log
+//!   1. the caller writes operations and its own changes to its log
 //!   2. the caller's commit word makes them valid
 //!   3. `apply`: the bits change; the caller's own changes
 //!   4. the caller retires its log entry
-//!   5. `finish`: what was freed can be allocated again
+//!   5. `finish`: freed blocks can be allocated again
 //!
-//! A crash before 2 leaves nothing: reservations live in memory. A crash after it is answered by
-//! doing 3 again, so an operation says "set" or "clear", never what a word was; others may have
-//! changed their bits of that word meanwhile.
+//! A crash before 2 leaves nothing: reservations live in memory. After a later crash recovery
+//! repeats 3, so an operation is "set" or "clear" and never the value of a word; other threads may
+//! have changed their bits of that word meanwhile.
 //!
 //! Invariants
-//!   HEAP-6  Until its lane is retired a freed block stays taken, so a replay can hit nobody else's
-//!           block.
+//!   HEAP-6  A freed block stays taken until its lane is retired, so a replay never touches a block
+//!           of another caller.
 //!   HEAP-7  Operations read from media are validated before they are applied.
 //!
 //! Threads: any. Words are changed by compare-and-exchange: several lanes may apply to one word.
 
 use crate::classes::{self, PAGE};
-use crate::heap::{Inner, Place};
-use crate::layout::{self, CLUSTER, Kind, ZONE_CLUSTERS};
+use crate::heap::{ClusterPlace, HeapState};
+use crate::layout::{self, CLUSTER, ClusterKind, ZONE_CLUSTERS};
 use crate::op::Change;
 use crate::pool::Pool;
 use crate::shard::Owner;
@@ -45,7 +45,7 @@ impl Heap {
     }
 
     /// The operation that frees the allocated block at `at`, which may be any number. From now on
-    /// nobody else can free it, until [`Heap::finish`] or [`Heap::abandon`].
+    /// no other caller can free it, until [`Heap::finish`] or [`Heap::abandon`].
     ///
     /// # Errors
     /// [`Error::NotABlock`] (wild or foreign), [`Error::NotAllocated`] (freed before),
@@ -59,8 +59,8 @@ impl Heap {
         }
     }
 
-    /// Takes back operations that were never made valid: reservations end, blocks that were to be
-    /// freed stay.
+    /// Drops operations that were never made valid: reservations end, blocks that were to be freed
+    /// stay.
     pub fn abandon(&self, ops: &[Op]) {
         let inner = &*self.inner;
         for op in ops {
@@ -80,7 +80,7 @@ impl Heap {
         }
     }
 
-    /// Whether an operation read back from media is one that this heap can apply.
+    /// Whether this heap can apply an operation read from media.
     ///
     /// # Errors
     /// [`Error::BadOp`], [`Error::Damaged`].
@@ -97,10 +97,12 @@ impl Heap {
                     return Err(bad("its block lies in a cluster that is not backed"));
                 }
                 match layout::unseal_kind(inner.media.load(record), cluster) {
-                    Some(Kind::Run(found)) if found == class && inner.cluster(cluster).usage() != Use::Damaged => {
+                    Some(ClusterKind::Run(found))
+                        if found == class && inner.cluster(cluster).usage() != Use::Damaged =>
+                    {
                         Ok(())
                     }
-                    Some(Kind::Run(_)) => Err(bad("its block lies in a run of another class, or a damaged one")),
+                    Some(ClusterKind::Run(_)) => Err(bad("its block lies in a run of another class, or a damaged one")),
                     Some(_) => Err(bad("its block lies in no run")),
                     None => Err(inner.damaged(record, "the record of this cluster is not whole")),
                 }
@@ -123,8 +125,8 @@ impl Heap {
         }
     }
 
-    /// Changes the bits and flushes them; no fence. The caller has made the operations valid: a
-    /// crash from here on is answered by applying them again. Applying twice is applying once.
+    /// Changes the bits and flushes them; no fence. The caller has made the operations valid: after
+    /// a crash from here on recovery applies them again. Applying twice has the effect of once.
     ///
     /// # Panics
     /// HEAP-7: operations from media must have passed [`Heap::validate`].
@@ -144,8 +146,8 @@ impl Heap {
                 Change::Pages { set, first, count } => {
                     inner.hold_pages(set, first, count);
                     if first % 16 + count > 16 {
-                        // Cleared with its block: the word is a run's bitmap, should this become
-                        // one (HEAP-1).
+                        // Cleared with its block: the word becomes a run's bitmap if the cluster
+                        // becomes a run (HEAP-1).
                         let at = inner.record(first / 16) + layout::TAIL_WORD;
                         flusher.touch(at, 8);
                         inner.media.store(at, if set || seeded("heap-tail-kept") { count } else { 0 });
@@ -163,8 +165,7 @@ impl Heap {
         flusher.finish_unless("heap-bits-not-flushed");
     }
 
-    /// Flushes the words that operations which were applied have changed, for who did not apply
-    /// them; no fence.
+    /// Flushes the words of operations that another process applied; no fence.
     pub fn flush(&self, ops: &[Op]) {
         let inner = &*self.inner;
         let mut flusher = Flusher::new(&inner.media);
@@ -182,7 +183,8 @@ impl Heap {
     }
 
     /// Ends reservations and makes freed blocks allocatable. The caller's log entry is retired: its
-    /// retiring store is flushed and fenced, so that nothing can replay these operations any more.
+    /// retiring store is flushed and fenced, so that recovery cannot replay these operations any
+    /// more.
     #[inline]
     pub fn finish(&self, ops: &[Op]) {
         for op in ops {
@@ -191,21 +193,22 @@ impl Heap {
                     self.inner.give_back_small(cluster, class, index)
                 }
                 Change::Pages { set: false, first, count } => self.inner.give_back_pages(first, count),
-                _ => {} // taken it stays
+                _ => {} // a block of a damaged cluster stays taken
             }
         }
     }
 }
 
-impl Inner {
+impl HeapState {
     /// The operation that frees a block of a run.
     #[inline]
-    fn op_free_small(&self, at: u64, place: &Place<'_>, class: usize) -> Result<Op> {
+    fn op_free_small(&self, at: u64, place: &ClusterPlace<'_>, class: usize) -> Result<Op> {
         let index = self.find_small(at, place, class)?;
         if !place.twin.mark_freeing(class, index) {
             return Err(Error::BeingFreed { at, object: self.name() });
         }
-        // It may have been freed since it was looked at, and its run have become something else.
+        // Another thread may have freed the block since the look-up, and its run may have another
+        // use by now.
         let found = match place.twin.usage() == Use::Run(class) {
             true => self.find_small(at, place, class),
             false => Err(Error::NotAllocated { at, object: self.name() }),
@@ -217,9 +220,9 @@ impl Inner {
     }
 
     /// The operation that frees pages.
-    fn op_free_pages(&self, at: u64, place: &Place<'_>) -> Result<Op> {
-        // Nobody else frees or hands out pages of this cluster meanwhile, so what is found is so
-        // until the bit is set.
+    fn op_free_pages(&self, at: u64, place: &ClusterPlace<'_>) -> Result<Op> {
+        // No other thread frees or hands out pages of this cluster under the lock, so the answer
+        // holds until the bit is set.
         let mut owner = self.lock_owner(place.twin);
         let (freeing, bit) = (place.twin.pages_freeing(), 1 << (at / PAGE % 16));
         let marked = freeing.load(Ordering::Relaxed);
@@ -236,12 +239,12 @@ impl Inner {
         Ok(Op::pages(false, first, count))
     }
 
-    /// Where the record of a cluster below the end lies, for who holds the pool's lock.
+    /// Offset of the record of a cluster below the end, for a caller that holds the pool's lock.
     fn record_under(&self, pool: &mut Pool, cluster: u64) -> Result<u64> {
         Ok(self.load_zone(cluster / ZONE_CLUSTERS, pool)?.table + cluster % ZONE_CLUSTERS * layout::RECORD)
     }
 
-    /// Sets or clears bits of one word, whatever others do to its other bits.
+    /// Sets or clears bits of one word; other threads may change its other bits meanwhile.
     #[inline]
     fn change(&self, at: u64, bits: u64, set: bool) {
         let mut old = self.media.load(at);
@@ -257,7 +260,8 @@ impl Inner {
         }
     }
 
-    /// HEAP-4 and HEAP-6 for a block that a replay changes: usually its twin says so already.
+    /// HEAP-4 and HEAP-6 for a block that a replay changes: usually its state in memory already
+    ///        agrees.
     #[inline]
     fn hold_small(&self, set: bool, class: usize, index: u32, cluster: u64) {
         let (word, bit) = (index as usize / 64, 1u64 << (index % 64));

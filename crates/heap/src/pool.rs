@@ -1,28 +1,30 @@
-//! What no shard owns: free pages, runs found on media, zones not yet looked at, and growth.
+//! The shared pool: free pages, runs found on media, unscanned zones, and growth. Guarded by the
+//! pool's lock.
 //!
 //! Growth, a fence between the lines:
 //!   1. the object backs more clusters (recorded and fenced by the store)
-//!   2. records of the clusters that are new are zeros; new tables are zeros; their clusters'
-//!      records say "system"; their names stand in the header or a directory. Tables are made in
-//!      batches, some before their zones begin
-//!   3. `end` says that the clusters are the heap's
+//!   2. records of the new clusters are zeros; new tables are zeros; the records of tables' own
+//!      clusters have the kind "system"; their names stand in the header or a directory. Tables are
+//!      made in batches, some before their zones begin
+//!   3. `end` makes the clusters the heap's
 //!
 //! A crash before 3 leaves backed clusters above `end`; the next growth takes them first and does 2
 //! again.
 //!
 //! Invariants
-//!   HEAP-2  Nothing on media is believed of clusters at or above `end`.
-//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, and its name leads there;
-//!           so have the later zones of its batch (`tabled_zones`).
-//!   HEAP-10  What a process left unflushed when it died, and what is read after it, is flushed
-//!            before anything is built on it: the end, the heap's log, the kinds of clusters.
+//!   HEAP-2  Bytes on media of clusters at or above `end` have no meaning.
+//!   HEAP-3  A zone with a cluster below `end` has a table below `end`, at its name; so have the
+//!           later zones of its batch (`tabled_zones`).
+//!   HEAP-10  Words that a process left unflushed at its death, and that this process reads, are
+//!            flushed before any change depends on them: the end, the heap's log, the kinds of
+//!            clusters.
 //!
 //! Threads: everything here happens under the pool's lock.
 
 use crate::classes::{self, PAGE};
 use crate::extents::{CLUSTER_PAGES, Extents};
-use crate::heap::{Block, Inner};
-use crate::layout::{self, CLUSTER, DIRECT, DIRECTORY_ZONES, Kind, RECORD, ZONE_CLUSTERS};
+use crate::heap::{Block, HeapState};
+use crate::layout::{self, CLUSTER, ClusterKind, DIRECT, DIRECTORY_ZONES, RECORD, ZONE_CLUSTERS};
 use crate::op::PAGES_MAX;
 use crate::shard::Lists;
 use crate::zone::{Use, Zone, words_of};
@@ -31,10 +33,9 @@ use everbyte_media::seeded;
 use everbyte_store::Error as StoreError;
 use std::sync::atomic::Ordering;
 
-/// Zones looked at before the object is grown instead: a bound on how long an allocation takes
-/// after opening.
+/// Zones loaded before the object is grown instead: bounds the time of an allocation after opening.
 const EXAMINE: u64 = 16;
-/// The most that is backed ahead of need, in clusters.
+/// Clusters backed ahead of need at most.
 const AHEAD_MAX: u64 = 128;
 /// Clusters of a large page of memory.
 const LARGE: u64 = (2 << 20) / CLUSTER;
@@ -43,11 +44,11 @@ pub(crate) struct Pool {
     pub extents: Extents,
     /// Free clusters that the object does not back at present.
     pub released: Extents,
-    /// Free pages at which it is time to look for clusters to release.
+    /// Free pages at which the search for clusters to release starts.
     pub release_at: u64,
-    /// Runs with room.
+    /// Runs with free blocks.
     pub lists: Lists,
-    /// Zones below this have been looked at.
+    /// Zones below this have been loaded.
     examined: u64,
 }
 
@@ -63,7 +64,7 @@ impl Pool {
     }
 }
 
-impl Inner {
+impl HeapState {
     /// Reserves a run of pages.
     pub(crate) fn reserve_pages(&self, size: u64) -> Result<Block> {
         let count = size.div_ceil(PAGE);
@@ -77,7 +78,7 @@ impl Inner {
             let taken = self.cluster(cluster).pages();
             taken.store(taken.load(Ordering::Relaxed) | mask, Ordering::Relaxed);
             if self.media.load(self.record(cluster)) != 0 {
-                self.write_kind(cluster, Kind::Pages); // it was a run once
+                self.write_kind(cluster, ClusterKind::Pages); // it was a run once
                 converted = true;
             }
         });
@@ -124,8 +125,8 @@ impl Inner {
         Ok(self.obtain(pool, 16, |pool| pool.extents.take_cluster())? / 16)
     }
 
-    /// Takes pages; looks at some more zones, backs what was released, grows, looks at all zones,
-    /// in this order, until there are some.
+    /// Takes pages: loads some more zones, backs released clusters, grows, loads all zones, in this
+    /// order, until there are some.
     fn obtain(&self, pool: &mut Pool, count: u32, take: impl Fn(&mut Pool) -> Option<u32>) -> Result<u64> {
         if let Some(page) = take(pool) {
             return Ok(u64::from(page));
@@ -156,7 +157,7 @@ impl Inner {
         }
     }
 
-    /// Loads a few zones that were never looked at. `false`: there are none.
+    /// Loads a few zones that were never loaded. `false`: there are none.
     pub(crate) fn examine_some(&self, pool: &mut Pool) -> Result<bool> {
         let zones = self.end().div_ceil(ZONE_CLUSTERS);
         let first = pool.examined;
@@ -169,12 +170,12 @@ impl Inner {
         Ok(pool.examined > first)
     }
 
-    /// Where the table of a zone lies, according to media.
+    /// Offset of the table of a zone, read from media.
     pub(crate) fn table_of(&self, zone: u64, end: u64) -> Result<u64> {
         if zone == 0 { Ok(self.prime + layout::FIRST_TABLE) } else { self.follow(self.name_of(zone, end)?, end) }
     }
 
-    /// Where the word lies that names the table of a zone.
+    /// Offset of the word with the name of a zone's table.
     fn name_of(&self, zone: u64, end: u64) -> Result<u64> {
         if zone < DIRECT {
             return Ok(self.prime + layout::DIRECT_AT + zone * 8);
@@ -208,7 +209,8 @@ impl Inner {
             self.media.fence();
         }
         if !store.recovery().clean && self.zones.epoch() == 1 {
-            // Nobody remembers which released clusters are holes in the file already.
+            // After a crash memory does not hold which released clusters are already holes in the
+            // file.
             self.object.forget(self.at(first)..self.at((first + ZONE_CLUSTERS).min(self.end())));
         }
         zone.ready.store(self.zones.epoch(), Ordering::Release);
@@ -217,11 +219,11 @@ impl Inner {
 
     fn load_cluster(&self, cluster: u64, pool: &mut Pool) {
         let (twin, record) = (self.cluster(cluster), self.record(cluster));
-        // Blocks handed out here must not survive without what the cluster is (HEAP-10).
+        // Blocks handed out here must not survive without the kind of their cluster (HEAP-10).
         self.media.reflush(record, 8);
         match layout::unseal_kind(self.media.load(record), cluster) {
-            Some(Kind::System) => twin.set_usage(Use::System),
-            Some(Kind::Pages) => {
+            Some(ClusterKind::System) => twin.set_usage(Use::System),
+            Some(ClusterKind::Pages) => {
                 let word = self.media.load(record + layout::PAGE_WORD);
                 let used = word & layout::PAGES_USED;
                 if word >> layout::START_SHIFT & !used != 0 {
@@ -235,14 +237,14 @@ impl Inner {
                     self.each_free(cluster, used, |first, count| pool.extents.insert(first, count));
                 }
             }
-            Some(Kind::Run(class)) => {
+            Some(ClusterKind::Run(class)) => {
                 twin.begin_run(class);
                 let mut set = 0;
                 for word in 0..words_of(class) {
                     let bits = self.media.load(layout::bitmap_at(record, word));
                     let beyond = twin.taken(class, word).load(Ordering::Relaxed);
                     if bits & beyond != 0 {
-                        twin.set_usage(Use::Damaged); // bits of blocks that there are not
+                        twin.set_usage(Use::Damaged); // the record has bits of blocks that the class does not have
                         return;
                     }
                     twin.taken(class, word).store(bits | beyond, Ordering::Relaxed);
@@ -278,7 +280,7 @@ impl Inner {
         }
     }
 
-    /// Takes over clusters of at least so many bytes.
+    /// Takes over clusters of at least `bytes` bytes.
     pub(crate) fn expand(&self, bytes: u64) -> Result<()> {
         let room = self.end_max() * CLUSTER;
         if bytes > room {
@@ -292,8 +294,8 @@ impl Inner {
     fn grow(&self, pool: &mut Pool, pages: u64) -> Result<()> {
         let end = self.end();
         let tail = u64::from(pool.extents.tail(end as u32 * 16));
-        // A cluster must be whole; runs of pages may use what is free at the end, unless a new
-        // table comes between.
+        // A cluster must be whole; runs of pages may use free pages at the end, unless a new table
+        // comes between.
         let needed = if pages == 16 { 1 } else { pages.div_ceil(16) };
         let ahead = self.ahead(end);
         if needed < ahead {
@@ -315,8 +317,8 @@ impl Inner {
         }
     }
 
-    /// Clusters to back ahead of need. Many end with a large page of memory: one that growth cuts
-    /// is made twice, small first.
+    /// Clusters to back ahead of need. Most growths end at the boundary of a large page of memory:
+    /// the system makes a large page that growth cuts in two steps, first with small pages.
     fn ahead(&self, end: u64) -> u64 {
         let ahead = (end / 4).clamp(1, AHEAD_MAX);
         if ahead < LARGE {
@@ -360,7 +362,7 @@ impl Inner {
             self.load_zone(end / ZONE_CLUSTERS, pool)?;
         }
         let _section = self.media.section();
-        let zeroed_from = backed.max(end); // what the store has just handed out reads as zeros
+        let zeroed_from = backed.max(end); // clusters that the store has just backed read as zeros
         for cluster in end..(end + tables).min(zeroed_from) {
             self.media.zero(self.at(cluster), CLUSTER);
             self.media.flush(self.at(cluster), CLUSTER);
@@ -369,7 +371,7 @@ impl Inner {
         self.clear_records(end, end + total)?;
         for cluster in end..end + tables {
             let record = self.table_of(cluster / ZONE_CLUSTERS, end + total)? + cluster % ZONE_CLUSTERS * RECORD;
-            self.media.store(record, layout::seal_kind(Kind::System, cluster));
+            self.media.store(record, layout::seal_kind(ClusterKind::System, cluster));
             self.media.flush(record, 8);
         }
         self.media.fence_unless("heap-end-before-tables");
@@ -378,7 +380,7 @@ impl Inner {
         self.media.flush(self.prime + layout::END, 8);
         self.media.fence();
         self.end.store(end + total, Ordering::Release);
-        self.adopt(pool, end, end + total)
+        self.add_clusters(pool, end, end + total)
     }
 
     /// Names the tables that a heap of `new_end` clusters has and one of `end` has not; they are
@@ -413,8 +415,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the twins of new clusters.
-    fn adopt(&self, pool: &mut Pool, from: u64, until: u64) -> Result<()> {
+    /// Makes the states in memory of new clusters.
+    fn add_clusters(&self, pool: &mut Pool, from: u64, until: u64) -> Result<()> {
         for zone in from / ZONE_CLUSTERS..until.div_ceil(ZONE_CLUSTERS) {
             if self.zones.get(zone).is_none() {
                 self.load_zone(zone, pool)?;

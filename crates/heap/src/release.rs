@@ -1,13 +1,13 @@
-//! Giving free clusters back to the object, so that the store's file shrinks after much was freed,
-//! and taking them again.
+//! Gives free clusters back to the object, so that the store's file shrinks after many blocks were
+//! freed, and backs them again.
 //!
 //! Nothing of the heap's own on media changes: a free cluster is free whether it is backed or not,
-//! and the store's bitmap says which it is. Released clusters have a list of their own; blocks are
+//! and the store's bitmap tells which. Released clusters have a list of their own; blocks are
 //! handed out of backed ones only.
 //!
-//! Half of what is in use stays at hand, a megabyte at least, so that a heap that breathes does not
-//! ask the file system at every breath. The highest clusters go first: low ones are used again
-//! first.
+//! The heap keeps a reserve of free clusters: half of the used ones, a megabyte at least, so that a
+//! heap that grows and shrinks by little does not call the file system each time. The highest
+//! clusters are released first: low ones are used first.
 //!
 //! Invariants
 //!   HEAP-11  A cluster is released after its last block's lane is retired and fenced (HEAP-6), and
@@ -18,19 +18,18 @@
 
 use crate::Result;
 use crate::extents::CLUSTER_PAGES;
-use crate::heap::Inner;
+use crate::heap::HeapState;
 use crate::pool::Pool;
 use everbyte_media::seeded;
 use std::ops::Range;
 
-/// Clusters that stay at hand whatever is in use, and the least that is released at once.
+/// Clusters of the reserve at least, and the least that is released at once.
 const KEEP_MIN: u64 = 16;
-/// Clusters backed again at once where so many were released side by side.
+/// Clusters backed at once if that many adjacent ones are released.
 const BACK_AHEAD: u32 = 16;
 
-impl Inner {
-    /// Releases what is free beyond what should stay at hand. To be called whenever pages have
-    /// become free.
+impl HeapState {
+    /// Releases free clusters beyond the reserve. To be called whenever pages have become free.
     #[inline]
     pub(crate) fn release_some(&self, pool: &mut Pool) {
         if pool.extents.pages() >= pool.release_at {
@@ -49,7 +48,7 @@ impl Inner {
             for range in pool.extents.whole_clusters() {
                 let count = u64::from((range.end - range.start) / CLUSTER_PAGES).min(excess);
                 let from = range.end - count as u32 * CLUSTER_PAGES;
-                // A damaged bitmap: the clusters stay as they are, for `check` to report.
+                // Behind a damaged bitmap the clusters stay unchanged, for `check` to report.
                 if self.object.release(self.bytes_of(from..range.end)).is_ok() {
                     let free = pool.extents.take_at(from, range.end - from);
                     assert!(free, "HEAP-11: pages that were found free are not");
@@ -61,8 +60,7 @@ impl Inner {
                 }
             }
         }
-        // Pages that are free and in no whole cluster must not be looked at again for every page
-        // freed.
+        // Free pages outside whole clusters must not start a search for every page freed.
         pool.release_at = (keep + KEEP_MIN).max(pool.extents.pages() / pages + KEEP_MIN) * pages;
     }
 
@@ -71,12 +69,12 @@ impl Inner {
     pub(crate) fn back_released(&self, pool: &mut Pool, count: u32) -> Result<bool> {
         let needed = count.next_multiple_of(CLUSTER_PAGES);
         let ahead = needed.max(BACK_AHEAD * CLUSTER_PAGES);
-        // A disk that has no room for some more may have it for what is needed.
+        // A disk without space for the further clusters may have space for the needed ones.
         Ok(self.back_run(pool, ahead)? || ahead > needed && self.back_run(pool, needed)?)
     }
 
-    /// Backs so many adjacent released pages. `false`: there are not so many, or the disk has no
-    /// room for them.
+    /// Backs `count` adjacent released pages. `false`: there are not so many, or the disk has no
+    /// space for them.
     fn back_run(&self, pool: &mut Pool, count: u32) -> Result<bool> {
         let Some(first) = pool.released.take(count) else { return Ok(false) };
         if !seeded("heap-released-handed-out")

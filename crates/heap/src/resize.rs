@@ -1,17 +1,17 @@
-//! Growing and shrinking a heap on request. By itself it grows when it is full, and gives back what
-//! is free beyond what should stay at hand (`release`).
+//! Growing and shrinking a heap on request. Without requests it grows when it is full, and gives
+//! back free clusters beyond its reserve (`release`).
 
 use crate::classes::{self, COUNT};
 use crate::extents::CLUSTER_PAGES;
-use crate::heap::Inner;
+use crate::heap::HeapState;
 use crate::layout::{CLUSTER, ZONE_CLUSTERS};
 use crate::{Error, Heap, Result};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Heap {
-    /// Grows by at least `bytes`, in whole clusters that are backed on return: as much is allocated
-    /// later without asking the file system.
+    /// Grows by at least `bytes`, in whole clusters that are backed on return: later allocations of
+    /// these bytes do not ask the file system.
     ///
     /// # Errors
     /// [`Error::Store`] when the span or the disk is full: nothing has changed.
@@ -44,7 +44,7 @@ impl Heap {
             let bytes = inner.at(cluster)..inner.at(cluster + 1);
             match inner.object.release(bytes) {
                 Ok(()) => pool.released.insert(pages(cluster), CLUSTER_PAGES),
-                // a damaged bitmap, which `check` reports
+                // the bitmap is damaged, and `check` reports it
                 Err(_) => pool.extents.insert(pages(cluster), CLUSTER_PAGES),
             }
         }
@@ -68,7 +68,7 @@ impl Heap {
     }
 }
 
-impl Inner {
+impl HeapState {
     /// The clusters of the heap that lie wholly in a range, which may be anything.
     fn whole_clusters(&self, range: &Range<u64>) -> Range<u64> {
         let from = |at: u64| at.saturating_sub(self.prime);
@@ -81,7 +81,7 @@ impl Inner {
         zones.try_for_each(|zone| self.zone(zone).map(|_| ()))
     }
 
-    /// Makes free clusters of the runs that shards allocate from and that hold nothing.
+    /// Makes free clusters of empty runs that shards allocate from.
     fn retire_idle_runs(&self) {
         for number in 0..self.shards.len() {
             let mut shard = self.lock_shard(number);

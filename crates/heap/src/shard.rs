@@ -1,12 +1,12 @@
-//! Small blocks: each shard owns runs, and a thread allocates from the shard it has.
+//! Small blocks: each shard owns runs, and each thread allocates from one shard.
 //!
-//! A run that a shard allocates from is *current*; runs with room that are not are in the shard's
-//! list of their class; full ones are in no list. A run that becomes empty goes back to the pool,
-//! unless it is current.
+//! A run that a shard allocates from is *current*; the other runs with free blocks are in the
+//! shard's list of their class; full ones are in no list. A run that becomes empty goes back to the
+//! pool, unless it is current.
 //!
 //! A new run, a fence between the lines:
-//!   1. a free cluster's record says "run of this class", with an empty bitmap: still a free
-//!      cluster to everybody
+//!   1. a free cluster's record gets the kind "run of this class", with an empty bitmap: other
+//!      threads still see a free cluster
 //!   2. blocks of it are handed out
 //!
 //! Invariants
@@ -14,12 +14,12 @@
 //!           operation on it can be replayed; the change is fenced before a block of the new kind
 //!           is handed out.
 //!
-//! Threads: a thread takes another shard when it finds its own in use. Order of locks: shard, then
-//! pool; never two shards.
+//! Threads: a thread takes another shard when its own is in use. Order of locks: shard, then pool;
+//! never two shards.
 
 use crate::classes::{self, COUNT};
-use crate::heap::{Block, Inner};
-use crate::layout::{self, Kind};
+use crate::heap::{Block, HeapState};
+use crate::layout::{self, ClusterKind};
 use crate::pool::Pool;
 use crate::zone::{Cluster, NONE, POOL, Use};
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ impl Lists {
         (self.heads[class] != NONE).then_some(u64::from(self.heads[class]))
     }
 
-    pub(crate) fn push(&mut self, inner: &Inner, class: usize, cluster: u64) {
+    pub(crate) fn push(&mut self, inner: &HeapState, class: usize, cluster: u64) {
         let twin = inner.cluster(cluster);
         let head = self.heads[class];
         twin.previous.store(NONE, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Lists {
         self.heads[class] = cluster as u32;
     }
 
-    pub(crate) fn remove(&mut self, inner: &Inner, class: usize, cluster: u64) {
+    pub(crate) fn remove(&mut self, inner: &HeapState, class: usize, cluster: u64) {
         let twin = inner.cluster(cluster);
         let (previous, next) = (twin.previous.load(Ordering::Relaxed), twin.next.load(Ordering::Relaxed));
         if next != NONE {
@@ -84,7 +84,7 @@ impl Shard {
         (self.current[class] != NONE).then_some(u64::from(self.current[class]))
     }
 
-    /// It allocates from that run no more.
+    /// Ends allocation from that run.
     pub(crate) fn drop_current(&mut self, class: usize) {
         self.current[class] = NONE;
     }
@@ -101,7 +101,7 @@ pub(crate) enum Owner<'h> {
     Pool(MutexGuard<'h, Pool>),
 }
 
-impl Inner {
+impl HeapState {
     /// Number of this thread's shard, and the shard, locked.
     #[inline]
     fn my_shard(&self) -> (usize, MutexGuard<'_, Shard>) {
@@ -131,7 +131,7 @@ impl Inner {
         (MINE.get() & mask, self.lock_shard(MINE.get() & mask))
     }
 
-    /// The shard this thread is at, to choose other things by.
+    /// The number of this thread's shard, for other choices by thread.
     pub(crate) fn shard_hint(&self) -> usize {
         if MINE.get() == usize::MAX {
             drop(self.my_shard());
@@ -163,8 +163,8 @@ impl Inner {
         }
     }
 
-    /// A run with room for the shard, removed from all lists. When the object is full, other shards
-    /// may have some.
+    /// A run with free blocks for the shard, removed from all lists. When the object is full, other
+    /// shards may have one.
     #[cold]
     fn find_run(&self, shard: &mut Shard, number: u32, class: usize) -> Result<u64> {
         shard.current[class] = NONE;
@@ -177,7 +177,7 @@ impl Inner {
             Some(run) => run,
             None => {
                 let cluster = self.free_cluster(&mut pool)?;
-                self.write_kind(cluster, Kind::Run(class));
+                self.write_kind(cluster, ClusterKind::Run(class));
                 self.media.fence(); // HEAP-1
                 self.cluster(cluster).begin_run(class);
                 cluster
@@ -187,7 +187,7 @@ impl Inner {
         Ok(run)
     }
 
-    /// A run of the class that no shard owns, if one is known or found without long search.
+    /// A run of the class that no shard owns, if one is known or a short search finds one.
     fn pooled_run(&self, pool: &mut Pool, class: usize) -> Result<Option<u64>> {
         loop {
             if let Some(run) = pool.lists.first(class) {
@@ -200,15 +200,15 @@ impl Inner {
         }
     }
 
-    /// Stores what a cluster is and flushes it; no fence.
-    pub(crate) fn write_kind(&self, cluster: u64, kind: Kind) {
+    /// Stores the kind of a cluster and flushes it; no fence.
+    pub(crate) fn write_kind(&self, cluster: u64, kind: ClusterKind) {
         let _section = self.media.section();
         let record = self.record(cluster);
         self.media.store(record, layout::seal_kind(kind, cluster));
         self.media.flush_unless("heap-run-not-flushed", record, 8);
     }
 
-    /// Moves a run with room from another shard to the pool. `false`: no shard has any.
+    /// Moves a run with free blocks from another shard to the pool. `false`: no shard has one.
     fn steal(&self, mine: usize, class: usize) -> bool {
         let others = (1..self.shards.len()).map(|step| (mine + step) % self.shards.len());
         for number in others {
@@ -233,7 +233,7 @@ impl Inner {
         false
     }
 
-    /// The object cannot grow: a block of a larger class serves too.
+    /// Reserves a block of a larger class, when the object cannot grow.
     fn reserve_larger(&self, mine: usize, class: usize, full: Error) -> Result<Block> {
         for larger in class + 1..COUNT {
             loop {
@@ -307,8 +307,7 @@ impl Inner {
         }
     }
 
-    /// An empty run becomes free pages. Its record stays as it is until the pages are used
-    /// (HEAP-1).
+    /// Makes free pages of an empty run. Its record is unchanged until the pages are used (HEAP-1).
     pub(crate) fn retire_run(&self, pool: &mut Pool, cluster: u64) {
         let twin = self.cluster(cluster);
         twin.begin_pages(0);

@@ -18,7 +18,8 @@ fn check_heap(store: &Store, name: &str) -> Vec<Finding> {
     }
 }
 
-/// The findings of an object whose engine `source` cannot open it: that, and what its heap says.
+/// The findings of an object that its engine `source` cannot open: the error, and the findings of
+/// its heap.
 pub fn unopened(source: &'static str, store: &Store, name: &str, error: &impl ErrorInfo) -> Vec<Finding> {
     let mut findings = vec![Finding::unopened(source, store, name, error)];
     findings.extend(check_heap(store, name));

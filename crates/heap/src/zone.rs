@@ -1,21 +1,19 @@
-//! What this process knows of a zone: for each cluster its kind, its owner, and which blocks are
-//! taken.
+//! The state in memory of a zone: for each cluster its use, its owner, and its taken blocks.
 //!
-//! A block is *taken* from its reservation until the lane that freed it is retired; on media it has
-//! its bit from the application of the one operation to that of the other. *Freeing* blocks are
-//! taken and have an owner who will clear them. A zone is loaded when it is first needed, from its
-//! table on media, and again where other processes have changed the heap since.
+//! A block is *taken* from its reservation until the lane that freed it is retired; on media its
+//! bit is set from the application of the one operation to that of the other. *Freeing* blocks are
+//! taken, and a thread that owns them will clear them. A zone is loaded from its table on media
+//! when it is first needed, and again after other processes have changed the heap.
 //!
 //! Invariants
-//!   HEAP-4  A block that has its bit on media is taken. (Kept by `apply`, which takes what a
-//!           replay finds untaken.)
+//!   HEAP-4  A block with its bit set on media is taken. (Kept by `apply`, which takes a block that
+//!           a replay finds untaken.)
 //!   HEAP-5  The fields of a cluster change only under the lock of its owner, a shard or the pool;
-//!           its owner changes only under the locks of both. Except that a small block's *freeing*
-//!           bit is set, and then looked at again whether the block is one, without a lock
+//!           its owner changes only under the locks of both. Exception: a small block's *freeing*
+//!           bit is set without a lock, and then the block is looked up again
 //!           ([`Cluster::mark_freeing`]).
 //!
-//! Threads: fields are atomics so that they can be looked at without a lock; all changes follow
-//! HEAP-5.
+//! Threads: fields are atomics so that they can be read without a lock; all changes follow HEAP-5.
 
 use crate::classes;
 use crate::layout::ZONE_CLUSTERS;
@@ -32,7 +30,7 @@ const KIND_SYSTEM: u32 = 0x101;
 const KIND_DAMAGED: u32 = 0x102;
 const KIND_BEYOND: u32 = 0x103;
 
-/// What a cluster is used for, as far as this process knows.
+/// The use of a cluster, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Pages of the pool; a free cluster is one without taken pages.
@@ -55,9 +53,9 @@ pub(crate) struct Cluster {
     kind: AtomicU32,
     pub owner: AtomicU32,
     pub free: AtomicU32,
-    /// The word in which the next free block is looked for first.
+    /// The word in which the search for a free block starts.
     pub hint: AtomicU32,
-    /// Neighbours in the owner's list of runs of this class that have room.
+    /// Neighbours in the owner's list of runs of this class with free blocks.
     pub next: AtomicU32,
     pub previous: AtomicU32,
     taken: [AtomicU64; INLINE],
@@ -66,12 +64,13 @@ pub(crate) struct Cluster {
 }
 
 pub(crate) struct Zone {
-    /// Where its table lies.
+    /// Offset of its table.
     pub table: u64,
     /// The epoch of the heap (see `Zones`) in which its clusters were last loaded, or are being
     /// loaded.
     pub epoch: AtomicU64,
-    /// The epoch in which all of them have been; pairs with the Acquire in `Inner::zone`.
+    /// The epoch in which all of them have been loaded; pairs with the Acquire in
+    /// `HeapState::zone`.
     pub ready: AtomicU64,
     pub clusters: Box<[Cluster]>,
 }
@@ -82,7 +81,7 @@ impl Zone {
         Zone { table, epoch: AtomicU64::new(0), ready: AtomicU64::new(0), clusters }
     }
 
-    /// Nothing is known of its clusters.
+    /// Starts loading: no state of its clusters is known.
     pub(crate) fn begin(&self, epoch: u64) {
         self.clusters.iter().for_each(Cluster::forget);
         self.epoch.store(epoch, Ordering::Release);
@@ -131,7 +130,7 @@ impl Cluster {
         self.kind.store(kind, Ordering::Release);
     }
 
-    /// Makes this a run without taken blocks: bits that no block has count as taken.
+    /// Makes this a run without taken blocks: bits beyond the last block count as taken.
     pub(crate) fn begin_run(&self, class: usize) {
         let count = classes::count_of(class);
         for word in 0..words_of(class) {
@@ -144,7 +143,7 @@ impl Cluster {
         self.set_usage(Use::Run(class));
     }
 
-    /// Makes this a cluster of pages, of which those in `taken` are.
+    /// Makes this a cluster of pages, with those in `taken` taken.
     pub(crate) fn begin_pages(&self, taken: u64) {
         self.taken[0].store(taken, Ordering::Relaxed);
         self.freeing[0].store(0, Ordering::Relaxed);
@@ -161,9 +160,9 @@ impl Cluster {
         if words_of(class) <= INLINE { &self.freeing[word] } else { &self.big()[classes::BITMAP_WORDS + word] }
     }
 
-    /// Marks a block of a run as being freed; `false` if it is already. Whoever marked it looks at
-    /// the block again: from then on nobody else frees it, and it has its bit on media until they
-    /// do.
+    /// Marks a block of a run as being freed; `false` if it is already. The thread that marked it
+    /// looks the block up again: from then on no other thread frees it, and its bit on media stays
+    /// set until that thread clears it.
     #[inline]
     pub(crate) fn mark_freeing(&self, class: usize, index: u32) -> bool {
         let bit = 1u64 << (index % 64);
@@ -179,12 +178,12 @@ impl Cluster {
         self.big.get_or_init(|| (0..2 * classes::BITMAP_WORDS).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Pages that are taken.
+    /// The taken pages.
     pub(crate) fn pages(&self) -> &AtomicU64 {
         &self.taken[0]
     }
 
-    /// Pages at which blocks start that are being freed.
+    /// The pages with starts of blocks that are being freed.
     pub(crate) fn pages_freeing(&self) -> &AtomicU64 {
         &self.freeing[0]
     }

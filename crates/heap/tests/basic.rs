@@ -1,4 +1,4 @@
-//! The heap from outside: what is handed out, what is refused, what a second opening finds.
+//! The heap through its public interface: allocations, refusals, and a second opening.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn blocks_are_aligned_large_enough_and_apart() {
 /// Allocate in one run of the program, free in another (FM30); the second opening costs nothing
 /// until it allocates.
 #[test]
-fn what_one_opening_allocates_the_next_frees() {
+fn a_block_of_one_opening_is_freed_by_the_next() {
     let (store, heap) = create(64 << 20, 32 << 20);
     let sizes: Vec<u64> = (0..2000).map(|i| (i * 37) % 9000 + 1).chain([100_000, 3 << 20, 11 << 20]).collect();
     let blocks: Vec<u64> = sizes.iter().map(|&size| allocate(&heap, size)).collect();
@@ -71,9 +71,8 @@ fn what_one_opening_allocates_the_next_frees() {
     assert_eq!(heap.object().backed(), before, "the space of the large block is found again: {block:?}");
 }
 
-/// Wild, foreign, interior, double: each is told apart from the others and changes nothing. Every
-/// byte of a block is, wherever the block begins; none before it, behind it, or of one that was
-/// freed.
+/// Wild, foreign, interior, double: each has its own error and changes nothing. Every byte of a
+/// block is allocated, for any start of the block; none before it, behind it, or of a freed one.
 #[test]
 fn bytes_are_allocated_as_far_as_blocks_reach() {
     let (_store, heap) = create(64 << 20, 32 << 20);
@@ -146,8 +145,8 @@ fn operations_read_from_media_are_checked() {
     }
 }
 
-/// A full span is an error that names it; what is freed makes room; other classes' blocks serve in
-/// need.
+/// A full span is an error that names it; freed blocks make space; blocks of other classes serve if
+/// there are no others.
 #[test]
 fn a_full_span_is_an_error_and_every_byte_comes_back() {
     let (_store, heap) = create(2 << 20, 1 << 20);
@@ -215,8 +214,8 @@ fn a_damaged_record_is_contained() {
     assert_eq!((findings[0].at, findings[0].kind), (record, everbyte_store::FindingKind::Damage));
 }
 
-/// Growth over zone borders puts tables in front of what they speak for; opening again follows them
-/// (FM33, FM34).
+/// Growth over zone borders puts tables before their zones; opening again follows them (FM33,
+/// FM34).
 #[test]
 fn a_heap_of_many_zones_is_found_again() {
     let store = Store::format(Media::anonymous(2 << 30, &Options::default()).unwrap(), &Default::default()).unwrap();
@@ -257,8 +256,8 @@ fn a_small_allocation_writes_one_bitmap_word() {
     assert_eq!((cost.lines, cost.fences, cost.barriers), (1, 0, 0));
 }
 
-/// Two threads free one block at once while a third takes and gives pages around it: one of the two
-/// frees it, the other is told, and never is more or less than the block freed.
+/// Two threads free one block at once while a third takes and frees pages around it: one of the two
+/// frees it, the other gets an error, and exactly the block is freed.
 #[test]
 fn racing_double_frees_free_one_block_once() {
     use std::sync::Barrier;
@@ -278,7 +277,7 @@ fn racing_double_frees_free_one_block_once() {
                     heap.media().fence();
                     heap.finish(&[op]);
                 }
-                // A block of pages that another has taken meanwhile may begin before it.
+                // A block of pages that another thread has taken meanwhile may begin before it.
                 Err(Error::NotAllocated { .. } | Error::BeingFreed { .. } | Error::NotABlock { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -303,8 +302,8 @@ fn racing_double_frees_free_one_block_once() {
     assert_eq!(heap.check(Some(&Default::default())), []);
 }
 
-/// Targets of [`Heap::alloc_into`] lie where data does: not in the heap's header, log and tables,
-/// later ones included.
+/// Targets of [`Heap::alloc_into`] lie in the part for data: not in the heap's header, log and
+/// tables, later ones included.
 #[test]
 fn a_target_in_the_heaps_own_pages_is_refused() {
     let (_store, heap) = create(64 << 20, 32 << 20);
@@ -327,10 +326,10 @@ fn a_target_in_the_heaps_own_pages_is_refused() {
     }
 }
 
-/// Much is freed, and the file has room again; it is taken again where it is needed, and nothing of
-/// that is seen by those who use the heap.
+/// Many blocks are freed, and their clusters go back to the file system; they are backed again when
+/// needed, unseen by other users of the heap.
 #[test]
-fn what_is_freed_goes_back_to_the_file_system() {
+fn freed_clusters_go_back_to_the_file_system() {
     use everbyte_media::BackendChoice;
     use everbyte_store::{CreateOptions, Engine, ObjectOptions};
     use std::os::unix::fs::MetadataExt;
@@ -368,7 +367,7 @@ fn what_is_freed_goes_back_to_the_file_system() {
         assert_eq!((heap.check(Some(&[kept].into())), store.check()), (vec![], vec![]));
         store.close().unwrap();
         drop((heap, store));
-        // The next opening knows what is backed and what is not.
+        // The next opening knows which clusters are backed.
         let store = Store::open(&path, &media).unwrap();
         let heap = heap_of(&store);
         let blocks: Vec<u64> = sizes.iter().map(|&size| allocate(&heap, size)).collect();
@@ -387,8 +386,7 @@ fn what_is_freed_goes_back_to_the_file_system() {
     }
 }
 
-/// Released clusters are backed some at a time; a disk that has room for one of them gives that
-/// one.
+/// Released clusters are backed some at a time; a disk with space for one of them gives that one.
 #[test]
 fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
     use everbyte_media::BackendChoice;

@@ -1,5 +1,4 @@
-//! A heap with as many holes as blocks: whatever goes through its tables does so on a stack of 256
-//! KiB.
+//! A heap with as many holes as blocks: every walk of its tables runs on a stack of 256 KiB.
 //!
 //! With `EVERBYTE_SOAK` set, there are a million blocks.
 

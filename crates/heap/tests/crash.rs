@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// Words of the prime page that receive blocks.
 const TARGETS: u64 = 4;
 
-/// What each target has: nothing, or a block of so many bytes, all of this value (`None`: of any).
+/// The block of each target: none, or one of so many bytes, all of this value (`None`: of any).
 type Model = Vec<Option<(u64, Option<u8>)>>;
 
 fn empty() -> Model {
@@ -39,8 +39,7 @@ fn target(heap: &Heap, index: u64) -> u64 {
     heap.object().prime() + layout::HEADER_END + index * 64
 }
 
-/// Recovers and reads out: nothing leaked, nothing doubled, contents whole, and the heap goes on
-/// working.
+/// Recovers and reads out: nothing leaked, nothing doubled, contents whole, and the heap works.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let (_store, heap) = open(media)?;
     let mut model = empty();
@@ -116,7 +115,7 @@ fn attach_and_detach(heap: &Heap, twin: &Twin<'_, Model>) {
     free(twin, heap, 1);
     allocate(twin, heap, 1, 72 << 10); // over two clusters
     free(twin, heap, 1);
-    allocate(twin, heap, 3, 20 << 10); // where the large one was
+    allocate(twin, heap, 3, 20 << 10); // at the place of the large one
 }
 
 #[test]
@@ -142,8 +141,8 @@ fn content_allocation_and_pointer_appear_together() {
     explore("heap-fill", &Profile::BOTH, fill).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Clusters change from runs of one class to pages, to runs of another class: no bit of the old
-/// life counts.
+/// Clusters change from runs of one class to pages, to runs of another class: no bit of the old use
+/// is valid.
 fn change_classes(heap: &Heap, twin: &Twin<'_, Model>) {
     let rest_of_the_first_cluster = heap.reserve(48 << 10).unwrap(); // it never becomes a run
     for round in 0..2 {
@@ -164,7 +163,7 @@ fn clusters_change_their_use() {
     explore("heap-classes", &Profile::BOTH, change_classes).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Every seeded bug of this room is found by the tests above.
+/// The tests above find every seeded bug of this crate.
 #[test]
 fn seeded_bugs_are_found() {
     type Program = fn(&Heap, &Twin<'_, Model>);
@@ -207,8 +206,8 @@ fn a_new_zone_has_a_table_or_is_none() {
     println!("{}", outcome.expect_err(&format!("{bug}: not found")));
 }
 
-/// Operations made valid by somebody else's commit word, as the versioned tree uses them: a ledger
-/// of operations, valid while its word says so, replayed as often as it takes.
+/// Operations made valid by another engine's commit word, as the versioned tree uses them: a ledger
+/// of operations, valid by its word, which may be replayed repeatedly.
 #[test]
 fn operations_of_a_ledger_happen_whole_or_not() {
     let ledger = |heap: &Heap| heap.object().prime() + layout::HEADER_END + 512;
@@ -256,7 +255,7 @@ fn operations_of_a_ledger_happen_whole_or_not() {
                     blocks.iter().enumerate().map(|(index, block)| (target(&heap, index as u64), block.at)).collect();
                 for at in old.drain(..) {
                     ops.push(heap.op_free(at).unwrap());
-                    targets.push((ledger(&heap) + 8, 0)); // nobody looks there
+                    targets.push((ledger(&heap) + 8, 0)); // outside the targets
                 }
                 old.extend(blocks.iter().map(|block| block.at));
                 let change = move |model: &mut Model| {

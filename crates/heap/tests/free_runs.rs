@@ -1,4 +1,4 @@
-//! What is freed serves every size again, in heaps of many zones.
+//! Freed blocks serve every size again, in heaps of many zones.
 
 mod common;
 
@@ -73,7 +73,7 @@ fn a_copy_in_a_larger_span_grows_past_the_zones_of_the_first() {
 /// zones 5 to 7 exist by then, so these records lie in tables that the next growth does not make
 /// anew.
 #[test]
-fn what_an_interrupted_growth_left_in_a_table_is_cleared() {
+fn leftovers_of_an_interrupted_growth_in_a_table_are_cleared() {
     let grown = |bug: &'static str| {
         let (store, heap) = create(1 << 30, 16 * ZONE);
         let filled = allocate(&heap, 4 * ZONE).unwrap();
@@ -84,7 +84,10 @@ fn what_an_interrupted_growth_left_in_a_table_is_cleared() {
         let table = prime + (media.load(prime + 512 + 128 + 5 * 8) as u32 as u64) * CLUSTER;
         let cluster = 5 * 128 + 3;
         assert_eq!(media.load(table + 3 * 512), 0);
-        media.store(table + 3 * 512, everbyte_heap::layout::seal_kind(everbyte_heap::layout::Kind::System, cluster));
+        media.store(
+            table + 3 * 512,
+            everbyte_heap::layout::seal_kind(everbyte_heap::layout::ClusterKind::System, cluster),
+        );
         drop(heap);
         let heap = heap_of(&store);
         // Until zone 5 has begun.
@@ -100,13 +103,13 @@ fn what_an_interrupted_growth_left_in_a_table_is_cleared() {
     assert_eq!(grown("heap-stale-records"), CLUSTER, "the seeded bug is found");
 }
 
-/// A heap of format 1 made each table for itself; it grows on that way, and nothing of it moves.
+/// A heap of format 1 made each table alone; it grows on in this way, and keeps its places.
 #[test]
 fn a_heap_of_format_1_goes_on_as_it_is() {
     let (store, heap) = create(1 << 30, 16 * ZONE);
     let (media, at) = (heap.media().clone(), heap.object().prime() + everbyte_heap::layout::HEADER);
     drop(heap);
-    let mut header: everbyte_heap::layout::Header = media.get(at);
+    let mut header: everbyte_heap::layout::HeapHeader = media.get(at);
     (header.format, header.zones) = (1, 0);
     header.checksum = header.sum();
     media.put(at, &header);

@@ -1,4 +1,4 @@
-//! Zones are loaded by whoever needs them first, and by no one twice or by half.
+//! The first thread that needs a zone loads it; no zone is loaded twice or in part.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::sync::Barrier;
 fn a_zone_that_another_thread_is_loading_is_not_seen_by_half() {
     let store = store_of(2 << 30);
     let heap = heap_in(&store, 1 << 30);
-    // One block in every zone of 8 MiB, at its end, where it is loaded last.
+    // One block in every zone of 8 MiB, at its end, which is loaded last.
     let blocks: Vec<u64> = (0..100)
         .map(|_| {
             let block = heap.reserve(8_100_000).unwrap();

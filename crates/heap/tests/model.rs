@@ -38,7 +38,7 @@ fn pick<T>(list: &mut Vec<T>, at: usize) -> Option<T> {
     (!list.is_empty()).then(|| list.swap_remove(at % list.len()))
 }
 
-/// Nothing that is reserved, allocated or not yet retired is handed out again.
+/// No block that is reserved, allocated or not yet retired is handed out again.
 fn handed_out(taken: &mut BTreeMap<u64, u64>, at: u64, size: u64) {
     let before = taken.range(..at + size).next_back();
     assert!(before.is_none_or(|(&other, &len)| other + len <= at), "{at:#x} + {size} and {before:x?}");
@@ -103,7 +103,7 @@ proptest! {
                     drop(heap);
                     heap = heap_of(&store);
                     reserved.clear();
-                    // What was applied and not retired is replayed, as often as it takes.
+                    // Applied operations that are not retired are replayed, which may be repeated.
                     freeing.iter().for_each(|op| heap.validate(*op).unwrap());
                     heap.apply(&freeing);
                     heap.apply(&freeing);
@@ -212,9 +212,9 @@ fn random_crashes_leak_and_double_nothing() {
     }
 }
 
-/// A recorder that keeps what is settled and, for each other word, what was stored since: one
-/// random image of a crash, cheaply. The explorer tries them all, on short programs; this one goes
-/// on for ever on a long one.
+/// A recorder that holds the settled bytes and, for each other word, its later stores: one random
+/// image of a crash, cheaply. The explorer tries them all, on short programs; this one runs long
+/// programs.
 mod random_tape {
     use everbyte_media::Recorder;
     use everbyte_workload::Random;
@@ -246,7 +246,7 @@ mod random_tape {
             self.0.lock().crash = Some((fences, seed));
         }
 
-        /// What the crash left; if it never came, power fails now.
+        /// The bytes after the crash; if none came, power fails now.
         pub fn crash(&self) -> Vec<u8> {
             let mut inner = self.0.lock();
             inner.fail();

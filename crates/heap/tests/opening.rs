@@ -1,4 +1,4 @@
-//! Opening a heap costs the same whatever it holds: counted in pages that are looked at.
+//! The cost of opening a heap does not depend on its size: counted in touched pages.
 
 mod common;
 
@@ -9,13 +9,13 @@ use std::path::Path;
 
 const PAGE: u64 = 4096;
 
-/// Has the kernel forget which pages of this process were looked at, and the processor, which it
-/// tells only with the second.
+/// Clears the marks of touched pages in the kernel, and in the processor, which forgets them only
+/// with the second.
 fn forget() {
     ["1", "4"].iter().for_each(|what| std::fs::write("/proc/self/clear_refs", what).unwrap());
 }
 
-/// Pages of a file's mapping that were looked at since [`forget`]: those that the processor has
+/// Pages of a file's mapping that were touched since [`forget`]: those that the processor has
 /// marked.
 fn looked_at(path: &Path) -> u64 {
     let (smaps, path) = (std::fs::read_to_string("/proc/self/smaps").unwrap(), path.to_str().unwrap());
@@ -31,8 +31,8 @@ fn looked_at(path: &Path) -> u64 {
     sum / PAGE
 }
 
-/// What opening a heap of so many blocks of 1 KiB looks at, its store with it, and how much walking
-/// all of it does.
+/// The pages that opening a heap of so many blocks of 1 KiB touches, its store included, and those
+/// that walking all of it touches.
 fn opened_and_walked(blocks: u64) -> (u64, u64) {
     // Privately mapped memory, so that no page is a large one.
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -62,7 +62,7 @@ fn opened_and_walked(blocks: u64) -> (u64, u64) {
         assert!(found >= blocks, "{found} blocks");
         (opened, looked_at(&path))
     };
-    pages(); // maps what they look at, and more around it
+    pages(); // maps these pages, and more around them
     pages()
 }
 

@@ -1,8 +1,8 @@
 //! Power cuts and deaths of processes around atomic allocation, and a first allocation after
 //! recovery.
 //!
-//! A process that dies on `pmem` leaves stores that nobody flushed. What recovery and later
-//! allocations build on them must not survive without them.
+//! A process that dies on `pmem` leaves unflushed stores. Changes of recovery and later allocations
+//! that depend on them must not survive without them.
 
 use everbyte_heap::Heap;
 use everbyte_media::Media;
@@ -35,7 +35,7 @@ fn word(heap: &Heap, index: u64) -> u64 {
     heap.object().prime() + 2048 + index * 64
 }
 
-/// Recovers, allocates what the crash may have been about to allocate, and reads out.
+/// Recovers, allocates the block that the crash may have cut off, and reads out.
 fn observe(media: Media, seen: &Seen) -> Result<Model, String> {
     let heap = open(media)?;
     let spare = word(&heap, WORDS);

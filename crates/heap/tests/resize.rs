@@ -1,5 +1,4 @@
-//! Growing and shrinking on request: what is free goes, what is in use stays, the heap's own
-//! always.
+//! Growing and shrinking on request: free clusters go, used ones and the heap's own stay.
 
 mod common;
 
@@ -55,7 +54,7 @@ fn clusters_that_are_free_are_given_back_and_no_others() {
 }
 
 #[test]
-fn what_is_asked_for_in_advance_is_backed_or_refused() {
+fn room_asked_for_in_advance_is_backed_or_refused() {
     let store = store_of(64 << 20);
     let heap = heap_in(&store, 16 << 20);
     let before = store.info().backed;

@@ -1,4 +1,4 @@
-//! Random programs whose options are drawn too, against a model of who owns which bytes: sizes at
+//! Random programs whose options are drawn too, against a model of the owner of each byte: sizes at
 //! the thresholds of classes, pages, clusters and zones, heaps of one zone and of several, heaps
 //! that fill, blocks that are thinned out, reservations given up among commits, openings in the
 //! middle, threads beside each other. Seeds and long runs: `everbyte_workload`.
@@ -68,11 +68,11 @@ enum Action {
     Abandon,
     /// Allocates until nothing more fits, then gives most of it up.
     Fill,
-    /// Allocates or frees by a word that says where.
+    /// Allocates or frees through a word with the address.
     Publish,
     /// Opens the heap again, as a process that closed it.
     Close,
-    /// Opens what the memory holds at this instant.
+    /// Opens the present bytes of the memory.
     Crash,
     /// Two threads allocate and free, each its own blocks.
     Duel,
@@ -281,8 +281,8 @@ impl Run {
         }
     }
 
-    /// What filled a heap and was given up can be had again, but for what another order of places
-    /// costs.
+    /// The blocks of a filled heap that were given up can be allocated again, but for the cost of
+    /// another order of places.
     fn fill(&mut self, random: &mut Random, story: &str) {
         let size = self.mix.size(random).max(self.mix.span / 400);
         self.retire();
@@ -403,7 +403,7 @@ fn run(random: &mut Random, soak: bool) {
         if random.chance(run.mix.allocations) {
             run.allocate(random, &story);
         } else {
-            // Some cost as much as many others.
+            // Some operations cost as much as many others.
             let share = match action {
                 Action::Free | Action::Cancel | Action::Abandon | Action::Publish => 100,
                 Action::Thin | Action::Duel | Action::Expand => 30,
@@ -421,7 +421,7 @@ fn run(random: &mut Random, soak: bool) {
             run.assert_sound(&story);
         }
     }
-    // When all is given back, all can be had.
+    // After all blocks are freed, all can be allocated.
     let all = std::mem::take(&mut run.allocated);
     run.free(&all, &story);
     run.retire();

@@ -1,4 +1,4 @@
-//! Golden persistence traces: what the heap's own commits store, flush and fence, in order.
+//! Golden persistence traces: the stores, flushes and fences of the heap's own commits, in order.
 
 use everbyte_heap::{Heap, layout};
 use everbyte_sim::{Image, Tracer, assert_golden};

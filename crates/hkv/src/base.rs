@@ -1,8 +1,8 @@
-//! [`Base`]: what every store of this room stands on: an object, the engine that changes it, and
-//! its root.
+//! [`Base`]: the common part of every store of this crate: an object, the engine that changes it,
+//! and its root.
 
 use crate::layout::{FORMAT, RootHead};
-use crate::note::Past;
+use crate::log_record::LogState;
 use crate::{Error, Result};
 use everbyte_heap::Heap;
 use everbyte_media::{Damage, Format, sums_agree};
@@ -16,13 +16,13 @@ pub(crate) struct Base {
     pub undo: Undo,
     /// Offset of the root.
     pub root: u64,
-    /// Opened once at a time.
+    /// Makes a second opening an error.
     _claim: Claim,
 }
 
 impl Base {
-    /// Makes an object for a store that begins with `magic`; `format` makes an empty one and leads
-    /// the root word to it.
+    /// Creates an object for a store whose root begins with `magic`; `format` makes an empty store
+    /// and sets the root word.
     pub(crate) fn create(
         store: &Store,
         name: &str,
@@ -37,20 +37,20 @@ impl Base {
         })
     }
 
-    /// Opens an object that holds a store with `magic`, which is what its root begins with; undoes
-    /// what a crash left half done. The root has `len` bytes.
-    pub(crate) fn open(object: Object, magic: [u8; 8], len: usize) -> Result<(Base, RootHead, Past)> {
+    /// Opens an object with a store whose root begins with `magic`; undoes or finishes the change
+    /// that a crash cut off. The root has `len` bytes.
+    pub(crate) fn open(object: Object, magic: [u8; 8], len: usize) -> Result<(Base, RootHead, LogState)> {
         object.require_engine(Engine::Hkv)?;
         object.require_fingerprint(fingerprint(magic))?;
         let (root, claim) = (object.root(), object.claim()?);
         let base = Base { undo: Undo::open(object)?, root, _claim: claim };
-        // before notes are read: another format may have other ones
+        // before log records are read: another format may have other ones
         let head = base.head(magic, len)?;
-        let past = Past::new(base.recover()?);
-        Ok((base, head, past))
+        let log = LogState::new(base.recover()?);
+        Ok((base, head, log))
     }
 
-    /// The first bytes of the root, which never change.
+    /// The head of the root, which never changes.
     fn head(&self, magic: [u8; 8], len: usize) -> Result<RootHead> {
         let root = self.root;
         if !root.is_multiple_of(64) || !self.heap().may_hold_blocks(root, len as u64) {
@@ -87,33 +87,33 @@ impl Base {
         Error::from(Damage::at(at, detail).of_object(self.object().name()))
     }
 
-    /// Bytes that were stored to lanes, and as notes.
-    pub(crate) fn logged(&self, past: &Past) -> u64 {
-        self.undo.logged() + past.logged
+    /// Bytes that were stored to lanes, and as log records.
+    pub(crate) fn logged(&self, log: &LogState) -> u64 {
+        self.undo.logged() + log.logged
     }
 
-    /// The result of a change, or of a change without effect, once all it saw, up to `seen`, is
-    /// settled. No thread waits for the disk while it holds the lock of `guard`.
+    /// The result of a change, or of a change that had nothing to do, once every commit up to
+    /// `seen` is settled. The lock that `guard` holds is released before the wait for the disk.
     pub(crate) fn answer<S, T>(&self, guard: RwLockWriteGuard<'_, S>, seen: Option<Mark>, value: T) -> Result<T> {
         drop(guard);
         self.settle(seen)?;
         Ok(value)
     }
 
-    /// HKV-3.
+    /// Settles commits before their answer (HKV-3).
     pub(crate) fn settle(&self, mark: Option<Mark>) -> Result<()> {
-        // before anything is answered: a chain that ends early finds no key
+        // before the answer: damage that ends a chain early would hide a key
         self.object().require_readable()?;
         Ok(self.media().settle_unless("hkv-answer-unsettled", mark)?)
     }
 }
 
-/// The fingerprint of objects that hold such a store: the layout in a number.
+/// The fingerprint of objects with such a store: the layout as a number.
 pub(crate) fn fingerprint(magic: [u8; 8]) -> u64 {
     u64::from_le_bytes(magic)
 }
 
-/// Notes words, which share a fence and lines of the lane, and stores to them.
+/// Logs words, which share a fence and lines of the lane, and stores to them.
 pub(crate) fn set_all(tx: &Tx<'_>, words: &[(u64, u64)]) -> Result<()> {
     tx.name_ranges(&words.iter().map(|&(at, _)| (at, 8)).collect::<Vec<_>>())?;
     Ok(words.iter().try_for_each(|&(at, word)| tx.store(at, word))?)

@@ -1,5 +1,5 @@
-//! How keys are hashed: folded multiplications under a key of the store's own. Part of the format:
-//! it never changes.
+//! The hash of keys: folded multiplications under a seed of the store's own. Part of the format: it
+//! never changes.
 
 /// Odd constants without structure: digits of pi.
 const MIX: [u64; 3] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7345, 0xa409_3822_299f_31d1];

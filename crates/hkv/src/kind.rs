@@ -1,4 +1,4 @@
-//! [`Kv`]: a store of either kind, for those who learn which only when they open it.
+//! [`Kv`]: a store of either kind, for callers that learn the kind only at the opening.
 
 use crate::base::fingerprint;
 use crate::layout::TREE_MAGIC;
@@ -8,10 +8,10 @@ use everbyte_store::raw::{AsStore, IntoObject};
 
 /// The structure of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KvKind {
     /// A hash table.
     Hash,
-    /// A tree, which keeps keys in their order.
+    /// A tree, which has keys in their order.
     Tree,
 }
 
@@ -25,7 +25,7 @@ pub enum Kv {
     Tree(Tree),
 }
 
-/// Calls the method of the store that there is.
+/// Calls the method of the hash table or of the tree.
 macro_rules! either {
     ($kv:ident.$call:ident($($argument:expr),*)) => {
         match $kv {
@@ -40,14 +40,14 @@ impl Kv {
     ///
     /// # Errors
     /// As these.
-    pub fn create(store: &impl AsStore, name: &str, kind: Kind, span: Option<u64>) -> Result<Kv> {
+    pub fn create(store: &impl AsStore, name: &str, kind: KvKind, span: Option<u64>) -> Result<Kv> {
         match kind {
-            Kind::Hash => Hash::create(store, name, span).map(Kv::Hash),
-            Kind::Tree => Tree::create(store, name, span).map(Kv::Tree),
+            KvKind::Hash => Hash::create(store, name, span).map(Kv::Hash),
+            KvKind::Tree => Tree::create(store, name, span).map(Kv::Tree),
         }
     }
 
-    /// [`Hash::open`] or [`Tree::open`], as the object says.
+    /// [`Hash::open`] or [`Tree::open`], by the object's fingerprint.
     ///
     /// # Errors
     /// As these.

@@ -1,4 +1,4 @@
-//! The bytes of the stores of this room. Format: docs/formats/hkv.md.
+//! The bytes of the stores of this crate. Format: docs/formats/hkv.md.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -13,8 +13,7 @@ pub const FIRST_SEGMENT: u64 = 16;
 /// Segments that a root can name.
 pub const SEGMENTS: usize = 40;
 
-/// The first bytes of the root of every store; the object's root word leads to it. They never
-/// change.
+/// The head of the root of every store, at the object's root word. It never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RootHead {
@@ -24,7 +23,7 @@ pub struct RootHead {
     pub checksum: u32,
     /// [`FORMAT`].
     pub format: u32,
-    /// The key of the hash function; zeros in a tree.
+    /// The seed of the hash of keys; zeros in a tree.
     pub seed: [u64; 2],
     /// Zeros.
     pub reserved: [u8; 32],
@@ -35,13 +34,13 @@ const _: () = assert!(size_of::<RootHead>() == 64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HashRoot {
-    /// The common part.
+    /// The common head.
     pub head: RootHead,
     /// Buckets in use; grows by four, or by one.
     pub buckets: u64,
     /// Zeros; the word has a line of its own.
     pub reserved_buckets: [u8; 56],
-    /// Offset of the segments; 0: not made yet.
+    /// Offsets of the segments; 0: not made yet.
     pub segments: [u64; SEGMENTS],
 }
 const _: () = assert!(size_of::<HashRoot>() == 448);
@@ -55,7 +54,7 @@ pub const SEGMENTS_AT: u64 = std::mem::offset_of!(HashRoot, segments) as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct TreeRoot {
-    /// The common part.
+    /// The common head.
     pub head: RootHead,
     /// Offset of the topmost node.
     pub top: u64,
@@ -79,9 +78,9 @@ pub struct Node {
     pub order: u64,
     /// 0: a leaf.
     pub level: u32,
-    /// Bytes that all keys which can come here have in common: prefixes begin behind them.
+    /// Bytes that all keys of this node's range have in common: prefixes begin behind them.
     pub skip: u32,
-    /// The record whose key is the least that can come here; 0: there is none before.
+    /// The record with the least key of this node's range; 0: the range has no lower bound.
     pub low: u64,
     /// Zeros.
     pub reserved: u64,
@@ -105,7 +104,7 @@ pub struct NodeSlot {
     /// shorter key ends in zeros. In an inner node, of the child's [`Node::low`]; unused in its
     /// first slot.
     pub prefix: u64,
-    /// Offset of the record; in an inner node, the child.
+    /// Offset of the record; in an inner node, of the child.
     pub place: u64,
 }
 const _: () = assert!(size_of::<NodeSlot>() == 16);
@@ -122,21 +121,21 @@ pub const SLOTS: u64 = 7;
 /// Offset of the link to the next bucket of a chain; 0: none.
 pub const LINK: u64 = SLOTS * 8;
 
-/// A slot is the upper 16 bits of a hash and where the record lies; 0: empty.
+/// A slot is the upper 16 bits of a hash and the offset of the record; 0: empty.
 pub const PLACE_BITS: u32 = 48;
 
-/// Offset of the first of two log records, from the object's prime page on.
-pub const NOTE_AT: u64 = 2176;
-/// From one note to the other.
-pub const NOTE_STEP: u64 = 64;
-/// Words of a note, which is a line: a check, up to four operations of the heap, and up to three
-/// places and words.
+/// Offset of the first of two log records from the object's prime page.
+pub const LOG_RECORD_AT: u64 = 2176;
+/// Distance between the two log records.
+pub const LOG_RECORD_STEP: u64 = 64;
+/// Words of a log record, which is a line: a check, up to four operations of the heap, and up to
+/// three places and words.
 ///
-/// The check is 56 bits of a hash, above whose turn it was, three bits, the number of operations,
-/// three, and that of places, two.
-pub const NOTE_WORDS: usize = 8;
+/// The check is 56 bits of a hash; above them the lap of the log record, three bits, the number of
+/// operations, three, and that of places, two.
+pub const LOG_RECORD_WORDS: usize = 8;
 
-/// The header before the key and the value of a record.
+/// The head of a record, before the key and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RecordHead {
@@ -163,14 +162,14 @@ impl RootHead {
         RootHead { checksum: head.sum(), ..head }
     }
 
-    /// The checksum its fields ask for.
+    /// The checksum of its fields.
     pub fn sum(&self) -> u32 {
         crc32c::crc32c(RootHead { checksum: 0, ..*self }.as_bytes())
     }
 }
 
 impl RecordHead {
-    /// The checksum its fields, the key and the value ask for.
+    /// The checksum of its fields, the key and the value.
     pub fn sum(&self, key: &[u8], value: &[u8]) -> u32 {
         let head = RecordHead { checksum: 0, ..*self };
         crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(head.as_bytes()), key), value)

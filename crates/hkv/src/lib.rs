@@ -1,8 +1,8 @@
-//! # everbyte-hkv: key-value stores that log what a change needs, and no more
+//! # everbyte-hkv: key-value stores with small log records
 //!
-//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): of an insertion, one pointer that makes
-//! it visible is all that matters to a log. So a change of a [`Hash`] or a [`Tree`] notes that word
-//! and the block it leads to, in 32 to 64 bytes.
+//! HEAPO's observation (Hwang et al., ACM TOS 11(1), 2014): a log of an insertion needs only the
+//! one pointer that makes it visible. So a change of a [`Hash`] or a [`Tree`] logs that word and
+//! the block it leads to, in 32 to 64 bytes.
 //!
 //! ```
 //! use everbyte_hkv::Hash;
@@ -27,7 +27,7 @@ mod hash;
 mod hasher;
 mod kind;
 pub mod layout;
-mod note;
+mod log_record;
 pub mod raw;
 mod record;
 mod shared;
@@ -36,7 +36,7 @@ mod tree;
 
 pub use error::{Error, Result};
 pub use hash::Hash;
-pub use kind::{Kind, Kv};
+pub use kind::{Kv, KvKind};
 pub use shared::SharedKv;
 pub use tools::HkvTools;
 pub use tree::{Direction, Tree};

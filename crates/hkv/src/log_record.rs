@@ -1,32 +1,31 @@
-//! Notes: what changes a pair, adds buckets, halves a node or joins two, written down whole before
-//! it happens. Format: docs/formats/hkv.md.
+//! Log records: a change of a pair, new buckets, the halving of a node or the joining of two,
+//! written whole before it is applied. Format: docs/formats/hkv.md.
 //!
 //! A change, with one fence:
-//!   1. new data is written to unused space; the record says which blocks are taken and freed, and
-//!      the new value of each changed word
+//!   1. new bytes are written to unused places; the log record has the operations on blocks, and
+//!      the words to change with their new values
 //!   2. after the fence, bits and words change and are flushed; the fence of the next change orders
-//!      that
+//!      them
 //!
-//! There is room for two notes, and they take turns: the older one still stands while the newer is
-//! written. A crash before the fence leaves nothing, one after it is answered by doing 2 again, of
-//! the older note first. A transaction retires both, by an empty note: one word.
+//! There are two places for log records, used alternately: the older one is intact while the newer
+//! one is written. A crash before the fence leaves nothing; after a later crash recovery does 2
+//! again, of the older record first. A transaction retires both, by an empty log record: one word.
 //!
 //! Invariants
-//!   HKV-7  A note counts only if its check covers its words and the checksum of what was written
-//!          for it, and that is whole. So both share a fence.
-//!   HKV-8  Blocks that a note frees become free for others when that note can no longer be done
-//!          again.
-//!   HKV-9  A note is retired only when what it says is done and ordered, and nothing of a
+//!   HKV-7  A log record is valid only if its check covers its words and the checksum of the bytes
+//!          written for it, and those are whole. So both share a fence.
+//!   HKV-8  Blocks that a log record frees become free for other changes when recovery cannot apply
+//!          that record again.
+//!   HKV-9  A log record is retired only when its changes are made and ordered, and nothing of a
 //!          transaction survives before.
-//!   HKV-10 A note takes the place of another only when a fence has ordered what that one says.
-//!   What a thread has flushed it
-//!          orders itself, or the next one flushes it again.
+//!   HKV-10 A log record is overwritten only when a fence has ordered its changes. A thread orders
+//!          its own flushes; another thread flushes the same words again.
 //!
-//! Threads: who holds the store's lock for changing.
+//! Threads: the caller holds the store's lock for changing.
 
 use crate::base::Base;
 use crate::hash::{linked, split};
-use crate::layout::{BUCKET, NOTE_AT, NOTE_STEP, NOTE_WORDS, PLACE_BITS};
+use crate::layout::{BUCKET, LOG_RECORD_AT, LOG_RECORD_STEP, LOG_RECORD_WORDS, PLACE_BITS};
 use crate::record::{Draft, Record};
 use crate::{Result, hasher, tree};
 use everbyte_heap::{Block, Op};
@@ -36,57 +35,59 @@ use everbyte_tx::Tx;
 use std::thread::{self, ThreadId};
 use zerocopy::IntoBytes;
 
-/// The unfinished work that the changes of a store leave.
+/// The state of a store's log in memory.
 #[derive(Default)]
-pub(crate) struct Past {
+pub(crate) struct LogState {
     /// The newest commit (HKV-3).
     pub last: Option<Mark>,
-    /// Bytes of notes.
+    /// Bytes of log records.
     pub logged: u64,
-    /// Notes that were written.
-    turn: u64,
-    /// Whether there are notes that would be done again.
-    noted: bool,
-    /// The newest note, whose doing is not ordered yet, and who did it (HKV-10).
-    doing: Option<(ThreadId, Words)>,
-    /// Blocks that the notes in either place free (HKV-8).
+    /// Log records that were written.
+    lap: u64,
+    /// Whether there are log records that recovery would apply again.
+    redoable: bool,
+    /// The newest log record, whose changes are not ordered yet, and the thread that made them
+    /// (HKV-10).
+    unordered: Option<(ThreadId, Words)>,
+    /// Blocks that the log records in either place free (HKV-8).
     freed: [Vec<Op>; 2],
 }
 
-type Words = [u64; NOTE_WORDS];
+type Words = [u64; LOG_RECORD_WORDS];
 
-/// A note taken apart.
-struct Parts {
-    turn: u64,
+/// A log record, decoded.
+struct LogRecord {
+    lap: u64,
     ops: Vec<Op>,
     words: Vec<(u64, u64)>,
 }
 
-impl Past {
-    /// Of a store whose next note has that turn.
-    pub(crate) fn new(turn: u64) -> Past {
-        Past { turn, ..Past::default() }
+impl LogState {
+    /// The state of a store whose next log record has that lap.
+    pub(crate) fn new(lap: u64) -> LogState {
+        LogState { lap, ..LogState::default() }
     }
 }
 
-impl Parts {
+impl LogRecord {
     fn is_empty(&self) -> bool {
         self.ops.is_empty() && self.words.is_empty()
     }
 }
 
 impl Base {
-    /// Changes words, writes a record that the first of them is to lead to, and frees the record at
-    /// `old`: all of it or nothing. Ordered on return. `words` is told where the record lies, or 0.
+    /// Changes words, writes a record for the first of them to lead to, and frees the record at
+    /// `old`: all of it or nothing. Ordered on return. `words` gets the offset of the new record,
+    /// or 0.
     pub(crate) fn change<const N: usize>(
         &self,
-        past: &mut Past,
+        log: &mut LogState,
         new: Option<&Draft>,
         old: Option<u64>,
         words: impl FnOnce(u64) -> [(u64, u64); N],
     ) -> Result<()> {
         let heap = self.heap();
-        let block = new.map(|draft| self.reserve(past, draft.len())).transpose()?;
+        let block = new.map(|draft| self.reserve(log, draft.len())).transpose()?;
         let freed = match old.map(|at| heap.op_free(at)).transpose() {
             Ok(freed) => freed,
             Err(error) => {
@@ -101,91 +102,97 @@ impl Base {
             draft.write(self.media(), block.at);
         }
         let words = words(block.map_or(0, |block| block.at));
-        self.note(past, &ops, &words, new.map_or(0, Draft::checksum));
+        self.write_log_record(log, &ops, &words, new.map_or(0, Draft::checksum));
         Ok(())
     }
 
-    /// Writes a note of what was written before, whose checksum is given, and does what it says.
-    pub(crate) fn note(&self, past: &mut Past, ops: &[Op], words: &[(u64, u64)], checksum: u32) {
-        let (heap, media, place) = (self.heap(), self.media(), past.turn % 2);
-        let (note, len) = note(past.turn, ops, words, checksum);
-        media.rewrite(self.note_at(place), &note.as_bytes()[..len * 8]); // 1
-        self.flush_doing(past);
-        media.fence_unless("hkv-note-unfenced");
-        past.last = past.last.max(Some(media.mark()));
-        let freed = &mut past.freed[place as usize];
+    /// Writes a log record of bytes that are already written, with their checksum, and applies it.
+    pub(crate) fn write_log_record(&self, log: &mut LogState, ops: &[Op], words: &[(u64, u64)], checksum: u32) {
+        let (heap, media, place) = (self.heap(), self.media(), log.lap % 2);
+        let (record, len) = encode(log.lap, ops, words, checksum);
+        media.rewrite(self.log_record_at(place), &record.as_bytes()[..len * 8]); // 1
+        self.flush_unordered(log);
+        if !seeded("hkv-note-unfenced") {
+            media.fence();
+        }
+        log.last = log.last.max(Some(media.mark()));
+        let freed = &mut log.freed[place as usize];
         heap.finish(freed);
         freed.clear();
         freed.extend(ops.iter().filter(|op| op.frees()));
         self.redo(ops, words); // 2
-        past.doing = Some((thread::current().id(), note));
-        past.turn += if seeded("hkv-note-alone") { 2 } else { 1 };
-        (past.noted, past.logged) = (true, past.logged + len as u64 * 8);
+        log.unordered = Some((thread::current().id(), record));
+        log.lap += if seeded("hkv-note-alone") { 2 } else { 1 };
+        (log.redoable, log.logged) = (true, log.logged + len as u64 * 8);
     }
 
-    /// Orders what the newest note has done.
-    pub(crate) fn order(&self, past: &mut Past) {
-        self.flush_doing(past);
+    /// Orders the changes of the newest log record.
+    pub(crate) fn order(&self, log: &mut LogState) {
+        self.flush_unordered(log);
         self.media().fence();
     }
 
-    /// Has the fence to come order what the newest note has done.
-    fn flush_doing(&self, past: &mut Past) {
-        let Some((_, note)) = past.doing.take().filter(|(thread, _)| *thread != thread::current().id()) else { return };
-        let Some(Parts { ops, words, .. }) = parts(&note) else { return };
+    /// Flushes the changes of the newest log record for the next fence, if another thread made
+    /// them.
+    fn flush_unordered(&self, log: &mut LogState) {
+        let Some((_, record)) = log.unordered.take().filter(|(thread, _)| *thread != thread::current().id()) else {
+            return;
+        };
+        let Some(LogRecord { ops, words, .. }) = decode(&record) else { return };
         self.heap().flush(&ops);
         let mut flusher = Flusher::new(self.media());
         words.iter().for_each(|&(at, _)| flusher.touch(at, 8));
     }
 
     /// Runs a transaction; ordered on return.
-    pub(crate) fn run<T>(&self, past: &mut Past, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
-        self.retire(past);
+    pub(crate) fn run<T>(&self, log: &mut LogState, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
+        self.retire(log);
         let done = self.undo.run_ordered(body)?;
-        past.last = past.last.max(done.mark);
+        log.last = log.last.max(done.mark);
         Ok(done.value)
     }
 
-    /// A block of the heap, of those that notes have freed if there is no other.
-    pub(crate) fn reserve(&self, past: &mut Past, len: u64) -> Result<Block> {
+    /// A block of the heap; if there is no other, of those that log records have freed.
+    pub(crate) fn reserve(&self, log: &mut LogState, len: u64) -> Result<Block> {
         match self.heap().reserve(len) {
-            Err(error) if error.is_full() && past.freed.iter().any(|freed| !freed.is_empty()) => {
-                self.retire(past);
+            Err(error) if error.is_full() && log.freed.iter().any(|freed| !freed.is_empty()) => {
+                self.retire(log);
                 Ok(self.heap().reserve(len)?)
             }
             reserved => Ok(reserved?),
         }
     }
 
-    /// Sees to it that no note is done again (HKV-9): what a transaction changes, it does after a
-    /// fence of its own.
-    fn retire(&self, past: &mut Past) {
-        if !past.noted {
+    /// Retires the log records (HKV-9): a transaction orders its changes by fences of its own.
+    fn retire(&self, log: &mut LogState) {
+        if !log.redoable {
             return;
         }
-        unless("hkv-note-retired-early", || self.order(past));
-        self.retire_by(past.turn);
-        past.turn += 1;
-        if past.freed.iter().any(|freed| !freed.is_empty()) {
+        if !seeded("hkv-note-retired-early") {
+            self.order(log);
+        }
+        self.retire_by(log.lap);
+        log.lap += 1;
+        if log.freed.iter().any(|freed| !freed.is_empty()) {
             self.media().fence(); // HKV-8
-            past.freed.iter_mut().for_each(|freed| {
+            log.freed.iter_mut().for_each(|freed| {
                 self.heap().finish(freed);
                 freed.clear();
             });
         }
-        past.noted = false;
+        log.redoable = false;
     }
 
-    /// Takes the place of the older note with an empty one, for which the newer does not count. No
+    /// Overwrites the older log record with an empty one that makes the newer one invalid. No
     /// fence.
-    fn retire_by(&self, turn: u64) {
-        self.set_word(turn % 2, note(turn, &[], &[], 0).0[0]);
+    fn retire_by(&self, lap: u64) {
+        self.set_word(lap % 2, encode(lap, &[], &[], 0).0[0]);
     }
 
     fn set_word(&self, place: u64, word: u64) {
         let _section = self.media().section();
-        self.media().store(self.note_at(place), word);
-        self.media().flush(self.note_at(place), 8);
+        self.media().store(self.log_record_at(place), word);
+        self.media().flush(self.log_record_at(place), 8);
     }
 
     fn redo(&self, ops: &[Op], words: &[(u64, u64)]) {
@@ -197,70 +204,72 @@ impl Base {
         }
     }
 
-    fn note_at(&self, place: u64) -> u64 {
-        self.object().prime() + NOTE_AT + place * NOTE_STEP
+    fn log_record_at(&self, place: u64) -> u64 {
+        self.object().prime() + LOG_RECORD_AT + place * LOG_RECORD_STEP
     }
 
-    /// Does again what a crash may have left half done. May itself be repeated. The turn of the
-    /// next note.
+    /// Applies log records that a crash may have cut off. May itself be repeated. Returns the lap
+    /// of the next log record.
     pub(crate) fn recover(&self) -> Result<u64> {
         let (heap, media) = (self.heap(), self.media());
         let _section = media.section();
-        let notes: [Words; 2] = [0, 1].map(|place| media.get(self.note_at(place)));
-        // A dead process may have left them unflushed: nothing that follows from them must survive
-        // without them.
-        [0, 1].iter().for_each(|place| media.reflush(self.note_at(*place), size_of::<Words>() as u64));
-        let mut found: Vec<Parts> = notes.iter().filter_map(|note| self.read(note)).collect();
+        let records: [Words; 2] = [0, 1].map(|place| media.get(self.log_record_at(place)));
+        // A process may have died before it flushed them: changes that depend on them must not
+        // survive without them.
+        [0, 1].iter().for_each(|place| media.reflush(self.log_record_at(*place), size_of::<Words>() as u64));
+        let mut found: Vec<LogRecord> = records.iter().filter_map(|record| self.read(record)).collect();
         if let [one, two] = &found[..]
-            && one.turn == (two.turn + 1) % TURNS
+            && one.lap == (two.lap + 1) % LAPS
         {
             found.swap(0, 1); // the older first
         }
-        let retired = found.last().is_some_and(Parts::is_empty);
+        let retired = found.last().is_some_and(LogRecord::is_empty);
         let again = if retired { &[][..] } else { &found[..] };
-        for Parts { ops, words, .. } in again {
+        for LogRecord { ops, words, .. } in again {
             ops.iter().try_for_each(|op| heap.validate(*op))?;
             if words.iter().any(|&(at, _)| !at.is_multiple_of(8) || !heap.may_hold_blocks(at, 8)) {
-                return Err(self.damaged(self.note_at(0), "a note changes a word outside the heap"));
+                return Err(self.damaged(self.log_record_at(0), "a log record changes a word outside the heap"));
             }
         }
         media.fence();
-        for Parts { ops, words, .. } in again {
+        for LogRecord { ops, words, .. } in again {
             self.redo(ops, words);
             if let Some(new) = split::added(self, ops, words) {
                 split::sweep(self, new)?;
             }
-            media.fence_unless("hkv-notes-together"); // the next one may change what this one is believed for
+            if !seeded("hkv-notes-together") {
+                media.fence(); // the next log record may change the bytes that make this one valid
+            }
         }
-        let turn = found.last().map_or(0, |newest| newest.turn + 1);
+        let lap = found.last().map_or(0, |newest| newest.lap + 1);
         if again.is_empty() {
-            self.forget(&notes, &found);
-            return Ok(turn);
+            self.erase_invalid(&records, &found);
+            return Ok(lap);
         }
-        self.retire_by(turn);
+        self.retire_by(lap);
         media.fence();
         again.iter().flat_map(|parts| &parts.ops).filter(|op| op.frees()).for_each(|op| heap.finish(&[*op]));
-        Ok(turn + 1)
+        Ok(lap + 1)
     }
 
-    /// A record that does not count now must not count later.
-    fn forget(&self, notes: &[Words; 2], found: &[Parts]) {
-        let stale = |place: &u64| notes[*place as usize][0] != 0 && found.iter().all(|parts| parts.turn % 2 != *place);
+    /// Erases an invalid log record, so that later bytes cannot make it valid.
+    fn erase_invalid(&self, records: &[Words; 2], found: &[LogRecord]) {
+        let stale = |place: &u64| records[*place as usize][0] != 0 && found.iter().all(|parts| parts.lap % 2 != *place);
         (0..2).filter(stale).for_each(|place| self.set_word(place, 0));
         self.media().fence();
     }
 
-    /// `None`: no note that counts (HKV-7).
-    fn read(&self, note: &Words) -> Option<Parts> {
-        let parts = parts(note)?;
+    /// `None`: no valid log record (HKV-7).
+    fn read(&self, record: &Words) -> Option<LogRecord> {
+        let parts = decode(record)?;
         let checksum = self.written(&parts);
         let believed = seeded("hkv-note-believed");
-        let (again, _) = self::note(parts.turn, &parts.ops, &parts.words, checksum.or(believed.then_some(0))?);
-        (sums_agree(again[0], note[0]) || believed).then_some(parts)
+        let (again, _) = encode(parts.lap, &parts.ops, &parts.words, checksum.or(believed.then_some(0))?);
+        (sums_agree(again[0], record[0]) || believed).then_some(parts)
     }
 
-    /// The checksum of what was written for a note. `None`: it is not whole, or not there.
-    fn written(&self, Parts { ops, words, .. }: &Parts) -> Option<u32> {
+    /// The checksum of the bytes written for a log record. `None`: they are not whole, or absent.
+    fn written(&self, LogRecord { ops, words, .. }: &LogRecord) -> Option<u32> {
         if let Some(new) = split::added(self, ops, words) {
             return split::checksum(self, new);
         }
@@ -283,7 +292,7 @@ impl Base {
         }
     }
 
-    /// That of the record that a slot leads to, if it is whole.
+    /// The checksum of the record in a slot, if it is whole.
     pub(crate) fn record_checksum(&self, slot: u64) -> Option<u32> {
         let record = Record::read(self.heap(), slot & ((1 << PLACE_BITS) - 1)).ok()?;
         self.media().reflush(record.at, record.len());
@@ -291,27 +300,27 @@ impl Base {
     }
 }
 
-/// Turns that a note tells apart.
-const TURNS: u64 = 8;
+/// Laps that a log record tells apart.
+const LAPS: u64 = 8;
 
-/// The parts of a note, if there is one.
-fn parts(note: &Words) -> Option<Parts> {
-    let (turn, ops, pairs) = (note[0] >> 5 & 7, (note[0] >> 2 & 7) as usize, (note[0] & 3) as usize);
-    let rest = note.get(1..1 + ops + 2 * pairs).filter(|_| note[0] != 0)?;
+/// The parts of a log record, if it is one.
+fn decode(record: &Words) -> Option<LogRecord> {
+    let (lap, ops, pairs) = (record[0] >> 5 & 7, (record[0] >> 2 & 7) as usize, (record[0] & 3) as usize);
+    let rest = record.get(1..1 + ops + 2 * pairs).filter(|_| record[0] != 0)?;
     let (ops, pairs) = rest.split_at(ops);
     let ops = ops.iter().map(|&op| Op::from(op)).collect();
-    Some(Parts { turn, ops, words: pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect() })
+    Some(LogRecord { lap, ops, words: pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect() })
 }
 
-/// The words of a note, and how many there are.
-fn note(turn: u64, ops: &[Op], words: &[(u64, u64)], checksum: u32) -> (Words, usize) {
-    let mut note = [0; NOTE_WORDS];
+/// The words of a log record, and their number.
+fn encode(lap: u64, ops: &[Op], words: &[(u64, u64)], checksum: u32) -> (Words, usize) {
+    let mut record = [0; LOG_RECORD_WORDS];
     let pairs = words.iter().flat_map(|&(at, word)| [at, word]);
     let rest = ops.iter().map(|&op| u64::from(op)).chain(pairs);
-    let len = 1 + note[1..].iter_mut().zip(rest).map(|(place, word)| *place = word).count();
-    assert_eq!(len, 1 + ops.len() + 2 * words.len(), "a note has room for a change of one pair");
-    let shape = ((turn % TURNS) << 5) | (ops.len() << 2 | words.len()) as u64;
-    let check = hasher::hash([u64::from(checksum), shape], note[1..len].as_bytes());
-    note[0] = check & !0xff | shape;
-    (note, len)
+    let len = 1 + record[1..].iter_mut().zip(rest).map(|(place, word)| *place = word).count();
+    assert_eq!(len, 1 + ops.len() + 2 * words.len(), "a log record has space for a change of one pair");
+    let shape = ((lap % LAPS) << 5) | (ops.len() << 2 | words.len()) as u64;
+    let check = hasher::hash([u64::from(checksum), shape], record[1..len].as_bytes());
+    record[0] = check & !0xff | shape;
+    (record, len)
 }

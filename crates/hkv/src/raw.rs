@@ -3,10 +3,10 @@
 use crate::{Hash, Kv, Tree};
 use everbyte_store::Object;
 
-/// Leads to the object, whose safe functions change any byte of it: see [`everbyte_store::raw`].
-/// The crate `everbyte` does not export this trait.
+/// Gives access to the object, whose safe functions change any byte of it: see
+/// [`everbyte_store::raw`]. The crate `everbyte` does not export this trait.
 pub trait Raw {
-    /// The object it lies in.
+    /// The object of the store.
     fn object(&self) -> &Object;
 }
 

@@ -9,7 +9,7 @@ use everbyte_tx::Tx;
 use std::cmp::Ordering;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A record to be written, put together.
+/// A new record, not written yet.
 pub(crate) struct Draft {
     /// The record, and zeros up to the end of a line: one of which a part is written past the cache
     /// is slow.
@@ -18,8 +18,8 @@ pub(crate) struct Draft {
     checksum: u32,
 }
 
-/// Records of so many bytes are written past the cache: they are seldom read soon. Their blocks are
-/// whole lines.
+/// Records of at least this length are written past the cache: they are seldom read soon. Their
+/// blocks are whole lines.
 const LONG: usize = 256;
 
 impl Draft {
@@ -55,7 +55,7 @@ impl Draft {
         }
     }
 
-    /// Writes it to a block of the transaction's own; where that lies.
+    /// Writes it to a block of the transaction's own, and returns the block's offset.
     pub(crate) fn make(&self, tx: &Tx<'_>) -> Result<u64> {
         let block = tx.allocate(self.len())?;
         tx.media().write(block.at, &self.lines[..self.len]);
@@ -63,19 +63,19 @@ impl Draft {
     }
 }
 
-/// A record that lies where blocks can; what its key and value hold is not looked at yet.
+/// A record at an offset that blocks can have; its key and value are not read yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     pub at: u64,
     pub head: RecordHead,
 }
 
-/// Bytes of a record that are asked for before its length is known.
+/// Bytes of a record that are prefetched before its length is known.
 const EXPECTED: u64 = 320;
 
 impl Record {
-    /// A hint that the record at `at`, which may be any number, is read soon: its lines come
-    /// together, not after the first.
+    /// A hint that the record at `at`, which may be any number, is read soon: prefetches its lines
+    /// together.
     pub(crate) fn expect(heap: &Heap, at: u64) {
         (0..EXPECTED).step_by(64).for_each(|line| heap.media().prefetch(at.wrapping_add(line)));
     }
@@ -101,7 +101,7 @@ impl Record {
         u64::from(self.head.value_len)
     }
 
-    /// Bytes of it.
+    /// Its length in bytes.
     pub(crate) fn len(&self) -> u64 {
         RECORD_HEAD + self.key_len() + self.value_len()
     }
@@ -111,7 +111,7 @@ impl Record {
         sums_agree(self.head.sum(&self.key(heap), &self.value(heap)), self.head.checksum)
     }
 
-    /// Reads it whole and verifies its checksum and its block; its key.
+    /// Reads it whole and verifies its checksum and its block; returns its key.
     pub(crate) fn verify(&self, heap: &Heap) -> Result<Vec<u8>> {
         let damaged = |detail| Err(Error::from(Damage::at(self.at, detail).of_object(heap.object().name())));
         if heap.size_of(self.at)? < self.len() {

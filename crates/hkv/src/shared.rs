@@ -1,16 +1,16 @@
-//! [`SharedKv`]: a store that several processes use, in turns.
+//! [`SharedKv`]: a store that several processes use, one at a time.
 //!
-//! A process that finds in its turn that others have changed the store opens it again, which
-//! finishes or undoes what a dead one left; one that comes back undisturbed goes on with what it
-//! remembers.
+//! A process that finds, with the object's lock, that another process has changed the store opens
+//! it again, which finishes or undoes the change of a dead one; a process that finds it unchanged
+//! uses its own state in memory.
 //!
-//! Threads: any. Of a shared store one thread has the turn; of one that is this process's alone, as
-//! [`Kv`].
+//! Threads: any. Of a shared store one thread holds the lock; of a store that this process has
+//! alone, as [`Kv`].
 
 use crate::base::fingerprint;
 use crate::layout::{HASH_MAGIC, TREE_MAGIC};
 use crate::raw::Raw as _;
-use crate::{Error, Kind, Kv, Result};
+use crate::{Error, Kv, KvKind, Result};
 use everbyte_media::seeded;
 use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, Error as StoreError, Exclusive, Object, ObjectOpen, Since};
@@ -19,16 +19,16 @@ use parking_lot::RwLock;
 /// A store of either kind that other processes may have open, too.
 pub struct SharedKv {
     object: Object,
-    /// `None` before it is opened, and after it could not be opened again.
+    /// `None` before it is opened, and after a failure to open it again.
     kv: RwLock<Option<Kv>>,
 }
 
 impl SharedKv {
-    /// [`Kv::create`], shared from then on where the store is.
+    /// [`Kv::create`], shared from then on if the store is shared.
     ///
     /// # Errors
     /// As [`Kv::create`].
-    pub fn create(store: &impl AsStore, name: &str, kind: Kind, span: Option<u64>) -> Result<SharedKv> {
+    pub fn create(store: &impl AsStore, name: &str, kind: KvKind, span: Option<u64>) -> Result<SharedKv> {
         let store = store.as_store();
         store.at_once(|| {
             let kv = Kv::create(store, name, kind, span)?;
@@ -50,23 +50,23 @@ impl SharedKv {
             other => other,
         }?;
         let shared = SharedKv { object, kv: RwLock::new(None) };
-        drop(shared.enter()?); // opens it under the lock: no process is at work in it
+        drop(shared.enter()?); // opens it with the lock, so that no other process is changing it
         Ok(shared)
     }
 
-    /// Looks at the store in a turn.
+    /// Reads the store with the object's lock held.
     ///
     /// # Errors
-    /// As [`Kv::open`]; what `look` returns.
+    /// As [`Kv::open`]; the error that `look` returns.
     pub fn look<T, E: From<Error>>(&self, look: impl FnOnce(&Kv) -> Result<T, E>) -> Result<T, E> {
         let _exclusive = self.enter()?;
         look(self.kv.read().as_ref().expect("open, once entered"))
     }
 
-    /// Changes the store in a turn.
+    /// Changes the store with the object's lock held.
     ///
     /// # Errors
-    /// As [`Kv::open`]; what `change` returns.
+    /// As [`Kv::open`]; the error that `change` returns.
     pub fn change<T, E: From<Error>>(&self, change: impl FnOnce(&Kv) -> Result<T, E>) -> Result<T, E> {
         let exclusive = self.enter()?;
         exclusive.iter().for_each(Exclusive::changed);
@@ -79,7 +79,7 @@ impl SharedKv {
         let news = news && !seeded("hkv-news-ignored");
         if news || self.kv.read().is_none() {
             let mut kv = self.kv.write();
-            *kv = None; // it is opened once at a time
+            *kv = None; // closed before it is opened again
             *kv = Some(Kv::open(self.object.clone())?);
         }
         Ok(exclusive)

@@ -1,6 +1,6 @@
-//! Buckets of a hash store form chains, as long as the data makes them: hashes that agree, or a
-//! store that had no space to grow. Every walk of a chain runs on a stack of 256 KiB here, in a
-//! time that grows with the chain and not faster.
+//! Buckets of a hash store form chains of a length that depends on the data: equal hashes, or a
+//! store without space to grow. Each walk of a chain runs on a stack of 256 KiB here, in a time
+//! that grows with the chain and not faster.
 //!
 //! With `EVERBYTE_SOAK` set, the chain has a million links.
 
@@ -59,8 +59,7 @@ fn a_chain_of_buckets_is_opened_checked_and_split_on_a_small_stack() {
             assert_eq!(hash.get(&key.to_le_bytes()).unwrap().as_deref(), Some(&b"value"[..]));
             assert!(hash.update(&key.to_le_bytes(), b"other").unwrap());
         }
-        // Pairs come until the first bucket's turn to be split has come, and its needless links are
-        // freed.
+        // Pairs are added until the first bucket is split, and its needless links are freed.
         let mut key = 40_u32;
         while hash.longest_chain().unwrap() as u64 > links {
             assert!(key < 400, "the chain is as long as before");

@@ -1,11 +1,11 @@
 //! Memory errors under both kinds of store: of each page in turn the bytes are gone, and no pair is
 //! missing without an error.
 
-use everbyte_hkv::{Kind, Kv};
+use everbyte_hkv::{Kv, KvKind};
 use everbyte_media::{Media, Options, museum};
 use everbyte_store::{FormatOptions, Store};
 
-fn each_page_in_turn(kind: Kind) -> Result<(), String> {
+fn each_page_in_turn(kind: KvKind) -> Result<(), String> {
     let media = Media::anonymous(32 << 20, &Options::default()).unwrap();
     let store = Store::format(media, &FormatOptions::default()).unwrap();
     let kv = Kv::create(&store, "pairs", kind, Some(2 << 20)).unwrap();
@@ -42,7 +42,7 @@ fn each_page_in_turn(kind: Kind) -> Result<(), String> {
 
 #[test]
 fn no_pair_is_missing_without_an_error_when_a_page_is_lost() {
-    for kind in [Kind::Hash, Kind::Tree] {
+    for kind in [KvKind::Hash, KvKind::Tree] {
         each_page_in_turn(kind).unwrap();
         let blind = || each_page_in_turn(kind);
         let found = museum::with("media-zeros-answered", || std::panic::catch_unwind(blind));

@@ -1,8 +1,8 @@
-//! Stores of both kinds against a `BTreeMap` that has the same done to it.
+//! Stores of both kinds against a `BTreeMap` with the same changes.
 
-use everbyte_hkv::layout::{FORMAT, HASH_MAGIC, NOTE_AT, NOTE_STEP, RootHead, TREE_MAGIC};
+use everbyte_hkv::layout::{FORMAT, HASH_MAGIC, LOG_RECORD_AT, LOG_RECORD_STEP, RootHead, TREE_MAGIC};
 use everbyte_hkv::raw::Raw as _;
-use everbyte_hkv::{Direction, Error, Hash, Kind, Kv, Tree};
+use everbyte_hkv::{Direction, Error, Hash, Kv, KvKind, Tree};
 use everbyte_media::{BackendChoice, Media, Options};
 use everbyte_sim::Image;
 use everbyte_store::{CreateOptions, Engine, FormatOptions, ObjectOptions, Store};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-const KINDS: [Kind; 2] = [Kind::Hash, Kind::Tree];
+const KINDS: [KvKind; 2] = [KvKind::Hash, KvKind::Tree];
 
 fn memory(len: u64) -> Store {
     Store::format(Media::anonymous(len, &Options::default()).unwrap(), &FormatOptions::default()).unwrap()
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_store_is_its_twin(steps in steps(), kind in prop_oneof![Just(Kind::Hash), Just(Kind::Tree)]) {
+    fn a_store_is_its_twin(steps in steps(), kind in prop_oneof![Just(KvKind::Hash), Just(KvKind::Tree)]) {
         let store = memory(32 << 20);
         let mut kv = Kv::create(&store, "twin", kind, Some(16 << 20)).unwrap();
         let mut twin = BTreeMap::new();
@@ -147,8 +147,8 @@ fn pairs(
     found
 }
 
-/// Buckets split one by one, so chains stay short however many keys there are; a tree is as high as
-/// it must be, and loses its levels again. Nothing is left when the keys are gone.
+/// Buckets split one by one, so chains stay short for any number of keys; a tree is as high as it
+/// must be, and loses its levels again. Nothing is left when the keys are gone.
 #[test]
 fn a_hundred_thousand_keys_come_and_go() {
     for kind in KINDS {
@@ -159,8 +159,8 @@ fn a_hundred_thousand_keys_come_and_go() {
         }
         assert_eq!(kv.check(), vec![]);
         match &kv {
-            // Every store hashes in its own way: of 60, one had a chain of three. Two more make an
-            // honest one unheard of.
+            // Every store hashes with a seed of its own: of 60, one had a chain of three. Two more
+            // exceed every honest one.
             Kv::Hash(hash) => assert!(hash.longest_chain().unwrap() <= 5),
             Kv::Tree(tree) => assert!(tree.levels().unwrap() <= 7, "seven slots a node at the least"),
         }
@@ -175,14 +175,15 @@ fn a_hundred_thousand_keys_come_and_go() {
     }
 }
 
-/// A change is noted in a line, has one fence, and flushes nothing else but what it changes.
-/// Exactly: nine lines are the record's, and each of note, bitmap, slot and order has one.
+/// A change writes one log record of a line, has one fence, and flushes no other lines than those
+/// it changes. Exactly: nine lines are the pair's record, and log record, bitmap, slot and order
+/// have one each.
 #[test]
-fn a_change_is_noted_in_a_line_and_has_one_fence() {
+fn a_change_logs_one_line_and_has_one_fence() {
     for (kind, [insert, update, delete]) in KINDS.into_iter().zip(EXPECTED) {
         let store = memory(32 << 20);
         let kv = Kv::create(&store, "counted", kind, Some(16 << 20)).unwrap();
-        // takes a run of blocks into use
+        // puts a run of blocks into use
         assert!(kv.insert(b"the first of all", &[7; 512]).unwrap());
         let count = |change: &dyn Fn() -> everbyte_hkv::Result<bool>| {
             let (before, logged) = (store.media().counts(), kv.logged());
@@ -262,7 +263,7 @@ fn another_kind_of_object_and_one_that_is_open_are_refused() {
     assert!(matches!(Kv::open(store.object("open").unwrap()), Ok(Kv::Tree(_))));
 }
 
-/// Its notes may mean something else, so that nothing is done with them.
+/// Its log records may have another meaning, so that opening ignores them.
 #[test]
 fn a_store_of_another_format_is_refused_and_stays_as_it_is() {
     for (kind, magic) in KINDS.into_iter().zip([HASH_MAGIC, TREE_MAGIC]) {
@@ -271,21 +272,21 @@ fn a_store_of_another_format_is_refused_and_stays_as_it_is() {
         assert!(kv.insert(b"Oslo", b"Norway").unwrap());
         let (object, media) = (kv.object().clone(), store.media());
         drop(kv);
-        let notes = object.prime() + NOTE_AT;
-        media.store(notes, 0x1234_5621); // no note of this format
-        let before = media.read_vec(notes, 2 * NOTE_STEP as usize);
+        let records = object.prime() + LOG_RECORD_AT;
+        media.store(records, 0x1234_5621); // no log record of this format
+        let before = media.read_vec(records, 2 * LOG_RECORD_STEP as usize);
         for format in [FORMAT - 1, FORMAT + 1] {
             let head = RootHead { format, ..RootHead::new(magic, [0; 2]) };
             media.put(object.root(), &RootHead { checksum: head.sum(), ..head });
             let refused = Kv::open(object.clone()).expect_err("it has another format");
             assert!(refused.to_string().contains(&format!("has format {format}")), "{refused}");
-            assert_eq!(media.read_vec(notes, before.len()), before);
+            assert_eq!(media.read_vec(records, before.len()), before);
         }
     }
 }
 
 #[test]
-fn what_was_settled_is_there_after_a_process_ended_without_closing() {
+fn settled_pairs_are_there_after_a_process_ended_without_closing() {
     let dir = tempfile::tempdir().unwrap();
     let backends = [BackendChoice::File, BackendChoice::Shm];
     for (backend, kind) in backends.into_iter().flat_map(|backend| KINDS.map(|kind| (backend, kind))) {
@@ -310,9 +311,9 @@ fn what_was_settled_is_there_after_a_process_ended_without_closing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// With any value in any word of the store, nothing panics and nothing runs for ever.
+    /// For any value of a word of the store no operation panics or runs for ever.
     #[test]
-    fn damage_is_an_error_and_never_a_panic(at in 0u64..1024, inside in 0u64..8, word in prop_oneof![any::<u64>(), Just(0), 0u64..1 << 25], kind in prop_oneof![Just(Kind::Hash), Just(Kind::Tree)]) {
+    fn damage_is_an_error_and_never_a_panic(at in 0u64..1024, inside in 0u64..8, word in prop_oneof![any::<u64>(), Just(0), 0u64..1 << 25], kind in prop_oneof![Just(KvKind::Hash), Just(KvKind::Tree)]) {
         let store = memory(32 << 20);
         let kv = Kv::create(&store, "hurt", kind, Some(1 << 20)).unwrap();
         for key in 0..200_u32 {
@@ -339,10 +340,10 @@ proptest! {
     }
 }
 
-/// A note that is done again frees a record. Its block serves the process that does it, and not
-/// only the next one.
+/// A log record that is applied again frees a record. Its block serves the process that applies it,
+/// and not only the next one.
 #[test]
-fn blocks_that_a_repeated_note_frees_are_allocated_by_the_same_process() {
+fn blocks_that_a_repeated_log_record_frees_are_allocated_by_the_same_process() {
     for kind in KINDS {
         let store = memory(8 << 20);
         let kv = Kv::create(&store, "pairs", kind, Some(1 << 20)).unwrap();

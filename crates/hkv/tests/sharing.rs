@@ -1,12 +1,12 @@
-//! Users of one store in several threads, as processes would be; how real ones die is shown in
-//! `capi`.
+//! Members of one store in several threads, as processes would be; `capi` tests the death of real
+//! ones.
 
-use everbyte_hkv::{Error, Kind, SharedKv};
+use everbyte_hkv::{Error, KvKind, SharedKv};
 use everbyte_media::{Media, Options};
 use everbyte_store::{Error as StoreError, FormatOptions, Store};
 use std::collections::BTreeSet;
 
-const KINDS: [Kind; 2] = [Kind::Hash, Kind::Tree];
+const KINDS: [KvKind; 2] = [KvKind::Hash, KvKind::Tree];
 
 fn two() -> [Store; 2] {
     let media = Media::anonymous(64 << 20, &Options::default()).unwrap();
@@ -14,15 +14,16 @@ fn two() -> [Store; 2] {
     [media.clone(), media].map(|media| Store::attach_shared(media).unwrap())
 }
 
-/// Opening puts right what a dead user left; it must not take for that what a living one is doing.
+/// Opening finishes the change of a dead member; it must not treat the change of a live one in the
+/// same way.
 #[test]
-fn who_comes_leaves_alone_what_others_are_doing() {
+fn an_opening_leaves_the_changes_of_other_members_alone() {
     for kind in KINDS {
         let [one, other] = two();
         let kv = SharedKv::create(&one, "pairs", kind, Some(8 << 20)).unwrap();
         let last = std::thread::scope(|scope| {
             let coming = scope.spawn(|| (0..3000).for_each(|_| drop(SharedKv::open(&other, "pairs").unwrap())));
-            // Each pair lives until the next but twenty.
+            // Each pair exists until the twentieth one after it.
             let mut numbers = (0_u64..).take_while(|&number| number < 1000 || !coming.is_finished());
             numbers.try_fold(0, |_, number| {
                 assert!(kv.change(|kv| kv.insert(&number.to_be_bytes(), &vec![1; number as usize % 300]))?);
@@ -39,14 +40,14 @@ fn who_comes_leaves_alone_what_others_are_doing() {
     }
 }
 
-/// There is no moment at which a new store has a name and is its maker's alone.
+/// At no moment a new store has a name and admits its creator alone.
 #[test]
 fn a_store_is_shared_as_soon_as_it_is_there() {
     let [one, other] = two();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..20 {
-                drop(SharedKv::create(&one, &number.to_string(), Kind::Hash, Some(1 << 20)).unwrap());
+                drop(SharedKv::create(&one, &number.to_string(), KvKind::Hash, Some(1 << 20)).unwrap());
             }
         });
         for number in 0..20 {

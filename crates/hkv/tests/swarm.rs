@@ -4,7 +4,7 @@
 //! `everbyte_workload`.
 
 use everbyte_hkv::raw::Raw as _;
-use everbyte_hkv::{Direction, Kind, Kv};
+use everbyte_hkv::{Direction, Kv, KvKind};
 use everbyte_media::{Media, Options};
 use everbyte_sim::swarm;
 use everbyte_store::{FormatOptions, Store};
@@ -15,10 +15,10 @@ use std::ops::Bound;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Shared prefixes: about the eight bytes that a slot of a tree keeps, and far beyond.
+/// Shared prefixes: about the eight bytes of a tree's slot, and far beyond.
 const PREFIXES: &[usize] = &[0, 1, 7, 8, 9, 15, 16, 17, 64, 255, 256, 257, 1000];
-/// Values: with the record's head about lines, what is written past the cache (256), classes, pages
-/// and clusters.
+/// Values: with the record's head about lines, the bound for writing past the cache (256), classes,
+/// pages and clusters.
 const VALUES: &[usize] =
     &[0, 1, 7, 8, 39, 40, 41, 200, 223, 224, 256, 1000, 4000, 4072, 4096, 8191, 8192, 65_536, 70_000];
 const SPANS: &[u64] = &[1 << 20, 8 << 20, 64 << 20];
@@ -30,10 +30,10 @@ enum Action {
     Delete,
     /// Deletes most keys of a range.
     Thin,
-    /// Goes through ranges and prefixes.
+    /// Lists ranges and prefixes.
     Walk,
     Close,
-    /// Opens what the memory holds at this instant.
+    /// Opens the present bytes of the memory.
     Crash,
     /// Two threads, each its own keys.
     Duel,
@@ -53,7 +53,7 @@ const ACTIONS: &[Action] = &[
 
 #[derive(Debug)]
 struct Mix {
-    kind: Kind,
+    kind: KvKind,
     span: u64,
     keys: Keys,
     values: Vec<usize>,
@@ -66,7 +66,7 @@ struct Mix {
 impl Mix {
     fn draw(random: &mut Random, soak: bool) -> Mix {
         Mix {
-            kind: random.pick(&[Kind::Hash, Kind::Tree]),
+            kind: random.pick(&[KvKind::Hash, KvKind::Tree]),
             span: random.pick(SPANS),
             keys: Keys::draw(random, PREFIXES),
             values: random.some(VALUES),
@@ -82,14 +82,14 @@ impl Mix {
     }
 }
 
-fn create(kind: Kind, span: u64) -> (Store, Kv) {
+fn create(kind: KvKind, span: u64) -> (Store, Kv) {
     let store =
         Store::format(Media::anonymous(span * 4, &Options::default()).unwrap(), &FormatOptions::default()).unwrap();
     let kv = Kv::create(&store, "swarm", kind, Some(span)).unwrap();
     (store, kv)
 }
 
-/// Changes a store and its model; without room nothing happens.
+/// Changes a store and its model; without space it does nothing.
 fn change(kv: &Kv, model: &mut Model, action: Action, key: Vec<u8>, value: Vec<u8>, story: &str) {
     let there = model.contains_key(&key);
     let (done, wanted) = match action {
@@ -246,7 +246,7 @@ fn run(random: &mut Random, soak: bool) {
     let mut run = Run { mix, store, kv, model: Model::new() };
     for step in 0..steps {
         let action = if random.chance(run.mix.insertions) { Action::Insert } else { random.pick(&run.mix.actions) };
-        // Some cost as much as many others.
+        // Some operations cost as much as many others.
         let share = match action {
             Action::Insert | Action::Update | Action::Delete => 100,
             Action::Thin | Action::Walk | Action::Large => 20,
@@ -263,7 +263,7 @@ fn run(random: &mut Random, soak: bool) {
             assert_same(&run.kv, &run.model, &story);
         }
     }
-    // All goes, and all its room comes back.
+    // Deletes all pairs, which gives all space back.
     for key in std::mem::take(&mut run.model).into_keys() {
         assert!(run.kv.delete(&key).unwrap(), "{story}");
     }

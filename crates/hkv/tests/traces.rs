@@ -1,10 +1,10 @@
-//! Golden persistence traces: what an insertion into a tree stores, flushes and fences, in order.
+//! Golden persistence traces: the stores, flushes and fences of an insertion into a tree, in order.
 
 use everbyte_hkv::Tree;
 use everbyte_sim::{Image, Tracer, assert_golden};
 use everbyte_store::{FormatOptions, Store};
 
-/// The trace of an operation on a tree of `count` keys. A key's record has three lines.
+/// The trace of a change of a tree of `count` keys. A key's record has three lines.
 fn trace(count: u8, body: impl FnOnce(&Tree)) -> String {
     let image = Image::zeroed(128 << 10).with_max(4 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some([7; 16]) };
@@ -25,7 +25,7 @@ fn trace(count: u8, body: impl FnOnce(&Tree)) -> String {
         .label("bits", prime + 0x2000..prime + 0x4000)
         .label("nodes", cluster(top))
         .label("records", cluster(record(leaf)));
-    // Which lane depends on the thread, and each test has its own.
+    // The lane depends on the thread, and each test has its own.
     for lane in (prime + 0x4000..cluster(top).start).step_by(0x1000) {
         tracer = tracer.label("lane", lane..lane + 0x1000);
     }

@@ -7,7 +7,7 @@ use everbyte_sim::{Image, assert_page, dump};
 use everbyte_store::{FormatOptions, Store};
 
 #[test]
-fn the_worked_example_is_what_is_written() {
+fn the_worked_example_is_written_byte_for_byte() {
     let image = Image::zeroed(128 << 10).with_max(2 << 20).then(|media| {
         let format = FormatOptions { log_len: 0, identity: Some(*b"worked example 1") };
         let store = Store::format(media, &format).unwrap();

@@ -9,8 +9,8 @@ use everbyte_sim::{Explorer, Profile};
 /// All settling and tear models: neither log relies on more than the rule, so all must do.
 const PROFILES: [Profile; 5] = [Profile::PMEM, Profile::FILE, Profile::PMEM_LINES, Profile::FILE_LINES, Profile::EADR];
 
-/// Each transaction is there whole or not at all, an acknowledged one is there, a rolled back one
-/// never.
+/// Each transaction is there whole or not at all, every acknowledged one is there, no rolled back
+/// one is.
 #[test]
 fn a_lane_survives_crashes_anywhere() {
     Explorer::new("log-lane").profiles(&PROFILES).total(8_000).run(&lane::image(), lane::program, lane::check);

@@ -9,13 +9,13 @@ use everbyte_sim::swarm;
 use everbyte_workload::Random;
 use std::ops::Range;
 
-/// Start of the home of a lane, and its bytes. The lane lies at the begin of its part, its segments
-/// behind it.
+/// Offset of the home of a lane, and its bytes. The lane lies at the begin of its part, its
+/// segments behind it.
 const PART: u64 = 1 << 20;
 const HOME: u64 = 768 << 10;
 const BYTES: u64 = 64 << 10;
-/// About a word, what an entry holds (48), what a long entry holds in its line (32), lines, the
-/// chunks of a long entry (768).
+/// Around a word, the bytes of an entry (48), of a long entry's line (32), lines, the chunks of a
+/// long entry (768).
 const LENGTHS: &[u64] =
     &[0, 1, 7, 8, 9, 31, 32, 33, 47, 48, 49, 64, 96, 97, 127, 128, 700, 768, 769, 800, 4096, 5000, 60_000];
 const LANES: &[u64] = &[256, 320, 384, 1024, 8192];
@@ -45,11 +45,11 @@ impl Mix {
     }
 }
 
-/// One lane, its home, and what the home should hold.
+/// One lane, its home, and the expected bytes of the home.
 struct Life {
     mix: Mix,
     media: Media,
-    /// Start of its part.
+    /// Offset of its part.
     at: u64,
     journal: Option<Journal>,
     home: Vec<u8>,
@@ -69,7 +69,8 @@ impl Life {
         self.at..self.at + self.mix.lane
     }
 
-    /// Recovers the lane in `media`, which may be a copy; what it held is what is expected.
+    /// Recovers the lane in `media`, which may be a copy, and compares the home with the expected
+    /// bytes.
     fn recover(&self, media: &Media, outcome: Outcome, ops: &[u64], story: &str) -> Journal {
         for _ in 0..2 {
             let again = Journal::recover(media, self.lane(), self.at..self.at + PART).unwrap();
@@ -90,7 +91,7 @@ impl Life {
         self.next = self.at + self.mix.lane.next_multiple_of(4096);
     }
 
-    /// Appends, and gives the lane segments as long as it asks for room.
+    /// Appends, and gives the lane segments as long as it has no space.
     fn append(&mut self, random: &mut Random, append: impl Fn(&mut Journal) -> everbyte_log::Result<()>) {
         loop {
             let journal = self.journal.as_mut().unwrap();
@@ -99,7 +100,7 @@ impl Life {
                 Err(Error::Full { .. }) => {
                     let len = random.pick(&self.mix.segments);
                     if self.next + len > self.at + HOME {
-                        self.next = u64::MAX; // no room: the transaction ends without it
+                        self.next = u64::MAX; // no space: the transaction ends without it
                         return;
                     }
                     journal.extend(self.next..self.next + len).unwrap();
@@ -147,7 +148,7 @@ impl Life {
         let under_way = if changed { Outcome::Undo } else { Outcome::Idle };
         let (commit, roll_back, crash) = self.mix.ends;
         if random.chance(10) {
-            // A look at what a crash would find here.
+            // Checks the recovery of a crash at this moment.
             let copy = swarm::copy(&self.media, self.at + PART, 4 << 20);
             self.recover(&copy, under_way, &[], story);
         }
@@ -212,7 +213,7 @@ fn run(random: &mut Random, soak: bool) {
             lives[random.below(2) as usize].transaction(random, &story);
             continue;
         }
-        // Both at once, each on a thread of its own.
+        // Two lanes, each on a thread of its own.
         let [one, two] = &mut lives;
         let seeds = [random.next(), random.next()];
         std::thread::scope(|scope| {

@@ -15,7 +15,7 @@ fn owned_by_nobody_in_particular(store: &Store, name: &str) {
 }
 
 #[test]
-fn the_worked_example_is_what_is_written() {
+fn the_worked_example_is_written_byte_for_byte() {
     let plan = Plan::new(1 << 20, 64 << 10).unwrap();
     let image = Image::zeroed(plan.spans_at).with_max(1 << 20).then(|media| {
         let identity = Some(*b"worked example 1");

@@ -43,7 +43,7 @@ impl UndoState {
                 self.lanes.iter().try_for_each(|lane| lane.lock().journal.refresh())?;
             }
             Since::OwnerDied => {
-                self.heap.inherit()?;
+                self.heap.refresh_after_death()?;
                 let (journals, _) = recover::recover(&self.heap)?;
                 self.lanes.iter().zip(journals).for_each(|(lane, journal)| lane.lock().journal = journal);
             }

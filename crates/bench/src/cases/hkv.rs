@@ -10,7 +10,7 @@ use crate::harness::{Bench, Unit};
 use crate::host;
 use crate::ours::NAME;
 use everbyte_bench_rivals::{Access, Bdb};
-use everbyte_hkv::{Kind, Kv};
+use everbyte_hkv::{Kv, KvKind};
 use everbyte_media::Options;
 use everbyte_store::{CreateOptions, Store};
 use everbyte_workload::Random;
@@ -81,11 +81,11 @@ fn rival(db: &Bdb, phase: Phase, numbers: Range<u64>) -> Result {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result {
-    structure(bench, "btree", Kind::Tree, Access::Btree)?;
-    structure(bench, "hash", Kind::Hash, Access::Hash)
+    structure(bench, "btree", KvKind::Tree, Access::Btree)?;
+    structure(bench, "hash", KvKind::Hash, Access::Hash)
 }
 
-fn structure(bench: &mut Bench<'_>, name: &str, kind: Kind, access: Access) -> Result {
+fn structure(bench: &mut Bench<'_>, name: &str, kind: KvKind, access: Access) -> Result {
     let metrics = PHASES.map(|(_, phase)| format!("{name}_{phase}"));
     if !metrics.iter().any(|metric| bench.wants(metric)) {
         return Ok(());

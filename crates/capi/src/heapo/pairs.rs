@@ -7,7 +7,7 @@
 use super::name;
 use crate::fault::{Fault, Result, answer};
 use crate::process::{self, Process};
-use everbyte_hkv::{Direction, Kind, Kv, SharedKv, Tree};
+use everbyte_hkv::{Direction, Kv, KvKind, SharedKv, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Bound;
 use std::ptr::null_mut;
@@ -69,8 +69,8 @@ pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_
     handle(unsafe { name(object) }.and_then(|name| {
         let span = process::span(size_max, SPAN)?;
         let kind = match kind {
-            0 => Kind::Hash,
-            1 => Kind::Tree,
+            0 => KvKind::Hash,
+            1 => KvKind::Tree,
             _ => return Err(Fault::invalid("a key-value store is a hash table or a tree")),
         };
         Ok(SharedKv::create(Process::get()?.store(), name, kind, span)?)

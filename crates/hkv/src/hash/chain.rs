@@ -5,10 +5,11 @@ use crate::layout::{BUCKET, SLOTS};
 use crate::{Error, Result};
 use everbyte_media::Damage;
 
-/// Links that a chain may have: far more than any has, so that damage does not make a walk endless.
+/// Links of a chain at most: far more than any chain has, so that damage does not make a walk
+/// endless.
 const LINKS_MAX: u32 = 1 << 20;
 
-/// One bucket as it was read.
+/// One bucket, copied from media.
 #[derive(Clone, Copy)]
 pub(super) struct Bucket {
     pub at: u64,
@@ -16,13 +17,13 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// The slots of its records, without the empty ones.
+    /// The offsets and the words of its slots in use.
     pub(super) fn slots(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let Bucket { at, words } = *self;
         (0..SLOTS).map(move |slot| (at + slot * 8, words[slot as usize])).filter(|&(_, word)| word != 0)
     }
 
-    /// The words to change so that its slots are these.
+    /// The words to change for its slots to be these.
     pub(super) fn changes(&self, wanted: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
         let places = (0..SLOTS).zip(wanted);
         places
@@ -49,7 +50,7 @@ impl<'h> Chain<'h> {
         Chain { hash, next: first, left: LINKS_MAX }
     }
 
-    /// All slots of the chain that name a record.
+    /// All slots of the chain with a record.
     pub(super) fn slots(self) -> Result<Vec<(u64, u64)>> {
         let buckets: Vec<Bucket> = self.collect::<Result<_>>()?;
         Ok(buckets.iter().flat_map(Bucket::slots).collect())

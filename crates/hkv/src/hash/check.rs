@@ -1,4 +1,4 @@
-//! Walks everything and verifies the invariants. Reads only; never panics on what it finds.
+//! Walks everything and verifies the invariants. Reads only; never panics on bytes from media.
 
 use super::chain::{Bucket, Chain};
 use super::{Hash, place_of};
@@ -13,7 +13,7 @@ impl Hash {
     /// check, which reports leaks and double use. The cost is that of reading everything. An empty
     /// list: all is well.
     pub fn check(&self) -> Vec<Finding> {
-        let state = self.state.write(); // no thread may change the heap meanwhile
+        let state = self.state.write(); // no other thread may change the heap meanwhile
         let object = || Some(self.object().name().to_string());
         let mut findings = Vec::new();
         let mut blocks = BTreeSet::from([self.base.root]);
@@ -65,7 +65,7 @@ impl Hash {
         wrong
     }
 
-    /// Reads a record whole; its hash and key.
+    /// Reads a record whole; returns its hash and key.
     fn check_record(&self, slot: u64) -> Result<(u64, Vec<u8>)> {
         let record = self.record(slot)?;
         let key = record.verify(self.heap())?;

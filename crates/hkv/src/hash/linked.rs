@@ -1,7 +1,7 @@
-//! One more bucket for a chain that is full: made out of sight, with the new record's slot in it,
-//! and then linked.
+//! Adds a bucket to a full chain: it is made unlinked, with the new record's slot in it, and then
+//! linked.
 
-use super::{Hash, State, slot_of};
+use super::{Hash, HashState, slot_of};
 use crate::Result;
 use crate::base::Base;
 use crate::layout::{BUCKET, PLACE_BITS};
@@ -11,30 +11,30 @@ use zerocopy::IntoBytes;
 type Words = [u64; 8];
 
 impl Hash {
-    /// Adds a record to a chain whose last bucket has its link at `link`, by a note: a crash leaves
-    /// both, or neither.
-    pub(super) fn link(&self, state: &mut State, draft: &Draft, hash: u64, link: u64) -> Result<()> {
-        let (heap, media, past) = (self.heap(), self.base.media(), &mut state.past);
-        let record = self.base.reserve(past, draft.len())?;
-        let bucket = self.base.reserve(past, BUCKET).inspect_err(|_| heap.cancel(record))?;
+    /// Adds a record to a chain whose last bucket has its link at `link`, by a log record: a crash
+    /// leaves both, or neither.
+    pub(super) fn link(&self, state: &mut HashState, draft: &Draft, hash: u64, link: u64) -> Result<()> {
+        let (heap, media, log) = (self.heap(), self.base.media(), &mut state.log);
+        let record = self.base.reserve(log, draft.len())?;
+        let bucket = self.base.reserve(log, BUCKET).inspect_err(|_| heap.cancel(record))?;
         let _section = media.section();
         draft.write(media, record.at);
         let words: Words = [slot_of(hash, record.at), 0, 0, 0, 0, 0, 0, 0];
         media.put(bucket.at, &words);
         media.flush(bucket.at, BUCKET);
         let ops = [record, bucket].map(|block| heap.op_allocate(&block));
-        self.base.note(past, &ops, &[(link, bucket.at)], checksum(draft.checksum(), &words));
+        self.base.write_log_record(log, &ops, &[(link, bucket.at)], checksum(draft.checksum(), &words));
         Ok(())
     }
 }
 
-/// The bucket at `at`, if one can lie there.
+/// The bucket at `at`, if a bucket can lie there.
 pub(crate) fn read(base: &Base, at: u64) -> Option<Words> {
     let good = at < 1 << PLACE_BITS && at.is_multiple_of(BUCKET) && base.heap().may_hold_blocks(at, BUCKET);
     base.media().window(at, BUCKET).filter(|_| good).map(|window| window.words(0))
 }
 
-/// Of a record and a bucket.
+/// The checksum of a record and a bucket.
 pub(crate) fn checksum(record: u32, bucket: &Words) -> u32 {
     crc32c::crc32c_append(record, bucket.as_bytes())
 }

@@ -1,18 +1,19 @@
 //! [`Hash`]: linear hashing in buckets of one line, committed by one word.
 //!
-//! An insertion, an update and a deletion are a note (`note.rs`), which changes one word: a slot.
+//! A log record (`log_record`) makes an insertion, an update or a deletion; it changes one word: a
+//! slot.
 //!
-//! After so many insertions the next group of buckets is split into others, by a record too: the
+//! After some insertions the next group of buckets is split in others, by a log record too: the
 //! table grows by some lines and no operation ever moves all of it (Litwin, "Linear Hashing", VLDB
-//! 1980). A change that does not fit a record, a new segment or a long chain, takes a transaction
-//! for each bucket.
+//! 1980). A new segment or a long chain is too large for a log record and takes a transaction for
+//! each bucket.
 //!
 //! Invariants
 //!   HKV-1  A slot that is not empty leads to a record whose hash belongs into that bucket; a key
 //!          is in one slot.
-//!   HKV-2  Buckets at and beyond `buckets` hold nothing that counts: they are written unnoted
-//!          before the word says so.
-//!   HKV-3  A result is returned only when it is settled: a reader waits for the newest commit that
+//!   HKV-2  Buckets at and beyond `buckets` have no meaning: they are written without a log record
+//!          before that word counts them.
+//!   HKV-3  No caller learns of a change that is not settled: a reader waits for the newest commit
 //!          it could have seen.
 //!
 //! Threads: any; one changes, or several read. A thread that waits for the disk holds no lock.
@@ -25,7 +26,7 @@ pub(crate) mod split;
 use crate::base::Base;
 use crate::hasher;
 use crate::layout::{BUCKETS_AT, HASH_MAGIC, HashRoot, LINK, PLACE_BITS, RootHead, SEGMENTS, SEGMENTS_AT, SLOTS};
-use crate::note::Past;
+use crate::log_record::LogState;
 use crate::raw::Raw as _;
 use crate::record::{Draft, Record};
 use crate::{Error, Result};
@@ -40,35 +41,34 @@ use zerocopy::FromZeros;
 pub struct Hash {
     pub(crate) base: Base,
     seed: [u64; 2],
-    state: RwLock<State>,
+    state: RwLock<HashState>,
 }
 
-/// State cached in memory.
-struct State {
+/// The state in memory.
+struct HashState {
     buckets: u64,
     segments: [u64; SEGMENTS],
-    /// Pairs added since buckets were.
+    /// Pairs added since the last split.
     added: u64,
-    past: Past,
+    log: LogState,
 }
 
-/// Pairs that a bucket is to have, of the seven for which it has room: few chains then have more
-/// than one.
+/// Pairs for each bucket on average, of seven slots: few chains then have more than one bucket.
 const PER_BUCKET: u64 = 3;
 
 /// The end of a walk for a key.
-enum Found {
+enum Lookup {
     /// The slot of the key, and its record.
     Here(u64, Record),
-    /// It is not there, and this slot is empty.
+    /// The key is absent, and this slot is empty.
     Slot(u64),
-    /// It is not there, and the chain is full: the link of its last bucket.
+    /// The key is absent, and the chain is full: the link of its last bucket.
     Link(u64),
 }
 
 impl Hash {
-    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two;
-    /// `None`: the largest there is). Settled on return; a crash leaves it whole or absent. HEAPO's
+    /// Creates an object with an empty store, in a span of so many bytes (a power of two; `None`:
+    /// the largest free one). Settled on return; a crash leaves it whole or absent. HEAPO's
     /// `heapo_kv_init`.
     ///
     /// # Errors
@@ -97,20 +97,20 @@ impl Hash {
         })?)
     }
 
-    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it
-    /// holds. HEAPO's `heapo_kv_open`.
+    /// Opens a store; recovers it first after a crash. The cost does not depend on its size.
+    /// HEAPO's `heapo_kv_open`.
     ///
     /// # Errors
     /// [`Error::Store`] for an object of another kind, or one that is open already;
     /// [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: impl IntoObject) -> Result<Hash> {
-        let (base, head, past) = Base::open(object.into_object(), HASH_MAGIC, size_of::<HashRoot>())?;
+        let (base, head, log) = Base::open(object.into_object(), HASH_MAGIC, size_of::<HashRoot>())?;
         let root: HashRoot = base.media().get(base.root);
         let made = root.segments.iter().take_while(|&&segment| segment != 0).count();
         if root.buckets < crate::layout::FIRST_SEGMENT || root.buckets > split::buckets_of(made) {
             return Err(base.damaged(base.root + BUCKETS_AT, "more or fewer buckets than segments hold"));
         }
-        let state = State { buckets: root.buckets, segments: root.segments, added: 0, past };
+        let state = HashState { buckets: root.buckets, segments: root.segments, added: 0, log };
         Ok(Hash { base, seed: head.seed, state: RwLock::new(state) })
     }
 
@@ -122,19 +122,19 @@ impl Hash {
         let hash = hasher::hash(self.seed, key);
         let state = self.state.read();
         let value = match self.find(&state, hash, key)? {
-            Found::Here(_, record) => Some(record.value(self.heap())),
-            Found::Slot(_) | Found::Link(_) => None,
+            Lookup::Here(_, record) => Some(record.value(self.heap())),
+            Lookup::Slot(_) | Lookup::Link(_) => None,
         };
-        let seen = state.past.last;
+        let seen = state.log.last;
         drop(state);
         self.base.settle(seen)?;
         Ok(value)
     }
 
-    /// Adds a pair; `false`, and nothing happens, if the key is there. Settled on return.
+    /// Adds a pair; `false`, without a change, if the key exists. Settled on return.
     ///
     /// # Errors
-    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed.
+    /// [`Error::Tx`] without space, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed.
     /// [`Error::Media`]: unknown until the store is opened again.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
@@ -143,22 +143,22 @@ impl Hash {
         let draft = Draft::new(hash, key, value)?;
         let found = self.find(&state, hash, key)?;
         match found {
-            Found::Here(..) => return self.answer(state, false),
-            Found::Slot(at) => {
-                self.base.change(&mut state.past, Some(&draft), None, |place| [(at, slot_of(hash, place))])?;
+            Lookup::Here(..) => return self.answer(state, false),
+            Lookup::Slot(at) => {
+                self.base.change(&mut state.log, Some(&draft), None, |place| [(at, slot_of(hash, place))])?;
             }
-            Found::Link(at) => self.link(&mut state, &draft, hash, at)?,
+            Lookup::Link(at) => self.link(&mut state, &draft, hash, at)?,
         }
         state.added += 1;
-        if state.added >= PER_BUCKET * split::GROUP || matches!(found, Found::Link(_)) {
+        if state.added >= PER_BUCKET * split::GROUP || matches!(found, Lookup::Link(_)) {
             state.added = 0;
             self.split_some(&mut state)?;
         }
         self.answer(state, true)
     }
 
-    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on
-    /// return.
+    /// Replaces the value of a key; `false`, without a change, if the key does not exist. Settled
+    /// on return.
     ///
     /// # Errors
     /// As [`Hash::insert`].
@@ -167,31 +167,31 @@ impl Hash {
         let mut state = self.state.write();
         self.expect(&state, hash);
         let draft = Draft::new(hash, key, value)?;
-        let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
-        self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, slot_of(hash, place))])?;
+        let Lookup::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        self.base.change(&mut state.log, Some(&draft), Some(old.at), |place| [(at, slot_of(hash, place))])?;
         self.answer(state, true)
     }
 
-    /// Takes a key away; `false` if it is not there. Settled on return.
+    /// Removes a key; `false` if it does not exist. Settled on return.
     ///
     /// # Errors
     /// As [`Hash::insert`].
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         let hash = hasher::hash(self.seed, key);
         let mut state = self.state.write();
-        let Found::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
-        self.base.change(&mut state.past, None, Some(old.at), |_| [(at, 0)])?;
+        let Lookup::Here(at, old) = self.find(&state, hash, key)? else { return self.answer(state, false) };
+        self.base.change(&mut state.log, None, Some(old.at), |_| [(at, 0)])?;
         self.answer(state, true)
     }
 
-    /// Hands every pair to `each`, in no order, until it answers `false`. `each` must not use the
+    /// Calls `each` with every pair, in no order, until it returns `false`. `each` must not use the
     /// store.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Media`].
     pub fn scan(&self, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let state = self.state.read();
-        self.base.settle(state.past.last)?;
+        self.base.settle(state.log.last)?;
         for index in 0..state.buckets {
             for (_, slot) in Chain::of(self, state.bucket_at(index)).slots()? {
                 let record = self.record(slot)?;
@@ -203,7 +203,7 @@ impl Hash {
         self.base.settle(None)
     }
 
-    /// Buckets of the longest chain: one where no bucket is full.
+    /// Buckets of the longest chain: 1 if no bucket is full.
     ///
     /// # Errors
     /// [`Error::Damaged`].
@@ -215,17 +215,17 @@ impl Hash {
         })
     }
 
-    /// Bytes that changes have stored to the log since it was opened.
+    /// Bytes that changes have stored to the log since the opening.
     pub fn logged(&self) -> u64 {
-        self.base.logged(&self.state.read().past)
+        self.base.logged(&self.state.read().log)
     }
 
     fn heap(&self) -> &Heap {
         self.base.heap()
     }
 
-    fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {
-        let seen = state.past.last;
+    fn answer(&self, state: RwLockWriteGuard<'_, HashState>, value: bool) -> Result<bool> {
+        let seen = state.log.last;
         self.base.answer(state, seen, value)
     }
 
@@ -233,14 +233,13 @@ impl Hash {
         Record::read(self.heap(), place_of(slot))
     }
 
-    /// A hint that the chain of this hash is walked soon: there is something to do until its first
-    /// bucket is there.
-    fn expect(&self, state: &State, hash: u64) {
+    /// A hint that the chain of this hash is walked soon: prefetches its first bucket.
+    fn expect(&self, state: &HashState, hash: u64) {
         self.base.media().prefetch(state.bucket_at(state.index_of(hash)));
     }
 
-    /// Walks the chain of a key once: where it is, or where it would go.
-    fn find(&self, state: &State, hash: u64, key: &[u8]) -> Result<Found> {
+    /// Walks the chain of a key once: finds its slot, or the place for a new one.
+    fn find(&self, state: &HashState, hash: u64, key: &[u8]) -> Result<Lookup> {
         let (mut empty, mut link) = (None, 0);
         for bucket in Chain::of(self, state.bucket_at(state.index_of(hash))) {
             let bucket = bucket?;
@@ -248,19 +247,18 @@ impl Hash {
                 Record::expect(self.heap(), place_of(slot));
                 let record = self.record(slot)?;
                 if record.head.hash == hash && record.compare(self.heap(), key).is_eq() {
-                    return Ok(Found::Here(at, record));
+                    return Ok(Lookup::Here(at, record));
                 }
             }
             empty = empty.or_else(|| bucket.empty());
             link = bucket.at + LINK;
         }
-        Ok(empty.map_or(Found::Link(link), Found::Slot))
+        Ok(empty.map_or(Lookup::Link(link), Lookup::Slot))
     }
 }
 
-impl State {
-    /// The bucket that a hash belongs to: of twice as many as there are at least, or its lower
-    /// half.
+impl HashState {
+    /// The bucket of a hash: among the next power of two of buckets, or its lower half.
     fn index_of(&self, hash: u64) -> u64 {
         let whole = self.buckets.next_power_of_two();
         let index = hash & (whole - 1);

@@ -1,8 +1,7 @@
-//! Growing by one bucket: the records of the next bucket in turn are shared with a new one at the
-//! end.
+//! Growing by one bucket: the next bucket shares its records with a new one at the end.
 
 use super::chain::{Bucket, Chain};
-use super::{Hash, State, linked, place_of};
+use super::{Hash, HashState, linked, place_of};
 use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{BUCKET, BUCKETS_AT, FIRST_SEGMENT, HASH_MAGIC, HashRoot, LINK, SEGMENTS, SEGMENTS_AT, SLOTS};
@@ -14,7 +13,7 @@ use everbyte_tx::Tx;
 use std::ops::Range;
 use zerocopy::IntoBytes;
 
-/// Buckets that the first `segments` segments hold.
+/// Buckets of the first `segments` segments.
 pub(super) fn buckets_of(segments: usize) -> u64 {
     if segments == 0 { 0 } else { FIRST_SEGMENT << (segments - 1) }
 }
@@ -34,12 +33,12 @@ pub(super) fn bucket_at(segments: &[u64; SEGMENTS], index: u64) -> u64 {
     segments[segment] + (index - buckets_of(segment)) * BUCKET
 }
 
-/// Buckets that one note adds.
+/// Buckets that one log record adds.
 pub(super) const GROUP: u64 = 4;
 
 impl Hash {
-    /// Adds buckets, as many as one note can. Without room nothing happens and chains grow instead.
-    pub(super) fn split_some(&self, state: &mut State) -> Result<()> {
+    /// Adds as many buckets as one log record can. Without free space chains grow instead.
+    pub(super) fn split_some(&self, state: &mut HashState) -> Result<()> {
         let goal = state.buckets + GROUP;
         while state.buckets < goal && !self.split_group(state)? {
             let before = state.buckets;
@@ -51,8 +50,8 @@ impl Hash {
         Ok(())
     }
 
-    /// Adds a group of buckets by a note. `false`: it takes a transaction for each.
-    fn split_group(&self, state: &mut State) -> Result<bool> {
+    /// Adds a group of buckets by a log record. `false`: it takes a transaction for each.
+    fn split_group(&self, state: &mut HashState) -> Result<bool> {
         let new = state.buckets;
         let segment = segment_of(new);
         if !new.is_multiple_of(GROUP) || segment >= SEGMENTS || state.segments[segment] == 0 {
@@ -84,9 +83,9 @@ impl Hash {
         Ok(true)
     }
 
-    /// Puts a group of buckets with these words behind the last one, which takes their slots from
-    /// where they were and leaves buckets needless.
-    fn add_group(&self, state: &mut State, words: &[u64; WORDS], needless: &[u64]) -> Result<()> {
+    /// Appends a group of buckets with these words behind the last one; the old buckets lose these
+    /// slots, and the buckets in `needless` are freed.
+    fn add_group(&self, state: &mut HashState, words: &[u64; WORDS], needless: &[u64]) -> Result<()> {
         let (heap, media) = (self.heap(), self.base.media());
         let mut ops = Vec::new();
         for &at in needless {
@@ -95,17 +94,18 @@ impl Hash {
         let (at, count) = (state.bucket_at(state.buckets), state.buckets + GROUP);
         let _section = media.section();
         media.put(at, words);
-        media.flush_unless("hkv-group-unflushed", at, GROUP * BUCKET);
-        self.base.note(&mut state.past, &ops, &[(self.base.root + BUCKETS_AT, count)], sum(words));
+        if !seeded("hkv-group-unflushed") {
+            media.flush(at, GROUP * BUCKET);
+        }
+        self.base.write_log_record(&mut state.log, &ops, &[(self.base.root + BUCKETS_AT, count)], sum(words));
         sweep(&self.base, state.buckets..count)?;
-        self.base.order(&mut state.past);
+        self.base.order(&mut state.log);
         state.buckets = count;
         Ok(())
     }
 
-    /// Adds a bucket. Ordered on return, like any commit; without room nothing happens and chains
-    /// grow instead.
-    pub(super) fn split(&self, state: &mut State) -> Result<()> {
+    /// Adds a bucket. Ordered on return, like any commit; without free space chains grow instead.
+    pub(super) fn split(&self, state: &mut HashState) -> Result<()> {
         let new = state.buckets;
         let segment = segment_of(new);
         if segment >= SEGMENTS {
@@ -119,7 +119,7 @@ impl Hash {
             if hash & (whole - 1) == new { go.push(slot) } else { stay.push(slot) }
         }
         let mut segments = state.segments;
-        let grown = self.base.run(&mut state.past, |tx| {
+        let grown = self.base.run(&mut state.log, |tx| {
             let mut words = vec![(self.base.root + BUCKETS_AT, new + 1)];
             if segments[segment] == 0 {
                 segments[segment] = tx.allocate(segment_len(segment))?.at;
@@ -161,7 +161,7 @@ fn fill(tx: &Tx<'_>, at: u64, slots: &[u64]) -> Result<()> {
     }
 }
 
-/// The changes after which a chain holds just `slots`, of its own: words to change, and buckets to
+/// The changes after which a chain has just `slots`, of its own: words to change, and buckets to
 /// free.
 fn keep(tx: &Tx<'_>, chain: &[Bucket], slots: &[u64], words: &mut Vec<(u64, u64)>) -> Result<()> {
     let needed = slots.len().div_ceil(SLOTS as usize).max(1);
@@ -187,7 +187,7 @@ fn sum(words: &[u64; WORDS]) -> u32 {
     crc32c::crc32c(words.as_bytes())
 }
 
-/// The buckets that a note adds, if it adds a group.
+/// The buckets that a log record adds, if it adds a group.
 pub(crate) fn added(base: &Base, ops: &[Op], words: &[(u64, u64)]) -> Option<Range<u64>> {
     let &[(at, count)] = words else { return None };
     let adds = ops.iter().all(|op| op.frees()) && at == base.root + BUCKETS_AT && count.is_multiple_of(GROUP);
@@ -195,7 +195,7 @@ pub(crate) fn added(base: &Base, ops: &[Op], words: &[(u64, u64)]) -> Option<Ran
     (adds && possible.contains(&count)).then(|| count - GROUP..count)
 }
 
-/// Offsets of the buckets; `None` if there is no root of a hash store.
+/// Offsets of the segments; `None` if there is no root of a hash store.
 fn segments(base: &Base) -> Option<[u64; SEGMENTS]> {
     let len = size_of::<HashRoot>() as u64;
     let good = base.root.is_multiple_of(BUCKET) && base.heap().may_hold_blocks(base.root, len);
@@ -211,8 +211,8 @@ pub(crate) fn checksum(base: &Base, new: Range<u64>) -> Option<u32> {
     Some(crc32c::crc32c(words?.as_bytes()))
 }
 
-/// Takes the slots that new buckets have out of the old ones, and what is left of two buckets of a
-/// chain into the first, if it has room. Flushed. May be repeated.
+/// Removes the slots of new buckets from the old ones, and moves the rest of two buckets of a chain
+/// into the first, if they fit. Flushed. May be repeated.
 pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
     let damaged = |at| base.damaged(at, "a bucket that was split leads to none");
     let segments = segments(base).ok_or_else(|| damaged(base.root))?;
@@ -233,7 +233,7 @@ pub(crate) fn sweep(base: &Base, new: Range<u64>) -> Result<()> {
         let room: Vec<u64> = (0..SLOTS).filter(|slot| goes(&first[*slot as usize])).collect();
         if second[SLOTS as usize] == 0 && rest.len() <= room.len() {
             room.iter().zip(rest).for_each(|(slot, word)| media.store(at + slot * 8, word));
-            media.flush(at, BUCKET); // a process that died may have stored them
+            media.flush(at, BUCKET); // a process may have died before it flushed them
             gathered = true;
         }
     }

@@ -1,4 +1,4 @@
-//! Walks everything and verifies the invariants. Reads only; never panics on what it finds.
+//! Walks everything and verifies the invariants. Reads only; never panics on bytes from media.
 
 use super::Tree;
 use super::node::{Node, common, prefix};
@@ -9,8 +9,8 @@ use everbyte_media::ErrorInfo;
 use everbyte_store::{Finding, FindingKind};
 use std::collections::BTreeSet;
 
-/// The nodes that a walk meets.
-struct Walk {
+/// The state of a walk.
+struct TreeWalk {
     findings: Vec<Finding>,
     blocks: BTreeSet<u64>,
     /// The newest key: the next one is greater (HKV-4).
@@ -24,8 +24,8 @@ impl Tree {
     /// use to the heap's own check, which reports leaks and double use. The cost is that of reading
     /// everything. An empty list: all is well.
     pub fn check(&self) -> Vec<Finding> {
-        let state = self.state.write(); // no thread may change the heap meanwhile
-        let mut walk = Walk { findings: Vec::new(), blocks: BTreeSet::from([self.base.root]), last: None };
+        let state = self.state.write(); // no other thread may change the heap meanwhile
+        let mut walk = TreeWalk { findings: Vec::new(), blocks: BTreeSet::from([self.base.root]), last: None };
         let walked = self.top(state.top).and_then(|top| self.check_node(&top, 0, &(None, None), &mut walk));
         if let Err(error) = walked {
             self.found(&mut walk, state.top, error);
@@ -36,16 +36,17 @@ impl Tree {
         findings
     }
 
-    fn found(&self, walk: &mut Walk, otherwise: u64, error: Error) {
-        let at = error.damage().and_then(|damage| damage.offset).unwrap_or(otherwise);
+    fn found(&self, walk: &mut TreeWalk, otherwise: u64, error: Error) {
+        let at = if let Error::Damaged { at, .. } = error { at } else { otherwise };
         let object = Some(self.object().name().to_string());
         let detail = error.to_string();
         walk.findings.push(Finding { room: "hkv", kind: FindingKind::Damage, at, object, detail });
     }
 
-    /// A node whose least key must be that of the record at `low`, and whose keys must lie within
-    /// `bounds`. An error: the node itself is wrong; what is wrong below it is noted.
-    fn check_node(&self, node: &Node, low: u64, bounds: &(Key, Key), walk: &mut Walk) -> Result<()> {
+    /// Checks a node whose least key must be that of the record at `low`, and whose keys must lie
+    /// within `bounds`. An error: the node itself is wrong; findings below it are recorded in the
+    /// walk.
+    fn check_node(&self, node: &Node, low: u64, bounds: &(Key, Key), walk: &mut TreeWalk) -> Result<()> {
         let damaged = |detail| Err(self.base.damaged(node.at, detail));
         if !walk.blocks.insert(node.at) {
             return damaged("a node in two places");
@@ -70,7 +71,7 @@ impl Tree {
         Ok(())
     }
 
-    fn check_child(&self, node: &Node, index: usize, (low, high): &(Key, Key), walk: &mut Walk) -> Result<()> {
+    fn check_child(&self, node: &Node, index: usize, (low, high): &(Key, Key), walk: &mut TreeWalk) -> Result<()> {
         let child = node.child(&self.base, index)?;
         let (at, low) = match index {
             0 => (node.low(), low.clone()),
@@ -89,7 +90,7 @@ impl Tree {
         self.check_node(&child, at, &(low, high), walk)
     }
 
-    fn check_pair(&self, node: &Node, index: usize, (low, high): &(Key, Key), walk: &mut Walk) -> Result<()> {
+    fn check_pair(&self, node: &Node, index: usize, (low, high): &(Key, Key), walk: &mut TreeWalk) -> Result<()> {
         let (at, slot) = node.slot(index);
         let key = Some(node.record(&self.base, index)?.verify(self.heap())?);
         let damaged = |detail| Err(self.base.damaged(at, detail));

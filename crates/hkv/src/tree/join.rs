@@ -1,39 +1,39 @@
-//! Shrinking: nodes are joined, and the topmost one is taken away.
+//! Shrinking: nodes are joined, and the topmost one is removed.
 //!
-//! Two nodes are joined by a note, with one fence:
-//!   1. what the right one has is copied to slots that the left one does not use
-//!   2. after the fence, the left one's order names them, and the parent's forgets the right one,
-//!      which is freed
+//! A log record joins two nodes, with one fence:
+//!   1. the slots of the right one are copied to slots that the left one does not use
+//!   2. after the fence, the left one's order names them, and the parent's order drops the right
+//!      one, which is freed
 //!
-//! So it is while the left one's `skip` stays true for keys of both (HKV-5). Else a new node takes
-//! the place of the two, in a transaction.
+//! This requires that the left one's `skip` is true for the keys of both (HKV-5). Otherwise a new
+//! node replaces the two, in a transaction.
 //!
 //! Invariants
-//!   HKV-12 A note that joins nodes counts by what the slots hold that its order names: these are
-//!   written before the next fence.
+//!   HKV-12 A log record that joins nodes is valid by the slots that its order names: these are
+//!          written before the next fence.
 
 use super::node::{Draft, Node, common};
 use super::order::Order;
 use super::path::{Goal, Path};
-use super::{State, Tree};
+use super::{Tree, TreeState};
 use crate::Result;
 use crate::base::{Base, set_all};
 use crate::layout::{FAN_OUT, NODE, NodeSlot, TOP_AT};
 use everbyte_media::Flusher;
 use zerocopy::IntoBytes;
 
-/// Neighbours with so many slots in all become one node.
+/// Neighbours with at most this many slots in all become one node.
 const JOINED_MAX: usize = 10;
 
-/// Whether a node with so many slots is to be joined with a neighbour, if that has few enough.
+/// Whether a node with so many slots is joined with a neighbour that has few enough.
 pub(super) fn is_sparse(count: usize) -> bool {
     count <= JOINED_MAX / 2
 }
 
 impl Tree {
-    /// Joins what has become sparse on the way to `key`, as long as there is something to join.
-    /// Without room nothing happens.
-    pub(super) fn join(&self, state: &mut State, key: &[u8]) -> Result<()> {
+    /// Joins sparse nodes on the way to `key`, until none is left. Without free space it does
+    /// nothing.
+    pub(super) fn join(&self, state: &mut TreeState, key: &[u8]) -> Result<()> {
         loop {
             let path = self.path(state, Goal::At(key))?;
             let top = &path.0[0].node;
@@ -54,10 +54,10 @@ impl Tree {
         }
     }
 
-    /// Takes the topmost node away, which has one child.
-    fn shrink(&self, state: &mut State, top: &Node) -> Result<()> {
+    /// Removes the topmost node, which has one child.
+    fn shrink(&self, state: &mut TreeState, top: &Node) -> Result<()> {
         let below = top.place(0);
-        self.base.run(&mut state.past, |tx| {
+        self.base.run(&mut state.log, |tx| {
             set_all(tx, &[(self.base.root + TOP_AT, below)])?;
             Ok(tx.free(top.at)?)
         })?;
@@ -65,7 +65,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A node of the way that fits into one with its neighbour: its depth, and the index of the
+    /// A node on the path that fits into one with its neighbour: its depth, and the index of the
     /// right one of the two.
     fn joinable(&self, path: &Path) -> Result<Option<(usize, usize)>> {
         for depth in (1..path.0.len()).rev() {
@@ -86,13 +86,13 @@ impl Tree {
         Ok(None)
     }
 
-    /// Joins the child at `right`, of the parent of the node at `depth`, with the one before.
-    fn join_pair(&self, state: &mut State, path: &Path, depth: usize, right: usize) -> Result<()> {
+    /// Joins the child at `right`, of the parent of the node at `depth`, with the child before it.
+    fn join_pair(&self, state: &mut TreeState, path: &Path, depth: usize, right: usize) -> Result<()> {
         let Path(steps) = path;
         let parent = &steps[depth - 1];
         let (one, two) = (parent.node.child(&self.base, right - 1)?, parent.node.child(&self.base, right)?);
         let skip = match one.skip() {
-            0 => 0, // whatever the bounds are
+            0 => 0, // for any bounds
             _ => {
                 let (low, high) = (self.bound(one.low())?, self.high(path, depth, right - parent.index)?);
                 common(low.as_deref(), high.as_deref())
@@ -103,7 +103,7 @@ impl Tree {
         }
         let joined = Draft { level: one.level(), skip, low: one.low(), slots: Vec::with_capacity(FAN_OUT) };
         let joined = joined.take(&self.base, &one, 0..one.count())?.take(&self.base, &two, 0..two.count())?;
-        self.base.run(&mut state.past, |tx| {
+        self.base.run(&mut state.log, |tx| {
             parent.node.swing(tx, right - 1, joined.make(tx)?, parent.node.order().without(right))?;
             if two.level() == 0 {
                 tx.free(two.low())?; // HKV-6
@@ -113,8 +113,8 @@ impl Tree {
         })
     }
 
-    /// Gives `one`, a child of `parent`, what the next one has, which lies at `right`.
-    fn append(&self, state: &mut State, parent: &Node, one: &Node, right: usize, two: &Node) -> Result<()> {
+    /// Appends to `one`, a child of `parent`, the slots of the next child, which lies at `right`.
+    fn append(&self, state: &mut TreeState, parent: &Node, one: &Node, right: usize, two: &Node) -> Result<()> {
         let (heap, media) = (self.heap(), self.base.media());
         let more = Draft { level: one.level(), skip: one.skip(), low: 0, slots: Vec::with_capacity(FAN_OUT) };
         let more = more.take(&self.base, two, 0..two.count())?;
@@ -131,18 +131,18 @@ impl Tree {
         }
         flusher.finish_unless("hkv-joined-unflushed");
         let words = [(parent.at, parent.order().without(right).0), (joined.at, joined.order().0)];
-        self.base.note(&mut state.past, &ops, &words, sum(&joined));
+        self.base.write_log_record(&mut state.log, &ops, &words, sum(&joined));
         Ok(())
     }
 }
 
-/// Of the slots in use.
+/// The checksum of the slots in use.
 fn sum(node: &Node) -> u32 {
     (0..node.count()).fold(0, |sum, index| crc32c::crc32c_append(sum, node.slot(index).1.as_bytes()))
 }
 
-/// The checksum of what was written for a note that joins nodes: the second word is the order of
-/// the one that stays.
+/// The checksum of the bytes written for a log record that joins nodes: the second word is the
+/// order of the one that stays.
 pub(crate) fn checksum(base: &Base, [_, (at, order)]: [(u64, u64); 2]) -> Option<u32> {
     let joined = Node::read(base, at, None).ok()?.with_order(Order(order))?;
     base.media().reflush(at, NODE);

@@ -1,22 +1,22 @@
 //! [`Tree`]: a B+tree in nodes of four lines, committed by one word.
 //!
-//! An insertion, an update and a deletion are one log record (`note.rs`). An insertion fills an
+//! A log record (`log_record`) makes an insertion, an update or a deletion. An insertion fills an
 //! unused slot and changes the order of the leaf; an update changes one place; a deletion the order
 //! alone.
 //!
 //! A leaf without a free slot is first split, as is each full node above it: half of a node goes to
-//! a new one, by a note, or two new ones take its place, in a transaction (`split`). A leaf that
-//! has become sparse is joined with a neighbour, by a note, too, where it can be (`join`). A tree
-//! so grows and shrinks by steps that each leave it whole.
+//! a new one, by a log record, or two new ones replace it, in a transaction (`split`). A leaf that
+//! has become sparse is joined with a neighbour, by a log record if possible (`join`). So a tree
+//! grows and shrinks by steps that each leave it whole.
 //!
 //! Invariants
 //!   HKV-4  Keys stand in order; those of a node lie from its `low` on and below the `low` of the
 //!          next one.
-//!   HKV-5  The bounds of a node never widen: one that is to hold more keys is built anew. So
+//!   HKV-5  The bounds of a node never widen: a new node replaces one that is to hold more keys. So
 //!          `skip` stays true.
-//!   HKV-6  What a `low` leads to belongs to the leaf that has it; inner nodes over that leaf have
-//!          it too.
-//! And HKV-3 (`hash`).
+//!   HKV-6  The record at a `low` belongs to the leaf with that `low`; inner nodes over the leaf
+//!          name it too.
+//!   HKV-3 as in `hash`.
 //!
 //! Threads: any; one changes, or several read. A thread that waits for the disk holds no lock.
 
@@ -31,7 +31,7 @@ mod view;
 
 use crate::base::Base;
 use crate::layout::{Node as Bytes, PLACE_AT, PREFIX_AT, RootHead, TOP_AT, TREE_MAGIC, TreeRoot};
-use crate::note::Past;
+use crate::log_record::LogState;
 use crate::raw::Raw as _;
 use crate::record::Draft;
 use crate::{Error, Result};
@@ -45,26 +45,26 @@ pub use scan::Direction;
 use view::View;
 use zerocopy::FromZeros;
 
-/// Levels that a tree may have: far more than any has.
+/// Levels of a tree at most: far more than any tree has.
 const LEVELS_MAX: u32 = 40;
 
-/// A key-value store in a tree, which also goes through keys in their order. Keys and values are
-/// byte strings of at most 4 GiB - 1.
+/// A key-value store in a tree, which also lists keys in their order. Keys and values are byte
+/// strings of at most 4 GiB - 1.
 pub struct Tree {
     pub(crate) base: Base,
-    state: RwLock<State>,
+    state: RwLock<TreeState>,
 }
 
-/// State cached in memory.
-struct State {
+/// The state in memory.
+struct TreeState {
     /// The topmost node.
     top: u64,
-    past: Past,
+    log: LogState,
 }
 
 impl Tree {
-    /// Makes an object that holds an empty store, in a span of so many bytes (a power of two;
-    /// `None`: the largest there is). Settled on return; a crash leaves it whole or absent. HEAPO's
+    /// Creates an object with an empty store, in a span of so many bytes (a power of two; `None`:
+    /// the largest free one). Settled on return; a crash leaves it whole or absent. HEAPO's
     /// `heapo_kv_init`.
     ///
     /// # Errors
@@ -85,16 +85,16 @@ impl Tree {
         })?)
     }
 
-    /// Opens a store; what a crash left half done is undone first. Costs the same whatever it
-    /// holds. HEAPO's `heapo_kv_open`.
+    /// Opens a store; recovers it first after a crash. The cost does not depend on its size.
+    /// HEAPO's `heapo_kv_open`.
     ///
     /// # Errors
     /// [`Error::Store`] for an object of another kind, or one that is open already;
     /// [`Error::NewerFormat`], [`Error::Damaged`], [`Error::Tx`].
     pub fn open(object: impl IntoObject) -> Result<Tree> {
-        let (base, _, past) = Base::open(object.into_object(), TREE_MAGIC, size_of::<TreeRoot>())?;
+        let (base, _, log) = Base::open(object.into_object(), TREE_MAGIC, size_of::<TreeRoot>())?;
         let top = base.media().load(base.root + TOP_AT);
-        let tree = Tree { base, state: RwLock::new(State { top, past }) };
+        let tree = Tree { base, state: RwLock::new(TreeState { top, log }) };
         match tree.top(top)?.level() {
             ..LEVELS_MAX => Ok(tree),
             _ => Err(tree.base.damaged(top, "more levels than any tree has")),
@@ -109,16 +109,16 @@ impl Tree {
         let state = self.state.read();
         let (_, found) = self.leaf(&state, key)?.rank(key)?;
         let value = found.map(|record| record.value(self.heap()));
-        let seen = state.past.last;
+        let seen = state.log.last;
         drop(state);
         self.base.settle(seen)?;
         Ok(value)
     }
 
-    /// Adds a pair; `false`, and nothing happens, if the key is there. Settled on return.
+    /// Adds a pair; `false`, without a change, if the key exists. Settled on return.
     ///
     /// # Errors
-    /// [`Error::Tx`] without room, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed.
+    /// [`Error::Tx`] without space, [`Error::TooLarge`], [`Error::Damaged`]: nothing has changed.
     /// [`Error::Media`]: unknown until the store is opened again.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         let draft = Draft::new(0, key, value)?;
@@ -134,14 +134,14 @@ impl Tree {
         leaf.verify()?;
         let at = leaf.slot_at(leaf.order.count());
         let (prefix, order) = (node::prefix(key, leaf.skip), leaf.order.with(index).0);
-        self.base.change(&mut state.past, Some(&draft), None, |place| {
+        self.base.change(&mut state.log, Some(&draft), None, |place| {
             [(at + PLACE_AT, place), (at + PREFIX_AT, prefix), (leaf.at, order)]
         })?;
         self.answer(state, true)
     }
 
-    /// Replaces the value of a key; `false`, and nothing happens, if it is not there. Settled on
-    /// return.
+    /// Replaces the value of a key; `false`, without a change, if the key does not exist. Settled
+    /// on return.
     ///
     /// # Errors
     /// As [`Tree::insert`].
@@ -152,11 +152,11 @@ impl Tree {
         let (index, Some(old)) = leaf.rank(key)? else { return self.answer(state, false) };
         leaf.verify()?;
         let at = leaf.slot_at(index) + PLACE_AT;
-        self.base.change(&mut state.past, Some(&draft), Some(old.at), |place| [(at, place)])?;
+        self.base.change(&mut state.log, Some(&draft), Some(old.at), |place| [(at, place)])?;
         self.answer(state, true)
     }
 
-    /// Takes a key away; `false` if it is not there. Settled on return.
+    /// Removes a key; `false` if it does not exist. Settled on return.
     ///
     /// # Errors
     /// As [`Tree::insert`].
@@ -166,7 +166,7 @@ impl Tree {
         let (index, Some(old)) = leaf.rank(key)? else { return self.answer(state, false) };
         leaf.verify()?;
         let order = leaf.order.without(index);
-        self.base.change(&mut state.past, None, Some(old.at), |_| [(leaf.at, order.0)])?;
+        self.base.change(&mut state.log, None, Some(old.at), |_| [(leaf.at, order.0)])?;
         if join::is_sparse(order.count()) {
             self.join(&mut state, key)?;
         }
@@ -181,9 +181,9 @@ impl Tree {
         Ok(self.top(self.state.read().top)?.level() + 1)
     }
 
-    /// Bytes that changes have stored to the log since it was opened.
+    /// Bytes that changes have stored to the log since the opening.
     pub fn logged(&self) -> u64 {
-        self.base.logged(&self.state.read().past)
+        self.base.logged(&self.state.read().log)
     }
 
     fn heap(&self) -> &Heap {
@@ -194,8 +194,8 @@ impl Tree {
         Node::read(&self.base, at, None)
     }
 
-    /// The leaf that a key belongs to.
-    fn leaf(&self, state: &State, key: &[u8]) -> Result<View<'_>> {
+    /// The leaf of a key.
+    fn leaf(&self, state: &TreeState, key: &[u8]) -> Result<View<'_>> {
         let mut view = View::of(&self.base, state.top, None)?;
         while view.level > 0 {
             view = view.child(view.child_of(key)?)?;
@@ -203,8 +203,8 @@ impl Tree {
         Ok(view)
     }
 
-    fn answer(&self, state: RwLockWriteGuard<'_, State>, value: bool) -> Result<bool> {
-        let seen = state.past.last;
+    fn answer(&self, state: RwLockWriteGuard<'_, TreeState>, value: bool) -> Result<bool> {
+        let seen = state.log.last;
         self.base.answer(state, seen, value)
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes: how they are read, searched and made.
+//! Nodes: reading, searching and making them.
 
 use super::order::Order;
 use super::view::View;
@@ -11,7 +11,7 @@ use everbyte_tx::Tx;
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A node as it was read.
+/// A node, copied from media.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     pub at: u64,
@@ -23,7 +23,7 @@ pub(super) fn slot_at(node: u64, slot: usize) -> u64 {
     node + SLOTS_AT + slot as u64 * size_of::<NodeSlot>() as u64
 }
 
-/// Eight bytes of a key behind the first `skip`, in a number that is ordered as they are.
+/// Eight bytes of a key behind the first `skip`, as a number with the same order.
 pub(super) fn prefix(key: &[u8], skip: u32) -> u64 {
     let rest = key.get(skip as usize..).unwrap_or_default();
     if let Some(whole) = rest.first_chunk() {
@@ -34,15 +34,15 @@ pub(super) fn prefix(key: &[u8], skip: u32) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Bytes that keys from `low` to below `high` have in common; `None`: there is no bound.
+/// Bytes that keys from `low` to below `high` have in common; `None`: no bound.
 pub(super) fn common(low: Option<&[u8]>, high: Option<&[u8]>) -> u32 {
     let (Some(low), Some(high)) = (low, high) else { return 0 };
     low.iter().zip(high).take_while(|(one, two)| one == two).count() as u32
 }
 
 impl Node {
-    /// The node at `at`, which may be any number, at a level of which it must be: verified, so that
-    /// it may be changed.
+    /// The node at `at`, which may be any number, at the expected level: verified, so that it may
+    /// be changed.
     pub(super) fn read(base: &Base, at: u64, level: Option<u32>) -> Result<Node> {
         View::of(base, at, level)?.read()
     }
@@ -67,19 +67,19 @@ impl Node {
         self.bytes.low
     }
 
-    /// The slot at `index`, and where it lies.
+    /// The slot at `index`, and its offset.
     pub(super) fn slot(&self, index: usize) -> (u64, NodeSlot) {
         let slot = self.order().slot(index);
         (slot_at(self.at, slot), self.bytes.slots[slot])
     }
 
-    /// As it would be with another order; `None` if that is none.
+    /// The node with another order; `None` if that is not valid.
     pub(super) fn with_order(mut self, order: Order) -> Option<Node> {
         self.bytes.order = order.0;
         order.is_whole().then_some(self)
     }
 
-    /// As it would be with this slot behind its last one, in the first that it does not use.
+    /// The node with this slot behind its last one, in the first unused slot.
     pub(super) fn with(mut self, slot: NodeSlot) -> Node {
         let (order, count) = (self.order(), self.count());
         self.bytes.slots[order.slot(count)] = slot;
@@ -87,19 +87,19 @@ impl Node {
         self
     }
 
-    /// The contents of a node as it was made: its slots are used in the order in which they lie.
+    /// The bytes in use of a newly made node: its slots are used in the order of their offsets.
     pub(super) fn used(&self) -> &[u8] {
         &self.bytes.as_bytes()[..SLOTS_AT as usize + self.count() * size_of::<NodeSlot>()]
     }
 
     /// Whether prefixes alone tell the keys of these slots apart.
     pub(super) fn tells_apart(&self, range: Range<usize>) -> bool {
-        let first = usize::from(self.level() > 0); // has none
+        let first = usize::from(self.level() > 0); // has no prefix
         let prefix = |index| self.slot(index).1.prefix;
         (range.start.max(first) + 1..range.end).all(|index| prefix(index - 1) < prefix(index))
     }
 
-    /// Puts a new child in the place of the one at `index`, and gives the node a new order.
+    /// Replaces the child at `index` by a new one, and gives the node a new order.
     pub(super) fn swing(&self, tx: &Tx<'_>, index: usize, child: u64, order: Order) -> Result<()> {
         let place = self.slot(index).0 + PLACE_AT;
         misplaced("hkv-tree-child-unnoted", || tx.overwrite(place, 8))?;
@@ -111,7 +111,7 @@ impl Node {
         self.slot(index).1.place
     }
 
-    /// Offset of the record whose key the slot at `index` stands for; 0: it stands for all keys
+    /// Offset of the record with the key of the slot at `index`; 0: the slot stands for all keys
     /// before the next.
     pub(super) fn record_at(&self, base: &Base, index: usize) -> Result<u64> {
         let place = self.place(index);
@@ -124,7 +124,7 @@ impl Node {
         }
     }
 
-    /// The record whose key the slot at `index` stands for.
+    /// The record with the key of the slot at `index`.
     pub(super) fn record(&self, base: &Base, index: usize) -> Result<Record> {
         Record::read(base.heap(), self.record_at(base, index)?)
     }
@@ -135,7 +135,7 @@ impl Node {
     }
 }
 
-/// The parts of a new node.
+/// The slots of a new node.
 pub(super) struct Draft {
     pub level: u32,
     pub skip: u32,
@@ -149,7 +149,7 @@ impl Draft {
     pub(super) fn take(mut self, base: &Base, node: &Node, range: Range<usize>) -> Result<Draft> {
         for index in range {
             let (_, mut slot) = node.slot(index);
-            let has_prefix = self.level == 0 || index > 0; // the first child's means nothing
+            let has_prefix = self.level == 0 || index > 0; // the first child has no prefix
             if self.skip != node.skip() || !has_prefix {
                 slot.prefix = match node.record_at(base, index)? {
                     0 => 0,
@@ -161,7 +161,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// The contents of the node.
+    /// The bytes of the node.
     pub(super) fn bytes(&self) -> Bytes {
         let Draft { level, skip, low, ref slots } = *self;
         let order = Order::of(slots.len()).0;

@@ -1,10 +1,10 @@
-//! [`Order`]: which slots of a node are in use, and in which order their keys stand: one word, so
-//! one store changes both.
+//! [`Order`]: the slots of a node that are in use, in the order of their keys: one word, so one
+//! store changes both.
 
 use crate::layout::FAN_OUT;
 use std::ops::Range;
 
-/// Fourteen nibbles, the slots in use first, and above them how many these are.
+/// Fourteen nibbles, the slots in use first, and above them the number of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order(pub u64);
 
@@ -17,7 +17,7 @@ const fn mask(count: usize) -> u64 {
 }
 
 impl Order {
-    /// The first `count` slots, as they stand.
+    /// The first `count` slots, in the order of their offsets.
     pub(super) fn of(count: usize) -> Order {
         Order(0x00dc_ba98_7654_3210 | (count as u64) << COUNT_AT)
     }
@@ -27,31 +27,31 @@ impl Order {
         (self.0 >> COUNT_AT) as usize
     }
 
-    /// The slot that stands at `index`; at and beyond [`Order::count`], one that is free.
+    /// The slot at `index` of the order; at and beyond [`Order::count`], a free one.
     pub(super) fn slot(self, index: usize) -> usize {
         (self.0 >> (index * 4) & 15) as usize
     }
 
-    /// Whether each slot stands in it once. Others are damaged.
+    /// Whether it names each slot once. Others are damaged.
     pub(super) fn is_whole(self) -> bool {
         let met = (0..FAN_OUT).fold(0_u16, |met, index| met | 1 << self.slot(index));
         met == (1 << FAN_OUT) - 1 && self.count() <= FAN_OUT
     }
 
-    /// Whether it names no slot that there is not; it may name one twice.
+    /// Whether it names existing slots only; it may name one twice.
     pub(super) fn is_readable(self) -> bool {
         // 14 and 15 have their upper three bits set
         let beyond = self.0 & self.0 << 1 & self.0 << 2;
         beyond & 0x0088_8888_8888_8888 == 0 && self.count() <= FAN_OUT
     }
 
-    /// Which of the indices from `first` on, at most the count, have this prefix; all before them
-    /// have a lesser one. `prefix` answers for slots.
+    /// The indices from `first` on, below the count, with this prefix; all before them have a
+    /// lesser one. `prefix` gives the prefix of a slot.
     #[inline(always)]
     pub(super) fn rank(self, first: usize, wanted: u64, prefix: impl Fn(usize) -> u64) -> Range<usize> {
         let (count, mut start) = (self.count(), first);
         for step in [8, 4, 2, 1] {
-            // Without a branch on what slots hold, which nothing can foretell.
+            // Without a branch on the bytes of slots, which no predictor can foretell.
             let next = start + step;
             let is_less = prefix(self.slot(next.min(FAN_OUT) - 1)) < wanted;
             start += step * usize::from(is_less & (next <= count));
@@ -65,7 +65,7 @@ impl Order {
         self.count() == FAN_OUT
     }
 
-    /// With the first free slot, which is `slot(count())`, in use and at `index`.
+    /// The order with the first free slot, `slot(count())`, in use at `index`.
     pub(super) fn with(self, index: usize) -> Order {
         let (count, below) = (self.count(), mask(index));
         let beyond = SLOTS & !mask(count + 1);
@@ -74,12 +74,12 @@ impl Order {
         Order(slots | (count as u64 + 1) << COUNT_AT)
     }
 
-    /// With the slots from `count` on, which are in use, free.
+    /// The order with the slots from `count` on, which are in use, free.
     pub(super) fn first(self, count: usize) -> Order {
         Order(self.0 & SLOTS | (count as u64) << COUNT_AT)
     }
 
-    /// With the slot at `index` free.
+    /// The order with the slot at `index` free.
     pub(super) fn without(self, index: usize) -> Order {
         let (count, below) = (self.count(), mask(index));
         let beyond = SLOTS & !mask(count);

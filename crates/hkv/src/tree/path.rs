@@ -1,15 +1,15 @@
-//! The way from the topmost node to a leaf, and the bounds of what lies on it.
+//! The path from the topmost node to a leaf, and the bounds of its nodes.
 
 use super::node::Node;
 use super::view::View;
-use super::{State, Tree};
+use super::{Tree, TreeState};
 use crate::Result;
 use crate::record::Record;
 
-/// The target of a path.
+/// The goal of a path.
 #[derive(Clone, Copy)]
 pub(super) enum Goal<'k> {
-    /// The leaf that this key belongs to.
+    /// The leaf of this key.
     At(&'k [u8]),
     /// The leaf of the greatest key that is less.
     Before(&'k [u8]),
@@ -17,18 +17,18 @@ pub(super) enum Goal<'k> {
     Last,
 }
 
-/// One node of the way.
+/// One node of the path.
 pub(super) struct Step {
     pub node: Node,
-    /// The child that the way goes on to; in a leaf, how many of its keys are less than the goal.
+    /// The child of the next step; in a leaf, the number of its keys less than the goal.
     pub index: usize,
 }
 
-/// From the topmost node, which comes first, to a leaf.
+/// Steps from the topmost node, which comes first, to a leaf.
 pub(super) struct Path(pub Vec<Step>);
 
 impl Tree {
-    pub(super) fn path(&self, state: &State, goal: Goal<'_>) -> Result<Path> {
+    pub(super) fn path(&self, state: &TreeState, goal: Goal<'_>) -> Result<Path> {
         let mut view = View::of(&self.base, state.top, None)?;
         let mut steps = Vec::with_capacity(view.level as usize + 1);
         loop {
@@ -55,8 +55,8 @@ impl Tree {
         Ok(Some(Record::read(self.heap(), at)?.key(self.heap())))
     }
 
-    /// The end of the keys that can come to the node at `depth`, or to the `beyond`-th one after it
-    /// below the same parent.
+    /// The upper bound of the keys of the node at `depth`, or of the `beyond`-th one after it below
+    /// the same parent.
     pub(super) fn high(&self, path: &Path, depth: usize, beyond: usize) -> Result<Option<Vec<u8>>> {
         let mut beyond = beyond + 1;
         for step in path.0[..depth].iter().rev() {

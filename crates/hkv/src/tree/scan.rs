@@ -1,5 +1,5 @@
-//! Going through keys in their order, forward or backward, a leaf at a time: where a leaf ends, the
-//! next way begins.
+//! Lists keys in their order, forward or backward, a leaf at a time: behind the end of a leaf a new
+//! path begins.
 
 use super::Tree;
 use super::path::Goal;
@@ -7,7 +7,7 @@ use crate::Result;
 use crate::record::Record;
 use std::ops::Bound;
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the least key on.
@@ -19,8 +19,8 @@ pub enum Direction {
 type Limit<'k> = Bound<&'k [u8]>;
 
 impl Tree {
-    /// Hands every pair to `each`, in the order of keys, until it answers `false`. `each` must not
-    /// use the store.
+    /// Calls `each` with every pair, in the order of keys, until it returns `false`. `each` must
+    /// not use the store.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`], [`crate::Error::Media`].
@@ -28,7 +28,7 @@ impl Tree {
         self.range((Bound::Unbounded, Bound::Unbounded), Direction::Forward, each)
     }
 
-    /// Hands the pairs whose keys begin with `prefix` to `each`, as [`Tree::range`] does.
+    /// Calls `each` with the pairs whose keys begin with `prefix`, as [`Tree::range`] does.
     ///
     /// # Errors
     /// As [`Tree::scan`].
@@ -41,8 +41,8 @@ impl Tree {
         self.range((Bound::Included(prefix), to), way, each)
     }
 
-    /// Hands the pairs whose keys lie between two bounds to `each`, in the order of keys or against
-    /// it, until it answers `false`. `each` must not use the store.
+    /// Calls `each` with the pairs whose keys lie between two bounds, in the order of keys or
+    /// against it, until it returns `false`. `each` must not use the store.
     ///
     /// # Errors
     /// As [`Tree::scan`].
@@ -53,7 +53,7 @@ impl Tree {
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         let state = self.state.read();
-        self.base.settle(state.past.last)?;
+        self.base.settle(state.log.last)?;
         let (begin, end) = if way == Direction::Forward { (from, to) } else { (to, from) };
         let mut next = begin.map(<[u8]>::to_vec);
         loop {
@@ -66,7 +66,7 @@ impl Tree {
             };
             let path = self.path(&state, goal)?;
             let (leaf, index) = (&path.leaf().node, path.leaf().index);
-            // Of a bound in the leaf itself: whether it is in or out.
+            // For a bound in the leaf itself: whether it is in or out.
             let is_there = index < leaf.count() && {
                 let record = leaf.record(&self.base, index)?;
                 matches!(&next, Bound::Included(key) | Bound::Excluded(key) if record.compare(self.heap(), key).is_eq())
@@ -94,7 +94,7 @@ impl Tree {
         }
     }
 
-    /// Whether a scan that goes on to `end` has passed it.
+    /// Whether the record lies behind `end`, in the direction of the scan.
     fn is_beyond(&self, record: &Record, end: Limit<'_>, way: Direction) -> bool {
         let order = |key| match way {
             Direction::Forward => record.compare(self.heap(), key),
@@ -108,7 +108,7 @@ impl Tree {
     }
 }
 
-/// Whether a scan comes nearer to its end.
+/// Whether the scan comes nearer to its end.
 fn leads_on(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>, way: Direction) -> bool {
     let (Bound::Included(to) | Bound::Excluded(to)) = to else { return false };
     match (from, way) {

@@ -1,21 +1,20 @@
 //! Growing: full nodes are split, and the topmost one is put under another.
 //!
-//! A node is halved by a note, with one fence:
-//!   1. its upper half is copied to a new node, to which a slot leads that its parent does not use
-//!   2. after the fence, its own order forgets that half, and its parent's names the slot
+//! A log record halves a node, with one fence:
+//!   1. its upper half is copied to a new node, and an unused slot of its parent leads there
+//!   2. after the fence, its own order drops that half, and its parent's order names the slot
 //!
-//! The remaining node keeps its `skip`, which stays true (HKV-5), while the prefixes behind it tell
-//! keys apart. Once they do not, two new nodes take the place of the one, in a transaction.
+//! The old node keeps its `skip`, which stays true (HKV-5), while the prefixes behind it tell its
+//! keys apart. Otherwise two new nodes replace it, in a transaction.
 //!
 //! Invariants
-//!   HKV-11 A note that halves a node counts by what the new node and its slot hold, free slots
-//!   left out: these are written
-//!          before the next fence.
+//!   HKV-11 A log record that halves a node is valid by the bytes of the new node and its slot,
+//!          free slots left out: these are written before the next fence.
 
 use super::node::{Draft, Node, common, prefix};
 use super::order::Order;
 use super::path::{Goal, Path, Step};
-use super::{State, Tree};
+use super::{Tree, TreeState};
 use crate::base::{Base, set_all};
 use crate::layout::{FAN_OUT, NODE, NodeSlot, TOP_AT};
 use crate::record;
@@ -23,9 +22,8 @@ use crate::{Error, Result};
 use zerocopy::IntoBytes;
 
 impl Tree {
-    /// Splits a node on the way to the full leaf of `key`: the leaf, or what above it must be split
-    /// first.
-    pub(super) fn split(&self, state: &mut State, key: &[u8]) -> Result<()> {
+    /// Splits a node on the way to the full leaf of `key`: the leaf, or a full node above it first.
+    pub(super) fn split(&self, state: &mut TreeState, key: &[u8]) -> Result<()> {
         let path = self.path(state, Goal::At(key))?;
         match path.0.iter().rposition(|step| !step.node.order().is_full()) {
             Some(depth) => self.split_below(state, &path, depth),
@@ -34,10 +32,10 @@ impl Tree {
     }
 
     /// Puts a node above the topmost one.
-    fn grow(&self, state: &mut State, top: &Node) -> Result<()> {
+    fn grow(&self, state: &mut TreeState, top: &Node) -> Result<()> {
         let slots = vec![NodeSlot { prefix: 0, place: top.at }];
         let above = Draft { level: top.level() + 1, skip: 0, low: 0, slots };
-        state.top = self.base.run(&mut state.past, |tx| {
+        state.top = self.base.run(&mut state.log, |tx| {
             let above = above.make(tx)?;
             set_all(tx, &[(self.base.root + TOP_AT, above)])?;
             Ok(above)
@@ -46,10 +44,10 @@ impl Tree {
     }
 
     /// Splits the child, which is full, of the node at `depth`, which is not.
-    fn split_below(&self, state: &mut State, path: &Path, depth: usize) -> Result<()> {
+    fn split_below(&self, state: &mut TreeState, path: &Path, depth: usize) -> Result<()> {
         let (parent, child) = (&path.0[depth], &path.0[depth + 1]);
         let (above, node) = (&parent.node, &child.node);
-        // At the end if the key goes there: keys that come in order leave full leaves.
+        // At the end if the key belongs there: keys that come in order leave full leaves.
         let cut = if child.index >= FAN_OUT - 1 { FAN_OUT - 1 } else { FAN_OUT / 2 };
         let separator = self.separator(node, cut)?;
         let high = self.high(path, depth + 1, 0)?;
@@ -61,7 +59,7 @@ impl Tree {
         }
         let low = self.bound(node.low())?;
         let left = half(node.low(), common(low.as_deref(), Some(&separator))).take(&self.base, node, 0..cut)?;
-        self.base.run(&mut state.past, |tx| {
+        self.base.run(&mut state.log, |tx| {
             let low = match node.level() {
                 0 => record::Draft::new(0, &separator, b"")?.make(tx)?, // HKV-6
                 _ => node.record_at(&self.base, cut)?,
@@ -75,25 +73,25 @@ impl Tree {
         })
     }
 
-    /// Leaves a node what it has before `cut`; `right` is the rest, without the least key, which is
+    /// Leaves a node its slots before `cut`; `right` is the rest, without the least key, which is
     /// `separator`.
     fn halve(
         &self,
-        state: &mut State,
+        state: &mut TreeState,
         parent: &Step,
         node: &Node,
         cut: usize,
         separator: &[u8],
         right: Draft,
     ) -> Result<()> {
-        let (heap, media, past, above) = (self.heap(), self.base.media(), &mut state.past, &parent.node);
+        let (heap, media, log, above) = (self.heap(), self.base.media(), &mut state.log, &parent.node);
         // HKV-6
         let least = if node.level() == 0 { Some(record::Draft::new(0, separator, b"")?) } else { None };
         let low = if least.is_none() { node.record_at(&self.base, cut)? } else { 0 };
-        let block = self.base.reserve(past, NODE)?;
+        let block = self.base.reserve(log, NODE)?;
         let mut blocks = vec![block];
         if let Some(least) = &least {
-            blocks.push(self.base.reserve(past, least.len()).inspect_err(|_| heap.cancel(block))?);
+            blocks.push(self.base.reserve(log, least.len()).inspect_err(|_| heap.cancel(block))?);
         }
         let _section = media.section();
         if let (Some(least), [_, record]) = (&least, &blocks[..]) {
@@ -109,12 +107,12 @@ impl Tree {
         let ops: Vec<_> = blocks.iter().map(|block| heap.op_allocate(block)).collect();
         let words = [(above.at, above.order().with(parent.index + 1).0), (node.at, node.order().first(cut).0)];
         let sum = sum(&slot, &Node { at: block.at, bytes }, least.map_or(0, |least| least.checksum()));
-        self.base.note(past, &ops, &words, sum);
+        self.base.write_log_record(log, &ops, &words, sum);
         Ok(())
     }
 
-    /// The least key of what a node has from `cut` on; of a leaf, the shortest that tells it from
-    /// what is before.
+    /// The least key of a node's slots from `cut` on; of a leaf, the shortest prefix that tells it
+    /// from the key before.
     fn separator(&self, node: &Node, cut: usize) -> Result<Vec<u8>> {
         let key = |index| Ok::<_, Error>(node.record(&self.base, index)?.key(self.heap()));
         let mut right = key(cut)?;
@@ -125,15 +123,15 @@ impl Tree {
     }
 }
 
-/// Of a slot, the node that it leads to, and the record of that one's least key, if it is the
-/// node's own.
+/// The checksum of a slot, the node that it leads to, and the record of that node's least key, if
+/// the node owns it.
 fn sum(slot: &NodeSlot, node: &Node, least: u32) -> u32 {
     let used = node.used();
     [slot.as_bytes(), used, least.as_bytes()].into_iter().fold(0, crc32c::crc32c_append)
 }
 
-/// The checksum of what was written for a note that halves a node: the words are the orders of its
-/// parent and of itself.
+/// The checksum of the bytes written for a log record that halves a node: the words are the orders
+/// of its parent and of itself.
 pub(crate) fn checksum(base: &Base, [(parent, order), (halved, _)]: [(u64, u64); 2]) -> Option<u32> {
     let above = Node::read(base, parent, None).ok()?.with_order(Order(order))?;
     let left = (0..above.count()).find(|&index| above.place(index) == halved)?;

@@ -1,6 +1,6 @@
-//! [`View`]: a node where it lies, for the way down: nothing of it is copied.
+//! [`View`]: a node on media, for the way down: none of it is copied.
 //!
-//! Threads: the holder of the store's lock, so that the node does not change.
+//! Threads: the caller holds the store's lock, so that no thread changes the node.
 
 use super::node::{Node, prefix, slot_at};
 use super::order::Order;
@@ -16,8 +16,7 @@ use zerocopy::transmute;
 /// Offset of the word of a node's level, of which `skip` is the upper half.
 const LEVEL_AT: usize = std::mem::offset_of!(Bytes, level);
 
-/// A node of which only what a search needs has been verified: that its order names no slot that
-/// there is not.
+/// A node of which only the part for a search is verified: its order names existing slots only.
 pub(super) struct View<'b> {
     base: &'b Base,
     window: Window<'b>,
@@ -28,7 +27,7 @@ pub(super) struct View<'b> {
 }
 
 impl<'b> View<'b> {
-    /// The node at `at`, which may be any number, at a level of which it must be.
+    /// The node at `at`, which may be any number, at the expected level.
     #[inline(always)]
     pub(super) fn of(base: &'b Base, at: u64, level: Option<u32>) -> Result<View<'b>> {
         // together with the first
@@ -48,7 +47,7 @@ impl<'b> View<'b> {
         Ok(view)
     }
 
-    /// How many slots stand for keys less than `key`, and the record of that key, if it is next.
+    /// The number of slots with keys less than `key`, and the record of that key, if it is next.
     /// The first slot of an inner node stands for all keys before the second.
     #[inline(always)]
     pub(super) fn rank(&self, key: &[u8]) -> Result<(usize, Option<Record>)> {
@@ -77,7 +76,7 @@ impl<'b> View<'b> {
         Ok((less, None))
     }
 
-    /// The child that keys like `key` belong to.
+    /// The child for keys like `key`.
     #[inline(always)]
     pub(super) fn child_of(&self, key: &[u8]) -> Result<usize> {
         let (less, equal) = self.rank(key)?;
@@ -90,12 +89,12 @@ impl<'b> View<'b> {
         View::of(self.base, self.place(index), Some(self.level - 1))
     }
 
-    /// Offset of the slot at `index`; at the count, the first that is not used.
+    /// Offset of the slot at `index`; at the count, of the first unused one.
     pub(super) fn slot_at(&self, index: usize) -> u64 {
         slot_at(self.at, self.order.slot(index))
     }
 
-    /// Verifies what a search does not need, and who changes the node does.
+    /// Verifies the rest, which a search does not need and a change does.
     pub(super) fn verify(&self) -> Result<()> {
         match self.order.is_whole() && self.base.heap().may_hold_blocks(self.at, NODE) {
             true => Ok(()),

@@ -1,24 +1,24 @@
-//! Appending: old bytes, old words, operations, links. Each entry is one whole line; what
-//! long ranges hold goes past the cache.
+//! Appending: old bytes, old words, operations, links. Each entry is one whole line; the bytes of
+//! long ranges are written past the cache.
 
 use super::Journal;
-use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, fold, place};
+use super::layout::{BULK_INLINE, BulkData, EntryKind, INLINE, JournalEntry, LINE, fold, place};
 use crate::{Error, Result};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Old bytes are carried from place to log through a buffer of this size: what the checksum takes
-/// in one go, three streams of 256 bytes beside each other.
+/// Old bytes are copied to the log through a buffer of this size: the checksum takes that much at
+/// once, in three parallel streams of 256 bytes.
 const CHUNK: usize = 768;
 
 impl Journal {
-    /// Appends the bytes that `at..at+len` holds now. Nothing may be stored there before the next
+    /// Appends the present bytes of `at..at+len`. The caller stores nothing there before the next
     /// [`Journal::fence`].
     ///
     /// Up to 48 bytes take one line; longer ranges one line and the bytes after the first 32 in
     /// whole lines.
     ///
     /// # Errors
-    /// [`Error::Full`] if the lane has no room: [`Journal::extend`] it and call again (nothing has
+    /// [`Error::Full`] if the lane has no space: [`Journal::extend`] it and call again (nothing has
     /// been appended). [`Error::Media`] if the range is not backed.
     #[inline]
     pub fn log(&mut self, at: u64, len: u64) -> Result<()> {
@@ -29,8 +29,8 @@ impl Journal {
         if len == 0 {
             return Ok(());
         }
-        let mut entry = Entry::new_zeroed();
-        entry.place = place(Kind::Range, at, len);
+        let mut entry = JournalEntry::new_zeroed();
+        entry.place = place(EntryKind::Range, at, len);
         if len == 8 && at.is_multiple_of(8) {
             entry.data[..8].copy_from_slice(&self.media.load(at).to_le_bytes());
         } else {
@@ -51,20 +51,20 @@ impl Journal {
     /// If an offset is not a multiple of 8.
     pub fn log_words(&mut self, offsets: &[u64]) -> Result<()> {
         for three in offsets.chunks(3) {
-            let mut entry = Entry::new_zeroed();
+            let mut entry = JournalEntry::new_zeroed();
             for (&at, pair) in three.iter().zip(entry.data.chunks_exact_mut(16)) {
                 self.media.check_range(at, 8)?;
                 pair[..8].copy_from_slice(&at.to_le_bytes());
                 pair[8..].copy_from_slice(&self.media.load(at).to_le_bytes());
             }
-            entry.place = place(Kind::Words, 0, 16 * three.len() as u64);
+            entry.place = place(EntryKind::Words, 0, 16 * three.len() as u64);
             self.append(entry)?;
         }
         Ok(())
     }
 
-    /// Appends operations, six to a line. They count only with the commit word, which needs a fence
-    /// after them.
+    /// Appends operations, six to a line. Only the commit word makes them valid, and it needs a
+    /// fence after them.
     ///
     /// # Errors
     /// As [`Journal::log`]: all are appended or none.
@@ -73,11 +73,11 @@ impl Journal {
             return Err(self.full(ops.len() as u64 * 8));
         }
         for six in ops.chunks(6) {
-            let mut entry = Entry::new_zeroed();
+            let mut entry = JournalEntry::new_zeroed();
             for (op, slot) in six.iter().zip(entry.data.chunks_exact_mut(8)) {
                 slot.copy_from_slice(&op.to_le_bytes());
             }
-            entry.place = place(Kind::Ops, 0, 8 * six.len() as u64);
+            entry.place = place(EntryKind::Ops, 0, 8 * six.len() as u64);
             let proof = self.append(entry)?;
             self.digest = digest(self.digest, proof);
         }
@@ -98,7 +98,7 @@ impl Journal {
 
     /// Proves an entry and writes it to the next line.
     #[inline]
-    fn append(&mut self, entry: Entry) -> Result<u64> {
+    fn append(&mut self, entry: JournalEntry) -> Result<u64> {
         let at = self.slot(LINE)?;
         let proof = self.write(at, entry);
         self.next = at + LINE;
@@ -107,7 +107,7 @@ impl Journal {
     }
 
     #[inline]
-    fn write(&mut self, at: u64, mut entry: Entry) -> u64 {
+    fn write(&mut self, at: u64, mut entry: JournalEntry) -> u64 {
         debug_assert!(!self.committed, "UNDO-3: nothing is appended between commit and retirement");
         entry.proof = entry.proof(self.seed, self.generation, at);
         let _section = self.media.section();
@@ -130,7 +130,7 @@ impl Journal {
         self.follow()
     }
 
-    /// The caller retired the lane and did not say that a fence followed (UNDO-2).
+    /// Fences after a retirement whose caller did not announce a fence (UNDO-2).
     #[cold]
     fn catch_up(&mut self) {
         self.media.fence_unless("log-journal-reuse-unfenced");
@@ -141,10 +141,10 @@ impl Journal {
     #[cold]
     fn follow(&mut self) -> Result<u64> {
         let Some(next) = self.segments.get(self.segment + 1).cloned() else { return Err(self.full(LINE)) };
-        let mut entry = Entry::new_zeroed();
-        entry.place = place(Kind::Link, next.start, 8);
+        let mut entry = JournalEntry::new_zeroed();
+        entry.place = place(EntryKind::Link, next.start, 8);
         entry.data[..8].copy_from_slice(&(next.end - next.start).to_le_bytes());
-        // The walk looks for the next entry where this segment's entries end, not only in its last
+        // The walk looks for the next entry behind this segment's last entry, not only in its last
         // line.
         let at = self.next;
         self.write(at, entry);
@@ -191,8 +191,8 @@ impl Journal {
             self.written += padded;
             (done, to) = (done + step, to + padded);
         }
-        let mut entry = Entry::new_zeroed();
-        entry.place = place(Kind::Bulk, at, INLINE);
+        let mut entry = JournalEntry::new_zeroed();
+        entry.place = place(EntryKind::Bulk, at, INLINE);
         entry.data.copy_from_slice(data.as_bytes());
         self.write(here, entry);
         self.next = to;
@@ -200,7 +200,7 @@ impl Journal {
     }
 }
 
-/// Folds one operation line's proof into what the commit word will prove.
+/// Folds one operation line's proof into the digest of the commit word.
 #[inline]
 pub(super) fn digest(before: u64, proof: u64) -> u64 {
     fold(before.rotate_left(7) ^ proof, proof.rotate_left(32))

@@ -1,7 +1,7 @@
 //! The bytes of an undo journal and nothing else. Format: docs/formats/undo-journal.md.
 //!
-//! A lane is a header line, a line that holds the lane word and 56 bytes of its owner's, and lines
-//! of entries; its last line is kept for the link to a further segment. A further segment is entry
+//! A lane is a header line, a line with the lane word and 56 bytes of its owner's, and lines of
+//! entries; its last line is kept for the link to a further segment. A further segment is entry
 //! lines alone, the last kept likewise.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -13,13 +13,13 @@ pub(crate) const FORMAT: u32 = 1;
 
 /// Bytes of an entry, of a header, and of everything's alignment.
 pub(crate) const LINE: u64 = 64;
-/// Offset of the lane word, from the lane's start.
+/// Offset of the lane word from the lane's start.
 pub(crate) const WORD_AT: u64 = 64;
-/// Offset of the owner's bytes, from the lane's start. The journal never reads them.
+/// Offset of the owner's bytes from the lane's start. The journal never reads them.
 pub(crate) const OWNER_AT: u64 = 72;
-/// How many bytes the owner has.
+/// Number of the owner's bytes.
 pub(crate) const OWNER_BYTES: u64 = 56;
-/// Offset of the lane's entries.
+/// Offset of the entries from the lane's start.
 pub(crate) const ENTRIES_AT: u64 = 128;
 /// Old bytes that one entry holds.
 pub(crate) const INLINE: u64 = 48;
@@ -34,8 +34,8 @@ pub(crate) struct LaneHeader {
     /// Covers the line with this field zero.
     pub checksum: u32,
     pub format: u32,
-    /// Mixed into every checksum of the lane, so entries of another lane or an earlier life never
-    /// count.
+    /// Mixed into every checksum of the lane, so that entries of another lane or of an earlier
+    /// format of the same bytes are never valid.
     pub salt: u64,
     /// Bytes of the lane, this line included.
     pub len: u64,
@@ -46,7 +46,7 @@ const _: () = assert!(size_of::<LaneHeader>() == LINE as usize);
 /// One line of the journal.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Entry {
+pub(crate) struct JournalEntry {
     /// The generation's low 16 bits; above them 48 bits of a hash that covers `place` and `data`,
     /// the whole generation, the lane's salt and this line's own position.
     pub proof: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Entry {
     pub place: u64,
     pub data: [u8; INLINE as usize],
 }
-const _: () = assert!(size_of::<Entry>() == LINE as usize);
+const _: () = assert!(size_of::<JournalEntry>() == LINE as usize);
 
 /// `data` of a bulk entry.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -72,7 +72,7 @@ const _: () = assert!(size_of::<BulkData>() == INLINE as usize);
 /// The kind of an entry; the top byte of `place`. Zero is no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// 1..=48 old bytes of `place`'s target.
     Range = 1,
     /// A long range: [`BulkData`], then whole lines of old bytes, the last padded with zeros.
@@ -86,22 +86,22 @@ pub(crate) enum Kind {
     Link = 5,
 }
 
-impl Kind {
-    pub(crate) fn of(place: u64) -> Option<Kind> {
+impl EntryKind {
+    pub(crate) fn of(place: u64) -> Option<EntryKind> {
         match (place >> 56) as u8 {
-            1 => Some(Kind::Range),
-            2 => Some(Kind::Bulk),
-            3 => Some(Kind::Words),
-            4 => Some(Kind::Ops),
-            5 => Some(Kind::Link),
+            1 => Some(EntryKind::Range),
+            2 => Some(EntryKind::Bulk),
+            3 => Some(EntryKind::Words),
+            4 => Some(EntryKind::Ops),
+            5 => Some(EntryKind::Link),
             _ => None,
         }
     }
 }
 
-/// Packs what an entry is about into one word.
+/// Packs target, length and kind of an entry into one word.
 #[inline(always)]
-pub(crate) fn place(kind: Kind, target: u64, len: u64) -> u64 {
+pub(crate) fn place(kind: EntryKind, target: u64, len: u64) -> u64 {
     debug_assert!(target < 1 << 48 && len <= INLINE);
     target | len << 48 | (kind as u64) << 56
 }
@@ -131,16 +131,16 @@ pub(crate) fn lane_word(salt: u64, generation: u64, committed: bool, digest: u64
     state | (fold(salt ^ KEYS[0] ^ digest, state ^ KEYS[1]) & 0x7fff) << 48
 }
 
-/// The seed of the checksums of one generation.
+/// The start value of the checksums of one generation.
 #[inline]
 pub(crate) fn seed(salt: u64, generation: u64) -> u64 {
     fold(salt ^ KEYS[2], generation ^ KEYS[3])
 }
 
-impl Entry {
-    /// The proof that an entry at `at` deserves: a hash of four products. It reads the line once,
-    /// in parallel, and costs 2 ns where a CRC of 56 bytes costs 19; torn lines are mixtures, not
-    /// bursts, so a CRC's promises would not help.
+impl JournalEntry {
+    /// The proof of an entry at `at`: a hash of four products. It reads the line once, in parallel,
+    /// and costs 2 ns where a CRC of 56 bytes costs 19. A CRC detects bursts, but torn lines are
+    /// mixtures of words.
     #[inline]
     pub(crate) fn proof(&self, seed: u64, generation: u64, at: u64) -> u64 {
         let word =

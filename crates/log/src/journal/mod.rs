@@ -1,32 +1,32 @@
-//! The undo journal: what a transaction is about to overwrite, written down first.
+//! The undo journal: the bytes that a transaction is about to overwrite, written down first.
 //!
 //! One transaction, a fence between the groups:
 //!   1. [`Journal::log`] for each range about to change, all in one group if they are known in
 //!      advance; [`Journal::fence`]
-//!   2. the changes in place, flushed; [`Journal::log_ops`] for what must happen after the end
+//!   2. the changes in place, flushed; [`Journal::log_ops`] for operations that follow the commit
 //!   3. without operations [`Journal::retire`], with them [`Journal::commit`]; a fence orders, a
 //!      barrier settles
 //!   4. with operations: they are applied and flushed, fenced, then [`Journal::retire`] and a fence
 //!
-//! A lane's life is one 8-byte word: `active(g)` -> commit -> `committed(g)` -> retire ->
+//! One 8-byte word is the state of a lane: `active(g)` -> commit -> `committed(g)` -> retire ->
 //! `active(g+1)`, or straight from `active(g)` to `active(g+1)`. Entries of other generations are
-//! nothing, so nothing is ever cleared.
+//! invalid, so that retirement clears nothing.
 //!
 //! Invariants
-//!   UNDO-1  An entry counts only if its proof covers its bytes, the whole generation, the lane and
-//!           its position.
+//!   UNDO-1  An entry is valid only if its proof covers its bytes, the whole generation, the lane
+//!           and its position.
 //!   UNDO-2  No entry is written before the fence that follows the retirement of the generation it
 //!           overwrites.
 //!   UNDO-3  The commit word is stored only after a fence that follows the last operation entry.
 //!   UNDO-4  Recovery retires every lane, idle ones too: whole entries after a torn one must never
-//!           come to life.
-//!   UNDO-5  A link is an entry like any other: it lives and dies with its generation, and owns no
+//!           become valid.
+//!   UNDO-5  A link is an entry like any other: it is valid in its generation only, and owns no
 //!           space.
 //!   UNDO-6  Recovery orders a commit word that a dead process left unflushed before it hands out
 //!           the operations.
 //!
-//! Threads: a lane belongs to one thread at a time (`&mut self`). Elsewhere: when to log and what
-//! `op`s mean (`tx`, `heap`).
+//! Threads: a lane belongs to one thread at a time (`&mut self`). Elsewhere: the ranges to log and
+//! the meaning of operations (`tx`, `heap`).
 
 mod append;
 pub(crate) mod layout;
@@ -43,10 +43,10 @@ use layout::{ENTRIES_AT, FORMAT, LINE, LaneHeader, MAGIC, WORD_AT, lane_word};
 use std::ops::Range;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Offset of the bytes that a lane's owner may keep (the lane's holder), from the lane's start: 56
-/// of them, 8-aligned.
+/// Offset, from the lane's start, of bytes for the lane's owner (the holder of the lane): 56 of
+/// them, 8-aligned.
 pub const OWNER_AT: u64 = layout::OWNER_AT;
-/// How many bytes the owner has at [`OWNER_AT`].
+/// Number of the owner's bytes at [`OWNER_AT`].
 pub const OWNER_BYTES: u64 = layout::OWNER_BYTES;
 /// The shortest lane: header, lane word, one entry and the line kept for a link.
 pub const LANE_BYTES_MIN: u64 = 256;
@@ -62,16 +62,16 @@ pub struct Journal {
     at: u64,
     salt: u64,
     generation: u64,
-    /// The seed of this generation's checksums.
+    /// The start value of this generation's checksums.
     seed: u64,
-    /// The lane's own entries, then what [`Journal::extend`] brought.
+    /// The lane's own entries, then the segments of [`Journal::extend`].
     segments: Vec<Range<u64>>,
-    /// The place of the next entry: a segment, an offset.
+    /// Position of the next entry: a segment, an offset.
     segment: usize,
     next: u64,
     /// Entries of this generation, links left out.
     entries: u64,
-    /// The sum that the commit word will prove.
+    /// The digest for the commit word.
     digest: u64,
     /// Entries have been written that no fence follows yet.
     unfenced: bool,
@@ -134,7 +134,7 @@ impl Journal {
         self.at
     }
 
-    /// The media the lane lies on.
+    /// The media of the lane.
     pub fn media(&self) -> &Media {
         &self.media
     }
@@ -155,7 +155,7 @@ impl Journal {
         self.unfenced
     }
 
-    /// Fences: everything appended before is ordered before what is stored in place from now on.
+    /// Fences: everything appended before is ordered before all later stores in place.
     #[inline]
     pub fn fence(&mut self) {
         self.media.fence_unless("log-journal-no-fence");
@@ -185,11 +185,11 @@ impl Journal {
         self.committed = true;
     }
 
-    /// Stores and flushes the next generation: everything appended so far is nothing from then on.
+    /// Stores and flushes the next generation: all entries so far are invalid from then on.
     ///
-    /// Not fenced. The fence or barrier that follows must come before the next append; where the
-    /// caller announces it with [`Journal::fenced`] nothing more is paid, otherwise the next append
-    /// fences itself (UNDO-2).
+    /// Not fenced. The fence or barrier that follows must come before the next append; if the
+    /// caller announces it with [`Journal::fenced`], the next append costs no fence of its own
+    /// (UNDO-2).
     pub fn retire(&mut self) {
         self.generation = (self.generation + 1) & layout::GENERATION;
         self.seed = layout::seed(self.salt, self.generation);
@@ -213,7 +213,7 @@ impl Journal {
     /// [`Error::Damaged`] if the entries cannot be read back; the lane is left for recovery then.
     ///
     /// # Panics
-    /// After [`Journal::commit`]: there is no way back from there.
+    /// After [`Journal::commit`]: a committed transaction cannot be undone.
     pub fn rollback(&mut self) -> Result<()> {
         assert!(!self.committed, "a committed lane cannot be rolled back");
         let found = walk::walk(&self.media, self.segments[0].clone(), self.salt, self.generation, 0..self.media.len())?;
@@ -228,8 +228,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a segment for entries that the lane has no room for. It is the caller's: reserved until
-    /// [`Journal::take_extra`], and never named by anything that outlives a generation (UNDO-5).
+    /// Adds a segment for entries that do not fit into the lane. It stays the caller's: reserved
+    /// until [`Journal::take_extra`], and never named by a word that outlives a generation
+    /// (UNDO-5).
     ///
     /// # Errors
     /// [`Error::BadRange`] unless it is backed, 64-byte aligned and at least [`SEGMENT_BYTES_MIN`]
@@ -240,7 +241,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives back what [`Journal::extend`] brought. Only after the fence that follows
+    /// Gives back the segments of [`Journal::extend`]. Only after the fence that follows
     /// [`Journal::retire`].
     ///
     /// # Panics
@@ -251,13 +252,13 @@ impl Journal {
         self.segments.split_off(1)
     }
 
-    /// How many further segments the lane holds.
+    /// Number of further segments of the lane.
     pub fn extra_count(&self) -> usize {
         self.segments.len() - 1
     }
 }
 
-/// Checks a range before anything is written to it.
+/// Checks a range before the first byte is written to it.
 fn check_lane(media: &Media, range: &Range<u64>) -> Result<()> {
     let bad = |detail| Err(Error::BadRange { start: range.start, end: range.end, detail });
     match range.end.checked_sub(range.start) {

@@ -1,4 +1,4 @@
-//! After a crash: what a lane's transaction left, and the way back to an empty lane.
+//! Recovery of a lane after a crash, to an empty lane.
 //!
 //! Steps, each idempotent:
 //!   1. [`Journal::recover`] reads header, lane word and entries; nothing is changed
@@ -7,34 +7,34 @@
 //!   3. [`Recovery::finish`] fences that, retires the lane, fences, and hands out the [`Journal`]
 
 use super::layout::{COMMITTED, ENTRIES_AT, FORMAT, GENERATION, LaneHeader, MAGIC, WORD_AT, lane_word};
-use super::walk::{Walk, walk};
+use super::walk::{JournalWalk, walk};
 use super::{Journal, check_lane};
 use crate::{Error, Result};
 use everbyte_media::{Damage, Format, sums_agree};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 
-/// The outcome of a lane's last transaction.
+/// The state of a lane's last transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing was under way.
+    /// No transaction was running.
     Idle,
-    /// It did not reach its end: the old bytes go back.
+    /// It did not commit: the old bytes go back.
     Undo,
-    /// It committed: its operations are to be applied, as often as it takes.
+    /// It committed: its operations are to be applied, which may be repeated.
     Redo,
 }
 
 /// One range that undoing will restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// The home of the bytes.
+    /// Offset of the bytes.
     pub at: u64,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// A lane as a crash left it.
+/// A lane with the entries that a crash left.
 #[must_use = "a lane that is not finished may bring dead entries to life"]
 pub struct Recovery {
     media: Media,
@@ -42,7 +42,7 @@ pub struct Recovery {
     salt: u64,
     generation: u64,
     committed: bool,
-    walk: Walk,
+    walk: JournalWalk,
 }
 
 impl Journal {
@@ -64,7 +64,7 @@ impl Journal {
             return Err(Error::from(Damage::at(at + WORD_AT, "the commit word does not prove the operations found")));
         }
         if committed {
-            // Operations are applied because of this word: it must not be lost where they survive
+            // Operations are applied because of this word: it must survive if their changes do
             // (UNDO-6).
             media.reflush(at + WORD_AT, 8);
             media.fence();
@@ -95,8 +95,8 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
 }
 
 impl Journal {
-    /// The lane at `range` of an object that other processes use: [`Journal::refresh`] or
-    /// [`Journal::recover`] is to come before anything is appended.
+    /// Opens the lane at `range` of an object that other processes use. The caller calls
+    /// [`Journal::refresh`] or [`Journal::recover`] before the first append.
     ///
     /// # Errors
     /// As [`Journal::recover`], for the lane's header.
@@ -105,14 +105,13 @@ impl Journal {
         Ok(Journal::assemble(media.clone(), range, header.salt, word & GENERATION))
     }
 
-    /// Takes the lane as another process has left it, in good order: retired, with nothing under
-    /// way.
+    /// Reads the lane's state after another process has retired it.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it is not.
+    /// [`Error::Damaged`] if it is not retired.
     ///
     /// # Panics
-    /// If this process has something under way in it.
+    /// If this process has a transaction in it.
     pub fn refresh(&mut self) -> Result<()> {
         assert!(self.entries == 0 && self.segments.len() == 1, "UNDO-5: a lane that is handed over is at rest");
         let word = self.media.load(self.at + WORD_AT);
@@ -126,7 +125,7 @@ impl Journal {
 }
 
 impl Recovery {
-    /// The step to take.
+    /// The recovery that the lane needs.
     pub fn outcome(&self) -> Outcome {
         match (self.committed, self.walk.entries) {
             (true, _) => Outcome::Redo,
@@ -141,7 +140,7 @@ impl Recovery {
         if self.committed { &self.walk.ops } else { &[] }
     }
 
-    /// The bytes that [`Recovery::undo`] will restore, newest first; empty unless the outcome is
+    /// The ranges that [`Recovery::undo`] will restore, newest first; empty unless the outcome is
     /// `Undo`.
     pub fn undo_entries(&self) -> impl Iterator<Item = Undo> + '_ {
         let pieces = if self.committed { &[] } else { &self.walk.pieces[..] };

@@ -1,5 +1,4 @@
-//! The journal on plain memory: what is logged comes back, in order, whatever its length and
-//! wherever it lies.
+//! The journal on plain memory: logged bytes come back, in order, for any length and place.
 
 use super::*;
 use crate::Error;
@@ -101,7 +100,8 @@ fn committing_unfenced_operations_is_refused() {
     journal.commit();
 }
 
-/// A lane too small for its transaction asks for more, chains it, and forgets it at the end.
+/// A lane too small for its transaction returns an error, takes a segment, and gives it back at the
+/// end.
 #[test]
 fn a_full_lane_goes_on_in_further_segments() {
     let media = media();
@@ -170,7 +170,7 @@ fn an_update_of_eight_bytes_costs_one_line_and_one_fence() {
     assert_eq!((cost.lines, cost.fences), (2, 1));
 }
 
-/// Retiring and appending without a fence in between is repaired, not trusted (UNDO-2).
+/// Without a fence between retirement and append, the append fences itself (UNDO-2).
 #[test]
 fn an_append_right_after_retirement_fences_itself() {
     let media = media();
@@ -288,7 +288,7 @@ proptest! {
     }
 
     /// Recovery of any bytes ends, and never panics: random lines, and whole entries of the right
-    /// lane that lie.
+    /// lane with false contents.
     #[test]
     fn recovery_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 4096), places in proptest::collection::vec((1u8..7, any::<u64>(), 0u64..60, any::<u64>()), 0..40), from in 0usize..64) {
         let media = media();
@@ -297,7 +297,7 @@ proptest! {
         let (seed, generation) = (journal.seed, journal.generation);
         for (line, (kind, target, used, first)) in places.into_iter().enumerate() {
             let at = LANE.start + ENTRIES_AT + LINE * (1 + line as u64);
-            let mut entry = layout::Entry::new_zeroed();
+            let mut entry = layout::JournalEntry::new_zeroed();
             entry.place = (target & ((1 << 48) - 1)) >> (first % 48) | used << 48 | u64::from(kind) << 56;
             entry.data[..8].copy_from_slice(&(first >> (target % 64)).to_le_bytes());
             entry.proof = entry.proof(seed, generation, at);

@@ -1,44 +1,50 @@
-//! Reading a lane back: entry after entry until one does not prove itself. Recovery and rollback
-//! both walk.
+//! Reads a lane back: entry after entry until a line has no valid proof. Recovery and rollback both
+//! use it.
 //!
-//! A walk ends on any bytes: every step moves forward inside a segment, and the segments of a chain
-//! may not have more bytes in all than the range they must lie in.
+//! A walk ends for any bytes: every step moves forward inside a segment, and the segments of a
+//! chain may not have more bytes in all than the range they must lie in.
 
 use super::SEGMENT_BYTES_MIN;
 use super::append::digest;
-use super::layout::{BULK_INLINE, BulkData, Entry, INLINE, Kind, LINE, seed, target, used};
+use super::layout::{BULK_INLINE, BulkData, EntryKind, INLINE, JournalEntry, LINE, seed, target, used};
 use crate::{Error, Result};
 use everbyte_media::{Damage, sums_agree};
 use everbyte_media::{Media, seeded};
 use std::ops::Range;
 use zerocopy::FromBytes;
 
-/// Old bytes and where they belong.
+/// Old bytes and their target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub target: u64,
     pub len: u64,
-    /// Offset of the old bytes in the journal.
+    /// Place of the old bytes in the journal.
     pub source: u64,
 }
 
-/// The contents of a lane.
+/// The entries of a lane.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct JournalWalk {
     /// Oldest first.
     pub pieces: Vec<Piece>,
     pub ops: Vec<u64>,
     pub digest: u64,
     /// Entries, links left out.
     pub entries: u64,
-    /// Offset of the first line that proves nothing.
+    /// Offset of the first line without a valid proof.
     pub end: u64,
 }
 
 /// Reads the entries of `generation`, starting in `own`. Targets and links must lie in `allowed`.
-pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, allowed: Range<u64>) -> Result<Walk> {
+pub(super) fn walk(
+    media: &Media,
+    own: Range<u64>,
+    salt: u64,
+    generation: u64,
+    allowed: Range<u64>,
+) -> Result<JournalWalk> {
     let seed = seed(salt, generation);
-    let mut walk = Walk::default();
+    let mut walk = JournalWalk::default();
     let mut segment = own;
     let mut budget = allowed.end.saturating_sub(allowed.start);
     let mut at = segment.start;
@@ -47,8 +53,8 @@ pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, a
         if at >= segment.end {
             return Ok(walk);
         }
-        let entry: Entry = media.get(at);
-        let Some(kind) = Kind::of(entry.place) else { return Ok(walk) };
+        let entry: JournalEntry = media.get(at);
+        let Some(kind) = EntryKind::of(entry.place) else { return Ok(walk) };
         let proven = entry.proof == entry.proof(seed, generation, at);
         let believed = proven || seeded("log-journal-no-checksum") && entry.proof as u16 == generation as u16;
         if !believed {
@@ -61,10 +67,10 @@ pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, a
         }
         let mut step = LINE;
         match kind {
-            Kind::Range => {
+            EntryKind::Range => {
                 walk.pieces.push(Piece { target: target(entry.place), len, source: at + LINE - INLINE });
             }
-            Kind::Bulk => {
+            EntryKind::Bulk => {
                 let data = BulkData::read_from_bytes(&entry.data[..]).expect("a bulk header fills the data");
                 let first = data.len.min(BULK_INLINE);
                 let rest = data.len - first;
@@ -83,18 +89,18 @@ pub(super) fn walk(media: &Media, own: Range<u64>, salt: u64, generation: u64, a
                 }
                 step = end - at;
             }
-            Kind::Words => {
+            EntryKind::Words => {
                 for (index, pair) in entry.data[..len as usize].chunks_exact(16).enumerate() {
                     let target = u64::from_le_bytes(pair[..8].try_into().expect("eight bytes"));
                     walk.pieces.push(Piece { target, len: 8, source: at + LINE - INLINE + 16 * index as u64 + 8 });
                 }
             }
-            Kind::Ops => {
+            EntryKind::Ops => {
                 let words = entry.data[..len as usize].chunks_exact(8);
                 walk.ops.extend(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
                 walk.digest = digest(walk.digest, entry.proof);
             }
-            Kind::Link => {
+            EntryKind::Link => {
                 let start = target(entry.place);
                 let len = u64::from_le_bytes(entry.data[..8].try_into().expect("eight bytes"));
                 let end = start.checked_add(len);
@@ -139,9 +145,8 @@ fn sums_to(media: &Media, at: u64, len: u64, sum: u32) -> bool {
     sums_agree(found, sum)
 }
 
-impl Walk {
-    /// Puts all old bytes back, newest first, and flushes them. Not fenced; doing it twice is doing
-    /// it once.
+impl JournalWalk {
+    /// Restores all old bytes, newest first, and flushes them. Not fenced; may be repeated.
     pub(super) fn undo(&self, media: &Media) {
         let order: &mut dyn Iterator<Item = &Piece> =
             if seeded("log-journal-undo-forward") { &mut self.pieces.iter() } else { &mut self.pieces.iter().rev() };

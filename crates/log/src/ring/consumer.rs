@@ -1,9 +1,8 @@
 //! The consumer's end: reads flushed records in order and frees their space.
 
 use super::layout::{HEAD_AT, position_word};
-use super::{Position, Ring, Shared};
-use crate::Result;
-use everbyte_media::Damage;
+use super::{Position, Ring, SharedPositions};
+use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -11,20 +10,19 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 #[derive(Debug)]
 pub struct Consumer {
     pub(super) ring: Ring,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedPositions>,
     /// The durable head.
     pub(super) head: u64,
-    /// The position of the next record to read.
+    /// Position of the next record to read.
     pub(super) read: u64,
 }
 
 impl Consumer {
-    /// Reads the next flushed record into `into` and returns where it ends; `None` if there is none
-    /// yet.
+    /// Reads the next flushed record into `into` and returns its end; `None` if there is none yet.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if a flushed record does not read back: another program changed
-    /// the memory under it.
+    /// [`Error::Damaged`] if a flushed record does not read back: other code has changed the memory
+    /// of the log.
     pub fn next(&mut self, into: &mut Vec<u64>) -> Result<Option<Position>> {
         let tail = self.shared.tail.load(Acquire);
         if self.read == tail {
@@ -38,11 +36,12 @@ impl Consumer {
         Ok(Some(Position(end)))
     }
 
-    /// Drops the records before `to`. Their effects have been flushed and fenced before, by this
-    /// thread or by one whose fence happened before this call. Ordered on return; one fence.
+    /// Drops the records before `to`. The changes that depend on them have been flushed and fenced
+    /// before, by this thread or by one whose fence happened before this call. Ordered on return;
+    /// one fence.
     ///
     /// # Panics
-    /// If `to` lies before the head or beyond what is flushed.
+    /// If `to` lies before the head or beyond the flushed records.
     pub fn truncate(&mut self, to: Position) {
         let tail = self.shared.tail.load(Acquire);
         assert!(self.head <= to.0 && to.0 <= tail, "RING-1: {to:?} lies outside {}..{tail}", self.head);
@@ -59,7 +58,7 @@ impl Consumer {
         self.shared.head.store(to.0, Release);
     }
 
-    /// Up to where records have been read.
+    /// The end of the records that were read.
     pub fn position(&self) -> Position {
         Position(self.read)
     }

@@ -10,11 +10,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const MAGIC: [u8; 8] = *b"EVRBWORD";
 /// The newest word-log format this program reads and writes.
 pub(crate) const FORMAT: u32 = 1;
-/// Offset of the head word, from the log's start: the consumer's line.
+/// Offset of the head word from the log's start: the consumer's line.
 pub(crate) const HEAD_AT: u64 = 64;
-/// Offset of the tail word, from the log's start: the producer's line. Base form only.
+/// Offset of the tail word from the log's start: the producer's line. Base form only.
 pub(crate) const TAIL_AT: u64 = 128;
-/// Offset of the ring.
+/// Offset of the ring from the log's start.
 pub(crate) const RING_AT: u64 = 192;
 /// Bit 63 of a ring word in the torn-bit form.
 pub(crate) const TORN: u64 = 1 << 63;
@@ -46,7 +46,7 @@ impl RingHeader {
 }
 
 /// Positions count words since creation, in 56 bits: eighteen years at a gigabyte a second. The
-/// place in the ring is the remainder by its size, the pass the quotient: position and pass in one
+/// place in the ring is the remainder by its size, the lap the quotient: position and lap in one
 /// durable word.
 pub(crate) const POSITION: u64 = (1 << 56) - 1;
 

@@ -3,29 +3,30 @@
 //!
 //! An append is one record: a first word with length and hash, then the payload. Two forms, one
 //! API:
-//!   torn-bit bit 63 of every ring word says in which pass it was written; one fence makes records
-//!   recoverable
+//!   torn-bit  bit 63 of every ring word is the parity of the lap in which it was written; one
+//!   fence makes records recoverable
 //!   base      whole words, a fence, the tail word, a fence
 //!
 //! Steps of a record: [`Producer::append`] writes it past the cache -> [`Producer::flush`] orders
-//! it (or [`Producer::barrier`] settles it) and lets the consumer see it -> [`Consumer::next`] ->
-//! the consumer makes durable what the record asked for -> [`Consumer::truncate`].
+//! it (or [`Producer::barrier`] settles it) and makes it visible to the consumer ->
+//! [`Consumer::next`] -> the consumer makes the changes that depend on the record durable ->
+//! [`Consumer::truncate`].
 //!
 //! Invariants
 //!   RING-1  The durable head is ordered before the producer learns that the space behind it is
 //!           free.
 //!   RING-2  Before an append, every free word carries the opposite of the sense it will get
-//!           (torn-bit form): recovery turns the words of torn records over, fenced, before
-//!           anything is appended.
+//!           (torn-bit form): recovery inverts the words of torn records, fenced, before the first
+//!           append.
 //!   RING-3  The ring is never completely full, so a scan always meets a word of the opposite
 //!           sense.
 //!   RING-4  The tail word is stored only after a fence that follows the words it covers (base
 //!           form).
-//!   RING-5  A record counts only whole: its length fits, every word has its sense, its hash covers
-//!           payload and position.
+//!   RING-5  A record is valid only whole: its length fits, every word has its sense, its hash
+//!           covers payload and position.
 //!
-//! Threads: one producer and one consumer, each wherever it likes, without locks. They share two
-//! volatile positions, each written by one of them. Elsewhere: what the words mean (`tx`).
+//! Threads: one producer and one consumer, each in any thread, without locks. They share two
+//! volatile positions, each written by one of them. Elsewhere: the meaning of the words (`tx`).
 
 mod codec;
 mod consumer;
@@ -60,7 +61,7 @@ pub enum Form {
     Base,
 }
 
-/// The action of an append on a full ring.
+/// The action of an append that finds no space in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Full {
     /// Returns [`Error::Full`].
@@ -76,7 +77,7 @@ pub enum Full {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub(crate) u64);
 
-/// Both ends of a log, not yet parted.
+/// Both ends of a log, before they are split.
 #[derive(Debug)]
 pub struct WordLog {
     /// Appends and flushes.
@@ -85,7 +86,7 @@ pub struct WordLog {
     pub consumer: Consumer,
 }
 
-/// Constants that both ends share.
+/// The properties of a ring, which both ends copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     pub media: Media,
@@ -95,9 +96,9 @@ pub(crate) struct Ring {
     pub form: Form,
 }
 
-/// Positions that the ends share, each written by one end alone.
+/// The positions that the two ends share, each written by one end alone.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedPositions {
     /// Written by the consumer after the durable head is fenced (RING-1); Release, pairs with
     /// Acquire in `append`.
     pub head: CachePadded<AtomicU64>,
@@ -131,19 +132,19 @@ impl WordLog {
         }
         let _section = media.section();
         media.copy_nt(range.start, &first);
-        // Zeros carry the sense opposite to the first pass (RING-2).
+        // Zeros carry the sense opposite to the first lap (RING-2).
         media.zero(range.start + RING_AT, words * 8);
         media.flush(range.start + RING_AT, words * 8);
         Ok(())
     }
 
-    /// Parts the ends, for two threads.
+    /// Splits the ends, for two threads.
     pub fn split(self) -> (Producer, Consumer) {
         (self.producer, self.consumer)
     }
 
-    /// Drops everything flushed: how a log is emptied at start-up, after its records have been
-    /// dealt with and what they asked for has been flushed and fenced.
+    /// Drops every flushed record: empties a log at start-up, after the changes that depend on its
+    /// records have been flushed and fenced.
     pub fn truncate_all(&mut self) {
         let end = self.producer.flushed();
         self.consumer.truncate(end);
@@ -157,18 +158,18 @@ impl Ring {
         self.at + RING_AT + position % self.words * 8
     }
 
-    /// The torn bit of words written at `position`: 1 in the first pass, inverted in each.
+    /// The torn bit of words written at `position`: 1 in the first lap, inverted in each.
     #[inline]
     pub(crate) fn sense(&self, position: u64) -> u64 {
         if self.form == Form::Torn && (position / self.words).is_multiple_of(2) { TORN } else { 0 }
     }
 
-    /// Offset of `count` words from `position`, and their torn bit, unless the ring wraps around
-    /// among them.
+    /// Offset of `count` words from `position`, and their torn bit, unless the ring wraps among
+    /// them.
     #[inline]
     pub(crate) fn place(&self, position: u64, count: u64) -> Option<(u64, u64)> {
-        let (pass, index) = (position / self.words, position % self.words);
-        let sense = if self.form == Form::Torn && pass.is_multiple_of(2) { TORN } else { 0 };
+        let (lap, index) = (position / self.words, position % self.words);
+        let sense = if self.form == Form::Torn && lap.is_multiple_of(2) { TORN } else { 0 };
         (index + count <= self.words).then(|| (self.at + RING_AT + index * 8, sense))
     }
 
@@ -236,7 +237,7 @@ fn check_range(media: &Media, range: &Range<u64>) -> Result<()> {
     }
 }
 
-/// A head or tail word, if it proves itself.
+/// A head or tail word, if its check bits agree.
 fn parse_position(salt: u64, word: u64) -> Option<u64> {
     let position = word & POSITION;
     (position_word(salt, position) == word).then_some(position)

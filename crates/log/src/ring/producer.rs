@@ -2,27 +2,27 @@
 //! recoverable by a flush.
 
 use super::layout::{TAIL_AT, position_word, record_word};
-use super::{Form, Full, Position, Ring, Shared, codec};
+use super::{Form, Full, Position, Ring, SharedPositions, codec};
 use crate::{Error, Result};
 use crossbeam_utils::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::IntoBytes;
 
-/// Ring words of the longest record that is sooner there through the cache: four lines.
+/// Ring words of the longest record that is written faster through the cache: four lines.
 const CACHED_MAX: usize = 32;
 
 /// Appends records and makes them recoverable. One per log.
 #[derive(Debug)]
 pub struct Producer {
     pub(super) ring: Ring,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedPositions>,
     pub(super) full: Full,
-    /// The position of the next record; records up to `shared.tail` are flushed.
+    /// Position of the next record; records up to `shared.tail` are flushed.
     pub(super) tail: u64,
-    /// `shared.head` as last seen, so that it is read only when space seems short.
+    /// `shared.head` as last read, so that it is read only when space seems short.
     pub(super) head: u64,
-    /// Buffer in which a record is put together; its bytes mean nothing between two.
+    /// Buffer for one record.
     pub(super) scratch: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Producer {
         }
         let (ring, record) = (&self.ring, &mut self.scratch[..len as usize]);
         let place = ring.place(self.tail, len);
-        // One pass, one sense; a record that comes round has two, and gets them as it is written.
+        // One lap, one sense; a record that wraps has two, and gets them as it is written.
         let sense = place.map_or(0, |(_, sense)| sense);
         record[0] = record_word(ring.salt, self.tail, words) | sense;
         match ring.form {
@@ -49,7 +49,7 @@ impl Producer {
         let _section = ring.media.section();
         match place {
             Some((offset, _)) if record.len() <= CACHED_MAX => ring.media.rewrite(offset, record.as_bytes()),
-            // whole: what is past the cache goes by lines
+            // whole lines, since the store goes past the cache
             Some((offset, _)) => ring.media.copy_nt(offset, record.as_bytes()),
             None => write_around(ring, self.tail, record),
         }
@@ -57,8 +57,8 @@ impl Producer {
         Ok(())
     }
 
-    /// Makes sure that the next record, of `words` at the most, can be appended: that will not
-    /// fail. Returns the ring words that one of this length takes.
+    /// Makes sure that an append of the next record, of at most `words`, will not fail. Returns the
+    /// ring words of a record of this length.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::TooLarge`].
@@ -73,12 +73,12 @@ impl Producer {
         Ok(len)
     }
 
-    /// Orders every record appended so far: whatever this thread stores later survives only with
-    /// them. The consumer sees them from now on. One fence in the torn-bit form, two in the base
-    /// form, none if nothing was appended.
+    /// Orders every record appended so far: later stores of this thread survive only with them. The
+    /// consumer sees them from now on. One fence in the torn-bit form, two in the base form, none
+    /// if nothing was appended.
     ///
-    /// Ordered is not settled: before acknowledging, call [`Producer::barrier`], or settle a mark
-    /// taken now.
+    /// Ordered is not settled: before an answer to a client, call [`Producer::barrier`], or settle
+    /// a mark taken now.
     pub fn flush(&mut self) -> Position {
         if self.tail != self.shared.tail.load(Acquire) {
             self.before_publish();
@@ -88,8 +88,8 @@ impl Producer {
         Position(self.tail)
     }
 
-    /// Settles every record appended so far, and lets the consumer see them. Costs what
-    /// [`Producer::flush`] costs, and the wait where a fence does not settle.
+    /// Settles every record appended so far, and lets the consumer see them. Costs as
+    /// [`Producer::flush`], and the wait on media where a fence does not settle.
     ///
     /// # Errors
     /// The media's: the outcome is unknown until the store is opened again.
@@ -112,7 +112,7 @@ impl Producer {
         }
     }
 
-    /// Up to where records are flushed.
+    /// The end of the flushed records.
     pub fn flushed(&self) -> Position {
         Position(self.shared.tail.load(Acquire))
     }
@@ -165,7 +165,7 @@ impl Producer {
             if self.full == Full::Error || Arc::strong_count(&self.shared) == 1 {
                 return Err(full);
             }
-            self.flush(); // an unflushed record cannot be truncated
+            self.flush(); // a consumer cannot truncate records that it cannot see
             if backoff.is_completed() {
                 std::thread::yield_now();
             } else {
@@ -175,7 +175,7 @@ impl Producer {
     }
 }
 
-/// Gives words their torn bit and writes them at `tail`, where the ring comes round.
+/// Gives words their torn bit and writes them at `tail`, where the ring wraps.
 #[cold]
 fn write_around(ring: &Ring, mut tail: u64, mut words: &mut [u64]) {
     while !words.is_empty() {

@@ -1,16 +1,16 @@
-//! After a crash: the whole records from the durable head on, and a ring in which nothing stale can
-//! come back.
+//! Recovery after a crash: the whole records from the durable head on, and a ring in which no stale
+//! record can become valid.
 //!
 //! Steps, each idempotent:
 //!   1. header, head word, and in the base form the tail word are read and checked
 //!   2. records are read from the head until one is not whole; each goes to the caller
-//!   3. torn-bit form: free words that carry the sense of the pass to come are turned over (RING-2)
-//!   4. what was found is flushed again and a fence orders it: a process that died, rather than a
-//!      machine, leaves words in memory that it never fenced, and later records must not survive
-//!      without them
+//!   3. torn-bit form: free words that carry the sense of the lap to come are inverted (RING-2)
+//!   4. the found records are flushed again and a fence orders them: a process that died, rather
+//!      than a machine, leaves words in memory that it never fenced, and later records must not
+//!      survive without them
 
 use super::layout::{FORMAT, HEAD_AT, MAGIC, RING_AT, RingHeader, TAIL_AT, TORN};
-use super::{Consumer, Form, Full, Producer, Ring, Shared, WordLog, check_range, parse_position};
+use super::{Consumer, Form, Full, Producer, Ring, SharedPositions, WordLog, check_range, parse_position};
 use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use everbyte_media::{Damage, Format, sums_agree};
@@ -19,10 +19,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Why a scan of the ring ended where it did.
+/// The end of a scan of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// At a word that was not written in this pass.
+    /// At a word that was not written in this lap.
     Clean,
     /// At a record of which some words were missing or wrong; it and all after it are discarded.
     Torn {
@@ -31,17 +31,17 @@ pub enum Stop {
     },
 }
 
-/// A recovered log and what was found in it.
+/// A recovered log and the counts of its recovery.
 #[derive(Debug)]
 pub struct Recovered {
     /// Ready for appends; the records found are still in it until truncated.
     pub log: WordLog,
     /// Whole records found.
     pub records: u64,
-    /// The position and the reason of the scan's end.
+    /// The end of the scan, and its reason.
     pub stop: Stop,
-    /// Words of torn records that were turned over.
-    pub neutralised: u64,
+    /// Words of torn records that were inverted.
+    pub inverted: u64,
 }
 
 impl WordLog {
@@ -49,7 +49,8 @@ impl WordLog {
     /// oldest first.
     ///
     /// The records stay until [`Consumer::truncate`]; a log truncated only here (start-up
-    /// truncation) calls [`WordLog::truncate_all`] once what they asked for is flushed and fenced.
+    /// truncation) calls [`WordLog::truncate_all`] once the changes that depend on the records are
+    /// flushed and fenced.
     ///
     /// # Errors
     /// [`Error::NotALog`], [`Error::NewerFormat`], [`Error::BadRange`]; [`Error::Damaged`] if the
@@ -74,7 +75,7 @@ impl WordLog {
             (tail, records) = (end, records + 1);
         }
         let at = ring.offset(tail);
-        let (mut stop, mut neutralised) = (Stop::Clean, 0);
+        let (mut stop, mut inverted) = (Stop::Clean, 0);
         match ring.form {
             Form::Base if tail != limit => {
                 return Err(damaged(at, "a record before the tail of the word log does not prove itself"));
@@ -84,18 +85,18 @@ impl WordLog {
                 if media.load(at) & TORN == ring.sense(tail) {
                     stop = Stop::Torn { at };
                 }
-                neutralised = neutralise(&ring, tail, head + ring.words);
+                inverted = invert_stale(&ring, tail, head + ring.words);
             }
         }
         settle_found(&ring, head, tail);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedPositions {
             head: CachePadded::new(AtomicU64::new(head)),
             tail: CachePadded::new(AtomicU64::new(tail)),
         });
         let producer =
             Producer { ring: ring.clone(), shared: Arc::clone(&shared), full, tail, head, scratch: Vec::new() };
         let consumer = Consumer { ring, shared, head, read: head };
-        Ok(Recovered { log: WordLog { producer, consumer }, records, stop, neutralised })
+        Ok(Recovered { log: WordLog { producer, consumer }, records, stop, inverted })
     }
 }
 
@@ -123,11 +124,11 @@ fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
     Ok(Ring { media: media.clone(), at, words: header.words, salt: header.salt, form })
 }
 
-/// Turns over every word of `from..to` that carries the sense of the pass to come.
+/// Inverts every word of `from..to` that carries the sense of the lap to come.
 ///
 /// Without this, a whole record behind a torn one would be found again once new records reach its
 /// start.
-fn neutralise(ring: &Ring, from: u64, to: u64) -> u64 {
+fn invert_stale(ring: &Ring, from: u64, to: u64) -> u64 {
     let media = &ring.media;
     let mut turned = 0;
     for position in from..to {

@@ -287,7 +287,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// The log does what a queue of vectors does, pass after pass; opening keeps all that was
+    /// The log does what a queue of vectors does, lap after lap; opening keeps all that was
     /// appended here, since this memory loses nothing.
     #[test]
     fn a_word_log_is_a_queue(ops in ops(), torn: bool) {

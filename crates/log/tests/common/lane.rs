@@ -1,5 +1,5 @@
-//! A lane's life: eight transactions of every kind over one home range; each leaves the home as its
-//! number says.
+//! The program of a lane: eight transactions of every kind over one home range; each leaves the
+//! home in the state of its number.
 
 use everbyte_log::{Journal, Outcome};
 use everbyte_media::Media;
@@ -15,8 +15,8 @@ pub const CELLS: u64 = HOME + 2048;
 const LEN: u64 = 20480;
 const SALT: u64 = 0xabcd;
 
-/// Bytes that transactions change: a word, a long range at an odd place, three words of three
-/// lines, a short odd range.
+/// The changes of transactions: a word, a long range at an odd place, three words of three lines, a
+/// short odd range.
 const PLACES: [Range<u64>; 6] = [
     HOME..HOME + 8,
     HOME + 65..HOME + 65 + 70,
@@ -60,7 +60,7 @@ fn apply(media: &Media, ops: &[u64]) {
     }
 }
 
-/// The part of the home that a test sees.
+/// The state of the home that a test reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     places: [u64; 6],
@@ -80,7 +80,7 @@ impl State {
         Ok(State { places, cells: [0, 1, 2].map(|cell| media.load(CELLS + 8 * cell)) })
     }
 
-    /// After the first `done` operations of [`program`].
+    /// The state after the first `done` operations of [`program`].
     fn after(done: usize) -> State {
         let mut state = State { places: [0; 6], cells: [0; 3] };
         for number in 1..=done as u64 {
@@ -107,7 +107,7 @@ impl State {
 pub fn program(media: Media, oracle: &Oracle) {
     let mut journal = recover(&media).unwrap().finish();
     let end = |journal: &mut Journal| {
-        media.fence(); // what was changed in place
+        media.fence(); // the changes in place
         journal.retire();
         media.barrier().unwrap();
         journal.fenced();
@@ -156,7 +156,7 @@ pub fn program(media: Media, oracle: &Oracle) {
     journal.fence();
     change(&media, &two, 5);
     media.fence();
-    journal.retire(); // and no fence: the next append must look after itself
+    journal.retire(); // and no fence: the next append must fence
     let six = oracle.begin("6: words");
     journal.log_words(&[PLACES[2].start, PLACES[3].start]).unwrap();
     journal.log_words(&[PLACES[4].start]).unwrap();
@@ -182,8 +182,8 @@ pub fn program(media: Media, oracle: &Oracle) {
     });
 }
 
-/// Recovers and compares with every state that the promises allow; then the lane must work, with
-/// nothing stale in it.
+/// Recovers and compares with every state that the promises allow; then the lane must work, without
+/// stale entries.
 pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
     let recovery = recover(&media)?;
     match recovery.outcome() {

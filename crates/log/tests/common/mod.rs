@@ -1,5 +1,5 @@
-//! The programs whose crashes are explored, and what must hold afterwards. Used by `crash.rs` (they
-//! are right) and `museum.rs` (with a seeded bug they are caught).
+//! The programs whose crashes are explored, and their oracles. Used by `crash.rs` (no crash breaks
+//! them) and `museum.rs` (every seeded bug is found).
 #![allow(dead_code)] // each test file uses its part
 
 pub mod lane;

@@ -1,5 +1,5 @@
-//! A word log's life: records of many lengths through a small ring, several passes, truncated now
-//! and then.
+//! The program of a word log: records of many lengths through a small ring, several laps, truncated
+//! now and then.
 
 use everbyte_log::{Form, Full, WordLog};
 use everbyte_media::Media;
@@ -65,7 +65,7 @@ pub fn program(media: Media, oracle: &Oracle) {
             Step::Flush => {
                 pending.push(oracle.begin("flush"));
                 producer.flush();
-                // An effect that only the record permits: it must not be found without the record.
+                // The change that depends on a record: it must not be found without the record.
                 media.store(DEED, number);
                 media.flush(DEED, 8);
             }
@@ -95,7 +95,7 @@ fn after(done: usize) -> (usize, usize) {
 }
 
 /// The records found are the whole ones of a stretch that the promises allow; then the log must
-/// work, with nothing stale behind its tail.
+/// work, without stale records behind its tail.
 pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
     const MARK: u64 = 1 << 40;
     let (mut found, recovered) = recover(&media)?;
@@ -114,7 +114,7 @@ pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
             "records {numbers:?} found, allowed {head_least}..{head_most} to {tail_least}..{tail_most}; {seen:?}"
         ));
     }
-    // New records of another length walk over what lay behind the tail.
+    // New records of another length overwrite the space behind the tail.
     let mut log = recovered.log;
     let before = log.producer.flushed();
     for _ in 0..3 {
