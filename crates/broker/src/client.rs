@@ -135,8 +135,8 @@ impl Client {
     /// Refuses a broker of a user that the caller has no reason to trust.
     fn require_trusted(&self, connection: &OwnedFd) -> Result<()> {
         let io = |action| move |source: std::io::Error| Error::Io { action, path: self.socket.clone(), source };
-        let broker =
-            net::sockopt::socket_peercred(connection).map_err(|errno| io("ask who listens at")(errno.into()))?;
+        let broker = net::sockopt::socket_peercred(connection)
+            .map_err(|errno| io("find the user of the broker at")(errno.into()))?;
         let (broker, own) = (broker.uid.as_raw(), rustix::process::geteuid().as_raw());
         if broker == 0 || broker == own {
             return Ok(());

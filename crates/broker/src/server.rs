@@ -128,7 +128,8 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::Release);
-        let _ = net::shutdown(&self.shared.listening, net::Shutdown::Both); // wakes the accepting thread
+        // wakes the accepting thread
+        let _ = net::shutdown(&self.shared.listening, net::Shutdown::Both);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
@@ -149,7 +150,8 @@ fn accept(shared: &Shared) {
                 Ok(connection) => connection,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    std::thread::sleep(Duration::from_millis(10)); // other users' threads end meanwhile
+                    // other users' threads end meanwhile
+                    std::thread::sleep(Duration::from_millis(10));
                     continue;
                 }
                 Err(_) => return,

@@ -231,7 +231,7 @@ fn files_that_a_crash_left_without_an_entry_go_and_others_stay() {
     place.client().create("kept", 0o600, 1 << 20).unwrap();
     place.broker = None;
     std::fs::write(place.dir().join("00000000000000ff.domain"), b"half made").unwrap();
-    std::fs::write(place.dir().join("notes.txt"), b"somebody's").unwrap();
+    std::fs::write(place.dir().join("notes.txt"), b"another file").unwrap();
     place.start(1 << 30);
     assert_eq!(place.files().len(), 1);
     assert!(place.dir().join("notes.txt").exists());
@@ -276,7 +276,8 @@ fn a_request_that_no_broker_read_goes_to_the_next_one() {
             let client = &client;
             scope.spawn(move || client.create(name, 0o600, 1 << 20))
         });
-        let accepted = rustix::net::accept(&ending).unwrap(); // the other connection stays in the queue
+        // the other connection stays in the queue
+        let accepted = rustix::net::accept(&ending).unwrap();
         place.start(1 << 30);
         drop((accepted, ending));
         asking.into_iter().for_each(|asking| asking.join().unwrap().unwrap());

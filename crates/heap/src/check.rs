@@ -148,7 +148,7 @@ impl Heap {
         }
         inner.check_tables(&mut add);
         for &at in reachable.into_iter().flatten().filter(|at| !seen.contains(at)) {
-            add(FindingKind::DoubleUse, at, "somebody points to this, and it is no allocated block".into());
+            add(FindingKind::DoubleUse, at, "a reference leads here, and no block is allocated".into());
         }
         findings
     }

@@ -106,7 +106,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
         return Err(damaged(prime + HEADER, "the heap's header fails its checksum"));
     }
     if header.format >= FORMAT && !(1..=ZONES_MAX).contains(&header.zones) {
-        return Err(damaged(prime + HEADER, "the heap's header says that it has no zones"));
+        return Err(damaged(prime + HEADER, "the heap's header has no zones"));
     }
     if header.span_len != span.end - span.start || header.first_records != first_records(header.span_len) {
         return Err(damaged(prime + HEADER, "the heap's header speaks of another span"));
@@ -119,7 +119,7 @@ pub(crate) fn read(object: &Object) -> Result<Plan> {
             let zones = if header.format == FORMAT_SINGLE_TABLES { 0 } else { header.zones };
             Ok(Plan { end, system_pages: system_pages(header.first_records), zones })
         }
-        Some(_) => Err(damaged(prime + layout::END, "the heap's end lies outside what is backed")),
-        None => Err(damaged(prime + layout::END, "the word that says where the heap ends is not whole")),
+        Some(_) => Err(damaged(prime + layout::END, "the heap's end lies outside the backed clusters")),
+        None => Err(damaged(prime + layout::END, "the word of the heap's end is not whole")),
     }
 }

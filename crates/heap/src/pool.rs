@@ -143,7 +143,7 @@ impl HeapState {
         }
         loop {
             match self.grow(pool, u64::from(count)) {
-                Ok(()) => return Ok(u64::from(take(pool).expect("HEAP-2: growth brought what was asked for"))),
+                Ok(()) => return Ok(u64::from(take(pool).expect("HEAP-2: growth brought the requested pages"))),
                 Err(full) if full.is_full() => {
                     if !self.examine_some(pool)? && !self.back_released(pool, 1)? {
                         return Err(full);
@@ -244,7 +244,8 @@ impl HeapState {
                     let bits = self.media.load(layout::bitmap_at(record, word));
                     let beyond = twin.taken(class, word).load(Ordering::Relaxed);
                     if bits & beyond != 0 {
-                        twin.set_usage(Use::Damaged); // the record has bits of blocks that the class does not have
+                        // the record has bits of blocks that the class does not have
+                        twin.set_usage(Use::Damaged);
                         return;
                     }
                     twin.taken(class, word).store(bits | beyond, Ordering::Relaxed);

@@ -10,7 +10,7 @@ fn open(store: &Store, name: &str) -> Result<Heap> {
     Heap::open(store.object(name)?)
 }
 
-/// The findings of the heap of an object, of whatever engine.
+/// The findings of the heap of an object of any engine.
 fn check_heap(store: &Store, name: &str) -> Vec<Finding> {
     match open(store, name) {
         Ok(heap) => heap.check(None),

@@ -1,4 +1,4 @@
-//! # everbyte-mnemosyne: what a C program keeps in a store
+//! # everbyte-mnemosyne: the variables, regions and logs of a C program in a store
 //!
 //! A [`Program`] is an object that holds the persistent variables of one executable, and a heap
 //! whose blocks are allocated into words and freed from them. The words hold addresses, not

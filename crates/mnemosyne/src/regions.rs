@@ -218,7 +218,7 @@ impl Regions {
                         false => self.finish(&mut table, index, &mut |_| {})?, // REGION-1
                     }
                 }
-                _ => return Err(self.damaged(&table, index, "a line of the table of regions says nothing known")),
+                _ => return Err(self.damaged(&table, index, "a line of the table of regions has an unknown state")),
             }
         }
         for index in 0..table.pieces.len() {

@@ -5,9 +5,9 @@
 //! bit set. The bitmap's pages are part of the sparse file: a page is backed before its first bit
 //! is set, and a page that was never backed reads as clear. Opening a store never scans it.
 //!
-//! A page that is a hole is not loaded: on memory the load would take room for it, and kill the
-//! process if there is none. The file system tells whether a page is a hole; once it is not, the
-//! answer is remembered, since a page of a bitmap never becomes a hole again.
+//! A page that is a hole is not loaded: on memory the load would take file space for it, and kill
+//! the process if there is none. The file system tells whether a page is a hole; once it is not,
+//! the answer is remembered, since a page of a bitmap never becomes a hole again.
 //!
 //! Invariants
 //!   SPACE-1  A page of the bitmap is backed, and its words are found good, before a bit in it is
@@ -98,7 +98,7 @@ impl Bitmap {
         }
     }
 
-    /// Records that the file system has given room for a page of the bitmap.
+    /// Records that the file system has given space for a page of the bitmap.
     pub(crate) fn set_page_backed(&self, page: &Range<u64>) {
         self.set_known((page.start - self.at) / PAGE);
     }

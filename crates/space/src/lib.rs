@@ -2,8 +2,9 @@
 //!
 //! A store file is sparse and linear. Addresses are cheap, bytes are not: an owner reserves a
 //! [`Span`] (a power of two, self-aligned) and backs it by whole [`CLUSTER`]s as it grows.
-//! [`Space`] records the backed clusters in a persistent [`Bitmap`], asks the file system for room
-//! *before* it sets a bit, and gives room back only after the checkpoint that settled the release.
+//! [`Space`] records the backed clusters in a persistent [`Bitmap`], asks the file system for file
+//! space *before* it sets a bit, and gives file space back only after the checkpoint that settled
+//! the release.
 //!
 //! Elsewhere: the owners of spans and the words that publish a change (`store`), blocks inside a
 //! span (`heap`).

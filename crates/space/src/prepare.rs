@@ -3,8 +3,8 @@
 //!
 //! Such clusters are `Wanted` until [`Space::zero_next`] finds no kept cluster that is ready; then
 //! it zeroes them like kept ones, and [`Space::reserve`] takes them as `Prepared`. Memory alone
-//! holds this: after a crash the file may be longer than the store accounts for, or hold room that
-//! no bit speaks for, as after a growth that a crash cut off.
+//! holds this: after a crash the file may be longer than the store accounts for, or hold file space
+//! that no bit speaks for, as after a growth that a crash cut off.
 //!
 //! Invariants
 //!   SPACE-6  A cluster is `Wanted` only while it has no owner: a reservation takes it out.

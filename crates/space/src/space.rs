@@ -1,8 +1,8 @@
 //! [`Space`]: backs clusters, and releases them.
 //!
 //! To back a range, with the owner's fences between the lines:
-//!   1. `reserve`: the file system gives room for the range and for the bitmaps' own pages; may
-//!      fail, and then changes nothing
+//!   1. `reserve`: the file system gives space for the range and for the bitmaps' own pages;
+//!      may fail, and then changes nothing
 //!   2. `prepare`: clusters used before are zeroed by stores, and the `used` bits are set
 //!   3. `set_backed`: the `backed` bits are set
 //!
@@ -10,14 +10,14 @@
 //! whose release a checkpoint has passed. `release_and_keep` keeps them instead (`zeroing`).
 //!
 //! Invariants
-//!   SPACE-2  The file system has given room before a bit is set: a full disk is an error at
+//!   SPACE-2  The file system has given space before a bit is set: a full disk is an error at
 //!            `reserve` and never a signal at a store.
 //!   SPACE-3  A cluster whose `used` bit is clear and which is outside the suspect range reads as
 //!            zeros; all others are zeroed by flushed stores before they are handed out again.
 //!   SPACE-4  A range is punched only after a checkpoint has passed its release, and never after it
 //!            was reserved again.
-//!   SPACE-8  A refused reservation gives back the room that the file system had already given:
-//!            only of clusters without an owner, never of a backed one.
+//!   SPACE-8  A refused reservation gives back the file space that the file system had already
+//!            given: only of clusters without an owner, never of a backed one.
 //!
 //! Threads: any; bitmap words are changed under one lock. Elsewhere: the states of clusters without
 //! an owner (`states`), and the order of owner words that makes a growth atomic (`store`).
@@ -30,7 +30,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Where the two bitmaps lie.
+/// The places of the two bitmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceLayout {
     /// The bitmap of backed clusters.
@@ -94,8 +94,8 @@ impl Space {
         *self.suspect.write() = range;
     }
 
-    /// Asks the file system for room for whole clusters (SPACE-2). No bit is set yet. Returns the
-    /// parts that already read as zeros.
+    /// Asks the file system for space for whole clusters (SPACE-2). No bit is set yet. Returns
+    /// the parts that already read as zeros.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`], [`Error::Damaged`]: nothing has changed.
@@ -116,7 +116,7 @@ impl Space {
         match backed {
             Ok(()) => Ok(zeroed),
             Err(error) => {
-                // the last part tried may have got some of its room
+                // the last part tried may have got some of its file space
                 self.put_back(taken, &rest[..tried]);
                 Err(error)
             }
@@ -132,7 +132,7 @@ impl Space {
     /// If `range` is not whole clusters.
     pub fn reserve_part(&self, range: &Range<u64>, part: &Range<u64>) -> Result<()> {
         let mut taken = self.take_out(range); // before anything else
-        self.punch_all(taken.take_zeroed().0); // more room than asked for
+        self.punch_all(taken.take_zeroed().0); // more file space than asked for
         let backed = self.back_bitmaps(range).and_then(|()| self.extend(part));
         backed.inspect_err(|_| self.put_back(taken, std::slice::from_ref(range)))
     }
@@ -157,8 +157,8 @@ impl Space {
         Ok(())
     }
 
-    /// Gets room for the rest of a cluster of which only the first part was reserved and prepared,
-    /// and zeroes it. The caller fences.
+    /// Gets file space for the rest of a cluster of which only the first part was reserved and
+    /// prepared, and zeroes it. The caller fences.
     ///
     /// # Errors
     /// [`Error::OutOfSpace`]: nothing has changed.
@@ -239,7 +239,8 @@ impl Space {
     }
 
     /// Releases whole clusters: their bits are cleared and fenced on return; [`Space::punch`] gives
-    /// the room back later. A damaged word of the bitmap stays unchanged, for `check` to report.
+    /// the file space back later. A damaged word of the bitmap stays unchanged, for `check` to
+    /// report.
     pub fn release(&self, range: &Range<u64>) {
         self.clear_backed(range);
         self.media.fence();
@@ -324,7 +325,7 @@ impl Space {
     }
 
     /// Makes holes of the clusters of `range` that hold data though neither of their bits is set:
-    /// room of a growth that a crash cut off, or prepared clusters. The caller lets no thread
+    /// file space of a growth that a crash cut off, or prepared clusters. The caller lets no thread
     /// reserve any of them. Returns the bytes given back.
     pub fn sweep(&self, range: &Range<u64>) -> u64 {
         let mut given_back = 0;
@@ -332,7 +333,7 @@ impl Space {
             drop(self.take_out(&part));
             let Some(data) = self.media.data(part.start, part.end - part.start) else { continue };
             given_back += data.into_iter().map(|data| data.end - data.start).sum::<u64>();
-            // also gives back room without data
+            // also gives back file space without data
             self.media.punch(part.start, part.end - part.start);
         }
         given_back

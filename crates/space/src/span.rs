@@ -72,7 +72,7 @@ impl Spans {
     /// Takes a span.
     ///
     /// # Errors
-    /// Where another starts with which it shares an address; nothing has changed.
+    /// The start of a taken span that overlaps it; nothing has changed.
     pub fn insert(&mut self, span: Span) -> Result<(), u64> {
         if let Some(other) = self.overlapping(span) {
             return Err(other.at);

@@ -4,11 +4,12 @@
 //! One such cluster, by [`Space::zero_next`]:
 //!   1. it moves from `Kept` (or `Wanted`, see `prepare`) to `Zeroing`, after a checkpoint has
 //!      passed its release; a reservation of it waits from here on
-//!   2. the file system gives room for it; zeros are stored, flushed and fenced where it was used
+//!   2. the file system gives space for it; zeros are stored, flushed and fenced where it was
+//!      used
 //!   3. it moves to `Zeroed` (or `Prepared`), and [`Space::reserve`] takes it from there
 //!
 //! Kept clusters beyond [`KEPT_MAX`] become holes in the file instead; all of them do when the file
-//! system has no room for another range, and at [`Space::trim`].
+//! system has no file space for another range, and at [`Space::trim`].
 //!
 //! All this is volatile. On media a kept cluster has a clear `backed` bit and a set `used` bit, so
 //! after a crash it is zeroed again before it is handed out (SPACE-3).
@@ -140,8 +141,8 @@ impl Space {
     }
 
     /// Ends a refused reservation: restores the states that it took out. The file system may have
-    /// given room for `tried`, or part of it. The parts of that without an owner become `Released`,
-    /// and holes at once where no byte was ever stored (SPACE-8).
+    /// given file space for `tried`, or part of it. The parts of that without an owner become
+    /// `Released`, and holes at once where no byte was ever stored (SPACE-8).
     pub(crate) fn put_back(&self, taken: TakenStates, tried: &[Range<u64>]) {
         let free = |part: &Range<u64>| self.bitmap().runs(self.media(), part.clone(), false);
         let given: Vec<Range<u64>> =
@@ -174,8 +175,8 @@ impl Space {
         self.punch_all(ready)
     }
 
-    /// Asks the file system for room. Before the answer is an error, kept clusters are given back,
-    /// and then released ones that no checkpoint had passed.
+    /// Asks the file system for space. Before the answer is an error, kept clusters are given
+    /// back, and then released ones that no checkpoint had passed.
     pub(crate) fn extend(&self, range: &Range<u64>) -> Result<()> {
         let (at, len) = (range.start, range.end - range.start);
         if len == 0 {

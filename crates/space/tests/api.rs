@@ -162,7 +162,7 @@ fn a_reserved_cluster_is_not_wanted_any_more_and_prepared_ones_can_be_given_back
     assert_eq!(space.media().load(FIRST), OWNED, "the owner still has its cluster");
     assert!(space.want(&range));
     space.give_back();
-    assert!(!space.zero_next(), "room was short");
+    assert!(!space.zero_next(), "file space was short");
     assert!(!space.want(&(FIRST..FIRST + PREPARED_MAX + 2 * CLUSTER)), "more than is prepared at most");
 }
 

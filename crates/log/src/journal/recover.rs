@@ -89,7 +89,7 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
         return Err(Error::NewerFormat { what: "undo journal", at, format: Format::new(found, known) });
     }
     if header.len != range.end - range.start {
-        return Err(Error::from(Damage::at(at, "the lane has another length than its owner says")));
+        return Err(Error::Damaged { at, detail: "the length of the lane differs from its owner's" });
     }
     Ok((header, media.load(at + WORD_AT)))
 }
@@ -155,7 +155,7 @@ impl Recovery {
         }
     }
 
-    /// Fences what was undone or applied, retires the lane and fences that. Ordered on return.
+    /// Fences the undone or applied changes, retires the lane and fences that. Ordered on return.
     ///
     /// The caller has called [`Recovery::undo`], or applied and flushed the operations.
     pub fn finish(self) -> Journal {

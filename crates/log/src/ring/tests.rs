@@ -94,7 +94,7 @@ fn a_flush_costs_one_fence_with_torn_bits_and_two_without() {
     }
 }
 
-/// States of an append after a crash: any subset of its words. None but the whole is taken for a
+/// A crash may leave any subset of the words of an append. Only the whole append is taken for a
 /// record, earlier records stay, and nothing stale comes back once new records reach the place.
 #[test]
 fn torn_appends_are_discarded_in_every_subset() {

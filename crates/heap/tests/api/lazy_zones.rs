@@ -1,8 +1,6 @@
 //! The first thread that needs a zone loads it; no zone is loaded twice or in part.
 
-mod common;
-
-use common::{heap_in, heap_of, store_of};
+use crate::common::{heap_in, heap_of, store_of};
 use std::sync::Barrier;
 
 #[test]

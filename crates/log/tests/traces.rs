@@ -1,4 +1,4 @@
-//! Golden persistence traces: what each path stores, flushes and fences, in order. A fence gained
+//! Golden persistence traces: the stores, flushes and fences of each path, in order. A fence gained
 //! or lost is a reviewed line of `testdata/`.
 
 use everbyte_log::{Form, Full, Journal, WordLog};

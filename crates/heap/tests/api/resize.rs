@@ -1,8 +1,6 @@
 //! Growing and shrinking on request: free clusters go, used ones and the heap's own stay.
 
-mod common;
-
-use common::{heap_in, store_of};
+use crate::common::{heap_in, store_of};
 use everbyte_heap::{Block, Error, Heap};
 use everbyte_store::CLUSTER;
 

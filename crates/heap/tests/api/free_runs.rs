@@ -1,8 +1,6 @@
 //! Freed blocks serve every size again, in heaps of many zones.
 
-mod common;
-
-use common::{create, heap_of};
+use crate::common::{create, heap_of};
 use everbyte_heap::{Block, Heap};
 use everbyte_store::CLUSTER;
 

@@ -2,9 +2,7 @@
 //!
 //! With `EVERBYTE_SOAK` set, there are a million blocks.
 
-mod common;
-
-use common::{create, heap_of};
+use crate::common::{create, heap_of};
 use everbyte_heap::Op;
 use everbyte_sim::swarm::on_a_small_stack;
 use everbyte_workload::long_or;

@@ -1,8 +1,6 @@
 //! Crash images of both logs: every profile, torn words in any subset, crashes inside recovery.
 
-mod common;
-
-use common::{lane, words};
+use crate::common::{lane, words};
 use everbyte_log::Form;
 use everbyte_sim::{Explorer, Profile};
 

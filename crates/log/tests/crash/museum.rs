@@ -1,8 +1,6 @@
 //! Seeded bugs: each makes a log wrong in one way, and the explorer must find it.
 
-mod common;
-
-use common::{lane, words};
+use crate::common::{lane, words};
 use everbyte_log::Form;
 use everbyte_media::museum;
 use everbyte_sim::{Explorer, Failure};

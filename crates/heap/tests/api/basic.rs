@@ -1,8 +1,6 @@
 //! The heap through its public interface: allocations, refusals, and a second opening.
 
-mod common;
-
-use common::{create, heap_of, store_of};
+use crate::common::{create, heap_of, store_of};
 use everbyte_heap::{Error, Heap, Op};
 use everbyte_media::{Media, OpenOptions, Options};
 use everbyte_store::Store;
@@ -219,7 +217,7 @@ fn a_damaged_record_is_contained() {
 #[test]
 fn a_heap_of_many_zones_is_found_again() {
     let store = Store::format(Media::anonymous(2 << 30, &Options::default()).unwrap(), &Default::default()).unwrap();
-    let heap = common::heap_in(&store, 1 << 30);
+    let heap = crate::common::heap_in(&store, 1 << 30);
     let mut blocks = vec![];
     for megabytes in [3, 20, 90, 1, 300, 7] {
         blocks.push((allocate(&heap, megabytes << 20), megabytes << 20));
@@ -400,7 +398,7 @@ fn a_disk_without_room_to_spare_still_gives_what_is_needed() {
     Store::create(&path, &create).unwrap().close().unwrap();
     let disk = RecordedDisk::new(&std::fs::read(&path).unwrap()).unwrap();
     let store = Store::attach(OpenOptions::new(&path).on_disk(disk.clone()).open(&media).unwrap()).unwrap();
-    let heap = common::heap_in(&store, 32 << 20);
+    let heap = crate::common::heap_in(&store, 32 << 20);
     let blocks: Vec<u64> = (0..160).map(|_| allocate(&heap, 60_000)).collect();
     blocks.iter().for_each(|&at| free(&heap, at));
     assert!(heap.usage().unwrap().released > 64);

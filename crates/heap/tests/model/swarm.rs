@@ -3,9 +3,7 @@
 //! that fill, blocks that are thinned out, reservations given up among commits, openings in the
 //! middle, threads beside each other. Seeds and long runs: `everbyte_workload`.
 
-mod common;
-
-use common::{create, heap_of};
+use crate::common::{create, heap_of};
 use everbyte_heap::{Block, Heap, Op, layout};
 use everbyte_sim::swarm;
 use everbyte_store::Store;

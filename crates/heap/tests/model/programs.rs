@@ -1,8 +1,6 @@
 //! Random programs against a plain model, one thread and several; and many random crashes.
 
-mod common;
-
-use common::{create, heap_of};
+use crate::common::{create, heap_of};
 use everbyte_heap::{Error, Heap, Op, layout};
 use everbyte_media::Media;
 use everbyte_store::Store;
@@ -141,7 +139,7 @@ fn threads_share_a_heap() {
                         let ops = [heap.op_allocate(&block)];
                         heap.apply(&ops);
                         heap.finish(&ops);
-                        assert_eq!(heap.media().load(block.at), block.at ^ thread, "somebody else has this block");
+                        assert_eq!(heap.media().load(block.at), block.at ^ thread, "another thread has this block");
                         heap.media().store(block.at, block.at);
                         mine.push(block.at);
                         if random.below(2) == 0 {

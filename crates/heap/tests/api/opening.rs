@@ -1,8 +1,6 @@
 //! The cost of opening a heap does not depend on its size: counted in touched pages.
 
-mod common;
-
-use common::{heap_in, heap_of};
+use crate::common::{heap_in, heap_of};
 use everbyte_media::{BackendChoice, Durability, OpenOptions, Options};
 use everbyte_store::{CreateOptions, Store};
 use std::path::Path;

@@ -1,0 +1,5 @@
+//! Programs beside a plain model of a key-value store.
+
+mod chains;
+mod programs;
+mod swarm;

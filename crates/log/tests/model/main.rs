@@ -1,0 +1,4 @@
+//! Lanes beside a plain model of their contents.
+
+mod chains;
+mod swarm;
