@@ -117,7 +117,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A no of the broker: its reason as `errno`, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct No {
+pub(crate) struct No {
     pub errno: i32,
     pub said: String,
 }

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The properties of a domain. They lie behind the store's part of the prime page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// [`MAGIC`].
     pub magic: [u8; 8],
     /// CRC-32C of these 64 bytes with this field zero.
@@ -33,23 +33,23 @@ pub struct Entry {
 const _: () = assert!(size_of::<Entry>() == 64); // a line
 
 /// `b"EVRBDOMN"`; a newer format has another.
-pub const MAGIC: [u8; 8] = *b"EVRBDOMN";
+pub(crate) const MAGIC: [u8; 8] = *b"EVRBDOMN";
 /// Bytes of both records.
-pub const ENTRIES: u64 = 128;
+pub(crate) const ENTRIES: u64 = 128;
 
 impl Entry {
     /// The checksum of its fields.
-    pub fn sum(&self) -> u32 {
+    pub(crate) fn sum(&self) -> u32 {
         crc32c::crc32c(Entry { checksum: 0, ..*self }.as_bytes())
     }
 
     /// With its checksum set.
-    pub fn sealed(self) -> Entry {
+    pub(crate) fn sealed(self) -> Entry {
         Entry { checksum: self.sum(), ..self }
     }
 
     /// Whether its magic and its checksum agree.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.magic == MAGIC && self.checksum == self.sum()
     }
 }

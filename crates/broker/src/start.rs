@@ -44,7 +44,7 @@ fn spawn(program: &Path, dir: &Path, socket: &Path) -> Result<Child> {
 /// # Errors
 /// The first error of `connect` if this process may not start a broker; the last one if none
 /// answers in time.
-pub fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Result<T, Errno>) -> Result<T> {
+pub(crate) fn and_connect<T>(socket: &Path, program: &Path, connect: impl Fn() -> Result<T, Errno>) -> Result<T> {
     let none = |source: Errno| Error::NoBroker { path: socket.into(), source: source.into() };
     let first = match connect() {
         Ok(connected) => return Ok(connected),

@@ -10,13 +10,13 @@ use crate::error::No;
 use everbyte_store::{Access, Want};
 
 /// Bytes of the longest message.
-pub const MESSAGE: usize = 32 << 10;
+pub(crate) const MESSAGE: usize = 32 << 10;
 /// Bytes of lines in one answer to `list`; the client asks again for the rest.
-pub const LINES: usize = MESSAGE - 1024;
+pub(crate) const LINES: usize = MESSAGE - 1024;
 
 /// A request of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub(crate) enum Request {
     Create {
         mode: u16,
         max: u64,
@@ -49,7 +49,7 @@ pub enum Request {
 }
 
 impl Request {
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Request::Create { mode, max, name } => format!("create {mode:o} {max} {name}"),
             Request::Attach { want: Want::Read, name } => format!("attach r {name}"),
@@ -64,7 +64,7 @@ impl Request {
     }
 
     /// The request of a message; `None`: it is invalid.
-    pub fn parse(message: &[u8]) -> Option<Request> {
+    pub(crate) fn parse(message: &[u8]) -> Option<Request> {
         let text = std::str::from_utf8(message).ok()?;
         let (verb, rest) = text.split_once(' ')?;
         let one = || rest.split_once(' ');
@@ -102,7 +102,7 @@ impl Request {
 }
 
 /// The answer to a request, without its descriptors.
-pub fn answer(result: &Result<String, No>) -> String {
+pub(crate) fn answer(result: &Result<String, No>) -> String {
     match result {
         Ok(lines) => format!("ok\n{lines}"),
         Err(No { errno, said }) => format!("no {errno} {said}"),
@@ -110,7 +110,7 @@ pub fn answer(result: &Result<String, No>) -> String {
 }
 
 /// The parts of an answer; `None`: it is invalid.
-pub fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
+pub(crate) fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
     let text = std::str::from_utf8(message).ok()?;
     if let Some(lines) = text.strip_prefix("ok\n") {
         return Some(Ok(lines.into()));
@@ -120,13 +120,13 @@ pub fn parse_answer(message: &[u8]) -> Option<Result<String, No>> {
 }
 
 /// A domain's properties as a line.
-pub fn line(about: &About) -> String {
+pub(crate) fn line(about: &About) -> String {
     let About { name, access: Access { owner, group, mode }, base, max } = about;
     format!("{owner} {group} {mode:o} {base:x} {max} {name}\n")
 }
 
 /// The properties in a line.
-pub fn parse_line(line: &str) -> Option<About> {
+pub(crate) fn parse_line(line: &str) -> Option<About> {
     let mut words = line.splitn(6, ' ');
     let mut word = || words.next();
     let (owner, group) = (word()?.parse().ok()?, word()?.parse().ok()?);

@@ -222,7 +222,7 @@ mod random_tape {
     use std::sync::Arc;
 
     #[derive(Clone)]
-    pub struct Tape(Arc<Mutex<Inner>>);
+    pub(super) struct Tape(Arc<Mutex<Inner>>);
 
     struct Inner {
         settled: Vec<u8>,
@@ -234,18 +234,18 @@ mod random_tape {
     }
 
     impl Tape {
-        pub fn new(image: &[u8]) -> Tape {
+        pub(super) fn new(image: &[u8]) -> Tape {
             let inner = Inner { settled: image.to_vec(), pending: BTreeMap::new(), crash: None, image: None };
             Tape(Arc::new(Mutex::new(inner)))
         }
 
         /// Power fails at the fence after `fences` more.
-        pub fn arm(&self, fences: u64, seed: u64) {
+        pub(super) fn arm(&self, fences: u64, seed: u64) {
             self.0.lock().crash = Some((fences, seed));
         }
 
         /// The bytes after the crash; if none came, power fails now.
-        pub fn crash(&self) -> Vec<u8> {
+        pub(super) fn crash(&self) -> Vec<u8> {
             let mut inner = self.0.lock();
             inner.fail();
             inner.image.take().expect("power has failed")

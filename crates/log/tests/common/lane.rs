@@ -7,11 +7,11 @@ use everbyte_sim::{Image, Oracle, Seen};
 use std::ops::Range;
 
 /// A short lane: three entries, then it is chained.
-pub const LANE: Range<u64> = 4096..4096 + 384;
-pub const EXTRA: [Range<u64>; 2] = [8192..8192 + 320, 12288..12288 + 1024];
-pub const HOME: u64 = 16384;
+pub(crate) const LANE: Range<u64> = 4096..4096 + 384;
+pub(crate) const EXTRA: [Range<u64>; 2] = [8192..8192 + 320, 12288..12288 + 1024];
+pub(crate) const HOME: u64 = 16384;
 /// Words that operations set: an operation is `cell << 32 | value`.
-pub const CELLS: u64 = HOME + 2048;
+pub(crate) const CELLS: u64 = HOME + 2048;
 const LEN: u64 = 20480;
 const SALT: u64 = 0xabcd;
 
@@ -26,13 +26,13 @@ const PLACES: [Range<u64>; 6] = [
     HOME + 515..HOME + 528,
 ];
 
-pub fn image() -> Image {
+pub(crate) fn image() -> Image {
     Image::build(LEN, |media| {
         Journal::format(&media, LANE, SALT).unwrap();
     })
 }
 
-pub fn recover(media: &Media) -> Result<everbyte_log::Recovery, String> {
+pub(crate) fn recover(media: &Media) -> Result<everbyte_log::Recovery, String> {
     Journal::recover(media, LANE, 0..media.len()).map_err(|error| error.to_string())
 }
 
@@ -62,7 +62,7 @@ fn apply(media: &Media, ops: &[u64]) {
 
 /// The state of the home that a test reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     places: [u64; 6],
     cells: [u64; 3],
 }
@@ -104,7 +104,7 @@ impl State {
 }
 
 /// The transactions. Each is one operation for the oracle, acknowledged after a barrier.
-pub fn program(media: Media, oracle: &Oracle) {
+pub(crate) fn program(media: Media, oracle: &Oracle) {
     let mut journal = recover(&media).unwrap().finish();
     let end = |journal: &mut Journal| {
         media.fence(); // the changes in place
@@ -184,7 +184,7 @@ pub fn program(media: Media, oracle: &Oracle) {
 
 /// Recovers and compares with every state that the promises allow; then the lane must work, without
 /// stale entries.
-pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
+pub(crate) fn check(media: Media, seen: &Seen) -> Result<(), String> {
     let recovery = recover(&media)?;
     match recovery.outcome() {
         Outcome::Idle => {}

@@ -2,5 +2,5 @@
 //! them) and its `museum` (every seeded bug is found).
 #![allow(dead_code)] // each test file uses its part
 
-pub mod lane;
-pub mod words;
+pub(crate) mod lane;
+pub(crate) mod words;

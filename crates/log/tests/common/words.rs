@@ -39,11 +39,11 @@ fn record(number: u64, len: u64) -> Vec<u64> {
     (0..=len).map(|i| if i == 0 { number } else { (number * 100 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15) }).collect()
 }
 
-pub fn image(form: Form) -> Image {
+pub(crate) fn image(form: Form) -> Image {
     Image::build(LEN, |media| WordLog::format(&media, RING, form, SALT).unwrap())
 }
 
-pub fn recover(media: &Media) -> Result<(Vec<Vec<u64>>, everbyte_log::ring::Recovered), String> {
+pub(crate) fn recover(media: &Media) -> Result<(Vec<Vec<u64>>, everbyte_log::ring::Recovered), String> {
     let mut found = Vec::new();
     let recovered = WordLog::recover(media, RING, Full::Error, |words| found.push(words.to_vec()));
     Ok((found, recovered.map_err(|error| error.to_string())?))
@@ -51,7 +51,7 @@ pub fn recover(media: &Media) -> Result<(Vec<Vec<u64>>, everbyte_log::ring::Reco
 
 /// Each step is one operation for the oracle; appends and flushes are acknowledged by the next
 /// barrier.
-pub fn program(media: Media, oracle: &Oracle) {
+pub(crate) fn program(media: Media, oracle: &Oracle) {
     let (_, recovered) = recover(&media).unwrap();
     let (mut producer, mut consumer) = recovered.log.split();
     let (mut number, mut pending, mut words) = (0, Vec::new(), Vec::new());
@@ -96,7 +96,7 @@ fn after(done: usize) -> (usize, usize) {
 
 /// The records found are the whole ones of a stretch that the promises allow; then the log must
 /// work, without stale records behind its tail.
-pub fn check(media: Media, seen: &Seen) -> Result<(), String> {
+pub(crate) fn check(media: Media, seen: &Seen) -> Result<(), String> {
     const MARK: u64 = 1 << 40;
     let (mut found, recovered) = recover(&media)?;
     while found.last().is_some_and(|words| words == &record(MARK, 1)) {
