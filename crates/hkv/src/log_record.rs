@@ -112,9 +112,7 @@ impl Base {
         let (record, len) = encode(log.lap, ops, words, checksum);
         media.rewrite(self.log_record_at(place), &record.as_bytes()[..len * 8]); // 1
         self.flush_unordered(log);
-        if !seeded("hkv-note-unfenced") {
-            media.fence();
-        }
+        media.fence_unless("hkv-note-unfenced");
         log.last = log.last.max(Some(media.mark()));
         let freed = &mut log.freed[place as usize];
         heap.finish(freed);
@@ -168,9 +166,7 @@ impl Base {
         if !log.redoable {
             return;
         }
-        if !seeded("hkv-note-retired-early") {
-            self.order(log);
-        }
+        unless("hkv-note-retired-early", || self.order(log));
         self.retire_by(log.lap);
         log.lap += 1;
         if log.freed.iter().any(|freed| !freed.is_empty()) {
@@ -237,9 +233,8 @@ impl Base {
             if let Some(new) = split::added(self, ops, words) {
                 split::sweep(self, new)?;
             }
-            if !seeded("hkv-notes-together") {
-                media.fence(); // the next log record may change the bytes that make this one valid
-            }
+            // the next log record may change the bytes that make this one valid
+            media.fence_unless("hkv-notes-together");
         }
         let lap = found.last().map_or(0, |newest| newest.lap + 1);
         if again.is_empty() {

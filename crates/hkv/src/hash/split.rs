@@ -94,9 +94,7 @@ impl Hash {
         let (at, count) = (state.bucket_at(state.buckets), state.buckets + GROUP);
         let _section = media.section();
         media.put(at, words);
-        if !seeded("hkv-group-unflushed") {
-            media.flush(at, GROUP * BUCKET);
-        }
+        media.flush_unless("hkv-group-unflushed", at, GROUP * BUCKET);
         self.base.write_log_record(&mut state.log, &ops, &[(self.base.root + BUCKETS_AT, count)], sum(words));
         sweep(&self.base, state.buckets..count)?;
         self.base.order(&mut state.log);
