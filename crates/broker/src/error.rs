@@ -1,10 +1,10 @@
-//! What can go wrong between a program and its broker.
+//! Errors between a program and its broker.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of this room. Each says what happened, where, and what to do next.
+/// An error of this crate. Each text names the event, the place and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The store of the broker, or of a domain.
@@ -13,7 +13,7 @@ pub enum Error {
     /// The same, with the directory of the domains as the user named it.
     #[error("{said}")]
     Domains {
-        /// What the store said.
+        /// The text of the store.
         said: String,
         /// The error itself, which names the directory by a descriptor.
         source: Box<Error>,
@@ -24,11 +24,11 @@ pub enum Error {
     /// The system refused.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
-        /// What was to be done.
+        /// The refused action.
         action: &'static str,
         /// To what.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A path that another user controls, or that holds something else.
@@ -36,7 +36,7 @@ pub enum Error {
     Unsafe {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The reason, and the way out.
         detail: String,
     },
     /// No broker answers there.
@@ -44,10 +44,10 @@ pub enum Error {
     NoBroker {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The broker said no.
+    /// The broker refused.
     #[error("{said}")]
     Refused {
         /// Why, as a number of `errno`.
@@ -55,7 +55,7 @@ pub enum Error {
         /// Why, as a sentence.
         said: String,
     },
-    /// What came over the socket is no answer of a broker.
+    /// The message on the socket is not an answer of a broker.
     #[error("{}: what answers is no broker, or a newer one", path.display())]
     Garbled {
         /// The socket.
@@ -112,10 +112,10 @@ pub(crate) fn renamed(text: &str, from: &Path, to: &Path) -> String {
     renamed
 }
 
-/// Results of this room.
+/// Results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A no of the broker: its reason as `errno`, and a sentence.
+/// A refusal of the broker: its reason as `errno`, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct No {
     pub errno: i32,

@@ -1,4 +1,4 @@
-//! What can go wrong with a heap. Each error says what happened, where, and what to do next.
+//! Errors of a heap. Each text names the event, the place and the way out.
 
 use everbyte_media as media;
 use everbyte_store as store;
@@ -22,7 +22,7 @@ pub enum Error {
         at: u64,
         /// The heap's object.
         object: String,
-        /// What is there.
+        /// The use of that place.
         detail: &'static str,
     },
     /// The block is free: it was freed before, or never allocated.
@@ -46,7 +46,7 @@ pub enum Error {
         "the cluster at {at:#x} of object `{object}` is not free: free the blocks in it first; the heap's own stay"
     )]
     NotFree {
-        /// Where it starts.
+        /// Offset of its first byte.
         at: u64,
         /// The heap's object.
         object: String,
@@ -54,7 +54,7 @@ pub enum Error {
     /// No object is large enough.
     #[error("a block of {size} bytes is larger than the span of object `{object}` ({span} bytes)")]
     TooLarge {
-        /// What was asked for.
+        /// The requested bytes.
         size: u64,
         /// The heap's object.
         object: String,
@@ -78,7 +78,7 @@ pub enum Error {
         op: u64,
         /// The heap's object.
         object: String,
-        /// What is wrong with it.
+        /// The reason.
         detail: &'static str,
     },
     /// The object holds no heap.
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there is no room: in the span, on the disk, or in the quota.
+    /// Whether the cause is a lack of space: in the span, on the disk, or in the quota.
     pub fn is_full(&self) -> bool {
         use store::Error::{OutOfSpace, QuotaExceeded, SpanFull, UserQuotaExceeded};
         matches!(

@@ -3,7 +3,7 @@
 use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 use everbyte_tx::TxError;
 
-/// An error of this room. Each says what happened, where, and what to do next.
+/// An error of this crate. Each text names the event, the place and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The transaction that would have changed the store; it was rolled back, unless the media
@@ -47,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a change failed for want of room, and nothing has changed.
+    /// Whether a change failed for lack of space, and nothing has changed.
     pub fn is_full(&self) -> bool {
         matches!(self, Error::Heap(error) | Error::Tx(everbyte_tx::Error::Heap(error)) if error.is_full())
     }
@@ -58,7 +58,7 @@ impl From<TxError<Error>> for Error {
         match error {
             TxError::Aborted(error) => error,
             TxError::Engine(error) => Error::Tx(error),
-            other => unreachable!("transactions of this room are not nested: {other}"),
+            other => unreachable!("transactions of this crate are not nested: {other}"),
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
-/// An error of the log floor. Each says what happened, where, and what to do next.
+/// An error of this crate. Each text names the event, the place and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The media refused; see its own words.
     #[error(transparent)]
     Media(#[from] everbyte_media::Error),
-    /// No room for an append. A journal takes another segment, see [`crate::Journal::extend`]; a
+    /// No space for an append. A journal takes another segment, see [`crate::Journal::extend`]; a
     /// ring is truncated.
     #[error("the log at {at:#x} is full: {needed} bytes more are needed; extend or truncate it")]
     Full {

@@ -1,8 +1,8 @@
-//! What can go wrong with what a program keeps.
+//! Errors of stored programs, regions and logs.
 
 use everbyte_media::{Damage, ErrorInfo, ErrorKind, Format};
 
-/// An error of this room. Each says what happened, where, and what to do next.
+/// An error of this crate. Each text names the event, the place and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The heap refused, or is damaged.
@@ -27,7 +27,7 @@ pub enum Error {
     Changed {
         /// The object.
         object: String,
-        /// What differs.
+        /// The difference.
         detail: String,
     },
     /// The program's variables cannot be kept.

@@ -1,18 +1,18 @@
-//! What can go wrong when a store asks for room.
+//! Errors of backing clusters.
 
 use everbyte_media as media;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
 
-/// An error of the space floor.
+/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system has no room for more clusters, or the store may have no more. Nothing has
+    /// The file system has no space for more clusters, or the store may have no more. Nothing has
     /// changed.
     #[error("no room for {bytes} more bytes at offset {at:#x}; free some space and try again: {source}")]
     OutOfSpace {
-        /// Where room was wanted.
+        /// Offset of the refused range.
         at: u64,
-        /// How much.
+        /// Its length.
         bytes: u64,
         /// The system's answer.
         #[source]
