@@ -178,7 +178,7 @@ fn is_inside(object: &Object, at: u64, len: u64) -> bool {
 /// The header of a program's object, and its offset.
 fn header_of(object: &Object) -> Result<(u64, ProgramHeader)> {
     let at = object.root();
-    let damaged = |at, detail| Error::Damaged { object: object.name().into(), at, detail };
+    let damaged = |at, detail| Error::from(Damage::at(at, detail).of_object(object.name()));
     if !is_inside(object, at, size_of::<ProgramHeader>() as u64) {
         return Err(damaged(object.root_at(), "the root does not lead to a header"));
     }

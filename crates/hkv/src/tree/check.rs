@@ -37,7 +37,7 @@ impl Tree {
     }
 
     fn found(&self, walk: &mut TreeWalk, otherwise: u64, error: Error) {
-        let at = if let Error::Damaged { at, .. } = error { at } else { otherwise };
+        let at = error.damage().and_then(|damage| damage.offset).unwrap_or(otherwise);
         let object = Some(self.object().name().to_string());
         let detail = error.to_string();
         walk.findings.push(Finding { room: "hkv", kind: FindingKind::Damage, at, object, detail });

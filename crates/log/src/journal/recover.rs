@@ -89,7 +89,7 @@ fn read_lane(media: &Media, range: &Range<u64>) -> Result<(LaneHeader, u64)> {
         return Err(Error::NewerFormat { what: "undo journal", at, format: Format::new(found, known) });
     }
     if header.len != range.end - range.start {
-        return Err(Error::Damaged { at, detail: "the length of the lane differs from its owner's" });
+        return Err(Error::from(Damage::at(at, "the length of the lane differs from its owner's")));
     }
     Ok((header, media.load(at + WORD_AT)))
 }

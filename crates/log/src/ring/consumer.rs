@@ -2,7 +2,8 @@
 
 use super::layout::{HEAD_AT, position_word};
 use super::{Position, Ring, SharedPositions};
-use crate::{Error, Result};
+use crate::Result;
+use everbyte_media::Damage;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 

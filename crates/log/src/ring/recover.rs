@@ -119,7 +119,7 @@ fn open(media: &Media, range: &Range<u64>) -> Result<Ring> {
         _ => return Err(Error::from(Damage::at(at, "the word log's form is neither torn-bit nor base"))),
     };
     if header.words != (range.end - range.start - RING_AT) / 8 {
-        return Err(Error::Damaged { at, detail: "the length of the word log differs from its owner's" });
+        return Err(Error::from(Damage::at(at, "the length of the word log differs from its owner's")));
     }
     Ok(Ring { media: media.clone(), at, words: header.words, salt: header.salt, form })
 }
