@@ -1,6 +1,6 @@
-/* EVERBYTE_CONSTANT, of persistent variables in C++: what one begins as is known to the compiler. A
- * constructor would run at every start of the program, and undo what the last run has left.
- * Included by pstatic.h and pdata.h. */
+/* EVERBYTE_CONSTANT marks persistent variables in C++: the compiler must know their initial
+ * values. A constructor would run at every start of the program and overwrite the values of the
+ * last run. Included by pstatic.h and pdata.h. */
 #ifndef EVERBYTE_CONSTANT_H
 #define EVERBYTE_CONSTANT_H
 

@@ -1,14 +1,15 @@
-/* Programs before the crash explorer: `everbyte crash --store S --run './program' --check
- * './program look'` runs a program, makes the images of the store that a crash may leave at any
- * moment of it, and runs the check on each. The program says here what it promises, the check asks
- * what had been promised. Without an explorer these calls do nothing.
+/* The interface between a program and the crash explorer. `everbyte crash --store S --run
+ * './program' --check './program look'` runs a program, generates the images of the store that a
+ * crash may leave at any moment of the run, and runs the check on each image. The program
+ * reports its promises by these calls; the check asks for them. Without an explorer the calls do
+ * nothing.
  *
  *     everbyte_crash_begin("insert 7");
  *     ... heapo_tx_end("list") ...
  *     everbyte_crash_acked();
  *
- * THREADS: one; a program with more is refused while the explorer watches it. A system call that
- * stores into the store's memory, read() for one, fails then with EFAULT. */
+ * THREADS: one; the explorer refuses a program with more. While the explorer watches, a system
+ * call that stores into the store's memory, such as read(), fails with EFAULT. */
 #ifndef EVERBYTE_CRASH_H
 #define EVERBYTE_CRASH_H
 
@@ -16,19 +17,19 @@
 extern "C" {
 #endif
 
-/* An operation begins: from here on a crash may leave what it does. The name appears in failures.
+/* Begins an operation: a crash from here on may leave its effects. Failures show the name.
  * Returns 1; 0 for NULL. */
 int everbyte_crash_begin(const char *name);
 
-/* The operation that began last is acknowledged: no crash from here on may lose it. */
+/* Acknowledges the operation that began last: a crash from here on must not lose it. */
 void everbyte_crash_acked(void);
 
-/* In a check: recovery is over. What the check stores from here on, to see whether the thing still
- * works, is not part of the crash inside recovery that is explored next. */
+/* In a check: reports the end of recovery. Later stores of the check, such as a trial insertion,
+ * are not part of the recovery that the explorer crashes next. */
 void everbyte_crash_recovered(void);
 
-/* In a check: how many operations had begun, and how many had been acknowledged, before the crash;
- * -1 without an explorer. */
+/* In a check: return the number of operations that had begun, and that were acknowledged, before
+ * the crash; -1 without an explorer. */
 long everbyte_crash_seen_begun(void);
 long everbyte_crash_seen_acked(void);
 

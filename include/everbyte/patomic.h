@@ -1,54 +1,56 @@
 /* Durable transactions for C and C++: a block of ordinary code that happens whole or not at all,
- * alone among threads.
+ * isolated from other threads.
  *
  *     pstatic long balance[2];
  *     patomic {
  *         balance[0] -= 10;
  *         balance[1] += 10;
- *     }                                 (settled: it survives whatever happens now)
+ *     }                                 (settled: survives a power cut)
  *
- * Compile with GCC 12 and the words of `pkg-config --cflags --libs everbyte-patomic`, GCC 13 to 15
- * with those of everbyte-patomic-13: GCC compiles such blocks wrongly without these flags, so this
- * header refuses to be compiled.
+ * Conventions:
  *
- * No bit fields in a block, nor in what it calls: GCC compiles them wrongly there, and stores to
- * their neighbours. Where `make install` found the headers of GCC's plugins, the words of
- * pkg-config load a checker that refuses them, and copies of structs that GCC has divided into bit
- * fields; elsewhere the program has to see to it. Structs with bit fields are copied whole.
- *
- * What happens. Persistent variables (pstatic.h) and blocks from pmalloc are changed when the block
- * ends, together, and settled then. Other memory is changed too, and put back if the block is run
- * again or cancelled, as are locals. Blocks of several threads happen one after the other, in some
- * order; one that meets another is run again. Inside another, a block is part of it. What the
- * blocks of a program change belongs to the program: its variables and what pmalloc gave for them.
- * They may read other persistent memory; one that stores to it ends the process with a sentence,
- * and nothing of it has happened: objects, regions, variables of a library, PDATA in a program that
- * has pstatic. A program without variables lends its blocks to the PDATA it has, or to the library
- * with variables that was loaded last.
- *
- * What may be in a block: expressions, control flow (return and break too, which commit), functions
- * in sight or declared EVERBYTE_SAFE, pmalloc and pfree, malloc and free, memcpy and its kin, new
- * and delete, exceptions. An exception that leaves it commits it. Inside, catch by `catch (...)`: a
- * typed catch crashes the compiler, and so does va_arg, which the checker refuses. What may not is
- * an error of the compiler's: I/O, volatile, atomics, assembly, unknown functions; a block that
- * becomes irrevocable all the same ends the process with a sentence.
- *
- * A block that needs more log than there is goes through the heap; one that finds no room there, or
- * stores to more than a million lines of 64 bytes that it has not allocated, ends the process with
- * a sentence, and has done nothing. Memory that a block makes private, or frees, is nobody else's
- * when it ends.
- *
- * EVERBYTE_TRUNCATION (sync, async) says whether a block's end also brings what it stored to its
- * place, or a thread does that later, which takes one fence where the other takes three. While a
- * thread does it, a program that stores to the same words outside of blocks calls
- * everbyte_patomic_truncate first.
- * A block ends by its end. The compiler keeps longjmp out of it; a handler that jumps out of a
- * fault inside ends the process at the next block. A thread that ends inside (pthread_exit,
- * cancellation) leaves nothing of the block. A child of fork runs no blocks: its first one, or the
- * rest of the one that it was made in, ends it with a sentence. A function with a block does not
- * call setjmp: the compiler crashes. THREADS: any; not from signal handlers. A handler's block that
- * finds the thread in a step of another ends the process; one that comes between two steps is part
- * of that block, and is taken back if that is run again. */
+ * 1. Compiling. Use GCC 12 with the flags of `pkg-config --cflags --libs everbyte-patomic`, GCC
+ *    13 to 15 with those of everbyte-patomic-13. Without these flags GCC compiles the blocks
+ *    wrongly, so this header refuses to be compiled.
+ * 2. Bit fields. A block, and the functions it calls, must not use bit fields: GCC compiles them
+ *    wrongly there, and stores to their neighbours. If `make install` found the headers of GCC's
+ *    plugins, the flags of pkg-config load a checker that refuses bit fields, and copies of
+ *    structs that GCC has divided into bit fields; elsewhere the program must avoid them.
+ *    Structs with bit fields are copied whole.
+ * 3. Effects. Persistent variables (pstatic.h) and blocks from pmalloc change together when the
+ *    block ends, and are settled then. Other memory and locals change at once, and are restored
+ *    if the block is run again or cancelled. Blocks of several threads take effect one after the
+ *    other, in some order; a block that conflicts with another is run again. A block inside a
+ *    block is part of it.
+ * 4. Persistent memory. The blocks of a program change the memory of the program: its variables
+ *    and the blocks that pmalloc stored to them. They may read other persistent memory. A block
+ *    that stores to it (objects, regions, variables of a library, PDATA in a program that has
+ *    pstatic) ends the process with a message and has no effect. In a program without variables
+ *    the blocks belong to its PDATA, or to the library with variables that was loaded last.
+ * 5. Allowed inside: expressions, control flow (return and break too, which commit), functions
+ *    that are defined in sight or declared EVERBYTE_SAFE, pmalloc and pfree, malloc and free,
+ *    memcpy and its kin, new and delete, exceptions. An exception that leaves a block commits
+ *    it. Inside, catch by `catch (...)`: a typed catch crashes the compiler, and so does va_arg,
+ *    which the checker refuses. The compiler refuses I/O, volatile, atomics, assembly and
+ *    unknown functions. A block that becomes irrevocable nevertheless ends the process with a
+ *    message.
+ * 6. Limits. A block that needs more log than there is uses the heap. If the heap is full, or if
+ *    the block stores to more than a million lines of 64 bytes that it did not allocate, it ends
+ *    the process with a message and has no effect. Memory that a block makes private, or frees,
+ *    is used by no other block when the block ends.
+ * 7. Truncation. EVERBYTE_TRUNCATION=sync: the end of a block also writes its stores to their
+ *    places, with three fences. EVERBYTE_TRUNCATION=async: a thread does so later, and the end
+ *    takes one fence; a program that stores to the same words outside of blocks must first call
+ *    everbyte_patomic_truncate.
+ * 8. Leaving a block. The compiler refuses longjmp out of a block; a signal handler that jumps
+ *    out of a fault inside a block ends the process at the next block. A thread that ends inside
+ *    (pthread_exit, cancellation) leaves no effect of the block. A function with a block must
+ *    not call setjmp: the compiler crashes.
+ * 9. Fork. A child of fork runs no blocks: its first block, or the rest of the block in which it
+ *    was created, ends it with a message.
+ * 10. Threads. THREADS: any; not from signal handlers. A handler's block that interrupts the
+ *     thread within a step of another block ends the process; one that runs between two steps is
+ *     part of that block, and is taken back if that block is run again. */
 #ifndef EVERBYTE_PATOMIC_H
 #define EVERBYTE_PATOMIC_H
 
@@ -69,8 +71,8 @@
 #error "patomic is for x86-64"
 #endif
 
-/* A block, `patomic { ... }`; and a statement inside one that takes back what the innermost has
- * done, and leaves it. */
+/* A block, `patomic { ... }`; and a statement inside a block that undoes the innermost block and
+ * leaves it. */
 #define patomic __transaction_atomic
 #define patomic_cancel __transaction_cancel
 #endif
@@ -79,13 +81,15 @@
 extern "C" {
 #endif
 
-/* Chooses the mode that EVERBYTE_TRUNCATION names, from now on. */
+/* Selects asynchronous (1) or synchronous (0) truncation from now on, as EVERBYTE_TRUNCATION
+ * does. */
 void everbyte_patomic_asynchronous(int asynchronous);
 
-/* Brings what blocks have stored to its place: nothing is stored again by a recovery. */
+/* Writes the stores of all committed blocks to their places: recovery has nothing to replay
+ * then. */
 void everbyte_patomic_truncate(void);
 
-/* A program linked to another library of transactions would not have this. */
+/* Fails the link of a program with another library of transactions, which does not define it. */
 extern const int everbyte_patomic;
 static const int *const everbyte_patomic_linked __attribute__((used)) = &everbyte_patomic;
 

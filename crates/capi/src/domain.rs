@@ -1,8 +1,8 @@
-//! Stores that a broker passes. `EVERBYTE_BROKER` names the broker's socket; what names a store's
-//! file otherwise names a domain then, which is made if there is none.
+//! Stores that a broker passes. If `EVERBYTE_BROKER` names the broker's socket, the path of the
+//! store is the name of a domain, which is created if it is absent.
 //!
-//! A domain is asked for to be changed, and if its rights do not allow that, to be read: the
-//! descriptor that comes can do what was granted and no more.
+//! The process requests a domain for writing, and if its rights do not allow that, for reading: the
+//! descriptor from the broker permits the granted access only.
 
 use crate::fault::{Fault, Result};
 use everbyte_broker::raw::Raw as _;
@@ -11,18 +11,18 @@ use everbyte_media::Options;
 use everbyte_store::Store;
 use std::path::{Path, PathBuf};
 
-/// Rights of a domain that is made here, as of an object.
+/// The rights of a domain that is created here, as of an object.
 const MODE: u16 = 0o660;
-/// The maximum that it may grow to: of a user's quota.
+/// The maximum size of a domain that is created here; part of the user's quota.
 const MAX: u64 = 16 << 30;
 
-/// The socket of the broker that passes stores to this process; `None`: it opens files.
-pub fn socket() -> Option<PathBuf> {
+/// The socket of the broker that passes stores to this process; `None`: the process opens files.
+pub(crate) fn socket() -> Option<PathBuf> {
     std::env::var_os("EVERBYTE_BROKER").filter(|socket| !socket.is_empty()).map(PathBuf::from)
 }
 
 /// The store of a domain.
-pub fn open(socket: &Path, name: &Path, media: &Options) -> Result<Store> {
+pub(crate) fn open(socket: &Path, name: &Path, media: &Options) -> Result<Store> {
     let name = name.to_str().ok_or_else(|| Fault::invalid("the name of a domain is UTF-8"))?;
     let client = Client::on_demand(socket, Path::new("everbyte"));
     let attached = match client.attach(name, Want::Write) {

@@ -1,5 +1,4 @@
-//! [`Fault`]: what went wrong, as C hears of it: `errno`, and a sentence that `everbyte_error`
-//! returns.
+//! [`Fault`]: an error as C receives it: `errno`, and a sentence that `everbyte_error` returns.
 
 use everbyte_media::{self as media, ErrorInfo, ErrorKind};
 use everbyte_store as store;
@@ -9,25 +8,25 @@ use std::ffi::{CString, c_char, c_int};
 
 /// A failed call.
 #[derive(Debug)]
-pub struct Fault {
+pub(crate) struct Fault {
     errno: i32,
     message: String,
 }
 
-pub type Result<T> = std::result::Result<T, Fault>;
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 impl Fault {
-    pub fn new(errno: i32, message: impl Into<String>) -> Fault {
+    pub(crate) fn new(errno: i32, message: impl Into<String>) -> Fault {
         Fault { errno, message: message.into() }
     }
 
     /// The sentence.
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The program handed over what it may not.
-    pub fn invalid(message: impl Into<String>) -> Fault {
+    /// The program passed an invalid argument.
+    pub(crate) fn invalid(message: impl Into<String>) -> Fault {
         Fault::new(libc::EINVAL, message)
     }
 }
@@ -36,9 +35,8 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// The result of a call as C sees it: `good` of its value, or `bad` with `errno` and the sentence
-/// set.
-pub fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
+/// The result of a call for C: `good` of its value, or `bad` with `errno` and the sentence set.
+pub(crate) fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
     match result {
         Ok(value) => good(value),
         Err(Fault { errno, message }) => {
@@ -46,23 +44,23 @@ pub fn answer<T, C>(result: Result<T>, bad: C, good: impl FnOnce(T) -> C) -> C {
             LAST.set(CString::new(message).unwrap_or_default());
             // SAFETY: it has no conditions.
             let place = unsafe { libc::__errno_location() };
-            // SAFETY: this thread's `errno`, which lives as long as the thread and is private
-            // to it.
+            // SAFETY: this thread's `errno`, which lives as long as the thread and is
+            // private to it.
             unsafe { place.write(errno) };
             bad
         }
     }
 }
 
-/// The result of a call that has no value, as C sees it: 1, or 0.
-pub fn done(result: Result<()>) -> c_int {
+/// The result of a call without a value, for C: 1, or 0.
+pub(crate) fn done(result: Result<()>) -> c_int {
     answer(result, 0, |()| 1)
 }
 
-/// The sentence of this thread's last failed call; empty before the first. Good until its next
+/// The sentence of this thread's last failed call; empty before the first. Valid until its next
 /// failed call.
 #[unsafe(no_mangle)]
-pub extern "C" fn everbyte_error() -> *const c_char {
+pub(crate) extern "C" fn everbyte_error() -> *const c_char {
     LAST.with_borrow(|last| last.as_ptr())
 }
 

@@ -1,15 +1,15 @@
 //! # everbyte-capi: Everbyte for C and C++
 //!
 //! The headers in `include/everbyte/` are the documentation for users; the functions here implement
-//! them. Arguments are checked before they are used, as far as the language allows: a pointer to
-//! bytes that are not there remains the program's own fault, as with any library of C.
+//! them. Arguments are checked before use, as far as the language allows: an invalid pointer
+//! remains the program's own fault, as with any library of C.
 //!
 //! * `heapo`: HEAPO's interface, named objects at fixed addresses and key-value stores (Hwang et
 //!   al., ACM TOS 11(1), 2014).
 //! * `mnemosyne`: variables that keep their values, and what stands on them.
 //! * `itm`: what compilers call in a `patomic` block.
 //! * `domain`: stores that a broker passes.
-//! * `recorded`: a program before the crash explorer.
+//! * `recorded`: the recorder of a program under the crash explorer.
 //!
 //! Threads: any, unless a header says otherwise.
 

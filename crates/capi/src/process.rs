@@ -1,7 +1,7 @@
-//! The one store of this process, and the objects of it that the process has mapped, by name.
+//! The one store of this process, and its mapped objects by name.
 //!
-//! The table of mapped objects is HEAPO's local cache: each call that names an object looks there
-//! and nowhere else.
+//! The table of mapped objects is HEAPO's local cache: each call that names an object searches only
+//! this table.
 //!
 //! Threads: any.
 
@@ -20,18 +20,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Declared maximum of stores made here: small beside the addresses there are, so that two of them
-/// seldom meet.
+/// Declared maximum of stores created here: small beside the address space, so that two of them
+/// rarely overlap.
 const MAX: u64 = 256 << 30;
-/// The least that an object can grow to.
+/// The lower bound of an object's size limit.
 const SPAN_MIN: u64 = 1 << 20;
-/// Transactions on one object at a time, and the bytes of the notes of each before they spill into
-/// the heap.
+/// Transactions on one object at a time, and the bytes of each one's log before it spills into the
+/// heap.
 const LANES: u32 = 8;
 const LANE_LEN: u64 = 4096;
 
 /// The store, once it is open.
-pub struct Process {
+pub(crate) struct Process {
     store: Store,
     path: PathBuf,
     /// The address of offset 0.
@@ -48,7 +48,7 @@ static AT_CLOSE: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// Lets `step` run when the process ends in good order, before the store is closed and before the
 /// steps that were added earlier.
-pub fn at_close(step: fn()) {
+pub(crate) fn at_close(step: fn()) {
     let mut steps = AT_CLOSE.lock();
     if !steps.iter().any(|&known| std::ptr::fn_addr_eq(known, step)) {
         steps.push(step);
@@ -79,23 +79,23 @@ fn options() -> Result<Options> {
 /// The file that `EVERBYTE_STORE` names; or `everbyte.store` in the directory that
 /// `MNEMOSYNE_REGION_PATH` names, or in the current one.
 fn path_of_store() -> PathBuf {
-    // As is usual, what is set to nothing is not set.
+    // An empty variable counts as unset.
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let directory = || set("MNEMOSYNE_REGION_PATH").unwrap_or_default();
     set("EVERBYTE_STORE").unwrap_or_else(|| directory().join("everbyte.store"))
 }
 
-/// The span of an object that may grow to `size_max` bytes, and to `usual` where that is 0.
-/// Addresses cost nothing.
-pub fn span(size_max: usize, usual: u64) -> Result<Option<u64>> {
+/// The span of an object that may grow to `size_max` bytes, or to `usual` if that is 0. Unused
+/// addresses cost nothing.
+pub(crate) fn span(size_max: usize, usual: u64) -> Result<Option<u64>> {
     let size = if size_max == 0 { usual } else { size_max as u64 };
     let span = size.max(SPAN_MIN).checked_next_power_of_two();
     span.map(Some).ok_or_else(|| Fault::new(libc::ENOSPC, "an object of more bytes than there are"))
 }
 
 impl Process {
-    /// The store of this process, to change something in it.
-    pub fn get() -> Result<Arc<Process>> {
+    /// The store of this process, for writing.
+    pub(crate) fn get() -> Result<Arc<Process>> {
         let process = Process::look()?;
         if process.store.is_read_only() {
             let path = process.path.display();
@@ -104,8 +104,8 @@ impl Process {
         Ok(process)
     }
 
-    /// The store of this process, opened now if need be: see [`path_of_store`].
-    pub fn look() -> Result<Arc<Process>> {
+    /// The store of this process, opened on demand: see [`path_of_store`].
+    pub(crate) fn look() -> Result<Arc<Process>> {
         if let Some(process) = &*PROCESS.read() {
             process.store.require_here()?;
             return Ok(Arc::clone(process));
@@ -113,9 +113,9 @@ impl Process {
         Process::open(&path_of_store())
     }
 
-    /// Opens a bound store, or makes one; until the process ends. Opening the same one again does
-    /// nothing. On backends that processes share, others may have it open, too.
-    pub fn open(path: &Path) -> Result<Arc<Process>> {
+    /// Opens a bound store, or creates one, until the process ends. Opening the same store again
+    /// does nothing. On backends that processes can share, others may have it open, too.
+    pub(crate) fn open(path: &Path) -> Result<Arc<Process>> {
         let mut slot = PROCESS.write();
         if let Some(process) = &*slot {
             process.store.require_here()?;
@@ -156,8 +156,8 @@ impl Process {
         Ok(process)
     }
 
-    /// Makes an object and maps it.
-    pub fn create(&self, name: &str, span: Option<u64>) -> Result<()> {
+    /// Creates an object and maps it.
+    pub(crate) fn create(&self, name: &str, span: Option<u64>) -> Result<()> {
         let mut mapped = self.mapped.write();
         let options = ObjectOptions { engine: Engine::Undo, fingerprint: 0, span };
         let format = |object: &_| Undo::format_with(object, LANES, LANE_LEN).map_err(Fault::from);
@@ -170,9 +170,9 @@ impl Process {
         Ok(())
     }
 
-    /// Maps an object, which recovers it; one that is mapped stays as it is. Of a store that this
-    /// process may only read all objects are mapped to be read.
-    pub fn map(&self, name: &str, want: Want) -> Result<()> {
+    /// Maps an object, which recovers it; a mapped object keeps its mode. Objects of a store that
+    /// this process may only read are mapped for reading.
+    pub(crate) fn map(&self, name: &str, want: Want) -> Result<()> {
         let mut mapped = self.mapped.write();
         if !mapped.contains_key(name) {
             mapped.insert(name.into(), self.mapping(name, want)?);
@@ -196,8 +196,8 @@ impl Process {
         Mapped::new(object, self.base, want)
     }
 
-    /// Unmaps an object: its pointers are not to be used until it is mapped again.
-    pub fn unmap(&self, name: &str) -> Result<()> {
+    /// Unmaps an object: its pointers must not be used until it is mapped again.
+    pub(crate) fn unmap(&self, name: &str) -> Result<()> {
         let mut mapped = self.mapped.write();
         let object = mapped.get(name).ok_or_else(|| not_mapped(name))?;
         object.require_idle()?;
@@ -206,7 +206,7 @@ impl Process {
     }
 
     /// Deletes an object, which this process may have mapped.
-    pub fn delete(&self, name: &str) -> Result<()> {
+    pub(crate) fn delete(&self, name: &str) -> Result<()> {
         let mut mapped = self.mapped.write();
         if let Some(object) = mapped.get(name) {
             object.require_idle()?;
@@ -220,22 +220,22 @@ impl Process {
     }
 
     /// The mapped object of this name.
-    pub fn find(&self, name: &str) -> Result<Arc<Mapped>> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Mapped>> {
         self.mapped.read().get(name).cloned().ok_or_else(|| not_mapped(name))
     }
 
-    pub fn is_mapped(&self, name: &str) -> bool {
+    pub(crate) fn is_mapped(&self, name: &str) -> bool {
         self.mapped.read().contains_key(name)
     }
 
     /// The names of all objects that begin with `prefix`, in order.
-    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
+    pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(self.store.names(prefix)?)
     }
 
-    /// The heap of the mapped object in which `at`, which may be anything, lies, and the turn to
-    /// change it. Words that it stores blocks to hold addresses.
-    pub fn heap_at(&self, at: u64) -> Result<(Heap, Option<Exclusive>)> {
+    /// The heap of the mapped object that contains the offset `at`, with its exclusive lock. Any
+    /// `at` may be passed. The words that receive blocks hold addresses.
+    pub(crate) fn heap_at(&self, at: u64) -> Result<(Heap, Option<Exclusive>)> {
         let here = |object: &&Arc<Mapped>| object.undo.heap().object().span().contains(&at);
         let object = self.mapped.read().values().find(here).cloned();
         let object = object.ok_or_else(|| {
@@ -247,32 +247,32 @@ impl Process {
         Ok((object.undo.heap().based_at(self.base), exclusive))
     }
 
-    /// Whether so many bytes are there; other processes may have let the store grow.
+    /// Whether the store has this many bytes; other processes may have grown it.
     fn holds(&self, at: u64, len: u64) -> bool {
         let holds = || self.media().holds(at, len);
         holds() || self.media().refresh().is_ok() && holds()
     }
 
-    /// The addresses that the store may ever have.
-    pub fn window(&self) -> Range<usize> {
+    /// The addresses reserved for the store.
+    pub(crate) fn window(&self) -> Range<usize> {
         self.base as usize..(self.base + self.media().max()) as usize
     }
 
     /// The store, if it is open.
-    pub fn opened() -> Option<Arc<Process>> {
+    pub(crate) fn opened() -> Option<Arc<Process>> {
         PROCESS.read().clone()
     }
 
-    pub fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    pub fn media(&self) -> &Media {
+    pub(crate) fn media(&self) -> &Media {
         self.store.media()
     }
 
-    /// The offset of `address..address+len`, which may be anything.
-    pub fn offset(&self, address: usize, len: usize) -> Result<u64> {
+    /// The offset of `address..address+len`, if it lies in the store. Any address may be passed.
+    pub(crate) fn offset(&self, address: usize, len: usize) -> Result<u64> {
         let at = (address as u64).checked_sub(self.base).filter(|&at| self.holds(at, len as u64));
         at.ok_or_else(|| Fault::invalid(format!("{address:#x} + {len} does not lie in {}", self.path.display())))
     }
@@ -282,8 +282,8 @@ fn not_mapped(name: &str) -> Fault {
     Fault::new(libc::ENOENT, format!("object `{name}` is not mapped in this process; create or map it first"))
 }
 
-/// Makes a bound store, whole under its name or not there: others may be about to open it, or to
-/// make it, too.
+/// Creates a bound store, whole under its name or absent: other processes may be opening it, or
+/// creating it, too.
 fn make(path: &Path, media: &Options) -> Result<()> {
     let io = |source| Fault::from(everbyte_media::Error::Io { action: "create", path: path.into(), source });
     let mut draft = path.as_os_str().to_owned();
@@ -293,14 +293,14 @@ fn make(path: &Path, media: &Options) -> Result<()> {
     let made = Store::create(draft, &options).and_then(|store| store.close()).map_err(Fault::from);
     let named = made.and_then(|()| match std::fs::hard_link(draft, path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(io(error)),
-        _ => Ok(()), // by us, or by another thread at the same moment
+        _ => Ok(()), // by this process, or by another at the same moment
     });
-    let _ = std::fs::remove_file(draft); // ours, and under its name by now, or of no use
+    let _ = std::fs::remove_file(draft); // linked under its name by now, or not needed
     named
 }
 
-/// Closes the store in good order when the process that opened it ends. Not if a transaction runs:
-/// opening then rolls it back.
+/// Closes the store cleanly when the process that opened it ends. Not if a transaction runs: the
+/// next opening rolls it back.
 extern "C" fn close() {
     if let Some(process) = PROCESS.write().take_if(|process| process.pid == std::process::id()) {
         let busy = process.mapped.read().values().any(|object| object.running.load(Ordering::Acquire) > 0);

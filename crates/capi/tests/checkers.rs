@@ -1,4 +1,4 @@
-//! Programs of C under tools that look for mistakes: sparse and clang, Memcheck, AddressSanitizer.
+//! C programs under tools that find mistakes: sparse and clang, Memcheck, AddressSanitizer.
 
 mod programs;
 
@@ -30,7 +30,7 @@ fn checkers_tell_persistent_pointers_from_others() {
     }
 }
 
-/// Compiles a program with the words of a package, and these.
+/// Compiles a program with the flags of a package, and these.
 fn compile_with(source: &str, into: &Path, package: &str, words: &[&str]) -> PathBuf {
     let run_path = format!("-Wl,-rpath,{}", prefix().join("lib").display());
     let words = words.iter().map(ToString::to_string);

@@ -1,5 +1,5 @@
-//! Programs of C before the crash explorer: right ones pass, each wrong one is found, by the means
-//! that can see it.
+//! C programs under the crash explorer: right programs pass, and each wrong one is found by the
+//! mode that can detect it.
 
 mod programs;
 
@@ -9,7 +9,7 @@ use programs::{compile, pkg_config_of, prefix, root, succeed, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program, and a small store with what its parts start from.
+/// The program, and a small store with the objects that its parts start with.
 fn stand(dir: &Path, language: Language) -> (PathBuf, PathBuf) {
     let store = dir.join("first.store");
     let program = match language {
@@ -81,7 +81,7 @@ fn what_is_published_before_it_is_flushed_is_found() {
     }
 }
 
-/// A value that lives shorter than an interval between flushes: page scan cannot know of it, and
+/// A value that lives shorter than an interval between flushes: a page scan cannot detect it, and
 /// says so.
 #[test]
 fn single_steps_see_what_page_scan_cannot() {

@@ -1,4 +1,4 @@
-//! Programs of C over `heapo.h`: compiled by the system's compiler, run, killed and run again.
+//! C programs over `heapo.h`: compiled by the system's compiler, run, killed and run again.
 
 #[path = "programs/kills.rs"]
 mod kills;
@@ -41,7 +41,7 @@ fn a_killed_program_loses_nothing_it_was_told() {
     killed_again_and_again(|into| compile("crates/capi/tests/c/heapo.c", into), &[]);
 }
 
-/// Far more than may be in memory, by plain loads and stores.
+/// Far more bytes than the limit in memory, by plain loads and stores.
 #[test]
 fn an_object_larger_than_its_memory_is_used_through_pointers() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,8 +52,8 @@ fn an_object_larger_than_its_memory_is_used_through_pointers() {
     assert!(found > 300, "{found}");
 }
 
-/// System calls do not wait for what is cold; a program hears of faults of its own; what cannot
-/// come back ends it with a sentence.
+/// System calls do not wait for cold bytes; a program's handler receives its own faults; a cluster
+/// that cannot be read back ends the program with a message.
 #[test]
 fn what_is_cold_is_not_for_system_calls_and_is_not_made_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,8 +148,8 @@ fn the_headers_are_c_and_cpp() {
     }
 }
 
-/// Each call has a page of the manual, which is made of the headers; groff has nothing to say about
-/// any.
+/// Each call has a man page, which is generated from the headers; groff accepts each without a
+/// warning.
 #[test]
 fn every_call_has_a_page_of_the_manual() {
     let (pages, headers) = (prefix().join("share/man/man3"), root().join("include/everbyte"));

@@ -1,4 +1,4 @@
-//! Programs with persistent variables: compiled in several ways, run again, killed, built anew.
+//! Programs with persistent variables: compiled in several ways, run again, killed, rebuilt.
 
 #[path = "programs/kills.rs"]
 mod kills;
@@ -14,8 +14,7 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = "crates/capi/tests/c/pstatic.c";
 const MORE: &str = "crates/capi/tests/c/pstatic_more.c";
 
-/// Compiles the files of a program and links them: as C or, where `words` say so, the last one as
-/// C++.
+/// Compiles the files of a program and links them: as C or, if `words` say so, the last one as C++.
 fn build(files: &[&str], words: &[&str], program: &Path) {
     let (languages, words): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "c++");
     let compile = |file: &&str| {
@@ -121,8 +120,7 @@ fn variables_that_begin_as_addresses_need_a_program_at_a_fixed_place() {
     assert_eq!(succeed(&path, &store, "shm", &["count"]), "41\n", "nothing was left behind");
 }
 
-/// A program that is compiled without thinking of libraries gets copies of their variables: those
-/// would not be kept.
+/// A program compiled without -fPIC gets copies of a library's variables, which would not be kept.
 #[test]
 fn copies_of_a_librarys_variables_are_refused() {
     const SOURCE: &str = "crates/capi/tests/c/pstatic_library.c";
@@ -160,8 +158,8 @@ fn a_section_that_shares_its_pages_is_refused() {
     assert!(text(&refused).contains("is not whole pages"), "{}", text(&refused));
 }
 
-/// Names of files are bytes; a program whose file is gone, which its variables are named after,
-/// ends before main.
+/// File names are bytes; a program whose file is deleted, which names its variables, ends before
+/// main.
 #[test]
 fn the_file_of_a_program_may_have_any_name_but_is_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -195,8 +193,8 @@ fn variables_that_need_a_constructor_do_not_compile() {
     }
 }
 
-/// Runs an example on `words`, kills it after it has told of `count` of them, and returns of how
-/// many it has told.
+/// Runs an example on `words`, kills it after it has printed `count` of them, and returns the
+/// number printed.
 fn killed_after(count: usize, program: &Path, store: &Path, backend: &str, words: &[String]) -> usize {
     let mut command = Command::new(program);
     command.args(words).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
@@ -340,8 +338,8 @@ fn the_acceptor_keeps_its_word() {
     assert_eq!(answer(&["promise", "10"]), "yes: accepted 42 in ballot 9\n");
 }
 
-/// A tree of sorted numbers is a list: it is put right and printed on a stack that has no room for
-/// its depth.
+/// A tree of sorted numbers is a list: it is recovered and printed on a stack too small for its
+/// depth.
 #[test]
 fn a_tree_may_be_deeper_than_the_stack() {
     let dir = tempfile::tempdir().unwrap();
@@ -397,7 +395,7 @@ fn each_executable_file_has_variables_of_its_own_until_it_is_gone() {
     std::fs::remove_dir_all(&other).unwrap();
     runs(&one, "21 18");
     assert_eq!(sets(&store), 1, "a directory that is gone takes its files with it");
-    // A file that goes while it runs takes its variables along when it has ended.
+    // The variables of a file that is deleted while it runs are removed after its end.
     let next = dir.path().join("next");
     programs::copy(&one, &next);
     let mut running = Command::new(&one);

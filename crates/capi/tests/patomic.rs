@@ -1,4 +1,4 @@
-//! Programs with patomic blocks: compiled in every way, in each other's way, killed, and refused.
+//! Programs with patomic blocks: compiled in every way, conflicting, killed, and refused.
 #![cfg(target_arch = "x86_64")]
 
 #[path = "../../tx/tests/histories/mod.rs"]
@@ -21,7 +21,7 @@ use std::process::{Command, Output};
 
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
 
-/// Compiles a program of C, or C++, with these words too.
+/// Compiles a program of C, or C++, with these flags too.
 fn compile(source: &str, into: &Path, words: &[&str]) -> Result<PathBuf, Output> {
     let program = into.join("program");
     let (compiler, standard) = if source.ends_with(".cc") { ("g++", "-std=c++20") } else { ("gcc", "-std=c11") };
@@ -37,7 +37,7 @@ fn words() -> Vec<String> {
     pkg_config_of("everbyte-patomic", &["--cflags", "--libs"])
 }
 
-/// The same as its users do.
+/// The same with the flags of pkg-config.
 fn build(source: &str, into: &Path, words: &[&str]) -> PathBuf {
     let all = self::words();
     let all: Vec<&str> = words.iter().copied().chain(all.iter().map(String::as_str)).collect();
@@ -130,8 +130,8 @@ fn a_restart_goes_from_what_was_kept_to_the_first_block() {
     assert!(!refused.status.success() && text(&refused).contains("EVERBYTE_TRUNCATION"), "{}", text(&refused));
 }
 
-/// Without a compiler that knows of transactions: bodies are functions, loads and stores are said;
-/// and what has happened is there in the next run.
+/// Without a compiler's transactions: bodies are functions with explicit loads and stores; the next
+/// run finds the committed values.
 #[test]
 fn compilers_without_transactions_say_each_load_and_store() {
     let libraries = pkg_config_of("everbyte", &["--cflags", "--libs"]);
@@ -158,8 +158,7 @@ fn compilers_without_transactions_say_each_load_and_store() {
     }
 }
 
-/// A block that stores to more than is kept in memory ends the process with a sentence, and nothing
-/// of it has happened.
+/// A block that stores to too many lines ends the process with a message and has no effect.
 #[test]
 fn a_block_that_touches_too_much_ends_the_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,7 +211,7 @@ fn lines_marked(source: &str, mark: &str) -> BTreeSet<usize> {
     text.lines().zip(1..).filter(|(line, _)| line.ends_with(mark)).map(|(_, number)| number).collect()
 }
 
-/// Each of them is refused, at every level, in blocks and in what they call; and nothing else is.
+/// Each of them is refused, at every level, in blocks and in called functions; no other line is.
 #[test]
 fn bit_fields_in_blocks_do_not_compile() {
     let (dir, words) = (tempfile::tempdir().unwrap(), words());
@@ -320,8 +319,8 @@ fn a_block_that_stores_to_variables_of_another_file_ends_the_process() {
 }
 
 /// A body that is left by a jump, and a block in a signal handler that interrupted a step of
-/// another, end the process at the next begin or commit, before anything more is told settled; and
-/// nothing of what was told has to be missed.
+/// another, end the process at the next begin or commit, before it acknowledges anything more;
+/// every acknowledged block is kept.
 #[test]
 fn a_body_that_is_left_by_a_jump_or_interrupted_by_a_block_ends_the_process() {
     let dir = tempfile::tempdir().unwrap();

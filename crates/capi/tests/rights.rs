@@ -1,5 +1,5 @@
-//! Programs of C that may read and not write: mapped so by themselves, or by what a broker grants
-//! their user.
+//! C programs that may read and not write: by their own mapping, or by the rights that a broker
+//! grants their user.
 
 mod programs;
 
@@ -26,7 +26,7 @@ fn a_store_to_an_object_that_is_mapped_to_be_read_is_a_fault() {
     faulted(&run(&program, &dir.path().join("death"), "shm", &["death"]));
 }
 
-/// A broker, and a domain `shop` whose maker was told to make one.
+/// A broker, and a domain `shop`, created by its owner.
 struct Place {
     dir: tempfile::TempDir,
     program: PathBuf,
@@ -87,8 +87,7 @@ fn each_user_has_exactly_the_rights_that_the_broker_grants() {
     faulted(&place.run(&["read", "4003", "5001"]));
 }
 
-/// A store that every user may open: who may do what with its objects is said by their rights
-/// alone.
+/// A store that every user may open: only the rights of its objects restrict access to them.
 struct Common {
     program: PathBuf,
     store: PathBuf,
@@ -145,7 +144,8 @@ fn rights_of_objects_are_asked_when_they_are_mapped() {
     assert_eq!(common.change(Store::check), []);
 }
 
-/// One user's programs take all they can get, in one object and in many; another's go on.
+/// One user's programs allocate as much as possible, in one object and in many; another user's go
+/// on.
 #[test]
 fn who_leaks_stops_at_its_users_quota_and_nobody_else_does() {
     if !rustix::process::geteuid().is_root() {

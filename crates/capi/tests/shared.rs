@@ -1,5 +1,5 @@
-//! Programs of C that share one object: what one does the others see, and who is killed takes
-//! nothing along.
+//! C programs that share one object: each sees the changes of the others, and a killed process
+//! loses no settled change.
 
 mod programs;
 
@@ -50,7 +50,7 @@ struct Hammer {
     kind: &'static str,
 }
 
-/// A process that works, and what it says.
+/// A working process, and its output.
 struct Worker {
     process: Child,
     said: Receiver<u64>,
@@ -73,14 +73,15 @@ impl Hammer {
         Worker { process, said }
     }
 
-    /// The newest of each worker, after a look at everything.
+    /// The newest of each worker, after a check of all entries.
     fn look(&self) -> Vec<u64> {
         let said = succeed(&self.program, &self.store, "shm", &["look", "-", self.kind]);
         said.lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Works until it has been killed so often. No process ever has the store alone meanwhile, so
-    /// that each death is repaired by a process that remains or comes, and never by an opening.
+    /// Works until it has been killed this many times. No process ever has the store alone
+    /// meanwhile, so that each death is repaired by a process that remains or comes, and never by
+    /// an opening.
     fn hammer(&self, processes: usize, kills: usize) {
         let mut workers: Vec<Option<Worker>> = (0..processes).map(|number| Some(self.start(number))).collect();
         let mut told = vec![0; processes];
@@ -90,7 +91,7 @@ impl Hammer {
             told[number] = workers[number].take().unwrap().kill_after(1 + random.below(50));
             workers[number] = Some(self.start(number));
         }
-        let found = self.look(); // beside those who work
+        let found = self.look(); // beside the working processes
         (0..processes).for_each(|number| assert!(found[number] >= told[number], "{number}: {found:?} of {told:?}"));
         for (number, worker) in workers.into_iter().enumerate() {
             told[number] = worker.unwrap().kill_after(1);
@@ -113,7 +114,7 @@ impl Worker {
         self.process.wait().unwrap();
     }
 
-    /// Kills it after it has been told of so many more; the newest it was told of.
+    /// Kills it after this many more lines; returns the newest number printed.
     fn kill_after(mut self, count: u64) -> u64 {
         let patience = Duration::from_secs(60);
         let told =
@@ -135,7 +136,7 @@ fn is_whole(store: &Store) {
     assert!(findings.iter().all(|finding| finding.kind == FindingKind::Note), "{findings:?}");
 }
 
-/// A list of chunks: nothing is lost, and each chunk is an entry of the list, so nothing has
+/// A list of chunks: no entry is lost, and each chunk is an entry of the list, so no chunk has
 /// leaked.
 fn list_is_hammered(processes: usize, kills: usize) {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();
@@ -177,8 +178,8 @@ fn processes_on_one_key_value_store_lose_nothing_when_they_are_killed() {
     }
 }
 
-/// With an object's lock, as a reader, in a transaction, with locks inside locks, among names or
-/// pairs: a process that dies so leaves everything as it was, and to the next.
+/// With an object's lock, as a reader, in a transaction, with nested locks, among names or pairs: a
+/// process that dies in this state changes nothing, and releases its locks.
 #[test]
 fn who_dies_with_a_lock_leaves_it_to_the_next() {
     let dir = tempfile::Builder::new().tempdir_in("/dev/shm").unwrap();

@@ -1,13 +1,13 @@
-//! The words of the command line. `everbyte --help` is the map of what users can do; it is made
+//! The arguments of the command line. clap generates `everbyte --help`, the list of all commands,
 //! from this file.
 
 mod domain;
 mod names;
 mod store;
 
-pub use domain::{BrokerArgs, DomainCommand, DomainCommands};
-pub use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
-pub use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
+pub(crate) use domain::{BrokerArgs, DomainCommand, DomainCommands};
+pub(crate) use names::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs, Owner};
+pub(crate) use store::{CloneArgs, MergeArgs, StoreCommand, StoreCommands};
 
 use crate::config::{Backend, Durability};
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -16,81 +16,81 @@ use std::path::PathBuf;
 
 const AFTER: &str = "\
 A store is one file. Commands use ./everbyte.store unless told otherwise (or EVERBYTE_STORE).
-Exit codes: 0 done; 1 the answer is no: key absent, or check found something; 2 the words make no sense;
-3 not a store, from a newer version, or damaged; 4 in use by another process; 5 the system refused.";
+Exit codes: 0 done; 1 the answer is no: key absent, or check has findings; 2 invalid arguments;
+3 not a store, from a newer version, or damaged; 4 in use by another process; 5 refused by the system.";
 
-/// Memory that survives: a store that outlives any crash, and an ordered key-value store in it.
+/// Persistent memory: a store that survives every crash, and an ordered key-value store in it.
 #[derive(Parser)]
 #[command(name = "everbyte", version, after_help = AFTER)]
-pub struct Args {
-    /// Prints JSON: one object, or one object a line where there are many
+pub(crate) struct Args {
+    /// Prints JSON: one object, or one object per line
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// One variant a command.
+/// One variant per command.
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Creates an empty store
     Create(CreateArgs),
-    /// Tells what a store is and holds
+    /// Prints the properties and the objects of a store
     Info(StoreArgs),
-    /// Walks everything in a store, reports damage, double use and leaks with offsets; changes
-    /// nothing unless asked
+    /// Checks all of a store and reports damage, double use and leaks with offsets; changes nothing
+    /// without --repair
     Check(CheckArgs),
     /// Raises a store's declared maximum
     Grow(GrowArgs),
     /// Lists the names of objects, in order
     Ls(LsArgs),
-    /// Tells what objects are
+    /// Prints the properties of objects
     Stat(NamesArgs),
-    /// Removes objects with all they hold
+    /// Removes objects with their contents
     Rm(NamesArgs),
-    /// Changes what owner, group and others may do with objects
+    /// Changes the rights of owner, group and others to objects
     Chmod(ChmodArgs),
-    /// Gives objects another owner or group
+    /// Changes the owner or group of objects
     Chown(ChownArgs),
-    /// Says how many clusters of an object may be in memory at once, and how many it may have
+    /// Limits the clusters of an object in memory, or in total
     Limit(LimitArgs),
-    /// Gives an object another name
+    /// Renames an object
     Mv(MvArgs),
-    /// Copies whole stores, and tells copies apart
+    /// Copies and merges stores, and gives a copy a new identity
     Store(StoreCommands),
     /// Reads and writes the ordered key-value store inside a store
     Kv(KvArgs),
     /// Serves a store to Redis clients
     Serve(ServeArgs),
-    /// Serves domains, stores whose rights the kernel enforces, to programs of several users
+    /// Serves domains (stores whose rights the kernel enforces) to programs of several users
     Broker(BrokerArgs),
-    /// Lists, makes and removes the domains of a broker, and says who may use them
+    /// Lists, creates and removes the domains of a broker, and changes their rights
     Domain(DomainCommands),
-    /// Tells what memory or disk a path gives
+    /// Prints the properties of the memory or disk under a path
     Media(MediaArgs),
-    /// Runs programs against every crash that the rule permits
+    /// Runs programs against every crash that the crash rule permits
     #[cfg(feature = "crash")]
     Crash(CrashArgs),
     /// Prints a completion script for a shell
     Completion(CompletionArgs),
 }
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(ClapArgs, Clone, Default)]
-pub struct OpenArgs {
-    /// Mapping: auto takes `pmem` where MAP_SYNC works, `shm` on tmpfs, else `file`
+pub(crate) struct OpenArgs {
+    /// Backend: auto selects `pmem` if MAP_SYNC works, `shm` on tmpfs, else `file`
     #[arg(long, value_enum, env = "EVERBYTE_BACKEND")]
     pub backend: Option<Backend>,
-    /// What an acknowledged write survives: `always` power loss; `interval:MS` and `process` the
-    /// process's death
+    /// Durability of an acknowledged write: with `always` it survives power loss; with
+    /// `interval:MS` and `process` it survives the death of the process
     #[arg(long, env = "EVERBYTE_DURABILITY")]
     pub durability: Option<Durability>,
 }
 
 /// A store named by position.
 #[derive(ClapArgs)]
-pub struct StoreArgs {
+pub(crate) struct StoreArgs {
     /// The store file
     #[arg(env = "EVERBYTE_STORE", default_value = "./everbyte.store")]
     pub store: PathBuf,
@@ -100,20 +100,20 @@ pub struct StoreArgs {
 
 /// `everbyte create`.
 #[derive(ClapArgs)]
-pub struct CreateArgs {
+pub(crate) struct CreateArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
     pub shape: Shape,
 }
 
-/// What is decided when a store is made, and kept in it.
+/// Properties chosen at creation and recorded in the store.
 #[derive(ClapArgs, Default)]
-pub struct Shape {
-    /// The most room it may take on the disk, such as 4TiB; costs nothing until used
+pub(crate) struct Shape {
+    /// Maximum size on the disk, such as 4TiB; unused space costs nothing
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub max: Option<u64>,
-    /// What the log of backend `file` may grow to, such as 64MiB
+    /// Maximum size of the log of backend `file`, such as 64MiB
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub log: Option<u64>,
     /// Binds the store to one address in every process, for C and C++ programs that keep plain
@@ -124,59 +124,59 @@ pub struct Shape {
 
 /// `everbyte check`.
 #[derive(ClapArgs)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Also follows every pointer of typed pools from their roots: finds what has leaked, has two
-    /// owners or is counted wrong
+    /// Also follows every pointer of typed pools from their roots: finds leaked blocks, blocks with
+    /// two owners, and wrong counts
     #[arg(long)]
     pub deep: bool,
-    /// Then opens the store, which recovers it, and repairs what has a second copy or no owner;
-    /// says what it did. With --deep: only says which counts it would mend and which leaks it would
-    /// free, and gives a token for that
+    /// Then opens the store, which recovers it, repairs damage that has a second copy, frees leaks,
+    /// and reports each repair. With --deep: only lists the counts it would correct and the leaks
+    /// it would free, and prints a token for this plan
     #[arg(long)]
     pub repair: bool,
-    /// With --repair: only says what that would do
+    /// With --repair: only lists the repairs
     #[arg(long, requires = "repair")]
     pub dry_run: bool,
-    /// With --deep --repair: does what was said under this token, if nothing has changed since
+    /// With --deep --repair: executes the plan of this token, if the store has not changed since
     #[arg(long, requires_all = ["deep", "repair"], conflicts_with = "dry_run")]
     pub token: Option<Token>,
 }
 
 /// `everbyte grow`.
 #[derive(ClapArgs)]
-pub struct GrowArgs {
+pub(crate) struct GrowArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// The new maximum, such as 8TiB; a store can grow to four times what it was created for
+    /// The new maximum, such as 8TiB; at most four times the maximum at creation
     #[arg(long, value_parser = crate::text::size, value_name = "SIZE")]
     pub max: u64,
 }
 
 /// `everbyte kv ..`.
 #[derive(ClapArgs)]
-pub struct KvArgs {
+pub(crate) struct KvArgs {
     /// The store file
     #[arg(long, global = true, env = "EVERBYTE_STORE", default_value = "./everbyte.store")]
     pub store: PathBuf,
     /// The name of the key-value store inside it
     #[arg(long, global = true, default_value = "kv")]
     pub table: String,
-    /// Mapping to use
+    /// Backend
     #[arg(long, global = true, value_enum, env = "EVERBYTE_BACKEND")]
     pub backend: Option<Backend>,
-    /// What an acknowledged write survives
+    /// Durability of an acknowledged write
     #[arg(long, global = true, env = "EVERBYTE_DURABILITY")]
     pub durability: Option<Durability>,
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub command: KvCommand,
 }
 
-/// One variant a `kv` command.
+/// One variant per `kv` command.
 #[derive(Subcommand)]
-pub enum KvCommand {
+pub(crate) enum KvCommand {
     /// Prints the value of a key; exit code 1 if there is none
     Get {
         /// Escapes: \n \t \\ \xNN
@@ -186,7 +186,7 @@ pub enum KvCommand {
     Put {
         /// Escapes: \n \t \\ \xNN
         key: String,
-        /// The same escapes; absent: standard input is the value
+        /// The value, with the same escapes; read from standard input if absent
         value: Option<String>,
     },
     /// Deletes keys; exit code 1 if one was absent
@@ -195,41 +195,41 @@ pub enum KvCommand {
         #[arg(required = true)]
         keys: Vec<String>,
     },
-    /// Prints entries in the order of their keys
+    /// Prints entries in key order
     Scan(ScanArgs),
-    /// Loads entries from a file, in batches, each of which is whole or absent after a crash
+    /// Loads entries from a file in batches; after a crash each batch is whole or absent
     Import(ImportArgs),
     /// Writes entries to a file
     Export(ExportArgs),
 }
 
-/// Which entries.
+/// Selects entries.
 #[derive(ClapArgs)]
-pub struct ScanArgs {
+pub(crate) struct ScanArgs {
     /// First key
     #[arg(long)]
     pub start: Option<String>,
-    /// The key to stop before
+    /// End of the keys, excluded
     #[arg(long)]
     pub end: Option<String>,
-    /// Only keys that start with this
+    /// Only keys with this prefix
     #[arg(long, conflicts_with_all = ["start", "end"])]
     pub prefix: Option<String>,
-    /// At most this many
+    /// Maximum number of entries
     #[arg(long)]
     pub limit: Option<usize>,
-    /// From the last key to the first
+    /// Prints from the last key to the first
     #[arg(long)]
     pub reverse: bool,
-    /// Keys without values
+    /// Prints keys without values
     #[arg(long)]
     pub keys: bool,
 }
 
-/// How entries stand in a file. docs/formats/exchange.md describes both.
+/// The format of entries in a file. docs/formats/exchange.md describes both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
-    /// JSON lines: {"key":"..","value":".."}, or key_b64/value_b64 for what is not UTF-8
+pub(crate) enum Form {
+    /// JSON lines: {"key":"..","value":".."}, or key_b64/value_b64 for bytes that are not UTF-8
     Jsonl,
     /// Key, tab, value; escapes \n \t \r \\ \xNN
     Tsv,
@@ -237,13 +237,13 @@ pub enum Form {
 
 /// `everbyte kv import`.
 #[derive(ClapArgs)]
-pub struct ImportArgs {
+pub(crate) struct ImportArgs {
     /// The file; `-` is standard input
     pub file: PathBuf,
-    /// How entries stand in it; by default what the file's name says, else jsonl
+    /// Format of the file; by default from the extension of its name, else jsonl
     #[arg(long, value_enum)]
     pub format: Option<Form>,
-    /// Entries in one batch
+    /// Number of entries in one batch
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch: u32,
     /// Creates the store if it is absent
@@ -253,25 +253,25 @@ pub struct ImportArgs {
 
 /// `everbyte kv export`.
 #[derive(ClapArgs)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// The file, which must not exist; `-` is standard output
     pub file: PathBuf,
-    /// How entries stand in it; by default what the file's name says, else jsonl
+    /// Format of the file; by default from the extension of its name, else jsonl
     #[arg(long, value_enum)]
     pub format: Option<Form>,
 }
 
-/// `everbyte serve`. What is absent here comes from the environment, then from the file, then from
+/// `everbyte serve`. An absent option is read from the environment, then from the file, then from
 /// the defaults.
 #[derive(ClapArgs)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// The store file [default: ./everbyte.store]
     #[arg(env = "EVERBYTE_STORE")]
     pub store: Option<PathBuf>,
     /// Address and port to listen on [default: 127.0.0.1:6380]
     #[arg(long, env = "EVERBYTE_LISTEN")]
     pub listen: Option<String>,
-    /// Listens although other machines can reach the address: there are no passwords
+    /// Allows an address that other machines can reach; the server has no passwords
     #[arg(long)]
     pub open: bool,
     /// The name of the key-value store to serve [default: kv]
@@ -292,19 +292,18 @@ pub struct ServeArgs {
 
 /// `everbyte media ..`.
 #[derive(ClapArgs)]
-pub struct MediaArgs {
-    /// What to do
+pub(crate) struct MediaArgs {
+    /// The command
     #[command(subcommand)]
     pub command: MediaCommand,
 }
 
-/// One variant a `media` command.
+/// One variant per `media` command.
 #[derive(Subcommand)]
-pub enum MediaCommand {
-    /// Which backend a path gives, what it survives, which instructions are used, what they cost
-    /// there
+pub(crate) enum MediaCommand {
+    /// Prints the backend for a path, its durability, the flush instructions, and their cost
     Probe {
-        /// A directory, or a file whose directory counts
+        /// A directory, or a file in the directory to probe
         path: PathBuf,
     },
 }
@@ -312,8 +311,8 @@ pub enum MediaCommand {
 /// `everbyte crash`.
 #[cfg(feature = "crash")]
 #[derive(ClapArgs)]
-pub struct CrashArgs {
-    /// The case; absent: all of them
+pub(crate) struct CrashArgs {
+    /// The case; all cases if absent
     pub case: Option<String>,
     /// The seed of the samples, as a failure prints it
     #[arg(long, value_parser = crate::text::number)]
@@ -321,45 +320,46 @@ pub struct CrashArgs {
     /// Only this crash image, as a failure prints it
     #[arg(long)]
     pub image: Option<String>,
-    /// Images at a crash point where not all are tried
+    /// Number of images at a crash point that is sampled
     #[arg(long)]
     pub images: Option<usize>,
-    /// About how many images one profile may cost
+    /// Approximate number of images per profile
     #[arg(long)]
     pub total: Option<u64>,
-    /// Only this profile: pmem, file, pmem-lines, file-lines, eadr; may be repeated
+    /// Only this profile (pmem, file, pmem-lines, file-lines, eadr); may be repeated
     #[arg(long = "profile", value_name = "PROFILE")]
     pub profiles: Vec<String>,
-    /// Names the cases
+    /// Lists the cases
     #[arg(long)]
     pub list: bool,
     #[command(flatten)]
     pub program: ProgramArgs,
 }
 
-/// A program of one's own instead of a case.
+/// A program of the user instead of a case.
 #[cfg(feature = "crash")]
 #[derive(ClapArgs)]
-pub struct ProgramArgs {
-    /// Explores a program that is linked with libeverbyte: the command that runs it, see
-    /// everbyte/crash.h
+pub(crate) struct ProgramArgs {
+    /// Explores a program that is linked with libeverbyte: the command that runs it (see
+    /// everbyte/crash.h)
     #[arg(long, value_name = "COMMAND", requires_all = ["check", "store"], conflicts_with_all = ["case", "list"])]
     pub run: Option<String>,
-    /// The command that looks at what a crash left; it exits with 0 if the promises are kept
+    /// The command that checks the store after a crash; it exits with 0 if the promises are kept
     #[arg(long, value_name = "COMMAND", requires = "run")]
     pub check: Option<String>,
-    /// The bound store that both start from; it stays as it is
+    /// The bound store with which both commands start; it is not changed
     #[arg(long, requires = "run")]
     pub store: Option<PathBuf>,
-    /// Sees each store by single steps, instead of what pages hold at each flush and fence (x86-64)
+    /// Observes each store by single-stepping, instead of comparing pages at each flush and fence
+    /// (x86-64)
     #[arg(long, requires = "run")]
     pub precise: bool,
 }
 
 /// `everbyte completion`.
 #[derive(ClapArgs)]
-pub struct CompletionArgs {
-    /// Your shell
+pub(crate) struct CompletionArgs {
+    /// The shell
     pub shell: clap_complete::Shell,
 }
 
@@ -368,7 +368,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_words_do_not_contradict_each_other() {
+    fn the_arguments_do_not_contradict_each_other() {
         super::Args::command().debug_assert();
     }
 }

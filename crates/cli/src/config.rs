@@ -1,8 +1,8 @@
 //! The settings of `everbyte serve`, one typed value: file < environment < flag. Printed when the
 //! server starts.
 //!
-//! What shapes the format (the declared maximum, the log) is kept in the store and only asked for
-//! when one is created.
+//! The properties of the format (the declared maximum, the log) are recorded in the store and read
+//! from the settings only when a store is created.
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
@@ -11,11 +11,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Which mapping a store gets.
+/// The backend of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// `pmem` where MAP_SYNC works, `shm` on tmpfs, else `file`
+    /// `pmem` if MAP_SYNC works, `shm` on tmpfs, else `file`
     #[default]
     Auto,
     /// A DAX file: persistent memory
@@ -37,7 +37,7 @@ impl From<Backend> for everbyte_media::BackendChoice {
     }
 }
 
-/// What a barrier waits for, as users write it: `always`, `interval:MS`, `process`.
+/// The durability of a barrier, as users write it: `always`, `interval:MS`, `process`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Durability(pub everbyte_media::Durability);
@@ -70,23 +70,23 @@ impl From<Durability> for String {
     }
 }
 
-/// Everything `serve` can be told.
+/// All settings of `serve`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// The store file.
     pub store: PathBuf,
     /// Address and port.
     pub listen: String,
-    /// Listen although other machines can reach the address.
+    /// Allow an address that other machines can reach.
     pub open: bool,
     /// The key-value store inside it.
     pub table: String,
     /// Create the store if it is absent.
     pub create: bool,
-    /// Which mapping.
+    /// The backend.
     pub backend: Backend,
-    /// What an acknowledged write survives.
+    /// The durability of an acknowledged write.
     pub durability: Durability,
     /// Declared maximum of a store that is created, in bytes.
     pub max: u64,
@@ -108,8 +108,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Defaults, then the file, then what the words and the environment say.
-    pub fn of(args: &ServeArgs) -> Result<Config, Failure> {
+    /// Defaults, overridden by the file, then by the environment and the arguments.
+    pub(crate) fn of(args: &ServeArgs) -> Result<Config, Failure> {
         let base = match &args.config {
             None => Config::default(),
             Some(path) => {

@@ -6,10 +6,10 @@ use std::path::Path;
 
 /// A failure of a command. Its text says what, where, and what to do next.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The answer is no: an absent key, findings of `check`. Exit code 1.
     No(String),
-    /// The words make no sense. Exit code 2.
+    /// Invalid arguments. Exit code 2.
     Words(String),
     /// Not a store, from a newer version, or damaged. Exit code 3.
     Store(String),
@@ -17,13 +17,13 @@ pub enum Failure {
     InUse(String),
     /// The system refused: permission, space, an address that is taken. Exit code 5.
     System(String),
-    /// Whoever read our output has closed it; nothing is wrong.
+    /// The reader of the output has closed it; this is no error.
     Closed,
 }
 
 impl Failure {
     /// The exit code, as docs/manual/cli.md lists them.
-    pub fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Closed => 0,
             Failure::No(_) => 1,
@@ -35,12 +35,12 @@ impl Failure {
     }
 
     /// A system call on a file failed.
-    pub fn system(action: &str, path: &Path, source: io::Error) -> Failure {
+    pub(crate) fn system(action: &str, path: &Path, source: io::Error) -> Failure {
         Failure::System(format!("{}: cannot {action}: {source}", path.display()))
     }
 
     /// Writing to standard output failed.
-    pub fn output(source: io::Error) -> Failure {
+    pub(crate) fn output(source: io::Error) -> Failure {
         match source.kind() {
             io::ErrorKind::BrokenPipe => Failure::Closed,
             _ => Failure::System(format!("cannot write the output: {source}")),

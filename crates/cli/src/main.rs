@@ -1,8 +1,8 @@
-//! `everbyte`: the one binary. What users can do with a store, one small file a command.
+//! `everbyte`: the command line, one small file per command.
 //!
 //! A command returns a [`failure::Failure`] or nothing; `main` alone prints failures and turns them
-//! into exit codes: 0 done, 1 the answer is no (key absent, `check` found something), 2 the words
-//! make no sense, 3 not a store or damaged, 4 in use elsewhere, 5 the system refused.
+//! into exit codes: 0 done, 1 the answer is no (key absent, `check` has findings), 2 invalid
+//! arguments, 3 not a store or damaged, 4 in use by another process, 5 refused by the system.
 //! docs/manual/cli.md lists them for users.
 
 #![forbid(unsafe_code)]
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let output = Output::new(args.json);
     match run(args.command, &output).and_then(|()| output.finish()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Closed) => ExitCode::SUCCESS, // the reader of our output has had enough
+        Err(Failure::Closed) => ExitCode::SUCCESS, // the reader of the output has closed it
         Err(failure) => {
             output.failure(&failure);
             ExitCode::from(failure.code())

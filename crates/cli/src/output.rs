@@ -1,33 +1,33 @@
-//! What a command prints: text for people, or JSON, one object a line.
+//! The output of a command: text, or JSON with one object per line.
 
 use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io::{BufWriter, StdoutLock, Write};
 
-/// Standard output, buffered, in the form asked for.
-pub struct Output {
+/// Standard output, buffered, in the requested form.
+pub(crate) struct Output {
     json: bool,
     out: RefCell<BufWriter<StdoutLock<'static>>>,
 }
 
 impl Output {
-    pub fn new(json: bool) -> Output {
+    pub(crate) fn new(json: bool) -> Output {
         Output { json, out: RefCell::new(BufWriter::new(std::io::stdout().lock())) }
     }
 
-    pub fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// One line for people, or one JSON object.
-    pub fn say(&self, text: impl AsRef<str>, value: Value) -> Result<(), Failure> {
+    /// Prints one line of text, or one JSON object.
+    pub(crate) fn say(&self, text: impl AsRef<str>, value: Value) -> Result<(), Failure> {
         let line = if self.json { value.to_string() } else { text.as_ref().to_string() };
         self.bytes(format!("{line}\n").as_bytes())
     }
 
-    /// Rows of `name: value` for people, or the whole object. Keys of the object are the names.
-    pub fn table(&self, rows: &Value) -> Result<(), Failure> {
+    /// Prints rows of `name: value`, or the whole object. Keys of the object are the names.
+    pub(crate) fn table(&self, rows: &Value) -> Result<(), Failure> {
         if self.json {
             return self.say("", rows.clone());
         }
@@ -44,18 +44,18 @@ impl Output {
         Ok(())
     }
 
-    /// Bytes as they are.
-    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+    /// Prints bytes unchanged.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.borrow_mut().write_all(bytes).map_err(Failure::output)
     }
 
-    /// Everything said so far reaches its reader.
-    pub fn finish(&self) -> Result<(), Failure> {
+    /// Flushes the buffered output.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
         self.out.borrow_mut().flush().map_err(Failure::output)
     }
 
-    /// A failure, on standard error.
-    pub fn failure(&self, failure: &Failure) {
+    /// Prints a failure on standard error.
+    pub(crate) fn failure(&self, failure: &Failure) {
         let _ = self.finish();
         if self.json {
             eprintln!("{}", json!({ "error": failure.to_string(), "code": failure.code() }));

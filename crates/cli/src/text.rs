@@ -1,16 +1,15 @@
-//! Bytes, sizes and numbers as people write them.
+//! Text forms of bytes, sizes and numbers.
 //!
 //! Bytes in text: UTF-8 stands for itself, except `\` and control characters; `\n \t \r \\ \xNN`
-//! stand for bytes. So every byte string has a text, and every text that reads back gives the same
-//! bytes.
+//! stand for bytes. So every byte string has a text, and reading that text returns the same bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
-/// The text of some bytes.
-pub fn escape(bytes: &[u8]) -> String {
+/// The text form of bytes.
+pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -32,11 +31,11 @@ fn push_hex(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}"); // writing to a String does not fail
 }
 
-/// The bytes of a text.
+/// The bytes of a text form.
 ///
 /// # Errors
 /// An escape that does not exist; the message shows it.
-pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
@@ -71,7 +70,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Sets `name` (UTF-8) or `name_b64` (anything else).
-pub fn set_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+pub(crate) fn set_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.into(), text.into()),
         Err(_) => object.insert(format!("{name}_b64"), STANDARD.encode(bytes).into()),
@@ -82,7 +81,7 @@ pub fn set_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
 ///
 /// # Errors
 /// Neither field is there, or it holds something else.
-pub fn get_json(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn get_json(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
     if let Some(text) = object.get(name) {
         return text.as_str().map(|text| text.as_bytes().to_vec()).ok_or_else(|| format!("`{name}` is not a string"));
     }
@@ -94,8 +93,8 @@ pub fn get_json(object: &Map<String, Value>, name: &str) -> Result<Vec<u8>, Stri
 /// A size such as 4096, 64KiB, 1GiB, 4TiB.
 ///
 /// # Errors
-/// Something else.
-pub fn size(text: &str) -> Result<u64, String> {
+/// The text has another form.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
@@ -112,9 +111,9 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// A number, decimal or 0x.
 ///
 /// # Errors
-/// Something else.
+/// The text has another form.
 #[cfg(feature = "crash")]
-pub fn number(text: &str) -> Result<u64, String> {
+pub(crate) fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
@@ -122,17 +121,17 @@ pub fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|error| format!("`{text}`: {error}"))
 }
 
-/// Two words with a `=` between them.
+/// Two names with a `=` between them.
 ///
 /// # Errors
-/// Something else.
-pub fn pair(text: &str) -> Result<(String, String), String> {
+/// The text has another form.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     let (one, other) = text.split_once('=').ok_or_else(|| format!("`{text}`: a name, `=`, and the new name"))?;
     Ok((one.into(), other.into()))
 }
 
-/// A number of bytes for people.
-pub fn bytes(n: u64) -> String {
+/// A number of bytes with its unit.
+pub(crate) fn bytes(n: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..4).rev().find(|power| n >= 1 << (10 * (power + 1))).map_or(0, |power| power + 1);
     if n == 0 || power == 0 {
@@ -144,7 +143,7 @@ pub fn bytes(n: u64) -> String {
 }
 
 /// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -1,5 +1,5 @@
-//! Bad input and bad days: each has a clear error that names the place and the way out, and loses
-//! nothing.
+//! Bad input and faults: each has a clear error that names the place and the way out, and loses no
+//! data.
 
 #![forbid(unsafe_code)]
 
@@ -79,7 +79,7 @@ fn a_directory_that_does_not_exist_and_one_that_is_read_only() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(folder.join("probe"), b"").is_ok() {
         fs::remove_file(folder.join("probe")).unwrap();
-        // Root may write anywhere; only a file system that is read-only for everybody refuses it.
+        // Root may write anywhere; only a read-only file system refuses it.
         place.bad(&["create", "/proc/x.store"], 5, &["/proc/x.store"]);
     } else {
         place.bad(&["create", "locked/x.store"], 5, &["locked/x.store", "denied"]);

@@ -1,5 +1,5 @@
 //! `everbyte serve`: its settings, a taken address, two processes at once, and a kill between two
-//! lives.
+//! openings.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@ use everbyte_store::{Deep, Engine, EngineTools, Finding, NoTools, ObjectInfo, Pl
 use everbyte_tx::redo::RedoTools;
 use std::sync::Arc;
 
-/// The engines that a tool knows.
+/// The engines that a tool supports.
 ///
 /// [`Engines::standard`] are those of this workspace; a program with an engine of its own adds it
 /// ([`Engines::with`]), and everything here treats its objects like the others.
@@ -34,7 +34,7 @@ impl Engines {
         Engines { custom: Vec::new() }
     }
 
-    /// The same and another one, which takes the place of an earlier one of its number.
+    /// Adds an engine, which replaces an earlier one with its number.
     ///
     /// # Panics
     /// If its [`Engine`] is not [`Engine::Custom`].
@@ -45,7 +45,7 @@ impl Engines {
         self
     }
 
-    /// Calls `run` with the tools of `engine`; an engine that is not known has [`NoTools`].
+    /// Calls `run` with the tools of `engine`; an unknown engine has [`NoTools`].
     pub fn with_tools<R>(&self, engine: Engine, run: impl FnOnce(&dyn EngineTools) -> R) -> R {
         match engine {
             Engine::None => run(&PlainTools),
@@ -83,7 +83,7 @@ impl Engines {
         self.with_tools(object.engine, |tools| tools.check(store, &object.name))
     }
 
-    /// Verifies one object and follows its pointers, where its engine knows them.
+    /// Verifies one object and follows its pointers, if its engine can.
     pub fn deep(&self, store: &Store, object: &ObjectInfo, progress: &dyn Fn(u64, Option<u64>)) -> Deep {
         self.with_tools(object.engine, |tools| tools.deep(store, &object.name, progress))
     }

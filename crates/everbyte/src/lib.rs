@@ -1,13 +1,12 @@
-//! # everbyte: memory that survives
+//! # everbyte: persistent memory
 //!
 //! One file, the [`Store`], holds named objects that outlive the program. Two ways in:
 //!
-//! * [`object`]: Rust types that live in a pool and are changed in transactions; what would break
-//!   them does not compile;
+//! * [`object`]: Rust types that live in a pool and are changed in transactions; the compiler
+//!   refuses programs that would break them;
 //! * [`kv`]: an ordered map of bytes, for any number of threads.
 //!
-//! and [`broker`], where programs of several users are to have exactly the rights that they are
-//! given.
+//! and [`broker`], which gives programs of several users exactly the rights they were granted.
 //!
 //! ```
 //! use everbyte::{PSafe, PCell, MemPool, Pool, Store, pool};

@@ -1,13 +1,12 @@
 //! Merging stores: objects of some stores, copied into another.
 //!
 //! Steps:
-//!   1. everything that can be refused is, before anything is copied: names that are taken, objects
-//!      that no engine can copy, damaged stores
-//!   2. each object is copied, and has its name only when it is whole
+//!   1. conflicts are refused before the first copy: taken names, objects that no engine can copy,
+//!      damaged stores
+//!   2. each object is copied, and gets its name only when it is whole
 //!
-//! A merge that was interrupted has copied some objects whole and the others not at all; with
-//! [`MergeOptions::resume`] the same merge does what is left, for each copy says what it was copied
-//! from.
+//! An interrupted merge has copied some objects whole and the others not at all. With
+//! [`MergeOptions::resume`] the same merge copies the rest: each copy records its source.
 
 use crate::Engines;
 use everbyte_media::{Damage, ErrorInfo, ErrorKind};
@@ -15,12 +14,12 @@ use everbyte_store::raw::AsStore;
 use everbyte_store::{Engine, EngineError, EngineTools, Info, Object, Origin, Store};
 use std::path::PathBuf;
 
-/// How objects are chosen and named.
+/// The choice and the names of objects.
 #[derive(Clone, Debug, Default)]
 pub struct MergeOptions {
     /// Put before every name that is not in `renames`.
     pub prefix: String,
-    /// Names in the sources, and what these are to be called.
+    /// Names in the sources, and their new names.
     pub renames: Vec<(String, String)>,
     /// Names in the sources that are left out.
     pub skip: Vec<String>,
@@ -31,7 +30,7 @@ pub struct MergeOptions {
     pub engines: Engines,
 }
 
-/// A merge that can be done; see [`Merge::plan`].
+/// A possible merge; see [`Merge::plan`].
 #[derive(Debug)]
 pub struct Merge<'t> {
     target: &'t Store,
@@ -56,7 +55,7 @@ pub struct MergeStep {
     pub present: bool,
 }
 
-/// Why stores cannot be merged.
+/// The reason why stores cannot be merged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
@@ -133,7 +132,7 @@ impl ErrorInfo for MergeError {
 
 impl<'t> Merge<'t> {
     /// Decides what a merge of all objects of `sources` into `target` would do, and refuses an
-    /// impossible one. The sources may be open for reading alone; they must not change until the
+    /// impossible one. The sources may be open read-only; they must not change until the
     /// merge is done.
     ///
     /// # Errors
@@ -183,10 +182,10 @@ impl<'t> Merge<'t> {
     }
 
     /// Copies one of [`Merge::steps`], unless it is there already. Settled, with its name, on
-    /// return. `progress` hears of every so many bytes.
+    /// return. `progress` receives the bytes copied so far.
     ///
     /// # Errors
-    /// A full disk or store, damage inside the object: nothing of it is there.
+    /// A full disk or store, damage inside the object: its copy is absent.
     pub fn copy(&self, step: &MergeStep, progress: &mut dyn FnMut(u64)) -> Result<(), MergeError> {
         if step.present {
             return Ok(());

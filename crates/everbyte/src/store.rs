@@ -1,8 +1,8 @@
-//! [`Store`]: the face of a store for programs, without what changes bytes by hand.
+//! [`Store`]: the interface of a store for programs, without calls that change bytes directly.
 //!
 //! A program that has references into a pool must not be able to change the pool's bytes by a safe
-//! call. So this store, and what it hands out, offers neither the media nor the clusters of
-//! objects; `everbyte-store`, on which it is built, does. [`Store::from`] makes one of those for
+//! call. So this store and its objects offer neither the media nor the clusters of objects;
+//! `everbyte-store`, on which it is built, does. [`Store::from`] makes one of those for
 //! tools that need both.
 
 use everbyte_media::Options;
@@ -19,7 +19,7 @@ pub use everbyte_store::{
 #[derive(Clone, Debug)]
 pub struct Store(everbyte_store::Store);
 
-/// A named object of a store, to be opened by what it holds. Cheap to clone.
+/// A named object of a store, opened by the type of its contents. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Object(everbyte_store::Object);
 
@@ -55,15 +55,16 @@ macro_rules! same {
 }
 
 impl Store {
-    /// Makes a store at `path`, which must not exist.
+    /// Creates a store at `path`, which must not exist.
     ///
     /// # Errors
-    /// The path is taken or cannot be made; the options do not fit each other.
+    /// The path exists or cannot be created; the options conflict.
     pub fn create(path: &Path, options: &CreateOptions) -> Result<Store> {
         everbyte_store::Store::create(path, options).map(Store)
     }
 
-    /// Opens the store at `path`: recovers what a crash left under way.
+    /// Opens the store at `path`: recovery completes or undoes the changes that a crash
+    /// interrupted.
     ///
     /// # Errors
     /// There is no store, it is damaged beyond recovery, or another process has it.
@@ -71,7 +72,7 @@ impl Store {
         everbyte_store::Store::open(path, options).map(Store)
     }
 
-    /// Opens the store at `path` for looking at: not a byte of it changes.
+    /// Opens the store at `path` read-only: no byte of it changes.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -87,7 +88,7 @@ impl Store {
         everbyte_store::Store::options(path).shared().open(options).map(Store)
     }
 
-    /// Opens the store of a domain: shared with others that may write, or for looking at.
+    /// Opens the store of a domain: shared with other processes for writing, or read-only.
     ///
     /// # Errors
     /// As [`Store::open_shared`] and [`Store::open_read_only`].
@@ -95,22 +96,22 @@ impl Store {
         everbyte_broker::raw::Raw::open(domain, options).map(Store)
     }
 
-    /// Whether it was opened for looking at.
+    /// Whether it was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.0.is_read_only()
     }
 
-    /// Random 16 bytes, unlike any other store's.
+    /// Random 16 bytes that identify the store.
     pub fn identity(&self) -> [u8; 16] {
         self.0.identity()
     }
 
-    /// How often the store was opened.
+    /// The number of openings of the store.
     pub fn generation(&self) -> u64 {
         self.0.generation()
     }
 
-    /// Findings and mends of the opening.
+    /// Findings and repairs of the opening.
     pub fn recovery(&self) -> &Recovery {
         self.0.recovery()
     }
@@ -128,7 +129,7 @@ impl Store {
     /// The object of that name.
     ///
     /// # Errors
-    /// There is none, or the caller may not have it.
+    /// There is none, or its rights do not allow the access.
     pub fn object(&self, name: &str) -> Result<Object> {
         self.0.object(name).map(Object)
     }
@@ -144,21 +145,21 @@ impl Store {
         names(prefix: &str) -> Vec<String>;
         /// Removes an object that is not open.
         remove_object(name: &str) -> ();
-        /// Gives an object another name.
+        /// Renames an object.
         rename_object(from: &str, to: &str) -> ();
-        /// Sets which users may do what with an object.
+        /// Sets the rights of an object.
         chmod(name: &str, mode: u16) -> ();
-        /// Says whose an object is.
+        /// Sets the owner and the group of an object.
         chown(name: &str, owner: Option<u32>, group: Option<u32>) -> ();
-        /// Says how many clusters an object may have.
+        /// Sets the quota of an object, in clusters.
         set_quota(name: &str, clusters: Option<u64>) -> ();
-        /// Says how many clusters the objects of this user may have together.
+        /// Sets the quota of all objects of one user together, in clusters.
         set_user_quota(clusters: Option<u64>) -> ();
         /// Raises the declared maximum.
         grow(max: u64) -> ();
-        /// Gives the file system back what was released.
+        /// Returns released clusters to the file system.
         trim() -> u64;
-        /// Settles everything and closes the store; what is open of it stays whole.
+        /// Settles everything and closes the store; open objects stay whole.
         close() -> ();
     }
 }
@@ -169,17 +170,17 @@ impl Object {
         self.0.name()
     }
 
-    /// A number that no other object of this store ever had.
+    /// The object's number, which the store never uses again.
     pub fn id(&self) -> u64 {
         self.0.id()
     }
 
-    /// The one engine that may change it.
+    /// The engine that may change it.
     pub fn engine(&self) -> Engine {
         self.0.engine()
     }
 
-    /// The addresses it may ever use.
+    /// The addresses reserved for it.
     pub fn span(&self) -> Range<u64> {
         self.0.span()
     }

@@ -26,16 +26,14 @@ impl std::panic::RefUnwindSafe for Kv {}
 const SPAN_MIN: u64 = 64 << 10;
 
 impl Kv {
-    /// Creates the table `name`. A crash leaves it whole or absent. It may have all that the
-    /// store's maximum allows, as may two tables more; where there are more of them, each has half
-    /// of the addresses of the one before.
+    /// Creates the table `name`. A crash leaves it whole or absent. The first three tables may each
+    /// grow to the store's maximum; each further one has half of the addresses of the one before.
     ///
     /// # Errors
     /// An object of that name exists; out of space.
     pub fn create(store: &impl AsStore, name: &str) -> Result<Kv> {
         let store = store.as_store();
-        // A span costs nothing until it is used: one for all that the store may hold, where it has
-        // addresses for that.
+        // An unused span costs nothing: it covers the store's maximum if addresses are left for it.
         let (max, addresses) = (store.max(), store.media().max());
         let most = if addresses > max { max.next_power_of_two() } else { max / 4 };
         let mut span = 1 << most.max(SPAN_MIN).ilog2();
@@ -53,7 +51,7 @@ impl Kv {
         }
     }
 
-    /// Opens the table `name`. The cost does not depend on how much it holds.
+    /// Opens the table `name`. The cost does not depend on its size.
     ///
     /// # Errors
     /// No such object, one of another engine, damage.
@@ -64,7 +62,7 @@ impl Kv {
         Ok(Kv { tree: Tree::open(object)?, store: store.clone(), name: name.to_string() })
     }
 
-    /// Opens the table `name`, making it first if there is none.
+    /// Opens the table `name`, and creates it if it is absent.
     ///
     /// # Errors
     /// As [`Kv::open`] and [`Kv::create`].
@@ -84,10 +82,11 @@ impl Kv {
 
     reads!(". Takes no lock; sees settled data only.");
 
-    /// Binds `value` to `key`. Durable when it returns. Threads that write at once share one sync.
+    /// Binds `value` to `key`. Durable on return. Threads that write at the same time share one
+    /// sync.
     ///
     /// # Errors
-    /// Out of space, limits, damage, a batch of this table that this thread has: nothing happened.
+    /// Out of space, limits, damage, a batch of this table in this thread: nothing changed.
     /// A poisoned store: the outcome is unknown until it is reopened.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = self.tree.begin()?;
@@ -96,7 +95,7 @@ impl Kv {
         Ok(self.tree.settle(commit)?)
     }
 
-    /// Removes `key`; says whether it was there. Durable when it returns.
+    /// Removes `key`; returns whether it existed. Durable on return.
     ///
     /// # Errors
     /// As [`Kv::put`].
@@ -119,17 +118,17 @@ impl Kv {
         self.snapshot().prefix(prefix)
     }
 
-    /// Holds the newest settled version for reading.
+    /// Pins the newest settled version for reading.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { tree: self.tree.snapshot() }
     }
 
-    /// Waits for the writer's turn and begins a batch. Until it is committed or dropped, every
+    /// Takes the writer's lock and begins a batch. Until it is committed or dropped, every
     /// other writer of the table waits, and a `put` or `delete` of this thread that does not go
     /// through the batch is an error.
     ///
     /// # Panics
-    /// If this thread has a batch of this table already: it would wait for itself.
+    /// If this thread has a batch of this table already: it would deadlock.
     pub fn batch(&self) -> Batch<'_> {
         Batch { tree: self.tree.batch() }
     }
@@ -144,7 +143,7 @@ impl Kv {
     }
 
     /// Copies the entries of the newest settled version to the new table `name` of `store`, this
-    /// one or another; each is verified. `progress` hears the bytes of every entry. Settled on
+    /// one or another; each is verified. `progress` receives the bytes of every entry. Settled on
     /// return; a crash leaves the copy whole or absent.
     ///
     /// # Errors
@@ -159,12 +158,12 @@ impl Kv {
         store.as_store().create_copy(name, object, least.next_power_of_two(), fill).map(drop)
     }
 
-    /// How many keys there are; counted, not scanned.
+    /// The number of keys, kept as a count.
     pub fn len(&self) -> u64 {
         self.tree.len()
     }
 
-    /// Whether there is no key.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
@@ -178,22 +177,22 @@ impl Kv {
     /// writers wait.
     ///
     /// # Panics
-    /// If this thread has a batch of this table: it would wait for itself.
+    /// If this thread has a batch of this table: it would deadlock.
     pub fn check(&self) -> Vec<Finding> {
         self.tree.check()
     }
 
-    /// Frees what [`Kv::check`] calls leaked, all or nothing, and says what that was. No crash
-    /// leaves such blocks behind: this is for what a mistake of ours has lost. Settled on return.
+    /// Frees the blocks that [`Kv::check`] reports as leaked, all or none, and returns them. No
+    /// crash leaks blocks: this repairs the effect of a bug. Settled on return.
     ///
     /// # Errors
-    /// Damage or double use anywhere in the table: nothing happened. Otherwise as [`Kv::put`].
+    /// Damage or double use anywhere in the table: nothing changed. Otherwise as [`Kv::put`].
     pub fn free_leaks(&self) -> Result<Vec<Finding>> {
         Ok(self.tree.free_leaks()?)
     }
 }
 
-/// Puts every entry into a tree that no other thread knows yet, a few megabytes at a time.
+/// Puts every entry into a tree that no other thread uses yet, a few megabytes at a time.
 fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
     const BATCH: u64 = 4 << 20;
     let mut more = true;
@@ -214,8 +213,8 @@ fn fill(tree: &Tree, mut entries: range::Range<'_>, progress: &mut dyn FnMut(u64
     Ok(())
 }
 
-/// Several writes that happen together or not at all; no other thread sees them before. Dropping it
-/// undoes them.
+/// Several writes that happen together or not at all. No other thread sees them before the commit.
+/// Dropping the batch undoes them.
 pub struct Batch<'k> {
     tree: everbyte_cdds::TreeBatch<'k>,
 }
@@ -223,7 +222,7 @@ pub struct Batch<'k> {
 impl Batch<'_> {
     reads!(", this batch's writes included.");
 
-    /// Binds `value` to `key`; says whether the key was there.
+    /// Binds `value` to `key`; returns whether the key existed.
     ///
     /// # Errors
     /// Out of space, limits, damage. After an error in its middle the batch cannot be committed.
@@ -231,16 +230,16 @@ impl Batch<'_> {
         Ok(self.tree.put(key, value)?)
     }
 
-    /// Says which keys will be put next, in that order, so that the memory they need is fetched for
-    /// all at once. A hint: it changes nothing but the time the puts take.
+    /// Prefetches the memory for the next puts of `keys`, in that order, for all of them at once. A
+    /// hint: it changes only the time the puts take.
     ///
     /// # Errors
-    /// Damage, which the puts would meet too.
-    pub fn warm<'a>(&mut self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+    /// Damage, which the puts would report too.
+    pub fn prefetch<'a>(&mut self, keys: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
         Ok(self.tree.warm(keys)?)
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; returns whether it existed.
     ///
     /// # Errors
     /// As [`Batch::put`].
@@ -248,7 +247,7 @@ impl Batch<'_> {
         Ok(self.tree.delete(key)?)
     }
 
-    /// Removes every key at once; the space comes back over the following commits.
+    /// Removes every key at once; the following commits free the space.
     ///
     /// # Errors
     /// As [`Batch::put`].
@@ -278,7 +277,7 @@ impl Batch<'_> {
         self.tree.len()
     }
 
-    /// Whether there is no key.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }

@@ -1,13 +1,12 @@
 //! Connected clients: facts about one client, and the list of all connections.
 
+use crate::connection::Connection;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use crate::connection::Connection;
-
 /// Whether and when a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Closing {
+pub(crate) enum Closing {
     /// Not now.
     #[default]
     No,
@@ -19,7 +18,7 @@ pub enum Closing {
 
 /// Whether a client wants replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ReplyMode {
+pub(crate) enum ReplyMode {
     /// To every command.
     #[default]
     On,
@@ -32,7 +31,7 @@ pub enum ReplyMode {
 }
 
 /// The part of a connection that commands see.
-pub struct Client {
+pub(crate) struct Client {
     /// Never reused within one run of the server.
     pub id: u64,
     /// The other side.
@@ -65,7 +64,7 @@ pub struct Client {
 
 impl Client {
     /// Someone who has just come.
-    pub fn new(id: u64, peer: SocketAddr, local: SocketAddr, descriptor: i32, now: Instant) -> Client {
+    pub(crate) fn new(id: u64, peer: SocketAddr, local: SocketAddr, descriptor: i32, now: Instant) -> Client {
         Client {
             id,
             peer,
@@ -85,7 +84,7 @@ impl Client {
     }
 
     /// Forgets what the client said about itself, but for its library.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.name.clear();
         self.reply_mode = ReplyMode::On;
     }
@@ -93,7 +92,7 @@ impl Client {
 
 /// All connections, by slot. A slot is a poll token.
 #[derive(Default)]
-pub struct Clients {
+pub(crate) struct Clients {
     slots: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     count: usize,
@@ -101,22 +100,22 @@ pub struct Clients {
 
 impl Clients {
     /// How many there are, one that is being served included.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// Those that are not being served right now.
-    pub fn iter(&self) -> impl Iterator<Item = &Connection> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
         self.slots.iter().flatten().map(|connection| &**connection)
     }
 
     /// The slot that the next connection gets.
-    pub fn vacant(&self) -> usize {
+    pub(crate) fn vacant(&self) -> usize {
         self.free.last().copied().unwrap_or(self.slots.len())
     }
 
     /// Puts a new connection into the vacant slot.
-    pub fn insert(&mut self, connection: Box<Connection>) {
+    pub(crate) fn insert(&mut self, connection: Box<Connection>) {
         match self.free.pop() {
             Some(slot) => self.slots[slot] = Some(connection),
             None => self.slots.push(Some(connection)),
@@ -125,39 +124,39 @@ impl Clients {
     }
 
     /// Takes a connection out to serve it; it must come back by `restore` or `remove`.
-    pub fn take(&mut self, slot: usize) -> Option<Box<Connection>> {
+    pub(crate) fn take(&mut self, slot: usize) -> Option<Box<Connection>> {
         self.slots.get_mut(slot)?.take()
     }
 
     /// Puts a served connection back.
-    pub fn restore(&mut self, slot: usize, connection: Box<Connection>) {
+    pub(crate) fn restore(&mut self, slot: usize, connection: Box<Connection>) {
         self.slots[slot] = Some(connection);
     }
 
     /// Frees the slot of a connection that was taken out for good.
-    pub fn remove(&mut self, slot: usize) {
+    pub(crate) fn remove(&mut self, slot: usize) {
         self.free.push(slot);
         self.count -= 1;
     }
 
     /// A connection in its slot, to look at.
-    pub fn get(&self, slot: usize) -> Option<&Connection> {
+    pub(crate) fn get(&self, slot: usize) -> Option<&Connection> {
         self.slots.get(slot)?.as_deref()
     }
 
     /// A connection in its slot.
-    pub fn get_mut(&mut self, slot: usize) -> Option<&mut Connection> {
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Connection> {
         self.slots.get_mut(slot)?.as_deref_mut()
     }
 
     /// The slot of the connection whose requests hold most memory; `None` when none holds any.
-    pub fn largest_input(&self) -> Option<usize> {
+    pub(crate) fn largest_input(&self) -> Option<usize> {
         let held = |slot: &usize| self.get(*slot).map_or(0, |connection| connection.counted);
         (0..self.slots.len()).max_by_key(held).filter(|slot| held(slot) > 0)
     }
 
     /// Every slot that is in use and not being served.
-    pub fn slots(&self) -> Vec<usize> {
+    pub(crate) fn slots(&self) -> Vec<usize> {
         (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()
     }
 }

@@ -8,15 +8,13 @@
 //!   CONN-1  Nothing is read or executed for a client whose waiting replies exceed the soft limit.
 //!   CONN-2  Requests of one connection are executed in the order sent, and answered in that order.
 
+use crate::clients::Client;
+use crate::resp::parse::{Malformed, Parser, Step};
+use crate::resp::prefetch;
+use crate::resp::reply::Replies;
+use mio::net::TcpStream;
 use std::io::{self, Read};
 use std::time::Instant;
-
-use mio::net::TcpStream;
-
-use crate::clients::Client;
-use crate::resp::ahead;
-use crate::resp::parse::{Malformed, Parser, Step};
-use crate::resp::reply::Replies;
 
 /// Bytes asked of a socket at a time.
 const READ_SIZE: usize = 64 * 1024;
@@ -29,7 +27,7 @@ const POOLED_MAX: usize = 64;
 
 /// Spare buffers, shared by all connections.
 #[derive(Default)]
-pub struct Pool {
+pub(crate) struct Pool {
     inputs: Vec<Vec<u8>>,
     replies: Vec<Vec<u8>>,
 }
@@ -42,14 +40,14 @@ fn keep(list: &mut Vec<Vec<u8>>, buffer: Vec<u8>) {
 
 impl Pool {
     /// Lends `out` a buffer when it has none.
-    pub fn lend(&mut self, out: &mut Replies) {
+    pub(crate) fn lend(&mut self, out: &mut Replies) {
         if out.needs_buffer() {
             out.lend(self.replies.pop().unwrap_or_default());
         }
     }
 
     /// Takes the buffer back once all replies have left.
-    pub fn reclaim(&mut self, out: &mut Replies) {
+    pub(crate) fn reclaim(&mut self, out: &mut Replies) {
         if let Some(buffer) = out.reclaim() {
             keep(&mut self.replies, buffer);
         }
@@ -58,7 +56,7 @@ impl Pool {
 
 /// How reading went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadEnd {
+pub(crate) enum ReadEnd {
     /// Some bytes came; there may be more.
     More(usize),
     /// Some bytes came, and the socket is empty.
@@ -68,7 +66,7 @@ pub enum ReadEnd {
 }
 
 /// See the head of this file.
-pub struct Connection {
+pub(crate) struct Connection {
     /// The socket.
     pub stream: TcpStream,
     /// The part of the connection that commands see.
@@ -102,7 +100,7 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub fn new(stream: TcpStream, client: Client, bulk_size_max: usize) -> Connection {
+    pub(crate) fn new(stream: TcpStream, client: Client, bulk_size_max: usize) -> Connection {
         let progress = client.connected;
         Connection {
             stream,
@@ -124,28 +122,28 @@ impl Connection {
     }
 
     /// Bytes received and not yet executed.
-    pub fn input_size(&self) -> usize {
+    pub(crate) fn input_size(&self) -> usize {
         self.end - self.start
     }
 
     /// Bytes of memory that its requests hold.
-    pub fn input_memory(&self) -> usize {
+    pub(crate) fn input_memory(&self) -> usize {
         self.input.len() + self.parser.memory()
     }
 
     /// Forgets its requests, for a connection that is about to end.
-    pub fn drop_input(&mut self, bulk_size_max: usize) {
+    pub(crate) fn drop_input(&mut self, bulk_size_max: usize) {
         (self.input, self.start, self.end, self.unread) = (Vec::new(), 0, 0, false);
         self.parser = Parser::new(bulk_size_max);
     }
 
     /// Bytes of memory held.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         size_of::<Connection>() + self.input.capacity() + self.parser.memory() + self.out.memory()
     }
 
     /// Reads once.
-    pub fn read(&mut self, pool: &mut Pool) -> io::Result<ReadEnd> {
+    pub(crate) fn read(&mut self, pool: &mut Pool) -> io::Result<ReadEnd> {
         if self.input.capacity() == 0 {
             self.input = pool.inputs.pop().unwrap_or_default();
         }
@@ -174,7 +172,7 @@ impl Connection {
     }
 
     /// Finds the next whole request; how many bytes it takes is for `advance`.
-    pub fn next(&mut self) -> Result<Option<usize>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<usize>, Malformed> {
         loop {
             match self.parser.parse(&self.input[self.start..self.end])? {
                 Step::Request { used } => return Ok(Some(used)),
@@ -188,17 +186,17 @@ impl Connection {
     }
 
     /// The request found by `next`, beside the parts of the connection that a command may change.
-    pub fn request(&mut self) -> (crate::resp::parse::Args<'_>, &mut Client, &mut Replies) {
+    pub(crate) fn request(&mut self) -> (crate::resp::parse::Args<'_>, &mut Client, &mut Replies) {
         (self.parser.args(&self.input[self.start..self.end]), &mut self.client, &mut self.out)
     }
 
-    /// The keys that the next requests put, as far as that is plain to see.
-    pub fn puts_ahead(&self) -> impl Iterator<Item = &[u8]> {
-        ahead::puts(&self.input[self.start..self.end])
+    /// The keys of the next requests if these are plain SET commands.
+    pub(crate) fn puts_to_prefetch(&self) -> impl Iterator<Item = &[u8]> {
+        prefetch::puts(&self.input[self.start..self.end])
     }
 
     /// Drops a request that has been executed.
-    pub fn advance(&mut self, used: usize) {
+    pub(crate) fn advance(&mut self, used: usize) {
         self.parser.done();
         self.start += used;
     }
@@ -206,7 +204,7 @@ impl Connection {
     /// After an iteration: closes the gap in front of an incomplete request, or gives an empty
     /// buffer back. A buffer that a large request has left behind, more than four times what the
     /// rest and the next read need, is given back too.
-    pub fn settle_input(&mut self, pool: &mut Pool) {
+    pub(crate) fn settle_input(&mut self, pool: &mut Pool) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             keep(&mut pool.inputs, std::mem::take(&mut self.input));

@@ -1,4 +1,4 @@
-//! Cursors of SCAN: numbers that stand for a place in the order of keys.
+//! Cursors of SCAN: numbers that identify a place in the key order.
 //!
 //! A place is a key, and a key does not fit into a number, so places are kept here, bounded in
 //! count and bytes; the one used longest ago goes first. A number is a keyed hash of its place: the
@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 
 /// The places that clients may still ask for.
-pub struct Cursors {
-    places: HashMap<u64, Place>,
+pub(crate) struct Cursors {
+    places: HashMap<u64, CursorPlace>,
     /// Numbers in the order of their last use; an entry counts only with the place's current stamp.
     uses: VecDeque<(u64, u64)>,
     stamp: u64,
@@ -24,7 +24,7 @@ pub struct Cursors {
     size_max: usize,
 }
 
-struct Place {
+struct CursorPlace {
     key: Box<[u8]>,
     stamp: u64,
 }
@@ -32,7 +32,7 @@ struct Place {
 impl Cursors {
     /// Room for `count_max` places of `size_max` bytes together; the newest is kept whatever its
     /// size.
-    pub fn new(count_max: usize, size_max: usize) -> Cursors {
+    pub(crate) fn new(count_max: usize, size_max: usize) -> Cursors {
         Cursors {
             places: HashMap::new(),
             uses: VecDeque::new(),
@@ -45,14 +45,14 @@ impl Cursors {
     }
 
     /// The number for "behind `key`".
-    pub fn keep(&mut self, key: &[u8]) -> u64 {
+    pub(crate) fn keep(&mut self, key: &[u8]) -> u64 {
         let mut id = self.hasher.hash_one(key) & NUMBER_MAX;
         while id == 0 || self.places.get(&id).is_some_and(|place| &*place.key != key) {
             id = (id + 1) & NUMBER_MAX;
         }
         if !self.places.contains_key(&id) {
             self.size += key.len();
-            self.places.insert(id, Place { key: key.into(), stamp: 0 });
+            self.places.insert(id, CursorPlace { key: key.into(), stamp: 0 });
         }
         self.touch(id);
         while self.places.len() > 1 && (self.places.len() > self.count_max || self.size > self.size_max) {
@@ -62,7 +62,7 @@ impl Cursors {
     }
 
     /// The key a number stands for.
-    pub fn find(&mut self, id: u64) -> Option<&[u8]> {
+    pub(crate) fn find(&mut self, id: u64) -> Option<&[u8]> {
         if !self.places.contains_key(&id) {
             return None;
         }
@@ -71,7 +71,7 @@ impl Cursors {
     }
 
     /// How many places are kept.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.places.len()
     }
 

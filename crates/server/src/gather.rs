@@ -12,7 +12,7 @@
 //! Threads: the event loop alone.
 
 /// See the head of this file. `C` is a commit.
-pub struct Gather<C> {
+pub(crate) struct Gather<C> {
     /// The newest commit added and not taken: settling it settles all.
     newest: Option<C>,
     /// Connections that wait for it.
@@ -35,30 +35,30 @@ impl<C> Default for Gather<C> {
 
 impl<C> Gather<C> {
     /// Whether a commit waits to be taken.
-    pub fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.newest.is_some()
     }
 
     /// Adds a commit, for which `connections` wait.
-    pub fn add(&mut self, commit: C, connections: usize) {
+    pub(crate) fn add(&mut self, commit: C, connections: usize) {
         self.newest = Some(commit);
         self.aboard += connections;
     }
 
     /// An iteration begins; whether the settler is `idle`.
-    pub fn begin_iteration(&mut self, idle: bool) {
+    pub(crate) fn begin_iteration(&mut self, idle: bool) {
         self.idle = idle && self.waits();
     }
 
     /// The iteration ends; to be called before its own commit is added.
-    pub fn end_iteration(&mut self) {
+    pub(crate) fn end_iteration(&mut self) {
         self.waited += u64::from(self.idle && self.waits());
     }
 
     /// Takes the newest commit for the idle settler if it is time: enough connections are aboard,
     /// or it has waited (GATHER-1), or `all` others are silent. With it come the iterations that it
     /// has waited.
-    pub fn take(&mut self, all: bool) -> Option<(C, u64)> {
+    pub(crate) fn take(&mut self, all: bool) -> Option<(C, u64)> {
         if self.before > 0 {
             self.enough = (self.before + self.aboard).div_ceil(2);
             self.before = 0;

@@ -7,7 +7,7 @@
 
 /// Whether upper and lower case letters are the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Case {
+pub(crate) enum Case {
     /// Bytes are compared as they are.
     Exact,
     /// ASCII letters match in either case.
@@ -15,7 +15,7 @@ pub enum Case {
 }
 
 /// Whether `text` matches `pattern`.
-pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
@@ -91,7 +91,7 @@ fn class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<usize> {
 
 /// The bytes every match of `pattern` begins with, and whether the pattern is exactly these bytes
 /// and a `*`.
-pub fn literal_prefix(pattern: &[u8]) -> (Vec<u8>, bool) {
+pub(crate) fn literal_prefix(pattern: &[u8]) -> (Vec<u8>, bool) {
     let (mut prefix, mut at) = (Vec::new(), 0);
     loop {
         match &pattern[at..] {

@@ -30,41 +30,39 @@
 //!
 //! Design: docs/design/server-group-commit.md
 
-use everbyte_kv::raw::Raw as _;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use everbyte_kv::Commit;
-use everbyte_media::{Durability, seeded};
-use mio::Waker;
-
 use crate::clients::{Clients, Closing, ReplyMode};
-use crate::command::{Call, Fail, Flags, Table, store_text};
+use crate::command::{Call, CommandTable, Fail, Flags, store_text};
 use crate::connection::{Connection, Pool, ReadEnd};
 use crate::error::{Error, Result};
 use crate::gather::Gather;
 use crate::keyspace::{Keyspace, Verdict};
-use crate::resp::reply::{Mark, Protocol};
+use crate::resp::reply::{Position, Protocol};
+use crate::server_state::ServerState;
 use crate::settler::Settler;
-use crate::shared::Shared;
+use everbyte_kv::Commit;
+use everbyte_kv::raw::Raw as _;
+use everbyte_media::{Durability, seeded};
+use mio::Waker;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Iterations in which each command is committed by itself, after one has spoiled the others'
 /// batch.
 const CAREFUL_ITERATIONS: u32 = 256;
 /// Connections read before any of them is executed.
 const GROUP_MAX: usize = 16;
-/// Keys the store is told of ahead.
-const WARM_MAX: usize = 64;
+/// Maximum number of keys prefetched at once.
+const PREFETCH_MAX: usize = 64;
 /// How long a stopping server tries to deliver what waits.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// How often a stopping server looks whether the last iterations are settled.
 const DRAIN_STEP: Duration = Duration::from_micros(200);
 
 /// The state that iterations work on.
-pub struct Iterations {
+pub(crate) struct Iterations {
     /// The server's own state.
-    pub shared: Shared,
+    pub shared: ServerState,
     /// All connections.
     pub clients: Clients,
     queue: VecDeque<usize>,
@@ -77,8 +75,8 @@ pub struct Iterations {
     gather: Gather<Commit>,
     /// Lists of answered iterations, kept for the next ones.
     spare: Vec<Vec<Served>>,
-    /// Requests to come whose keys the store knows.
-    ahead: usize,
+    /// Coming requests whose keys are prefetched.
+    prefetched: usize,
     pool: Pool,
     ticked: Instant,
     /// Careful iterations still to come (`keyspace.rs`).
@@ -89,7 +87,7 @@ pub struct Iterations {
 struct Served {
     slot: usize,
     /// Start of its replies of this iteration.
-    mark: Mark,
+    position: Position,
     /// Commands executed for it in this iteration.
     commands: usize,
     /// Whether its replies may tell of what is not settled.
@@ -109,22 +107,22 @@ const LOST: &[u8] =
     b"ERR store: nothing was done, as a command that shared this batch failed for want of space; try again";
 
 fn take_back(connection: &mut Connection, served: &Served, text: &[u8]) {
-    connection.out.cut(served.mark);
+    connection.out.cut(served.position);
     if connection.client.reply_mode != ReplyMode::Off {
         (0..served.commands).for_each(|_| connection.out.error(text));
     }
 }
 
-/// Tells the store which keys are put next; of how many requests that is known.
-fn warm<'k>(puts: impl Iterator<Item = &'k [u8]>, keys: &mut Keyspace<'_>) -> usize {
-    let (mut list, mut count) = ([&[][..]; WARM_MAX], 0);
+/// Prefetches the memory for the next puts; returns the number of requests covered.
+fn prefetch<'k>(puts: impl Iterator<Item = &'k [u8]>, keys: &mut Keyspace<'_>) -> usize {
+    let (mut list, mut count) = ([&[][..]; PREFETCH_MAX], 0);
     for (place, key) in list.iter_mut().zip(puts) {
         *place = key;
         count += 1;
     }
-    // For one, there is nothing to wait for at the same time.
+    // One fetch alone overlaps with no other.
     if count > 1 {
-        keys.warm(&list[..count]);
+        keys.prefetch(&list[..count]);
     }
     count
 }
@@ -137,7 +135,7 @@ struct Budget {
 
 impl Iterations {
     /// At the start. The settler wakes the loop by `waker`.
-    pub fn new(shared: Shared, waker: Arc<Waker>) -> Iterations {
+    pub(crate) fn new(shared: ServerState, waker: Arc<Waker>) -> Iterations {
         let ticked = shared.now;
         let media = shared.kv.store().media();
         let slow = !media.capabilities().fence_settles && media.durability() == Durability::Always;
@@ -151,7 +149,7 @@ impl Iterations {
             pending: VecDeque::new(),
             gather: Gather::default(),
             spare: Vec::new(),
-            ahead: 0,
+            prefetched: 0,
             pool: Pool::default(),
             ticked,
             careful: 0,
@@ -159,12 +157,12 @@ impl Iterations {
     }
 
     /// Whether no connection waits for an iteration.
-    pub fn idle(&self) -> bool {
+    pub(crate) fn idle(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Whether the poll may wait. If so, a landing wakes it, until `after_sleep`.
-    pub fn may_sleep(&self) -> bool {
+    pub(crate) fn may_sleep(&self) -> bool {
         match (&self.settler, self.pending.front()) {
             _ if !self.idle() => false,
             (Some(settler), Some(one)) => !settler.before_sleep(one.ticket),
@@ -173,14 +171,14 @@ impl Iterations {
     }
 
     /// The poll has returned.
-    pub fn after_sleep(&self) {
+    pub(crate) fn after_sleep(&self) {
         if let Some(settler) = self.settler.as_ref().filter(|_| !self.pending.is_empty()) {
             settler.after_sleep();
         }
     }
 
     /// A new iteration begins; `true` about once a second.
-    pub fn begin(&mut self, now: Instant) -> bool {
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
         self.shared.now = now;
         let tick = now.saturating_duration_since(self.ticked) >= Duration::from_secs(1);
         if tick {
@@ -192,7 +190,7 @@ impl Iterations {
     }
 
     /// The poll says that a socket may be read (`readable`) or takes bytes again.
-    pub fn ready(&mut self, slot: usize, readable: bool) {
+    pub(crate) fn ready(&mut self, slot: usize, readable: bool) {
         if let Some(connection) = self.clients.get_mut(slot) {
             connection.readable |= readable;
             if !connection.queued && !connection.parked {
@@ -203,7 +201,7 @@ impl Iterations {
     }
 
     /// See the head of this file.
-    pub fn iteration(&mut self) -> Result<()> {
+    pub(crate) fn iteration(&mut self) -> Result<()> {
         self.land()?;
         self.gather.begin_iteration(self.settler.as_ref().is_some_and(Settler::is_idle));
         let mut budget = Budget {
@@ -219,7 +217,7 @@ impl Iterations {
             self.send_off(false);
             let group = self.receive(left);
             left -= group;
-            self.warm(group, &mut keys);
+            self.prefetch(group, &mut keys);
             for _ in 0..group {
                 if budget.commands == 0 || budget.size == 0 || self.shared.stopping {
                     break;
@@ -291,13 +289,13 @@ impl Iterations {
 
     /// Whether pending iterations wait for others to gather, and for nothing else: a poll without
     /// events should settle them.
-    pub fn gathers(&self) -> bool {
+    pub(crate) fn gathers(&self) -> bool {
         self.gather.waits() && self.settler.as_ref().is_some_and(Settler::is_idle)
     }
 
     /// Asks the settler for what has gathered, if it is idle and it is time (`gather.rs`), or `all`
     /// others are silent.
-    pub fn send_off(&mut self, all: bool) {
+    pub(crate) fn send_off(&mut self, all: bool) {
         let Some(settler) = self.settler.as_mut().filter(|settler| settler.is_idle()) else { return };
         if !all && seeded("server-gather-forever") {
             return;
@@ -364,7 +362,7 @@ impl Iterations {
     }
 
     /// Waits until no iteration is on its way, for a server that stops.
-    pub fn drain(&mut self) -> Result<()> {
+    pub(crate) fn drain(&mut self) -> Result<()> {
         while !self.pending.is_empty() {
             self.send_off(true);
             self.land()?;
@@ -377,7 +375,7 @@ impl Iterations {
     /// are executed together, so that the keys of all can be prefetched at once.
     fn receive(&mut self, left: usize) -> usize {
         let (mut group, mut puts) = (0, 0);
-        while group < left.min(GROUP_MAX) && puts < WARM_MAX {
+        while group < left.min(GROUP_MAX) && puts < PREFETCH_MAX {
             let slot = self.queue[group];
             group += 1;
             let Some(mut connection) = self.clients.take(slot) else { continue };
@@ -386,7 +384,7 @@ impl Iterations {
                 self.read(&mut connection);
             }
             if connection.unread {
-                puts += connection.puts_ahead().take(WARM_MAX).count();
+                puts += connection.puts_to_prefetch().take(PREFETCH_MAX).count();
             }
             self.clients.restore(slot, connection);
         }
@@ -418,16 +416,17 @@ impl Iterations {
         }
     }
 
-    /// Tells the store which keys the first `group` connections of the queue put next.
-    fn warm(&mut self, group: usize, keys: &mut Keyspace<'_>) {
+    /// Prefetches the memory for the next puts of the first `group` connections of the queue.
+    fn prefetch(&mut self, group: usize, keys: &mut Keyspace<'_>) {
         let group = self.queue.iter().take(group).filter_map(|slot| self.clients.get(*slot));
-        self.ahead = warm(group.filter(|connection| connection.unread).flat_map(Connection::puts_ahead), keys);
+        self.prefetched =
+            prefetch(group.filter(|connection| connection.unread).flat_map(Connection::puts_to_prefetch), keys);
     }
 
     /// Executes what a connection has sent.
     fn serve(&mut self, slot: usize, connection: &mut Connection, keys: &mut Keyspace<'_>, budget: &mut Budget) {
         connection.queued = false;
-        let mut served = Served { slot, mark: connection.out.mark(), commands: 0, waits: false };
+        let mut served = Served { slot, position: connection.out.position(), commands: 0, waits: false };
         let soft = self.shared.options.output_size_soft;
         if connection.out.pending() > soft {
             // Full: first see whether the socket takes something (CONN-1).
@@ -485,12 +484,12 @@ impl Iterations {
             && budget.size > 0
             && !self.shared.stopping
         {
-            if self.ahead == 0 {
-                self.ahead = warm(connection.puts_ahead(), keys);
+            if self.prefetched == 0 {
+                self.prefetched = prefetch(connection.puts_to_prefetch(), keys);
             }
             match connection.next() {
                 Ok(Some(used)) => {
-                    self.ahead = self.ahead.saturating_sub(1);
+                    self.prefetched = self.prefetched.saturating_sub(1);
                     let lost = self.command(connection, keys);
                     connection.advance(used);
                     if let Some(reason) = lost {
@@ -516,15 +515,15 @@ impl Iterations {
     /// by its failure, that is returned.
     fn command(&mut self, connection: &mut Connection, keys: &mut Keyspace<'_>) -> Option<Vec<u8>> {
         let (args, client, out) = connection.request();
-        let mark = out.mark();
+        let position = out.position();
         if client.reply_mode == ReplyMode::SkipNext {
             client.reply_mode = ReplyMode::Skip;
         }
         let mut lost = false;
-        let outcome = match Table::get().look_up(&args) {
+        let outcome = match CommandTable::get().look_up(&args) {
             Err(fail) => Err(fail),
             Ok(index) => {
-                let command = Table::get().rows[index];
+                let command = CommandTable::get().rows[index];
                 keys.begin_command(command.flags.contains(Flags::WRITE));
                 client.command = command.name;
                 let counts = &mut self.shared.metrics.by_command[index];
@@ -546,7 +545,7 @@ impl Iterations {
         let mut reason = None;
         if let Err(fail) = outcome {
             self.shared.metrics.errors += 1;
-            out.cut(mark);
+            out.cut(position);
             out.error(&fail.reply());
             reason = lost.then(|| fail.reply().into_owned());
         }
@@ -554,9 +553,9 @@ impl Iterations {
         client.resp = if out.protocol == Protocol::Resp3 { 3 } else { 2 };
         match client.reply_mode {
             ReplyMode::On | ReplyMode::SkipNext => {}
-            ReplyMode::Off => out.cut(mark),
+            ReplyMode::Off => out.cut(position),
             ReplyMode::Skip => {
-                out.cut(mark);
+                out.cut(position);
                 client.reply_mode = ReplyMode::On;
             }
         }
@@ -571,7 +570,7 @@ impl Iterations {
         self.take_back(LOST);
         for earlier in &mut self.served {
             if let Some(connection) = self.clients.get_mut(earlier.slot) {
-                earlier.mark = connection.out.mark();
+                earlier.position = connection.out.position();
                 earlier.commands = 0;
             }
         }
@@ -579,7 +578,7 @@ impl Iterations {
         if connection.client.reply_mode != ReplyMode::Off {
             connection.out.error(reason);
         }
-        served.mark = connection.out.mark();
+        served.position = connection.out.position();
         served.commands = 0;
     }
 
@@ -665,7 +664,7 @@ impl Iterations {
     }
 
     /// A stopping server delivers what is settled, for a moment.
-    pub fn farewell(&mut self) {
+    pub(crate) fn farewell(&mut self) {
         let end = Instant::now() + FAREWELL;
         let mut slots = self.clients.slots();
         while !slots.is_empty() && Instant::now() < end {

@@ -21,13 +21,12 @@
 //!   ITER-2  A write that was rolled back is never answered as done.
 //!   ITER-3  A command happens whole or not at all.
 
-use std::ops::Bound;
-
 use everbyte_kv::{Batch, Commit, Error, KEY_MAX, Kv, Range, Result, Snapshot, TreeError};
 use everbyte_media::seeded;
+use std::ops::Bound;
 
 /// See the head of this file.
-pub struct Keyspace<'k> {
+pub(crate) struct Keyspace<'k> {
     kv: &'k Kv,
     batch: Option<Batch<'k>>,
     /// Whether the batch holds writes.
@@ -50,7 +49,7 @@ pub struct Keyspace<'k> {
 }
 
 /// The effect of a command's end on the other commands of its iteration.
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing.
     Kept,
     /// The command itself could not be committed: it did not happen.
@@ -60,7 +59,7 @@ pub enum Verdict {
 }
 
 /// The first byte string behind everything that begins with `prefix`; `None` when there is none.
-pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < 0xff)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
@@ -70,7 +69,7 @@ pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 impl<'k> Keyspace<'k> {
     /// At the beginning of an iteration. `behind`: commits of earlier iterations are not settled
     /// yet.
-    pub fn new(kv: &'k Kv, careful: bool, behind: bool) -> Keyspace<'k> {
+    pub(crate) fn new(kv: &'k Kv, careful: bool, behind: bool) -> Keyspace<'k> {
         Keyspace {
             kv,
             batch: None,
@@ -104,7 +103,7 @@ impl<'k> Keyspace<'k> {
 
     /// Whether what the commands up to here did or saw may not be settled: their replies have to
     /// wait.
-    pub fn unsettled(&self) -> bool {
+    pub(crate) fn unsettled(&self) -> bool {
         self.exposed
     }
 
@@ -117,7 +116,7 @@ impl<'k> Keyspace<'k> {
     }
 
     /// The value of a key.
-    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if let Some(batch) = self.reader() {
             return batch.get(key);
         }
@@ -128,12 +127,12 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Whether a key exists; its value is not read.
-    pub fn contains(&mut self, key: &[u8]) -> Result<bool> {
+    pub(crate) fn contains(&mut self, key: &[u8]) -> Result<bool> {
         Ok(self.size(key)?.is_some())
     }
 
     /// The size of a key's value, which is not read.
-    pub fn size(&mut self, key: &[u8]) -> Result<Option<usize>> {
+    pub(crate) fn size(&mut self, key: &[u8]) -> Result<Option<usize>> {
         let size = match self.reader() {
             Some(batch) => batch.len_of(key),
             None => match self.settled() {
@@ -146,7 +145,11 @@ impl<'k> Keyspace<'k> {
 
     /// The part of a key's value that `choose` names when it is told the size; no more of it is
     /// read.
-    pub fn part(&mut self, key: &[u8], choose: impl FnMut(u64) -> std::ops::Range<u64>) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn part(
+        &mut self,
+        key: &[u8],
+        choose: impl FnMut(u64) -> std::ops::Range<u64>,
+    ) -> Result<Option<Vec<u8>>> {
         if let Some(batch) = self.reader() {
             return batch.part_of(key, choose);
         }
@@ -156,19 +159,19 @@ impl<'k> Keyspace<'k> {
         }
     }
 
-    /// Says which keys are put next, in that order: a hint to the store.
-    pub fn warm(&mut self, keys: &[&[u8]]) {
+    /// Prefetches the memory for the next puts, in that order: a hint to the store.
+    pub(crate) fn prefetch(&mut self, keys: &[&[u8]]) {
         if self.careful {
             return; // each put has a batch of its own
         }
         self.exposed = true;
         // Damage shows when the keys are put.
-        let _ = self.batch.get_or_insert_with(|| self.kv.batch()).warm(keys.iter().copied());
+        let _ = self.batch.get_or_insert_with(|| self.kv.batch()).prefetch(keys.iter().copied());
     }
 
     /// Refuses a key that is longer than keys can be. A command with several keys asks for all of
     /// them before it changes anything.
-    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         match key.len() {
             ..=KEY_MAX => Ok(()),
             len => Err(TreeError::KeyTooLong { len, max: KEY_MAX }.into()),
@@ -176,22 +179,22 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Gives a key a value.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(|batch| batch.put(key, value)).map(|_| ())
     }
 
     /// Deletes a key; whether it was there.
-    pub fn delete(&mut self, key: &[u8]) -> Result<bool> {
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         self.write(|batch| batch.delete(key))
     }
 
     /// Deletes all keys.
-    pub fn clear(&mut self) -> Result<()> {
+    pub(crate) fn clear(&mut self) -> Result<()> {
         self.write(Batch::clear)
     }
 
     /// The number of keys.
-    pub fn len(&mut self) -> Result<u64> {
+    pub(crate) fn len(&mut self) -> Result<u64> {
         if let Some(batch) = self.reader() {
             return Ok(batch.len());
         }
@@ -202,7 +205,7 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Visits keys and values in order while `each` says `true`.
-    pub fn visit(
+    pub(crate) fn visit(
         &mut self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
@@ -218,7 +221,7 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Visits keys in order while `each` says `true`; no value is read.
-    pub fn visit_keys(
+    pub(crate) fn visit_keys(
         &mut self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
@@ -244,7 +247,7 @@ impl<'k> Keyspace<'k> {
     }
 
     /// Called before each command; whether it may write.
-    pub fn begin_command(&mut self, may_write: bool) {
+    pub(crate) fn begin_command(&mut self, may_write: bool) {
         self.written_before = self.written;
         self.changed_by_command = false;
         self.may_write = may_write;
@@ -252,7 +255,7 @@ impl<'k> Keyspace<'k> {
 
     /// Called after each command: whether what it and others wrote still stands. A command that
     /// `failed` after it had changed something takes the batch with it (ITER-3).
-    pub fn end_command(&mut self, failed: bool) -> Verdict {
+    pub(crate) fn end_command(&mut self, failed: bool) -> Verdict {
         if failed && self.changed_by_command || self.batch.as_ref().is_some_and(Batch::is_doomed) {
             self.batch = None;
             let lost = self.written_before;
@@ -278,14 +281,14 @@ impl<'k> Keyspace<'k> {
 
     /// Commits what the iteration changed; `committed` then says what is to be settled. On error
     /// nothing of the batch has happened, though what careful commands committed before it has.
-    pub fn commit(&mut self) -> Result<()> {
+    pub(crate) fn commit(&mut self) -> Result<()> {
         let result = if self.written { self.commit_batch() } else { Ok(()) };
         self.batch = None; // it holds the writer's iteration
         result
     }
 
     /// The iteration's last commit, to be settled.
-    pub fn committed(&self) -> Option<Commit> {
+    pub(crate) fn committed(&self) -> Option<Commit> {
         self.commit
     }
 }

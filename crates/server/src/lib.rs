@@ -36,11 +36,11 @@ mod metrics;
 mod options;
 mod resp;
 mod server;
+mod server_state;
 mod settler;
-mod shared;
 
 pub use error::{Error, Result};
 pub use fuzz::fuzz_protocol;
 pub use options::Options;
 pub use server::{Handle, Server};
-pub use shared::REDIS_VERSION;
+pub use server_state::REDIS_VERSION;

@@ -3,13 +3,12 @@
 //! Counters belong to the event loop and are plain integers; INFO is a command, so it reads them in
 //! the same thread.
 
+use crate::command::CommandTable;
 use std::time::{Duration, Instant};
-
-use crate::command::Table;
 
 /// Counts of one command.
 #[derive(Clone, Copy, Default)]
-pub struct CommandCounts {
+pub(crate) struct CommandCounts {
     /// Executed.
     pub calls: u64,
     /// Executed and answered with an error.
@@ -18,7 +17,7 @@ pub struct CommandCounts {
 
 /// All counters since the start or the last CONFIG RESETSTAT.
 #[derive(Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// Connections accepted.
     pub connections: u64,
     /// Connections refused because there were too many.
@@ -66,17 +65,17 @@ pub struct Metrics {
 
 impl Metrics {
     /// All zero.
-    pub fn new() -> Metrics {
-        Metrics { by_command: vec![CommandCounts::default(); Table::get().rows.len()], ..Metrics::default() }
+    pub(crate) fn new() -> Metrics {
+        Metrics { by_command: vec![CommandCounts::default(); CommandTable::get().rows.len()], ..Metrics::default() }
     }
 
     /// Back to zero.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Metrics::new();
     }
 
     /// Counts a read of one key.
-    pub fn look_up(&mut self, found: bool) {
+    pub(crate) fn look_up(&mut self, found: bool) {
         if found {
             self.hits += 1;
         } else {
@@ -85,7 +84,7 @@ impl Metrics {
     }
 
     /// Called about once a second.
-    pub fn tick(&mut self, now: Instant) {
+    pub(crate) fn tick(&mut self, now: Instant) {
         if let Some((then, commands)) = self.sample {
             let elapsed = now.saturating_duration_since(then).as_secs_f64();
             if elapsed < 0.5 {

@@ -1,9 +1,8 @@
 //! Options chosen when a server starts.
 
+use crate::error::{Error, Result};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
-
-use crate::error::{Error, Result};
 
 /// How a [`Server`](crate::Server) listens and what it bounds. The defaults are meant for use.
 #[derive(Clone, Debug)]

@@ -1,33 +1,31 @@
-//! The server: a listening socket, a poll, and iteration after iteration.
+//! The server: a listening socket, a poll, and a loop of iterations.
 //!
 //! Steps of the loop
 //!   1. wait for readiness, or not at all while connections are queued
 //!   2. accept; queue connections that became readable or writable
 //!   3. one iteration (`iteration.rs`): read, execute under one batch, settle, then reply
 //!
-//! Threads: one runs the loop; where settling waits for a disk another one does that
-//! (`settler.rs`); a [`Handle`] may stop the loop from any.
-
-use std::io::{self, Read, Write};
-use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use everbyte_kv::Kv;
-use mio::event::Event;
-use mio::net::{TcpListener, TcpStream, UnixStream};
-use mio::{Events, Interest, Poll, Token, Waker};
-use rustix::net::sockopt::set_socket_keepalive;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+//! Threads: one runs the loop; if settling waits for a disk, another one settles (`settler.rs`); a
+//! [`Handle`] may stop the loop from any thread.
 
 use crate::clients::Client;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::iteration::Iterations;
 use crate::options::Options;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
+use everbyte_kv::Kv;
+use mio::event::Event;
+use mio::net::{TcpListener, TcpStream, UnixStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::net::sockopt::set_socket_keepalive;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX - 2);
@@ -61,7 +59,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Makes `run` return after the iteration under way. Idempotent; needs no reply.
+    /// Makes `run` return after the iteration in progress. Idempotent; needs no reply.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release); // pairs with the Acquire in `run`
         // A waker fails only when the loop is gone, and then there is nothing to stop.
@@ -92,7 +90,7 @@ impl Server {
             signals = Some(receiver);
         }
         raise_descriptors(options.clients_max);
-        let shared = Shared::new(options, address, kv);
+        let shared = ServerState::new(options, address, kv);
         let iterations = Iterations::new(shared, Arc::clone(&waker));
         let handle = Handle { waker, stop: Arc::new(AtomicBool::new(false)) };
         Ok(Server { listener, poll, iterations, signals, handle, accept_pending: false, accept_again: false })
@@ -103,7 +101,7 @@ impl Server {
         self.iterations.shared.address
     }
 
-    /// For stopping it from elsewhere.
+    /// A handle for stopping the server from another thread.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -112,8 +110,8 @@ impl Server {
     /// return, also on error; closing the store is the caller's.
     ///
     /// # Errors
-    /// [`Error::Store`] when the store could not settle: its clients have been told, nothing more
-    /// was accepted.
+    /// [`Error::Store`] when the store could not settle: its clients have received the error, and
+    /// no later command was accepted.
     pub fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
         loop {
@@ -188,7 +186,7 @@ impl Server {
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return;
         }
-        // Both are about speed and tidiness; a socket that refuses them still works.
+        // Both options are optional: a socket that refuses them still works.
         let _ = stream.set_nodelay(true);
         let _ = set_socket_keepalive(&stream, true);
         let slot = self.iterations.clients.vacant();

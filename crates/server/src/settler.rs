@@ -1,44 +1,41 @@
-//! The settler: a thread that waits for the medium, so that the event loop need not.
+//! The settler: a thread that waits for the medium instead of the event loop.
 //!
 //! If a barrier waits for a disk, the loop hands it the iteration's commit and goes on reading and
 //! executing for other clients; the replies of the iteration wait (`iteration.rs`). Only the newest
-//! commit counts:
-//! settling it settles all before it, so iterations that end during one sync share the next.
+//! commit counts: settling it settles all before it, so iterations that end during one sync share
+//! the next.
 //!
 //! Steps
 //!   1. the loop asks for a commit and remembers its ticket
-//!   2. the thread settles the newest commit asked for, and says up to which ticket everything is
-//!      settled
+//!   2. the thread settles the newest requested commit, and publishes the newest settled ticket
 //!   3. it wakes the loop, if that sleeps
 //!
 //! Invariant SETTLER-1: `settled` reaches a ticket only after its commit, and all before, have been
 //! settled.
 //!
 //! Threads: the event loop calls, one thread settles. It ends when this is dropped, or when it has
-//! failed: by an error of the medium, or by a panic. Then the loop is told, so that no client waits
-//! for a reply that will not come.
+//! failed: by an error of the medium, or by a panic. Then it wakes the loop, so that no client
+//! waits for a reply in vain.
 
+use crate::error::Error;
+use everbyte_kv::{Commit, Kv};
+use everbyte_media::seeded;
+use mio::Waker;
+use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
-use everbyte_kv::{Commit, Kv};
-use everbyte_media::seeded;
-use mio::Waker;
-use parking_lot::{Condvar, Mutex};
-
-use crate::error::Error;
-
 /// See the head of this file.
-pub struct Settler {
-    shared: Arc<Shared>,
+pub(crate) struct Settler {
+    shared: Arc<Handoff>,
     thread: Option<JoinHandle<()>>,
-    /// The newest ticket given out.
+    /// The newest ticket issued.
     ticket: u64,
 }
 
-struct Shared {
+struct Handoff {
     kv: Kv,
     waker: Arc<Waker>,
     task: Mutex<Task>,
@@ -46,7 +43,7 @@ struct Shared {
     /// All tickets up to this one are settled.
     settled: AtomicU64,
     failed: AtomicBool,
-    /// Whether the loop sleeps, or is about to: it looks at `settled` once more after setting this.
+    /// Whether the loop sleeps, or is about to: it reads `settled` once more after setting this.
     sleeps: AtomicBool,
 }
 
@@ -58,9 +55,9 @@ struct Task {
 }
 
 impl Settler {
-    /// Starts the thread; `None` when the system has none to give: the loop then settles by itself.
-    pub fn start(kv: &Kv, waker: Arc<Waker>) -> Option<Settler> {
-        let shared = Arc::new(Shared {
+    /// Starts the thread; `None` if the system refuses one: the loop then settles by itself.
+    pub(crate) fn start(kv: &Kv, waker: Arc<Waker>) -> Option<Settler> {
+        let shared = Arc::new(Handoff {
             kv: kv.clone(),
             waker,
             task: Mutex::default(),
@@ -78,46 +75,46 @@ impl Settler {
     }
 
     /// Asks for a commit to be settled, and with it all before.
-    pub fn ask(&mut self, commit: Commit) {
+    pub(crate) fn ask(&mut self, commit: Commit) {
         self.ticket += 1;
         self.shared.task.lock().wanted = Some((self.ticket, commit));
         self.shared.changed.notify_one();
     }
 
     /// The ticket that the next commit asked for will have.
-    pub fn next_ticket(&self) -> u64 {
+    pub(crate) fn next_ticket(&self) -> u64 {
         self.ticket + 1
     }
 
     /// Whether everything asked for is settled.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.settled() == self.ticket
     }
 
     /// The newest ticket that is settled.
-    pub fn settled(&self) -> u64 {
+    pub(crate) fn settled(&self) -> u64 {
         if seeded("server-landed-early") { self.ticket } else { self.shared.settled.load(SeqCst) }
     }
 
-    /// Why nothing is settled any more. To be asked once.
-    pub fn error(&self) -> Option<Error> {
+    /// The error that ended the settler; taken by the first call.
+    pub(crate) fn error(&self) -> Option<Error> {
         if self.shared.failed.load(SeqCst) { self.shared.task.lock().error.take() } else { None }
     }
 
     /// Whether `ticket` is settled by now, or nothing will be. From here on a change wakes the
     /// loop.
-    pub fn before_sleep(&self, ticket: u64) -> bool {
+    pub(crate) fn before_sleep(&self, ticket: u64) -> bool {
         self.shared.sleeps.store(true, SeqCst); // pairs with the swap in `wake`
         self.settled() >= ticket || self.shared.failed.load(SeqCst)
     }
 
-    /// The loop is awake, and looks before it sleeps again.
-    pub fn after_sleep(&self) {
+    /// Called when the loop is awake; it reads `settled` before it sleeps again.
+    pub(crate) fn after_sleep(&self) {
         self.shared.sleeps.store(false, SeqCst);
     }
 }
 
-impl Shared {
+impl Handoff {
     fn live(&self) {
         loop {
             let (ticket, commit) = {
@@ -142,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Nothing is settled any more.
+    /// Ends settling with an error.
     fn end(&self, error: Error) {
         self.task.lock().error = Some(error);
         self.failed.store(true, SeqCst);

@@ -2,6 +2,12 @@
 
 mod common;
 
+use common::{Client, Reply, command};
+use everbyte_kv::Kv;
+use everbyte_media::{BackendChoice, Disk, OpenOptions};
+use everbyte_server::{Error, Options, Server};
+use everbyte_store::{CreateOptions, Store};
+use everbyte_workload::Random;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,13 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-
-use common::{Client, Reply, command};
-use everbyte_kv::Kv;
-use everbyte_media::{BackendChoice, Disk, OpenOptions};
-use everbyte_server::{Error, Options, Server};
-use everbyte_store::{CreateOptions, Store};
-use everbyte_workload::Random;
 
 /// A file whose syncs and allocations fail on demand.
 struct Failing {

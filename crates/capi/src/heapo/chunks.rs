@@ -34,7 +34,7 @@ fn resize(object: &Arc<Mapped>, change: impl FnOnce(&Heap) -> everbyte_heap::Res
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_malloc(object: *const c_char, size: usize) -> *mut c_void {
+pub(crate) unsafe extern "C" fn heapo_malloc(object: *const c_char, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
     let allocated = unsafe { writable(object) }.and_then(|object| allocate(&object, size, false));
     answer(allocated, null_mut(), pointer)
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn heapo_malloc(object: *const c_char, size: usize) -> *mu
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_calloc(object: *const c_char, count: usize, size: usize) -> *mut c_void {
+pub(crate) unsafe extern "C" fn heapo_calloc(object: *const c_char, count: usize, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
     let allocated = unsafe { writable(object) }.and_then(|object| {
         let size = count.checked_mul(size).ok_or_else(|| Fault::new(libc::ENOMEM, "more bytes than there are"))?;
@@ -65,7 +65,7 @@ fn allocate(object: &Arc<Mapped>, size: usize, zeroed: bool) -> Result<usize> {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_realloc(object: *const c_char, chunk: *mut c_void, size: usize) -> *mut c_void {
+pub(crate) unsafe extern "C" fn heapo_realloc(object: *const c_char, chunk: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the caller's promise.
     let moved = unsafe { writable(object) }.and_then(|object| reallocate(&object, chunk.addr(), size));
     answer(moved, null_mut(), pointer)
@@ -92,7 +92,7 @@ fn reallocate(object: &Arc<Mapped>, chunk: usize, size: usize) -> Result<usize> 
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_free(object: *const c_char, chunk: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_free(object: *const c_char, chunk: *mut c_void) -> c_int {
     if chunk.is_null() {
         return 1;
     }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn heapo_free(object: *const c_char, chunk: *mut c_void) -
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_expand(object: *const c_char, size: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_expand(object: *const c_char, size: usize) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| resize(&object, |heap| heap.expand(size as u64))))
 }
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn heapo_expand(object: *const c_char, size: usize) -> c_i
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_shrink(object: *const c_char, start: *const c_void, size: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_shrink(object: *const c_char, start: *const c_void, size: usize) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| {
         if start.is_null() {
@@ -127,17 +127,17 @@ pub unsafe extern "C" fn heapo_shrink(object: *const c_char, start: *const c_voi
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn heapo_flush(start: *const c_void, size: usize) -> c_int {
+pub(crate) extern "C" fn heapo_flush(start: *const c_void, size: usize) -> c_int {
     done(flush(start.addr(), size).map(|_| ()))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn heapo_fence() -> c_int {
+pub(crate) extern "C" fn heapo_fence() -> c_int {
     done(Process::get().map(|process| process.media().fence()))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn heapo_persist(start: *const c_void, size: usize) -> c_int {
+pub(crate) extern "C" fn heapo_persist(start: *const c_void, size: usize) -> c_int {
     done(flush(start.addr(), size).and_then(|process| Ok(process.media().barrier()?)))
 }
 

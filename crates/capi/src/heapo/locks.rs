@@ -33,7 +33,7 @@ thread_local! {
 }
 
 /// Waits until this thread holds the lock of the object.
-pub fn lock(object: Arc<Mapped>) -> Result<()> {
+pub(crate) fn lock(object: Arc<Mapped>) -> Result<()> {
     let exclusive = object.enter()?;
     object.running.fetch_add(1, Ordering::AcqRel); // CAPI-2
     HELD.with_borrow_mut(|held| held.push(HeldObject { exclusive, object }));
@@ -41,7 +41,7 @@ pub fn lock(object: Arc<Mapped>) -> Result<()> {
 }
 
 /// Releases the lock, unless this thread has locked the object more often.
-pub fn unlock(object: &Arc<Mapped>) -> Result<()> {
+pub(crate) fn unlock(object: &Arc<Mapped>) -> Result<()> {
     let held = HELD.with_borrow_mut(|held| {
         let index = held.iter().rposition(|held| Arc::ptr_eq(&held.object, object))?;
         Some(held.remove(index))
@@ -53,7 +53,7 @@ pub fn unlock(object: &Arc<Mapped>) -> Result<()> {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_lock(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_lock(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { super::object(object) }.and_then(lock))
 }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn heapo_lock(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_unlock(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_unlock(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { super::object(object) }.and_then(|object| unlock(&object)))
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A mapped object.
-pub struct Mapped {
+pub(crate) struct Mapped {
     pub undo: Undo,
     base: u64,
     want: Want,
@@ -32,7 +32,7 @@ pub struct Mapped {
 
 impl Mapped {
     /// Maps an object of the store that lies at `base`; recovers it.
-    pub fn new(object: Object, base: u64, want: Want) -> Result<Arc<Mapped>> {
+    pub(crate) fn new(object: Object, base: u64, want: Want) -> Result<Arc<Mapped>> {
         let claim = object.claim()?; // CAPI-1
         let mapped = Mapped { undo: Undo::open(object)?, base, want, running: AtomicUsize::new(0), _claim: claim };
         if want == Want::Read {
@@ -57,12 +57,12 @@ impl Mapped {
     }
 
     /// The access that the object was mapped for.
-    pub fn want(&self) -> Want {
+    pub(crate) fn want(&self) -> Want {
         self.want
     }
 
     /// Refuses an object that was mapped to be read (CAPI-3).
-    pub fn require_writable(&self) -> Result<()> {
+    pub(crate) fn require_writable(&self) -> Result<()> {
         match self.want {
             Want::Write => Ok(()),
             Want::Read => {
@@ -74,7 +74,7 @@ impl Mapped {
 
     /// The lock of the object, with the engine brought up to date; `None`: the object is this
     /// process's alone.
-    pub fn enter(&self) -> Result<Option<Exclusive>> {
+    pub(crate) fn enter(&self) -> Result<Option<Exclusive>> {
         if self.want == Want::Write {
             return Ok(self.undo.enter()?);
         }
@@ -89,12 +89,12 @@ impl Mapped {
     }
 
     /// The address of an offset.
-    pub fn address(&self, at: u64) -> usize {
+    pub(crate) fn address(&self, at: u64) -> usize {
         (self.base + at) as usize
     }
 
     /// The offset of an address, which may be any number; callers verify that a chunk lies there.
-    pub fn offset(&self, address: usize) -> Result<u64> {
+    pub(crate) fn offset(&self, address: usize) -> Result<u64> {
         let span = self.object().span();
         let at = (address as u64).checked_sub(self.base).filter(|at| span.contains(at));
         at.ok_or_else(|| {
@@ -104,12 +104,12 @@ impl Mapped {
     }
 
     /// Whether this process is a child of fork, and its parent has mapped the object.
-    pub fn is_inherited(&self) -> bool {
+    pub(crate) fn is_inherited(&self) -> bool {
         self.object().store().require_here().is_err()
     }
 
     /// Refuses an object with running transactions (CAPI-2).
-    pub fn require_idle(&self) -> Result<()> {
+    pub(crate) fn require_idle(&self) -> Result<()> {
         match self.running.load(Ordering::Acquire) {
             0 => Ok(()),
             count => {

@@ -14,7 +14,7 @@
 
 mod chunks;
 mod locks;
-pub mod mapped;
+pub(crate) mod mapped;
 mod objects;
 mod pairs;
 mod transactions;

@@ -21,7 +21,7 @@ const SPAN: u64 = 64 << 20;
 /// # Safety
 /// `path` is a string that ends with a zero byte, or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_open(path: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_open(path: *const c_char) -> c_int {
     if path.is_null() {
         return done(Process::look().map(|_| ()));
     }
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn heapo_open(path: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_create(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_create(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { heapo_create_sized(object, 0) }
 }
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn heapo_create(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_create_sized(object: *const c_char, size_max: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_create_sized(object: *const c_char, size_max: usize) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Process::get()?.create(name, process::span(size_max, SPAN)?)))
 }
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn heapo_create_sized(object: *const c_char, size_max: usi
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_map(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_map(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Process::look()?.map(name, Want::Write)))
 }
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn heapo_map(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_map_to_read(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_map_to_read(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Process::look()?.map(name, Want::Read)))
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn heapo_map_to_read(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_unmap(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_unmap(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Process::look()?.unmap(name)))
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn heapo_unmap(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_is_mapped(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_is_mapped(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     let mapped = unsafe { name(object) }.and_then(|name| Ok(Process::look()?.is_mapped(name)));
     answer(mapped, 0, c_int::from)
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn heapo_is_mapped(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_delete(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_delete(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Process::get()?.delete(name)))
 }
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn heapo_delete(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file for `prefix`; `each` may be called with a name and `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_list(
+pub(crate) unsafe extern "C" fn heapo_list(
     prefix: *const c_char,
     each: Option<unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int>,
     context: *mut c_void,
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn heapo_list(
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_chmod(object: *const c_char, mode: c_uint) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_chmod(object: *const c_char, mode: c_uint) -> c_int {
     let mode = u16::try_from(mode).unwrap_or(u16::MAX);
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().chmod(name, mode)?)))
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn heapo_chmod(object: *const c_char, mode: c_uint) -> c_i
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_chown(object: *const c_char, owner: c_uint, group: c_uint) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_chown(object: *const c_char, owner: c_uint, group: c_uint) -> c_int {
     let [owner, group] = [owner, group].map(|id| Some(id).filter(|&id| id != c_uint::MAX));
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().chown(name, owner, group)?)))
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn heapo_chown(object: *const c_char, owner: c_uint, group
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_set_resident(object: *const c_char, clusters: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_set_resident(object: *const c_char, clusters: usize) -> c_int {
     let limit = Some(clusters as u64).filter(|&clusters| clusters > 0);
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().set_resident(name, limit, None)?)))
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn heapo_set_resident(object: *const c_char, clusters: usi
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_set_quota(object: *const c_char, clusters: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_set_quota(object: *const c_char, clusters: usize) -> c_int {
     let quota = Some(clusters as u64).filter(|&clusters| clusters > 0);
     // SAFETY: the caller's promise.
     done(unsafe { name(object) }.and_then(|name| Ok(Process::get()?.store().set_quota(name, quota)?)))
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn heapo_set_quota(object: *const c_char, clusters: usize)
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_get_prime_node(object: *const c_char) -> *mut c_void {
+pub(crate) unsafe extern "C" fn heapo_get_prime_node(object: *const c_char) -> *mut c_void {
     // SAFETY: the caller's promise.
     let object = unsafe { self::object(object) };
     answer(object, null_mut(), |object| pointer(object.undo.heap().object().root() as usize))
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn heapo_get_prime_node(object: *const c_char) -> *mut c_v
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_set_prime_node(object: *const c_char, node: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_set_prime_node(object: *const c_char, node: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| set_prime_node(&object, node.addr())))
 }

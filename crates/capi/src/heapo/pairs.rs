@@ -64,7 +64,7 @@ fn done(changed: Result<bool>, otherwise: i32, why: &str) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_max: usize) -> *mut SharedKv {
+pub(crate) unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_max: usize) -> *mut SharedKv {
     // SAFETY: the caller's promise.
     handle(unsafe { name(object) }.and_then(|name| {
         let span = process::span(size_max, SPAN)?;
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn heapo_kv_init(object: *const c_char, kind: c_int, size_
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
+pub(crate) unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
     // SAFETY: the caller's promise.
     handle(unsafe { name(object) }.and_then(|name| Ok(SharedKv::open(Process::look()?.store(), name)?)))
 }
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn heapo_kv_open(object: *const c_char) -> *mut SharedKv {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_close(kv: *mut SharedKv) {
+pub(crate) unsafe extern "C" fn heapo_kv_close(kv: *mut SharedKv) {
     if !kv.is_null() {
         // SAFETY: the caller's promise: it came from `Box::into_raw`, and no thread uses it any
         // more.
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn heapo_kv_close(kv: *mut SharedKv) {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_insert(
+pub(crate) unsafe extern "C" fn heapo_kv_insert(
     kv: *mut SharedKv,
     key: *const c_void,
     key_len: usize,
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn heapo_kv_insert(
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_update(
+pub(crate) unsafe extern "C" fn heapo_kv_update(
     kv: *mut SharedKv,
     key: *const c_void,
     key_len: usize,
@@ -147,7 +147,7 @@ unsafe fn change(
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_delete(kv: *mut SharedKv, key: *const c_void, key_len: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_kv_delete(kv: *mut SharedKv, key: *const c_void, key_len: usize) -> c_int {
     // SAFETY: the caller's promise.
     let keyed = unsafe { keyed(kv, key, key_len) };
     let deleted = keyed.and_then(|(kv, key)| {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn heapo_kv_delete(kv: *mut SharedKv, key: *const c_void, 
 /// As said at the top of the file; `value` is good for `room` bytes to be written, `value_len` for
 /// one length, or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_lookup(
+pub(crate) unsafe extern "C" fn heapo_kv_lookup(
     kv: *mut SharedKv,
     key: *const c_void,
     key_len: usize,
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn heapo_kv_lookup(
 /// # Safety
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_scan(kv: *mut SharedKv, each: Option<Each>, context: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_kv_scan(kv: *mut SharedKv, each: Option<Each>, context: *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     let kv = unsafe { store(kv) };
     // SAFETY: as above.
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn heapo_kv_scan(kv: *mut SharedKv, each: Option<Each>, co
 /// # Safety
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_scan_range(
+pub(crate) unsafe extern "C" fn heapo_kv_scan_range(
     kv: *mut SharedKv,
     from: *const c_void,
     from_len: usize,
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn heapo_kv_scan_range(
 /// # Safety
 /// As said at the top of the file; `each` may be called with a pair and `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_kv_scan_prefix(
+pub(crate) unsafe extern "C" fn heapo_kv_scan_prefix(
     kv: *mut SharedKv,
     prefix: *const c_void,
     prefix_len: usize,

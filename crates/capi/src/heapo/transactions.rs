@@ -47,7 +47,7 @@ thread_local! {
 }
 
 /// Begins a transaction on an object, or a nested one.
-pub fn begin(object: Arc<Mapped>) -> Result<()> {
+pub(crate) fn begin(object: Arc<Mapped>) -> Result<()> {
     RUNNING.with_borrow_mut(|running| {
         if let Some(running) = running.iter_mut().find(|running| Arc::ptr_eq(&running.object, &object)) {
             running.depth += 1;
@@ -65,7 +65,7 @@ pub fn begin(object: Arc<Mapped>) -> Result<()> {
 }
 
 /// Runs `body` in this thread's transaction on `object`; `None` without one.
-pub fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Option<Result<T>> {
+pub(crate) fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) -> Option<Result<T>> {
     RUNNING.with_borrow(|running| {
         let running = running.iter().find(|running| Arc::ptr_eq(&running.object, object))?;
         let started = running.started.as_ref().expect("taken when it ends");
@@ -75,13 +75,13 @@ pub fn within<T>(object: &Arc<Mapped>, body: impl FnOnce(&Tx<'_>) -> Result<T>) 
 
 /// The end of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Commit,
     Abort,
 }
 
 /// Ends the innermost transaction on `object`. The outermost is settled, or rolled back, on return.
-pub fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
+pub(crate) fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
     let ended = RUNNING.with_borrow_mut(|running| {
         let index = running.iter().position(|running| Arc::ptr_eq(&running.object, object))?;
         let transaction = &mut running[index];
@@ -113,7 +113,7 @@ pub fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_tx_begin(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_tx_begin(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(begin))
 }
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn heapo_tx_begin(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_void, size: usize) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_void, size: usize) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| {
         let at = object.offset(start.addr())?;
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn heapo_tx_append(object: *const c_char, start: *const c_
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| end(&object, End::Commit)))
 }
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn heapo_tx_end(object: *const c_char) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapo_tx_abort(object: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn heapo_tx_abort(object: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { writable(object) }.and_then(|object| end(&object, End::Abort)))
 }

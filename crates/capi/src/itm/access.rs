@@ -7,16 +7,16 @@ use crate::mnemosyne;
 use everbyte_tx::redo::Stop;
 
 impl Tx {
-    /// The word at `address`, a multiple of 8, if it is persistent and has not been changed:
-    /// nearly always. `None`: nothing is done.
+    /// The fast path: the word at `address`, a multiple of 8, if it is persistent and no
+    /// transaction has changed it. `None`: nothing is done.
     #[inline(always)]
     fn quick_word(&mut self, address: usize) -> Option<u64> {
         let key = self.ground.key(address)?;
         self.inside(|tx| tx.worker.look(key, &|_| Some(place::load(address))))
     }
 
-    /// Stores those bytes of a persistent word beside the last one that was stored. `false`:
-    /// nothing is done.
+    /// The fast path: stores the masked bytes of a persistent word next to the word stored last.
+    /// `false`: nothing is done.
     #[inline(always)]
     fn quick_store(&mut self, address: usize, mask: u8, value: u64) -> bool {
         let key = self.ground.key(address);
@@ -25,7 +25,7 @@ impl Tx {
 
     /// The word at `address`, a multiple of 8.
     #[inline(always)]
-    pub fn word(&mut self, address: usize) -> Result<u64, Stop> {
+    pub(super) fn word(&mut self, address: usize) -> Result<u64, Stop> {
         match self.ground.key(address) {
             Some(key) => self.worker.load_by(key, |_| Some(place::load(address))),
             None if self.is_own_stack(address) => Ok(place::load(address)),
@@ -33,11 +33,11 @@ impl Tx {
         }
     }
 
-    /// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has. Variables
-    /// that another engine keeps, of a library or of another kind, are not changed in place as
-    /// memory is: no log would keep them whole.
+    /// Stores the bytes selected by `mask` of the word at `address`, a multiple of 8. Variables of
+    /// another engine, of a library or of another kind, are refused: unlike memory they cannot
+    /// change in place, since no log would keep them whole.
     #[inline(always)]
-    pub fn set_word(&mut self, address: usize, mask: u8, value: u64) -> Result<(), Stop> {
+    pub(super) fn set_word(&mut self, address: usize, mask: u8, value: u64) -> Result<(), Stop> {
         if let Some(key) = self.ground.key(address) {
             return self.worker.store_masked(key, mask, value);
         }
@@ -54,7 +54,7 @@ impl Tx {
         Ok(())
     }
 
-    pub fn load_bytes(&mut self, address: usize, into: &mut [u8]) -> Result<(), Stop> {
+    pub(super) fn load_bytes(&mut self, address: usize, into: &mut [u8]) -> Result<(), Stop> {
         let mut done = 0;
         let mut outcome = Ok(());
         each_word(address, into.len(), |word, mask| {
@@ -68,7 +68,7 @@ impl Tx {
         outcome
     }
 
-    pub fn store_bytes(&mut self, address: usize, bytes: &[u8]) -> Result<(), Stop> {
+    pub(super) fn store_bytes(&mut self, address: usize, bytes: &[u8]) -> Result<(), Stop> {
         if let Some(key) = self.ground.key_of(address, bytes.len()) {
             return self.worker.write_by(key, bytes);
         }
@@ -78,7 +78,7 @@ impl Tx {
             let (first, count) = (mask.trailing_zeros() as usize, mask.count_ones() as usize);
             let mut value = [0; 8];
             match bytes[done..].first_chunk() {
-                // most are: no copy of any length is called
+                // the common length: avoids the call of a copy function
                 Some(whole) if mask == 0xff => value = *whole,
                 _ => value[first..first + count].copy_from_slice(&bytes[done..done + count]),
             }
@@ -91,7 +91,7 @@ impl Tx {
 
 /// Loads up to eight bytes; for the names by type.
 #[inline(always)]
-pub fn load<const SIZE: usize>(address: usize) -> u64 {
+pub(super) fn load<const SIZE: usize>(address: usize) -> u64 {
     let skip = address % 8;
     if skip + SIZE <= 8
         && let Some(word) = current().and_then(|tx| tx.quick_word(address - skip))
@@ -101,7 +101,7 @@ pub fn load<const SIZE: usize>(address: usize) -> u64 {
     load_otherwise::<SIZE>(address)
 }
 
-/// Of C's convention, which does not unwind: the caller prepares for nothing, and jumps here.
+/// Has C's convention, which does not unwind, so that the caller can jump here.
 #[inline(never)]
 extern "C" fn load_otherwise<const SIZE: usize>(address: usize) -> u64 {
     step(|tx| {
@@ -117,7 +117,7 @@ extern "C" fn load_otherwise<const SIZE: usize>(address: usize) -> u64 {
 
 /// Stores up to eight bytes.
 #[inline(always)]
-pub fn store<const SIZE: usize>(address: usize, value: u64) {
+pub(super) fn store<const SIZE: usize>(address: usize, value: u64) {
     let skip = address % 8;
     let mask = (((1u32 << SIZE) - 1) << skip) as u8;
     if skip + SIZE <= 8 && current().is_some_and(|tx| tx.quick_store(address - skip, mask, value << (skip * 8))) {
@@ -139,9 +139,9 @@ extern "C" fn store_otherwise<const SIZE: usize>(address: usize, value: u64) {
     });
 }
 
-/// Notes what bytes hold that the program is about to store to directly.
+/// Logs the old bytes of a range to which the program is about to store directly.
 #[inline]
-pub fn log(address: usize, len: usize) {
+pub(super) fn log(address: usize, len: usize) {
     step(|tx| {
         tx.undo.note_bytes(address, len);
         Ok(())

@@ -7,11 +7,11 @@ use super::{place, rest, tx};
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 
-/// Registers that a function keeps for its caller, at the return of `_ITM_beginTransaction`.
+/// The callee-saved registers at the return of `_ITM_beginTransaction`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub struct Jump {
-    /// The stack pointer after the return: what lies below it is dead when control comes back.
+pub(super) struct Jump {
+    /// The stack pointer after the return: the bytes below it are dead when control comes back.
     pub stack: usize,
     rbx: usize,
     rbp: usize,
@@ -26,7 +26,7 @@ pub struct Jump {
 /// For compiled code alone.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ITM_beginTransaction(_properties: u32) -> u32 {
+pub(super) unsafe extern "C" fn _ITM_beginTransaction(_properties: u32) -> u32 {
     naked_asm!(
         ".cfi_startproc",
         "endbr64",
@@ -64,7 +64,7 @@ unsafe extern "C" fn begin(properties: u32, jump: *const Jump) -> u32 {
 /// The function that called it has not returned. Frames between it and this one have nothing to
 /// drop (ITM-2).
 #[unsafe(naked)]
-pub unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
+pub(super) unsafe extern "C" fn return_again(_action: u32, _jump: *const Jump) -> ! {
     naked_asm!(
         "mov eax, edi",
         "mov rbx, [rsi + 8]",
@@ -83,24 +83,24 @@ extern "C" fn commit(stack: usize) {
     tx::commit(Some(stack));
 }
 
-/// Whether the function that began there, by [`everbyte_atomically`], is still running its body:
-/// the call of the body has put its own return address below the stack pointer of the begin, and
-/// frames that came in its place have put others.
-pub fn body_runs(stack: usize) -> bool {
+/// Whether the [`everbyte_atomically`] that began there is still running its body: the call of the
+/// body has stored its return address below the stack pointer of the begin, and frames that
+/// replaced it have stored other addresses.
+pub(super) fn body_runs(stack: usize) -> bool {
     const CODE: usize = 128; // bytes of the function, at most
     let start = (everbyte_atomically as *const ()).addr();
     place::load(stack - size_of::<usize>()).wrapping_sub(start as u64) < CODE as u64
 }
 
-/// `atomically.h`: a transaction whose body is a function, for compilers that know of none. The
-/// body answers whether it is to commit. Control comes back to a begin in assembly alone, which
-/// keeps in registers what the body is called with.
+/// `atomically.h`: a transaction whose body is a function, for compilers without transactions. The
+/// body returns whether to commit. Control comes back to a begin in assembly only, which keeps the
+/// arguments of the body in registers.
 ///
 /// # Safety
 /// `body` may be called with `with`, as often as the transaction is run.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn everbyte_atomically(
+pub(super) unsafe extern "C" fn everbyte_atomically(
     _body: unsafe extern "C" fn(*mut c_void) -> c_int,
     _with: *mut c_void,
 ) -> c_int {
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn everbyte_atomically(
         "call {commit}",
         "jmp 3f",
         "2:",
-        "mov edi, 1", // the program's wish
+        "mov edi, 1", // the cancel that the program asked for
         "call {cancel}",
         "3:",
         "mov eax, ebx",

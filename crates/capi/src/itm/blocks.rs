@@ -1,5 +1,5 @@
-//! `malloc`, `new` and their kin inside a transaction: an abort frees the new blocks; freed blocks
-//! go when the transaction has committed and no other can read them.
+//! `malloc`, `new` and their kin inside a transaction: an abort frees the allocated blocks, and the
+//! freed blocks are freed after the commit, when no other transaction can read them.
 
 use super::tx::{Action, current, step};
 use super::weak;
@@ -9,26 +9,26 @@ type Free = unsafe extern "C" fn(*mut c_void);
 type New = unsafe extern "C-unwind" fn(usize) -> *mut c_void;
 
 unsafe extern "C" fn c_free(block: *mut c_void) {
-    // SAFETY: the caller's: a block of malloc's that is no longer used.
+    // SAFETY: the caller's promise: a block of malloc that no thread uses any more.
     unsafe { libc::free(block) };
 }
 
 unsafe extern "C" fn delete(block: *mut c_void) {
     // SAFETY: the C++ runtime's function of this type.
     let free = unsafe { std::mem::transmute::<*const (), Free>(weak::needed(weak::operator_delete())) };
-    // SAFETY: the caller's: a block of new's that is no longer used.
+    // SAFETY: the caller's promise: a block of new that no thread uses any more.
     unsafe { free(block) };
 }
 
 unsafe extern "C" fn delete_array(block: *mut c_void) {
     // SAFETY: the C++ runtime's function of this type.
     let free = unsafe { std::mem::transmute::<*const (), Free>(weak::needed(weak::operator_delete_array())) };
-    // SAFETY: the caller's: a block of new[]'s that is no longer used.
+    // SAFETY: the caller's promise: a block of new[] that no thread uses any more.
     unsafe { free(block) };
 }
 
-/// Notes a block that was allocated; it is the transaction's until its end.
-pub fn allocated(block: *mut c_void, free: Free) -> *mut c_void {
+/// Records an allocated block; it belongs to the transaction until its end.
+pub(super) fn allocated(block: *mut c_void, free: Free) -> *mut c_void {
     if !block.is_null() && current().is_some() {
         step(|tx| {
             tx.actions.allocated.push(Action { run: free, with: block });
@@ -64,7 +64,7 @@ extern "C" fn _ITM_free(block: *mut c_void) {
     freed(block, c_free);
 }
 
-/// Calls one of the C++ runtime's `new`, which may throw: nothing here is left to drop then.
+/// Calls one of the C++ runtime's `new`, which may throw: no frame here has anything to drop then.
 fn new(address: usize, size: usize, free: Free) -> *mut c_void {
     // SAFETY: the C++ runtime's function of this type.
     let new = unsafe { std::mem::transmute::<*const (), New>(weak::needed(address)) };
@@ -84,7 +84,7 @@ extern "C-unwind" fn _ZGTtnam(size: usize) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 extern "C" fn _ZGTtnwmRKSt9nothrow_t(size: usize, _nothrow: usize) -> *mut c_void {
-    _ITM_malloc(size.max(1)) // operator delete gives it to free
+    _ITM_malloc(size.max(1)) // operator delete passes the block to free
 }
 
 #[unsafe(no_mangle)]

@@ -1,18 +1,18 @@
 //! `memcpy`, `memmove`, `memset`, and logging of any number of bytes.
 //!
-//! The names say of each side whether it is transactional: `Rn` and `Wn` are memory of the thread's
-//! own.
+//! The names state for each side whether it is transactional: `Rn` and `Wn` are private memory of
+//! the thread.
 
 use super::access;
 use super::place;
 use super::tx::step;
 use std::ffi::c_int;
 
-/// Bytes that are moved in one go.
+/// Bytes moved in one step.
 const PIECE: usize = 256;
 
 fn copy<const LOAD: bool, const STORE: bool>(to: usize, from: usize, len: usize) {
-    // Towards higher addresses within itself: from the end on, as memmove does.
+    // An overlapping move to higher addresses starts at the end, as memmove does.
     let backward = to > from && to - from < len;
     let mut done = 0;
     while done < len {
@@ -51,7 +51,7 @@ copies!(true true:
     _ITM_memmoveRtaWWtaW);
 
 /// Stores `len` times the same byte.
-pub fn set(to: usize, value: u8, len: usize) {
+pub(super) fn set(to: usize, value: u8, len: usize) {
     let piece = [value; PIECE];
     for at in (0..len).step_by(PIECE) {
         step(|tx| tx.store_bytes(to + at, &piece[..(len - at).min(PIECE)]));

@@ -1,4 +1,4 @@
-//! Functions that are called through pointers: which instrumented clone belongs to which function.
+//! Functions called through pointers: the instrumented clone of each function.
 //!
 //! Each executable and library registers its table when it is loaded.
 
@@ -6,7 +6,7 @@ use super::die;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 
-/// Address of a function -> address of its clone, and of the table that says so.
+/// Address of a function -> address of its clone, and of the table that lists it.
 static CLONES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
 
 /// # Safety

@@ -1,5 +1,5 @@
-//! C++ exceptions inside a transaction. One that leaves the block commits and goes on; one that is
-//! under way when the transaction aborts is forgotten, with what catches it.
+//! C++ exceptions inside a transaction. An exception that leaves the block commits and propagates;
+//! an exception in progress when the transaction aborts is dropped, with its handlers.
 //!
 //! Unwinding does not pass through frames of Rust: throwing and the end of a handler are jumps.
 
@@ -12,18 +12,19 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 /// Bytes of the unwinder's header before an exception object.
 const UNWIND_HEADER: usize = 32;
 
-/// Handlers and exceptions of this thread, as far as a transaction has to put them back.
+/// Handlers and exceptions of this thread, as far as a transaction restores them.
 #[derive(Default)]
-pub struct Handlers {
+pub(super) struct Handlers {
     /// Handlers entered and not left, in this transaction.
     pub caught: u32,
-    /// The address at which the C++ runtime counts this thread's exceptions; 0: there is none.
+    /// The address of the C++ runtime's count of this thread's exceptions in progress; 0: no
+    /// runtime is linked.
     uncaught_at: usize,
     uncaught: u32,
 }
 
 impl Handlers {
-    pub fn of_this_thread() -> Handlers {
+    pub(super) fn of_this_thread() -> Handlers {
         let address = weak::get_globals();
         if address == 0 {
             return Handlers::default();
@@ -40,7 +41,7 @@ impl Handlers {
         (self.uncaught_at != 0).then(|| with_exposed_provenance_mut(self.uncaught_at))
     }
 
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.caught = 0;
         if let Some(count) = self.count() {
             // SAFETY: this thread's, which lives as long as the thread.
@@ -48,12 +49,13 @@ impl Handlers {
         }
     }
 
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.caught = 0;
     }
 
-    /// Leaves handlers that were entered since there were `caught`, as if nothing had been thrown.
-    pub fn forget_to(&mut self, caught: u32) {
+    /// Leaves the handlers entered since the count was `caught`, as if no exception had been
+    /// thrown.
+    pub(super) fn forget_to(&mut self, caught: u32) {
         if self.caught > caught {
             leave(self.caught - caught);
             self.caught = caught;
@@ -65,17 +67,17 @@ impl Handlers {
     }
 }
 
-/// Has the C++ runtime leave handlers.
+/// Makes the C++ runtime leave handlers.
 fn leave(caught: u32) {
     type CleanUp = unsafe extern "C" fn(*mut c_void, *mut c_void, u32);
     // SAFETY: the C++ runtime's function of this type.
     let clean_up = unsafe { std::mem::transmute::<*const (), CleanUp>(weak::needed(weak::tm_cleanup())) };
-    // SAFETY: made for this; so many handlers were entered and not left.
+    // SAFETY: the function's purpose; this many handlers were entered and not left.
     unsafe { clean_up(null_mut(), null_mut(), caught) };
 }
 
 /// # Safety
-/// `object` was allocated, and if it was thrown, it is not being caught.
+/// `object` was allocated, and if it was thrown, no handler catches it.
 unsafe extern "C" fn free_exception(object: *mut c_void) {
     type Free = unsafe extern "C" fn(*mut c_void);
     // SAFETY: the C++ runtime's function of this type.
@@ -93,7 +95,7 @@ extern "C" fn _ITM_cxa_allocate_exception(size: usize) -> *mut c_void {
     super::blocks::allocated(unsafe { allocate(size) }, free_exception)
 }
 
-/// The object is not the transaction's to give back any more.
+/// Removes an object from the list of blocks that an abort frees.
 fn disown(object: *mut c_void) {
     if current().is_some() {
         step(|tx| {
@@ -119,7 +121,7 @@ extern "C" fn _ITM_cxa_begin_catch(header: *mut c_void) -> *mut c_void {
     type Begin = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
     // SAFETY: the C++ runtime's function of this type.
     let begin = unsafe { std::mem::transmute::<*const (), Begin>(weak::needed(weak::begin_catch())) };
-    // SAFETY: compiled code enters a handler for what was thrown.
+    // SAFETY: compiled code enters a handler for a thrown object.
     unsafe { begin(header) }
 }
 
@@ -153,16 +155,17 @@ extern "C" fn _ITM_cxa_throw() {
     naked_asm!("endbr64", ".weak __cxa_throw", "jmp [rip + __cxa_throw@GOTPCREL]")
 }
 
-/// The field of the unwinder's header that marks a thread's end: the function that stops it, which
-/// a throw leaves empty.
+/// The offset in the unwinder's header of the stop function: set if a thread is ending, empty after
+/// a throw.
 const FORCED: usize = 16;
 
-/// An exception leaves the block: what was done is committed, and the exception is the program's. A
-/// thread that ends inside the block leaves it in the same way: what was done is taken back.
+/// An exception leaves the block: the transaction commits, and the exception belongs to the
+/// program. A thread that ends inside the block leaves it in the same way, but its transaction is
+/// undone.
 #[unsafe(no_mangle)]
 extern "C" fn _ITM_commitTransactionEH(header: *mut c_void) {
     if !header.is_null() && place::load(header.expose_provenance() + FORCED) != 0 {
         return tx::leave();
     }
-    tx::commit(None); // until then the object goes if the block is run again
+    tx::commit(None); // until here a retry frees the object
 }

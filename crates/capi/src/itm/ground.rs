@@ -1,9 +1,8 @@
-//! Which addresses are persistent, and the engine of this process' transactions.
+//! The persistent addresses of this process, and the engine of its transactions.
 //!
 //! Two ranges: the addresses of the bound store, and the section of persistent variables. A key is
 //! an offset in the store. A program without persistent variables has transactions too; its engine
-//! lies in memory and has no words that it could change, so that a store to the bound store's
-//! addresses is refused.
+//! lies in memory and has no words, so that a store to the bound store's addresses is refused.
 
 use super::die;
 use crate::mnemosyne::{self, Transactional};
@@ -16,17 +15,18 @@ use everbyte_tx::redo::Truncation;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-pub struct Ground {
+pub(super) struct Ground {
     pub redo: Redo,
     /// The bound store.
     store: Stretch,
     /// The persistent variables.
     section: Stretch,
-    /// A store to the place of a persistent variable in the store is also done at its address.
+    /// The section is copied: a store to a variable's place in the store is repeated at its
+    /// address.
     copied: bool,
 }
 
-/// Adjacent addresses that are persistent, and the key of the first.
+/// Adjacent persistent addresses, and the key of the first.
 struct Stretch {
     start: usize,
     len: usize,
@@ -45,32 +45,32 @@ impl Stretch {
     }
 }
 
-/// Added to keys of a store that these transactions may not change: no engine has such places.
+/// Added to keys of a store that these transactions must not change: no engine has such places.
 const NOBODYS: u64 = 1 << 62;
 
 static GROUND: OnceLock<Ground> = OnceLock::new();
 
 impl Ground {
-    /// Found at the first transaction, when all sections have been opened.
-    pub fn get() -> &'static Ground {
+    /// Set at the first transaction, after all sections have been opened.
+    pub(super) fn get() -> &'static Ground {
         GROUND.get_or_init(Ground::find)
     }
 
-    /// Whether this process may run transactions: a child of fork has nothing of its parent's
-    /// store.
-    pub fn require_here(&self) -> crate::fault::Result<()> {
+    /// Whether this process may run transactions: a child of fork does not inherit the store of its
+    /// parent.
+    pub(super) fn require_here(&self) -> crate::fault::Result<()> {
         Ok(self.redo.media().require_here()?)
     }
 
     /// Flushes the stores of committed transactions, so that the next recovery stores nothing again.
-    pub fn truncate() {
+    pub(crate) fn truncate() {
         if let Some(ground) = Ground::known() {
             ground.redo.truncate();
         }
     }
 
     /// If there has been a transaction.
-    pub fn known() -> Option<&'static Ground> {
+    pub(crate) fn known() -> Option<&'static Ground> {
         GROUND.get()
     }
 
@@ -88,7 +88,7 @@ impl Ground {
             }
         };
         ground.redo.set_truncation(match std::env::var("EVERBYTE_TRUNCATION").as_deref() {
-            // which takes no second thread
+            // the explorer refuses a second thread
             Ok("async") if recorded::is_recording() => Truncation::Synchronous,
             Err(_) | Ok("sync") => Truncation::Synchronous,
             Ok("async") => Truncation::Asynchronous,
@@ -100,34 +100,34 @@ impl Ground {
         ground
     }
 
-    /// The key of an address that is persistent.
+    /// The key of a persistent address.
     #[inline(always)]
-    pub fn key(&self, address: usize) -> Option<u64> {
+    pub(super) fn key(&self, address: usize) -> Option<u64> {
         self.store.key(address).or_else(|| self.section.key(address))
     }
 
     /// The key of the first of `len` addresses, if all of them are persistent and lie in the store
     /// as they do here.
     #[inline]
-    pub fn key_of(&self, address: usize, len: usize) -> Option<u64> {
+    pub(super) fn key_of(&self, address: usize, len: usize) -> Option<u64> {
         let (key, last) = (self.key(address)?, len.checked_sub(1)?);
         (self.key(address.wrapping_add(last))? == key + last as u64).then_some(key)
     }
 
-    /// The address that has a copy of what was stored under a key, if there is one.
+    /// The address of the copy of the word with this key, if it has one.
     #[inline]
-    pub fn copy_of(&self, key: u64) -> Option<usize> {
+    pub(super) fn copy_of(&self, key: u64) -> Option<usize> {
         let at = key.wrapping_sub(self.section.key);
         (self.copied && at < self.section.len as u64).then(|| self.section.start + at as usize)
     }
 
     /// The address of a block.
-    pub fn address(&self, at: u64) -> usize {
+    pub(super) fn address(&self, at: u64) -> usize {
         self.store.start + at as usize
     }
 
-    /// The block that an address may be of.
-    pub fn offset(&self, address: usize) -> u64 {
+    /// The candidate block of an address.
+    pub(super) fn offset(&self, address: usize) -> u64 {
         (address as u64).wrapping_sub(self.store.start as u64)
     }
 }

@@ -1,28 +1,27 @@
-//! `patomic.h`: what GCC calls for the code in a `__transaction_atomic` block, the 173 names of its
-//! libitm, over the redo engine. x86-64.
+//! `patomic.h`: the 173 functions of GCC's libitm, which the code of a `__transaction_atomic` block
+//! calls, over the redo engine. x86-64.
 //!
-//! Persistent words wait in the engine until the commit. Other memory is changed in place, under
-//! the engine's locks, and put back by an abort: compiled code looks at its own allocations and
-//! locals directly. The stack below the frame that began is the transaction's own.
+//! Persistent words stay in the engine until the commit. Other memory is changed in place, under
+//! the engine's locks, and restored by an abort: compiled code reads its own allocations and locals
+//! directly. The stack below the frame that began belongs to the transaction.
 //!
 //! * `begin`: registers saved at a begin, and the jump back to it.
-//! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry; `slot`: where a thread
-//!   finds it.
-//! * `ground`: which addresses are persistent.
-//! * `access`: loads and stores of any length; `place`: of memory, the one place with raw pointers;
-//!   `undo`: what an abort puts back.
+//! * `tx`: one thread's transaction: begin, nest, commit, cancel, retry; `slot`: the thread-local
+//!   pointer to it.
+//! * `ground`: the persistent addresses.
+//! * `access`: loads and stores of any length; `place`: the same for memory, the only file with raw
+//!   pointers to it; `undo`: the bytes that an abort restores.
 //! * `scalars`, `vectors`, `bulk`: the names for loads, stores and logging, by type.
-//! * `blocks`, `persistent`, `exceptions`, `clones`, `rest`: the other names; `weak`: what they
-//!   call in the C++ runtime.
+//! * `blocks`, `persistent`, `exceptions`, `clones`, `rest`: the other names; `weak`: the functions
+//!   of the C++ runtime that they call.
 //!
 //! Invariants
 //!   ITM-1  A retry runs the instrumented code again, with the registers, locals and memory of the
 //!          first time.
-//!   ITM-2  Nothing is skipped that has to run when control jumps back: no frame of ours has
-//!          anything to drop by then.
-//!   ITM-3  Memory is put back before the locks that it was changed under are given back.
+//!   ITM-2  A jump back skips no destructor: no frame of this module has anything to drop by then.
+//!   ITM-3  An abort restores memory before it releases the locks under which it was changed.
 //!
-//! Threads: each has its own transaction. Its purpose is in docs/design/patomic.md.
+//! Threads: each has its own transaction. docs/design/patomic.md gives the reasons of the design.
 
 mod access;
 mod begin;

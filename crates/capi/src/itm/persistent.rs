@@ -1,5 +1,5 @@
-//! `pmalloc` and its kin inside a transaction, under the names that compiled code calls there; and
-//! what else `patomic.h` declares.
+//! `pmalloc` and its kin inside a transaction, under the names that compiled code calls there, and
+//! the other declarations of `patomic.h`.
 
 use super::ground::Ground;
 use super::tx::{Tx, step};
@@ -11,8 +11,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 impl Tx {
-    /// Refuses what is no place of a persistent pointer: a block that only other memory leads to
-    /// would be lost.
+    /// Refuses an address that is no persistent word: a block whose only pointer lies in other
+    /// memory would leak.
     fn require_pointer(&self, address: usize) -> Result<(), Fault> {
         if !address.is_multiple_of(8) {
             return Err(Fault::invalid(format!("{address:#x} is no place of a pointer: it is not a multiple of 8")));
@@ -48,7 +48,7 @@ impl Tx {
         if address == 0 {
             return Ok(Ok(()));
         }
-        // first: two threads that free one block are in each other's way
+        // first, so that two threads that free one block conflict
         self.store_bytes(pointer, &[0; 8])?;
         let freed = self.worker.free(self.ground.offset(address));
         if freed.is_err() {
@@ -78,8 +78,7 @@ extern "C" fn pfree(pointer: *mut c_void) -> c_int {
     done(step(|tx| tx.free(pointer.expose_provenance())))
 }
 
-/// Symbol that `patomic.h` refers to, so that a program is not linked to another library's
-/// transactions.
+/// The symbol that `patomic.h` refers to, which fails the link with another library's transactions.
 #[unsafe(no_mangle)]
 static everbyte_patomic: c_int = 1;
 

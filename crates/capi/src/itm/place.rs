@@ -1,8 +1,7 @@
-//! Memory of the program, by address: the one place of this module with raw pointers to it.
+//! Memory of the program, by address: the only file of this module with raw pointers to it.
 //!
-//! The program says that its addresses are good, by running code that loads and stores there. Words
-//! are looked at whole and atomically: other threads may be changing them, under locks that are
-//! looked at afterwards.
+//! The addresses are valid because the program itself loads and stores there. Words are read whole
+//! and atomically: other threads may be changing them, under locks that are checked afterwards.
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
@@ -12,17 +11,17 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// The word at `address`, a multiple of 8.
 #[inline(always)]
-pub fn load(address: usize) -> u64 {
+pub(super) fn load(address: usize) -> u64 {
     let word = with_exposed_provenance::<AtomicU64>(address);
     // SAFETY: the program loads or stores some byte of this aligned word, so its page is there; any
     // bits are a `u64`.
     unsafe { &*word }.load(Ordering::Acquire)
 }
 
-/// Stores those bytes of the word at `address`, a multiple of 8, that `mask` has, and no others:
-/// their neighbours may be changed by other threads at this moment.
+/// Stores the bytes selected by `mask` of the word at `address`, a multiple of 8, and no others:
+/// other threads may be changing their neighbours.
 #[inline(always)]
-pub fn store(address: usize, mask: u8, value: u64) {
+pub(super) fn store(address: usize, mask: u8, value: u64) {
     match mask {
         0xff => {
             let word = with_exposed_provenance::<AtomicU64>(address);
@@ -49,26 +48,26 @@ pub fn store(address: usize, mask: u8, value: u64) {
     }
 }
 
-/// Copies out what no other thread changes.
+/// Copies bytes out of memory that no other thread changes.
 #[inline]
-pub fn copy_from(address: usize, into: &mut [u8]) {
+pub(super) fn copy_from(address: usize, into: &mut [u8]) {
     let from = with_exposed_provenance::<u8>(address);
-    // SAFETY: the program says that this many bytes may be loaded there, and that they are its own;
-    // `into` is ours.
+    // SAFETY: the program promises that this many bytes may be loaded there and are its own; `into`
+    // is a slice of this process.
     unsafe { from.copy_to(into.as_mut_ptr(), into.len()) };
 }
 
-/// Copies in where no other thread looks.
+/// Copies bytes into memory that no other thread reads.
 #[inline]
-pub fn copy_to(address: usize, bytes: &[u8]) {
+pub(super) fn copy_to(address: usize, bytes: &[u8]) {
     let to = with_exposed_provenance_mut::<u8>(address);
-    // SAFETY: the program says that this many bytes may be stored there, and that they are its own;
-    // `bytes` is ours.
+    // SAFETY: the program promises that this many bytes may be stored there and are its own;
+    // `bytes` is a slice of this process.
     unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
 }
 
-/// The addresses of this thread's stack; none if the system does not say.
-pub fn stack() -> Range<usize> {
+/// The addresses of this thread's stack; empty if the system does not report them.
+pub(super) fn stack() -> Range<usize> {
     let (mut attributes, mut start, mut len) = (MaybeUninit::<libc::pthread_attr_t>::uninit(), null_mut(), 0);
     // SAFETY: it has no conditions.
     let thread = unsafe { libc::pthread_self() };
@@ -83,9 +82,9 @@ pub fn stack() -> Range<usize> {
     if known { start.addr()..start.addr() + len } else { 0..0 }
 }
 
-/// The stack pointer of this thread, here.
+/// The present stack pointer of this thread.
 #[inline(always)]
-pub fn stack_pointer() -> usize {
+pub(super) fn stack_pointer() -> usize {
     let pointer;
     // SAFETY: it reads a register.
     unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };

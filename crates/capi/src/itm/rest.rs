@@ -1,4 +1,4 @@
-//! The rest of the names: commit and cancel, what a program may ask, actions of its own.
+//! The other names: commit and cancel, queries by the program, and its own actions.
 
 use super::die;
 use super::tx::{self, Action, current, step};
@@ -10,7 +10,7 @@ extern "C" fn _ITM_commitTransaction() {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn _ITM_abortTransaction(reason: u32) -> ! {
+pub(super) extern "C" fn _ITM_abortTransaction(reason: u32) -> ! {
     tx::cancel(reason)
 }
 
@@ -21,7 +21,7 @@ extern "C" fn _ITM_changeTransactionMode(_mode: c_int) {
 
 #[unsafe(no_mangle)]
 extern "C" fn _ITM_inTransaction() -> c_int {
-    // 2: as one of several, which can be taken back.
+    // 2: in one of several concurrent transactions, which can be undone.
     if current().is_some_and(|tx| tx.is_running()) { 2 } else { 0 }
 }
 

@@ -1,9 +1,9 @@
-//! One word of each thread's own, in which it keeps the transaction it has.
+//! One thread-local word: the pointer to the thread's transaction.
 //!
-//! Every load and store of a block begins here. In a shared library a thread-local of Rust is found
-//! by a call, which takes as long as the load that it is for; this one by two loads (the
-//! initial-exec model of thread-local storage). The loader gives it a place when it loads the
-//! library; libraries that are opened later have room for a few such words, too.
+//! Every load and store of a block begins here. In a shared library the access to a thread-local of
+//! Rust is a call, which takes as long as the load itself; the access to this word is two loads
+//! (the initial-exec model of thread-local storage). The loader allocates it when it loads the
+//! library; static storage is reserved for a few such words of libraries opened later, too.
 
 use std::arch::{asm, global_asm};
 
@@ -19,9 +19,9 @@ global_asm!(
     ".popsection",
 );
 
-/// The value that this thread has put there; null at first.
+/// The pointer that this thread stored; null at first.
 #[inline(always)]
-pub fn get<T>() -> *mut T {
+pub(super) fn get<T>() -> *mut T {
     let pointer;
     // SAFETY: it reads a word of this thread's, which is there as long as the thread.
     unsafe {
@@ -35,9 +35,9 @@ pub fn get<T>() -> *mut T {
     pointer
 }
 
-/// Puts it there.
-pub fn set<T>(pointer: *mut T) {
-    // SAFETY: it writes a word of this thread's that no other thread reads.
+/// Stores the pointer.
+pub(super) fn set<T>(pointer: *mut T) {
+    // SAFETY: it writes a word of this thread that no other thread reads.
     unsafe {
         asm!(
             "mov {1}, [rip + everbyte_transaction@GOTTPOFF]",

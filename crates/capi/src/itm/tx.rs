@@ -1,22 +1,22 @@
 //! [`Tx`]: one thread's transaction, from begin to commit.
 //!
-//! | event | what happens |
+//! | event | effect |
 //! |---|---|
 //! | begin, outermost | the worker begins; registers are saved |
 //! | begin, inside | part of the outermost; if it may be cancelled alone, a [`Point`] is kept |
-//! | conflict, anywhere | memory put back, locks given back, control returns from the outermost begin: run again |
+//! | conflict, anywhere | memory restored, locks released, control returns from the outermost begin: run again |
 //! | cancel, inside | memory and stores go back to the point; control returns from that begin: do not run |
-//! | cancel, outermost | everything put back; control returns from the outermost begin: do not run |
-//! | commit, outermost | the worker commits; then what was to be freed is, and actions run |
-//! | the thread ends inside | everything put back but what lay on its stack |
+//! | cancel, outermost | everything restored; control returns from the outermost begin: do not run |
+//! | commit, outermost | the worker commits; then the freed blocks are freed, and actions run |
+//! | the thread ends inside | everything restored except the thread's stack |
 //! | fork inside | the child has no transaction: its next step ends the body, or the process |
 //!
 //! Invariants
 //!   ITM-4  While the thread is in a step of a transaction, `is_inside` is set: a begin then comes
-//!          from a signal handler, or after one has jumped away, and finds things half done.
-//!   ITM-5  The frames that began are there until their transactions end. One that control has left
-//!          by a jump is found at the next begin, which is not below it on the stack or whose
-//!          caller has taken its place, or at the next commit, which is another's.
+//!          from a signal handler, or after a handler has jumped away, within an unfinished step.
+//!   ITM-5  The frames that began live until their transactions end. A frame that control has left
+//!          by a jump is detected at the next begin, which is not below it on the stack or whose
+//!          caller has replaced it, or at the next commit, which belongs to another frame.
 
 use super::begin::{Jump, body_runs, return_again};
 use super::exceptions::Handlers;
@@ -33,27 +33,27 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-/// A function of the program's or of the system's, and what it is given.
+/// A function of the program or of the system, and its argument.
 #[derive(Clone, Copy)]
-pub struct Action {
+pub(super) struct Action {
     pub run: unsafe extern "C" fn(*mut c_void),
     pub with: *mut c_void,
 }
 
 impl Action {
-    pub fn call(self) {
-        // SAFETY: the registration promised that the action may be called once, at the end that it
-        // was registered for.
+    pub(super) fn call(self) {
+        // SAFETY: the caller that registered the action promised that it may be called once, at the
+        // end for which it was registered.
         unsafe { (self.run)(self.with) }
     }
 }
 
-/// Actions at the end of a transaction, in order.
+/// The actions at the end of a transaction, in order.
 #[derive(Default)]
-pub struct Actions {
-    /// Gives memory back that was allocated; after an abort, the newest first.
+pub(super) struct Actions {
+    /// Frees allocated memory after an abort, the newest first.
     pub allocated: Vec<Action>,
-    /// Frees memory; after a commit, when no other transaction can look at it.
+    /// Frees memory after a commit, when no other transaction can read it.
     pub freed: Vec<Action>,
     /// After a commit.
     pub committed: Vec<Action>,
@@ -61,17 +61,17 @@ pub struct Actions {
     pub aborted: Vec<Action>,
 }
 
-pub struct Tx {
+pub(super) struct Tx {
     pub worker: Worker,
     pub ground: &'static Ground,
     /// Begins that have not ended; 0: no transaction.
     nesting: u32,
-    /// The begin of the outermost transaction.
+    /// The begin of the outermost.
     jump: Jump,
     is_function: bool,
-    /// The begins inside it that have not ended; `nesting - 1` of them.
+    /// The begins of the nested ones that have not ended; `nesting - 1` of them.
     inner: Vec<Begun>,
-    /// ITM-4. Looked at by handlers of this thread.
+    /// ITM-4. Read by handlers of this thread.
     is_inside: AtomicBool,
     /// Begins inside it that may be cancelled alone.
     points: Vec<Point>,
@@ -91,7 +91,7 @@ struct Begun {
     is_function: bool,
 }
 
-/// The state that a begin inside another goes back to.
+/// The state that a nested begin returns to.
 struct Point {
     jump: Jump,
     nesting: u32,
@@ -119,7 +119,7 @@ impl Drop for Owned {
             die("a thread ends inside a step of a transaction: it was cancelled at once, or a signal handler ends it");
         }
         if tx.nesting > 0 {
-            tx.undo.put_back_but(0, place::stack()); // nothing there is as it was
+            tx.undo.put_back_but(0, place::stack()); // the stack has changed since
             tx.points.clear();
             tx.inner.clear();
             tx.worker.give_up();
@@ -134,22 +134,21 @@ thread_local! {
     static LEFT_BEHIND: Cell<*mut Tx> = const { Cell::new(null_mut()) };
 }
 
-/// Runs in a child of fork. Nothing of the parent's transaction is the child's to end; its memory
-/// stays.
+/// Runs in a child of fork. The child must not end the parent's transaction; its memory stays.
 extern "C" fn forked() {
     if Ground::known().is_none_or(|ground| ground.require_here().is_ok()) {
-        return; // an engine in memory, which the child has a copy of
+        return; // an engine in memory: the child has a copy of its own
     }
     let _ = OWNED.try_with(|owned| owned.try_borrow_mut().map(|mut owned| std::mem::forget(owned.take())));
     LEFT_BEHIND.set(slot::get::<Tx>());
     slot::set::<Tx>(null_mut());
 }
 
-/// The answer to a child of fork.
+/// The error in a child of fork.
 const FORKED: &str = "this process is a child of fork and has nothing of its parent's store: it runs no transactions, nor the rest of one";
 
-/// There is no transaction where a step of one is to be done. In a child of a fork inside the body
-/// of a function, that function returns as if cancelled, with an error.
+/// A step was called without a transaction. In a child of a fork inside the body of a function,
+/// that function returns as if cancelled, with an error.
 #[cold]
 fn outside(what: &str) -> ! {
     // SAFETY: null, or what `OWNED` kept for this thread in the parent, and nothing frees it.
@@ -162,34 +161,33 @@ fn outside(what: &str) -> ! {
     go_back(CANCELLED | RESTORE_LIVE, &tx.jump)
 }
 
-/// Of a begin: the instrumented code is there.
-pub const HAS_INSTRUMENTED: u32 = 1;
-/// Of a begin, by `everbyte_atomically`: what it runs is a function, and it looks whether it was
-/// cancelled.
-pub const IS_FUNCTION: u32 = 1 << 31;
-/// Of a begin: it is not cancelled alone.
+/// Flag of a begin: the instrumented code exists.
+pub(super) const HAS_INSTRUMENTED: u32 = 1;
+/// Flag of a begin by `everbyte_atomically`: its body is a function, and the caller tests whether
+/// it was cancelled.
+pub(super) const IS_FUNCTION: u32 = 1 << 31;
+/// Flag of a begin: it is not cancelled alone.
 const HAS_NO_CANCEL: u32 = 8;
-/// Answers of a begin.
+/// Return values of a begin.
 const RUN: u32 = 1;
 const SAVE_LIVE: u32 = 4;
 const RESTORE_LIVE: u32 = 8;
-pub const CANCELLED: u32 = 16;
+pub(super) const CANCELLED: u32 = 16;
 
 /// The outermost transaction is cancelled, however deep the cancel is.
 const OUTERMOST: u32 = 16;
 
-/// This thread's transaction, if it has one, or has had one.
+/// This thread's transaction, if it has begun one before.
 #[inline(always)]
-pub fn current() -> Option<&'static mut Tx> {
+pub(super) fn current() -> Option<&'static mut Tx> {
     // SAFETY: it is null or what `OWNED` keeps for this thread alone; each function of the ABI
     // takes this reference once and gives it up before it calls into the program.
     unsafe { slot::get::<Tx>().as_mut() }
 }
 
-/// Does one step of the transaction that runs; if it cannot be done, control goes back to the
-/// begin.
+/// Runs one step of the transaction in progress; on failure control goes back to the begin.
 #[inline(always)]
-pub fn step<T>(step: impl FnOnce(&mut Tx) -> Result<T, Stop>) -> T {
+pub(super) fn step<T>(step: impl FnOnce(&mut Tx) -> Result<T, Stop>) -> T {
     let Some(tx) = current() else { outside("a transaction's code runs outside of a transaction") };
     match tx.inside(step) {
         Ok(done) => done,
@@ -197,10 +195,9 @@ pub fn step<T>(step: impl FnOnce(&mut Tx) -> Result<T, Stop>) -> T {
     }
 }
 
-/// Whether a signal handler asks this, which found the thread in a function of this module (ITM-4).
+/// Whether the caller is a signal handler that interrupted a function of this module (ITM-4).
 fn interrupts() -> bool {
-    // SAFETY: it is null or leads to this thread's transaction, of which no more is looked at than
-    // an atomic.
+    // SAFETY: it is null or leads to this thread's transaction, of which only an atomic is read.
     unsafe { slot::get::<Tx>().as_ref() }.is_some_and(|tx| tx.is_inside.load(Ordering::Relaxed))
 }
 
@@ -227,14 +224,14 @@ fn first() -> Result<&'static mut Tx, Fault> {
         number: 0,
     });
     slot::set(&raw mut *tx);
-    // A thread that is ending can keep nothing: this one stays for good.
+    // A thread that is ending keeps no thread-local values: this one leaks.
     let mut tx = Some(tx);
     let _ = OWNED.try_with(|owned| owned.replace(tx.take().map(Owned)));
     tx.map(Box::leak);
     Ok(current().expect("set just now"))
 }
 
-pub fn begin(properties: u32, jump: Jump) -> u32 {
+pub(super) fn begin(properties: u32, jump: Jump) -> u32 {
     let is_function = properties & IS_FUNCTION != 0;
     if interrupts() {
         die(
@@ -296,7 +293,7 @@ impl Tx {
 
     /// Runs a step (ITM-4).
     #[inline(always)]
-    pub fn inside<T>(&mut self, step: impl FnOnce(&mut Tx) -> T) -> T {
+    pub(super) fn inside<T>(&mut self, step: impl FnOnce(&mut Tx) -> T) -> T {
         self.is_inside.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         let done = step(self);
@@ -316,7 +313,7 @@ const LEFT: &str = "the function that began a transaction has been left without 
 
 /// `function`: the stack pointer of the `everbyte_atomically` that commits. Compiled code may have
 /// left its frame by then, to return from here to its caller.
-pub fn commit(function: Option<usize>) {
+pub(super) fn commit(function: Option<usize>) {
     let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("a commit without a transaction") };
     let innermost = tx.innermost();
     if function != innermost.is_function.then_some(innermost.stack) {
@@ -346,9 +343,9 @@ pub fn commit(function: Option<usize>) {
     freed.into_iter().chain(committed).for_each(Action::call);
 }
 
-/// A thread that ends leaves a block, by unwinding its stack. The changes of the outermost
-/// transaction are put back; its frame is still there.
-pub fn leave() {
+/// A thread that ends leaves a block by unwinding its stack. The changes of the outermost are
+/// undone; its frame still exists.
+pub(super) fn leave() {
     let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("the end of a thread without a transaction") };
     tx.inside(|tx| match tx.nesting {
         1 => {
@@ -362,7 +359,7 @@ pub fn leave() {
 }
 
 /// `__transaction_cancel`.
-pub fn cancel(reason: u32) -> ! {
+pub(super) fn cancel(reason: u32) -> ! {
     let Some(tx) = current().filter(|tx| tx.nesting > 0) else { outside("a cancel without a transaction") };
     let jump = tx.inside(|tx| {
         if reason & OUTERMOST == 0
@@ -387,31 +384,30 @@ pub fn cancel(reason: u32) -> ! {
 
 fn go_back(action: u32, jump: &Jump) -> ! {
     // SAFETY: the function that began has not returned, for its block has not ended; the frames up
-    // to it are the program's and this module's, whose have nothing to drop (ITM-2).
+    // to it belong to the program, and to this module, whose frames have nothing to drop (ITM-2).
     unsafe { return_again(action, jump) }
 }
 
 impl Tx {
-    pub fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.nesting > 0
     }
 
-    pub fn number(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether an address lies in a frame made since the transaction began: dead after a retry, and
-    /// private to this thread.
+    /// Whether an address lies in a frame created since the transaction began: dead after a retry,
+    /// and private to this thread.
     #[inline(always)]
-    pub fn is_own_stack(&self, address: usize) -> bool {
+    pub(super) fn is_own_stack(&self, address: usize) -> bool {
         let stack = place::stack_pointer();
         address.wrapping_sub(stack) < self.jump.stack.wrapping_sub(stack)
     }
 
-    /// Whether what an address of its own stack holds is to be put back when an inner transaction
-    /// is cancelled.
+    /// Whether the cancel of an inner transaction restores an address of the thread's own stack.
     #[inline]
-    pub fn outlives_a_point(&self, address: usize) -> bool {
+    pub(super) fn outlives_a_point(&self, address: usize) -> bool {
         self.points.last().is_some_and(|point| address >= point.jump.stack)
     }
 
@@ -470,7 +466,7 @@ impl Actions {
         [self.allocated.len(), self.freed.len(), self.committed.len(), self.aborted.len()]
     }
 
-    /// Takes back what came after the lists were that long.
+    /// Undoes the actions added since the lists had these lengths.
     fn abort_to(&mut self, [allocated, freed, committed, aborted]: [usize; 4]) {
         self.freed.truncate(freed);
         self.committed.truncate(committed);

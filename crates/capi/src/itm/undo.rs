@@ -1,42 +1,42 @@
-//! The old contents of memory that a transaction changed in place.
+//! The old bytes of memory that a transaction changed in place.
 
 use super::place;
 use std::ops::Range;
 
-/// Words and the bytes of them that were changed, in order.
+/// Words and the masks of their changed bytes, in order.
 #[derive(Default)]
-pub struct Undo(Vec<(usize, u8, u64)>);
+pub(super) struct Undo(Vec<(usize, u8, u64)>);
 
 impl Undo {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Notes what those bytes hold of the word at `address`, a multiple of 8.
+    /// Logs the masked old bytes of the word at `address`, a multiple of 8.
     #[inline]
-    pub fn note(&mut self, address: usize, mask: u8) {
+    pub(super) fn note(&mut self, address: usize, mask: u8) {
         self.0.push((address, mask, place::load(address)));
     }
 
-    /// Notes what `len` bytes hold.
+    /// Logs `len` old bytes.
     #[inline]
-    pub fn note_bytes(&mut self, address: usize, len: usize) {
+    pub(super) fn note_bytes(&mut self, address: usize, len: usize) {
         each_word(address, len, |word, mask| self.note(word, mask));
     }
 
-    /// Puts back what was noted since there were `from` notes, the newest first; not on the stack
-    /// between here and `frame`, where the frames are by now that do it. `frame`, a stack pointer
+    /// Restores the entries from `from` on, the newest first, except on the stack between here and
+    /// `frame`, which holds the frames of the restoring functions by now. `frame`, a stack pointer
     /// at a call, is a multiple of 16.
-    pub fn put_back(&mut self, from: usize, frame: usize) {
+    pub(super) fn put_back(&mut self, from: usize, frame: usize) {
         self.put_back_but(from, place::stack_pointer()..frame);
     }
 
-    /// The same, but for these addresses, where nothing is any more that was noted.
-    pub fn put_back_but(&mut self, from: usize, dead: Range<usize>) {
+    /// The same, except for these addresses, whose memory no longer exists.
+    pub(super) fn put_back_but(&mut self, from: usize, dead: Range<usize>) {
         for (address, mask, value) in self.0.drain(from..).rev() {
             if !dead.contains(&address) {
                 place::store(address, mask, value);
@@ -45,9 +45,9 @@ impl Undo {
     }
 }
 
-/// The words of which `address..address + len` has bytes, and which bytes.
+/// The words that `address..address + len` overlaps, each with the mask of the bytes.
 #[inline]
-pub fn each_word(address: usize, len: usize, mut visit: impl FnMut(usize, u8)) {
+pub(super) fn each_word(address: usize, len: usize, mut visit: impl FnMut(usize, u8)) {
     let (mut at, end) = (address, address + len);
     while at < end {
         let (skip, count) = (at % 8, (8 - at % 8).min(end - at));

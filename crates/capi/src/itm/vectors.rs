@@ -1,12 +1,12 @@
-//! Loads, stores and logging of what travels in vector registers or on the x87 stack: a stub brings
-//! it to memory, or from it.
+//! Loads, stores and logging of values in vector registers or on the x87 stack: a stub moves each
+//! value to memory, or from it.
 
 use super::access;
 use super::place;
 use super::tx::step;
 use std::arch::naked_asm;
 
-/// The longest of them.
+/// Bytes of the longest value.
 const MOST: usize = 32;
 
 extern "C" fn load(from: usize, into: usize, size: usize) {
@@ -21,8 +21,7 @@ extern "C" fn store(to: usize, from: usize, size: usize) {
     step(|tx| tx.store_bytes(to, &bytes[..size]));
 }
 
-/// A value of `$size` bytes is loaded to this frame, and from there to where such values are
-/// returned.
+/// Loads a value of `$size` bytes to this frame, and from there to its return register.
 macro_rules! loads {
     ($size:literal, $take:literal: $($name:ident)*) => {
         $(#[unsafe(naked)]
@@ -39,8 +38,8 @@ macro_rules! loads {
     };
 }
 
-/// A value of `$size` bytes goes from where such values are passed to this frame, and is stored
-/// from there.
+/// Moves a value of `$size` bytes from its argument register to this frame, and stores it from
+/// there.
 macro_rules! stores {
     ($size:literal, $put:literal: $($name:ident)*) => {
         $(#[unsafe(naked)]
@@ -57,7 +56,7 @@ macro_rules! stores {
     };
 }
 
-/// A value of `$size` bytes that is passed in memory, behind the return address.
+/// Stores a value of `$size` bytes that is passed in memory, behind the return address.
 macro_rules! stores_from_stack {
     ($size:literal: $($name:ident)*) => {
         $(#[unsafe(naked)]

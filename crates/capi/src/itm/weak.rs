@@ -1,13 +1,13 @@
-//! Functions of the C++ runtime, which a program of C does not have: found when they are called.
+//! Functions of the C++ runtime, which a C program lacks: resolved when they are called.
 
 use super::die;
 use std::arch::naked_asm;
 
-/// Names by which this library asks for them, each a function that returns the address, or 0.
+/// Defines for each symbol a function that returns its address, or 0.
 macro_rules! weak {
     ($($name:ident $symbol:literal)*) => {
         $(#[unsafe(naked)]
-        pub extern "C" fn $name() -> usize {
+        pub(crate) extern "C" fn $name() -> usize {
             naked_asm!(
                 concat!(".weak ", $symbol),
                 concat!("mov rax, [rip + ", $symbol, "@GOTPCREL]"),
@@ -28,8 +28,8 @@ weak! {
     get_globals "__cxa_get_globals"
 }
 
-/// The address that one of them returned; without it the program would have had no way to get here.
-pub fn needed(address: usize) -> *const () {
+/// The address of a runtime function; a program without the runtime cannot get here.
+pub(super) fn needed(address: usize) -> *const () {
     if address == 0 {
         die("this program throws, or calls new, and is not linked with the C++ runtime");
     }

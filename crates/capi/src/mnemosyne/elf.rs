@@ -1,19 +1,19 @@
-//! Reads an executable or a shared library: its build, and the variables in one of its sections.
+//! The build of an executable or a shared library, and the variables in one of its sections.
 //!
-//! The file is one that the system has just loaded, but nothing of it is believed: what does not
-//! parse is not there.
+//! The system has just loaded the file, but its bytes are not trusted: a part that does not parse
+//! counts as absent.
 
 /// The symbols of a section.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Contents {
+pub(super) struct Contents {
     /// The hash of names, places and sizes of its variables; `None` without symbols.
     pub layout: Option<u64>,
-    /// A variable (or its place, without symbols) that begins as an address of the program, where
-    /// the program may lie anywhere.
+    /// A variable (or its place, without symbols) whose initial value is an address, in a
+    /// position-independent program.
     pub address_in: Option<String>,
 }
 
-/// A section's header, as far as it is of use here.
+/// The fields of a section's header that are used here.
 struct Section<'f> {
     name: u32,
     kind: u32,
@@ -65,9 +65,9 @@ fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
     (0..count).map(section).collect()
 }
 
-/// The linker's name of the build: the note of that name, if there is one. Program headers and
-/// notes lie near the beginning of a file, so its first bytes will do.
-pub fn build(file: &[u8]) -> Option<&[u8]> {
+/// The linker's build id, from the note of that name, if it exists. Program headers and notes lie
+/// near the beginning of a file, so its first bytes suffice.
+pub(super) fn build(file: &[u8]) -> Option<&[u8]> {
     let (at, count) = (word(file, 32)? as usize, half(file, 56)? & 0xffff);
     let segments = (0..count as usize).filter_map(|index| file.get(at.checked_add(index * 56)?..)?.get(..56));
     segments.filter(|segment| half(segment, 0) == Some(PT_NOTE)).find_map(|segment| {
@@ -87,8 +87,8 @@ fn build_note(mut notes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The variables in the section `name`; `None` if there is no such section.
-pub fn contents(file: &[u8], name: &str) -> Option<Contents> {
+/// The symbols of the section `name`; `None` if there is no such section.
+pub(super) fn contents(file: &[u8], name: &str) -> Option<Contents> {
     let (sections, index) = find(file, name)?;
     let wanted = &sections[index];
     let variables = variables(&sections, index, SYMTAB);
@@ -115,13 +115,13 @@ pub fn contents(file: &[u8], name: &str) -> Option<Contents> {
     Some(Contents { layout, address_in })
 }
 
-/// Place and name of each variable in the section `name` that others may refer to by its name.
-pub fn exported<'f>(file: &'f [u8], name: &str) -> Vec<(usize, &'f str)> {
+/// Place and name of each exported variable in the section `name`.
+pub(super) fn exported<'f>(file: &'f [u8], name: &str) -> Vec<(usize, &'f str)> {
     let variables = find(file, name).and_then(|(sections, index)| variables(&sections, index, DYNSYM));
     variables.unwrap_or_default().into_iter().map(|(at, _, name)| (at as usize, name)).collect()
 }
 
-/// All sections, and which of them is the one of this name.
+/// All sections, and the index of the section with this name.
 fn find<'f>(file: &'f [u8], name: &str) -> Option<(Vec<Section<'f>>, usize)> {
     let sections = sections(file)?;
     let names = sections.get(half(file, 60)? as usize >> 16)?;
@@ -129,8 +129,8 @@ fn find<'f>(file: &'f [u8], name: &str) -> Option<(Vec<Section<'f>>, usize)> {
     Some((sections, index))
 }
 
-/// Place in the section, size and name of each variable that a table of symbols has, in order.
-/// `None`: there are none.
+/// Place in the section, size and name of each variable in a table of symbols, in order. `None`:
+/// there are none.
 fn variables<'f>(sections: &[Section<'f>], index: usize, table: u32) -> Option<Vec<(u64, u64, &'f str)>> {
     let symbols = sections.iter().find(|section| section.kind == table)?;
     let names = sections.get(symbols.link as usize)?;
@@ -138,7 +138,7 @@ fn variables<'f>(sections: &[Section<'f>], index: usize, table: u32) -> Option<V
         let (kind, home) = (symbol[4] & 15, usize::from(symbol[6]) | usize::from(symbol[7]) << 8);
         let (at, size) = (word(symbol, 8)?, word(symbol, 16)?);
         let name = string(names.bytes, half(symbol, 0)?)?;
-        // The compiler numbers statics of functions as it likes.
+        // The compiler numbers the statics of functions differently in each build.
         let name = name.split('.').next().unwrap_or(name);
         (kind == OBJECT && home == index).then_some((at.wrapping_sub(sections[index].addr), size, name))
     };
@@ -149,14 +149,14 @@ fn variables<'f>(sections: &[Section<'f>], index: usize, table: u32) -> Option<V
 }
 
 /// FNV-1a: kept on media, so it never changes.
-pub struct Hash(pub u64);
+pub(super) struct Hash(pub u64);
 
 impl Hash {
-    pub fn new() -> Hash {
+    pub(super) fn new() -> Hash {
         Hash(0xcbf2_9ce4_8422_2325)
     }
 
-    pub fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }

@@ -1,5 +1,5 @@
-//! `pmalloc`, `pmalloc_set`, `pfree`: a block and the word that holds its address, together or not
-//! at all.
+//! `pmalloc`, `pmalloc_set`, `pfree`: a block and the word that holds its address change together
+//! or not at all.
 //!
 //! The heap is that of the object in which the word lies.
 
@@ -16,7 +16,7 @@ struct Word {
     home: Home,
     heap: Heap,
     address: usize,
-    /// Others wait that share the object.
+    /// Held meanwhile: other processes that share the object wait.
     _exclusive: Option<Exclusive>,
 }
 
@@ -33,10 +33,10 @@ impl Word {
         Ok(Word { home, heap, address, _exclusive: exclusive })
     }
 
-    /// Runs `change` on the word where the store has it, and shows the program what it holds then.
+    /// Runs `change` on the word in the store, then copies the result to the program's section.
     fn change<T>(&self, change: impl FnOnce(&Heap, u64) -> everbyte_heap::Result<T>) -> Result<T> {
         if let Some(owner) = &self.home.owner {
-            // what a transaction stored there is not to be stored again
+            // recovery must not replay an earlier transaction's store to the word
             owner.program.redo().truncate();
         }
         self.home.push(self.address, 8);
@@ -60,17 +60,17 @@ fn allocate(size: usize, destination: usize, fill: Option<u8>) -> Result<*mut c_
 /// None for the caller: `destination` is compared with where persistent memory lies before it is
 /// used.
 #[unsafe(no_mangle)]
-pub extern "C" fn pmalloc(size: usize, destination: *mut c_void) -> *mut c_void {
+pub(super) extern "C" fn pmalloc(size: usize, destination: *mut c_void) -> *mut c_void {
     answer(allocate(size, destination.addr(), None), null_mut(), |block| block)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn pmalloc_set(size: usize, destination: *mut c_void, value: c_int) -> *mut c_void {
+pub(super) extern "C" fn pmalloc_set(size: usize, destination: *mut c_void, value: c_int) -> *mut c_void {
     answer(allocate(size, destination.addr(), Some(value as u8)), null_mut(), |block| block)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn pfree(pointer: *mut c_void) -> c_int {
+pub(super) extern "C" fn pfree(pointer: *mut c_void) -> c_int {
     let freed = Word::new(pointer.addr()).and_then(|word| {
         word.change(|heap, at| match heap.media().load(at) {
             0 => Ok(()), // as `free` of a null pointer

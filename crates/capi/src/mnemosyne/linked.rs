@@ -1,12 +1,11 @@
 //! Opening the persistent variables that an executable or a library was linked with, before `main`:
-//!   1. the file it was loaded from says which build this is; what a library exports has to be what
-//!      others use by that name
-//!   2. the object that keeps the variables is opened, or made with the values they were linked
-//!      with
-//!   3. its pages are mapped over the section; where the store's mapping is the process's own, they
-//!      are copied there
+//!   1. the build is read from the file it was loaded from; the variables that a library exports
+//!      must be those that others use by their names
+//!   2. the object that keeps the variables is opened, or created with their initial values
+//!   3. its pages are mapped over the section; if the store's mapping is private to the process,
+//!      they are copied there
 //!
-//! Threads: the one that starts the program or loads the library.
+//! Threads: the thread that starts the program or loads the library.
 
 use super::sections::{self, Owner};
 use super::{elf, pdata, regions};
@@ -22,18 +21,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// The most that the heap of a program's variables can ever hold, in a store with space for
-/// several:
-/// addresses, which cost nothing.
+/// The maximum size of the heap of a program's variables, in a store with addresses for several
+/// such heaps; unused addresses cost nothing.
 const SPAN: u64 = 8 << 30;
 
-/// Which variables.
+/// The kind of variables.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A program's, as Mnemosyne has them: by its name, kept by a later build that has the same
-    /// ones.
+enum VariableKind {
+    /// Variables of a program, as in Mnemosyne: found by its name, and kept by a later build with
+    /// the same variables.
     Pstatic,
-    /// An executable file's, as HEAPO has them: gone with the file.
+    /// Variables of an executable file, as in HEAPO: deleted with the file.
     Pdata,
 }
 
@@ -41,33 +39,33 @@ enum Kind {
 /// `start..end` is a section of the caller's executable or library, readable and writable, to which
 /// no thread stores meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn everbyte_open_pstatic(start: *mut c_void, end: *mut c_void) {
+pub(super) unsafe extern "C" fn everbyte_open_pstatic(start: *mut c_void, end: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { open_or_exit(start, end, Kind::Pstatic) }
+    unsafe { open_or_exit(start, end, VariableKind::Pstatic) }
 }
 
 /// # Safety
 /// As [`everbyte_open_pstatic`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn everbyte_open_pdata(start: *mut c_void, end: *mut c_void) {
+pub(super) unsafe extern "C" fn everbyte_open_pdata(start: *mut c_void, end: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { open_or_exit(start, end, Kind::Pdata) }
+    unsafe { open_or_exit(start, end, VariableKind::Pdata) }
 }
 
 /// # Safety
 /// As [`everbyte_open_pstatic`].
-unsafe fn open_or_exit(start: *mut c_void, end: *mut c_void, kind: Kind) {
+unsafe fn open_or_exit(start: *mut c_void, end: *mut c_void, kind: VariableKind) {
     // SAFETY: the caller's promise.
     let opened = unsafe { open(start, end, kind) };
     if let Err(fault) = opened {
         eprintln!("everbyte: persistent variables: {}", fault.message());
-        std::process::exit(78); // EX_CONFIG: a program must not run without them
+        std::process::exit(78); // EX_CONFIG: a program must not run without its variables
     }
 }
 
 /// # Safety
 /// As [`everbyte_open_pstatic`].
-unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
+unsafe fn open(start: *mut c_void, end: *mut c_void, kind: VariableKind) -> Result<()> {
     let addresses = start.expose_provenance()..end.addr();
     if addresses.is_empty() || sections::is_open(&addresses) {
         return Ok(());
@@ -84,8 +82,10 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
     (&file).take(1 << 16).read_to_end(&mut head).map_err(io)?;
     let build = elf::build(&head).unwrap_or_default();
     let (name, section) = match kind {
-        Kind::Pstatic => (format!("pstatic/{}", path.file_name().unwrap_or_default().to_string_lossy()), "persistent"),
-        Kind::Pdata => (pdata::name(&file.metadata().map_err(io)?, build), "PDATA"),
+        VariableKind::Pstatic => {
+            (format!("pstatic/{}", path.file_name().unwrap_or_default().to_string_lossy()), "persistent")
+        }
+        VariableKind::Pdata => (pdata::name(&file.metadata().map_err(io)?, build), "PDATA"),
     };
     require_own(&path, section, &addresses)?;
     // SAFETY: the caller's promise: readable, and unchanged while this lives, which is until the
@@ -104,10 +104,10 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
         recorded::also(addresses.clone(), at)?;
     } else {
         let kept = program.media().read_vec(at, addresses.len());
-        // SAFETY: `start..end` is writable, and nothing else stores there: the caller's promise.
+        // SAFETY: `start..end` is writable, and no thread stores there: the caller's promise.
         unsafe { place.copy_from_nonoverlapping(NonNull::from(&kept[..]).cast(), kept.len()) };
     }
-    if kind == Kind::Pdata {
+    if kind == VariableKind::Pdata {
         pdata::settle(process.store(), &program, &path)?;
     }
     let regions = Regions::open(&program)?;
@@ -117,11 +117,11 @@ unsafe fn open(start: *mut c_void, end: *mut c_void, kind: Kind) -> Result<()> {
 }
 
 /// Refuses a library whose variables are not those that the program uses by their names: an
-/// executable that was not compiled for it gets copies, made when it is loaded, which the library
-/// itself then uses.
+/// executable that was not compiled with -fPIC gets copies at load time, which the library itself
+/// then uses.
 fn require_own(path: &Path, section: &str, addresses: &Range<usize>) -> Result<()> {
     if std::fs::read_link("/proc/self/exe").is_ok_and(|executable| executable == path) {
-        return Ok(()); // nothing comes before it
+        return Ok(()); // an executable comes first in the lookup
     }
     let file = std::fs::read(path).unwrap_or_default();
     for (at, name) in elf::exported(&file, section) {
@@ -150,8 +150,7 @@ fn layout(path: &Path, section: &str) -> std::result::Result<Option<u64>, String
     }
 }
 
-/// The file that what lies at `address` was loaded from, as the kernel tells. Names of files are
-/// bytes.
+/// The file that the kernel mapped at `address`. File names are bytes.
 fn loaded_from(address: usize) -> Result<PathBuf> {
     let table = std::fs::read("/proc/self/maps").unwrap_or_default();
     let path = table.split(|&byte| byte == b'\n').find_map(|line| {

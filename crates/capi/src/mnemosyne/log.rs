@@ -1,4 +1,4 @@
-//! `log_create` and its kin. The header says what they promise.
+//! `log_create` and its kin. The header states their contracts.
 //!
 //! Safety, for all of them: a log is one that `log_create` returned and that was not closed, or
 //! null.
@@ -11,12 +11,12 @@ use everbyte_mnemosyne::{Log, LogOptions};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-/// The valid bits of `flags` of `log_create`.
+/// The valid `flags` of `log_create`.
 const BASE: c_int = 1;
 const WAIT: c_int = 2;
 const EMPTY: c_int = 4;
 
-/// The file of each record.
+/// The callback that receives each record.
 type Each = unsafe extern "C" fn(*const u64, usize, *mut c_void);
 
 /// # Safety
@@ -30,7 +30,7 @@ unsafe fn handle<'l>(log: *mut Log) -> Result<&'l Log> {
 /// `object` is a name as in `heapo.h`; `each`, unless null, may be called with records and
 /// `context`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn log_create(
+pub(super) unsafe extern "C" fn log_create(
     object: *const c_char,
     size: usize,
     flags: c_int,
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn log_create(
     // SAFETY: the caller's promise.
     let opened = unsafe { name(object) }.and_then(|name| {
         if flags & !(BASE | WAIT | EMPTY) != 0 {
-            return Err(Fault::invalid(format!("{flags:#x} has unknown flags of logs")));
+            return Err(Fault::invalid(format!("{flags:#x} has unknown flags")));
         }
         let form = if flags & BASE != 0 { Form::Base } else { Form::Torn };
         let full = if flags & WAIT != 0 { Full::Block } else { Full::Error };
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn log_create(
 /// # Safety
 /// As said at the top of the file; `words` is good for `count` words.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn log_append(log: *mut Log, words: *const u64, count: usize) -> c_int {
+pub(super) unsafe extern "C" fn log_append(log: *mut Log, words: *const u64, count: usize) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { handle(log) }.and_then(|log| {
         let words = match (words.is_null(), count) {
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn log_append(log: *mut Log, words: *const u64, count: usi
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn log_flush(log: *mut Log) -> c_int {
+pub(super) unsafe extern "C" fn log_flush(log: *mut Log) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { handle(log) }.and_then(|log| Ok(log.flush()?)))
 }
@@ -86,15 +86,15 @@ pub unsafe extern "C" fn log_flush(log: *mut Log) -> c_int {
 /// # Safety
 /// As said at the top of the file.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn log_truncate(log: *mut Log) -> c_int {
+pub(super) unsafe extern "C" fn log_truncate(log: *mut Log) -> c_int {
     // SAFETY: the caller's promise.
     done(unsafe { handle(log) }.and_then(|log| Ok(log.truncate()?)))
 }
 
 /// # Safety
-/// As at the top of the file; the log is no longer used.
+/// As said at the top of the file; no thread uses the log any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn log_close(log: *mut Log) {
+pub(super) unsafe extern "C" fn log_close(log: *mut Log) {
     if !log.is_null() {
         // SAFETY: the caller's promise: made by `Box::into_raw`, and not closed before.
         drop(unsafe { Box::from_raw(log) });

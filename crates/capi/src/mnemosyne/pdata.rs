@@ -1,9 +1,9 @@
-//! The variables of executable files, as HEAPO has them: each file has its own, and they go when it
-//! goes.
+//! The variables of executable files, as in HEAPO: each file has its own, and they are deleted with
+//! it.
 //!
-//! A file is known by device, inode and build, which name its object; the object notes where the
-//! file was when it last ran. A file that is neither there any more nor elsewhere in that directory
-//! is gone.
+//! A file is identified by device, inode and build, which name its object; the object records the
+//! path of the file's last run. A file that is neither at that path nor elsewhere in that directory
+//! counts as deleted.
 
 use super::elf::Hash;
 use crate::fault::Result;
@@ -19,31 +19,31 @@ use std::path::Path;
 const PREFIX: &str = "pdata/";
 
 /// The name of the object of a file.
-pub fn name(file: &Metadata, build: &[u8]) -> String {
+pub(super) fn name(file: &Metadata, build: &[u8]) -> String {
     let mut hash = Hash::new();
     hash.add(build);
     if build.is_empty() {
-        // The linker did not say: another build was written at another time.
+        // No build id: another build has another modification time.
         [file.size() as i64, file.mtime(), file.mtime_nsec()].iter().for_each(|word| hash.add(&word.to_le_bytes()));
     }
     format!("{PREFIX}{:x}-{:x}-{:016x}", file.dev(), file.ino(), hash.0)
 }
 
-/// Device and inode that such a name holds.
+/// The device and inode in such a name.
 fn file_of(name: &str) -> Option<(u64, u64)> {
     let mut words = name.strip_prefix(PREFIX).filter(|file| !file.contains('/'))?.split('-');
     let mut number = || u64::from_str_radix(words.next()?, 16).ok();
     Some((number()?, number()?))
 }
 
-/// Notes where the file of `program` is, and gives up the variables of files that are gone.
-pub fn settle(store: &Store, program: &Program, path: &Path) -> Result<()> {
+/// Records the path of `program`, and deletes the variables of deleted files.
+pub(super) fn settle(store: &Store, program: &Program, path: &Path) -> Result<()> {
     program.set_path(path.as_os_str().as_bytes())?;
     let mine = program.heap().object().name();
     for info in store.objects()? {
         let Some(file) = file_of(&info.name).filter(|_| info.name != mine) else { continue };
         let written_over = Some(file) == file_of(mine); // the same file, with another build in it
-        // An object that cannot be read, or does not say where its file was, is kept.
+        // An object that cannot be read, or holds no path, is kept.
         let known = store.object(&info.name).ok().and_then(|object| path_of(&object).ok().flatten());
         if written_over || known.is_some_and(|path| is_gone(Path::new(OsStr::from_bytes(&path)), file)) {
             remove(store, &info.name)?;
@@ -52,7 +52,7 @@ pub fn settle(store: &Store, program: &Program, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the variables of a file, after the regions that they had.
+/// Removes the variables of a file, after their regions.
 fn remove(store: &Store, name: &str) -> Result<()> {
     let regions = Regions::prefix(name);
     for info in store.objects()?.into_iter().filter(|info| info.name.starts_with(&regions)) {
@@ -61,8 +61,8 @@ fn remove(store: &Store, name: &str) -> Result<()> {
     Ok(store.remove_object(name)?)
 }
 
-/// Whether a file that was at `path` is neither there nor beside it. `false` if that cannot be
-/// found out.
+/// Whether a file recorded at `path` is neither there nor beside it. `false` if the directory
+/// cannot be read.
 fn is_gone(path: &Path, file: (u64, u64)) -> bool {
     let is_it = |found: &Metadata| (found.dev(), found.ino()) == file;
     match path.metadata() {

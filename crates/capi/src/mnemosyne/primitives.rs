@@ -14,24 +14,24 @@ fn flush(start: usize, size: usize) -> Result<()> {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn mnemosyne_flush(start: *const c_void, size: usize) -> c_int {
+pub(super) extern "C" fn mnemosyne_flush(start: *const c_void, size: usize) -> c_int {
     done(flush(start.addr(), size))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn mnemosyne_order() -> c_int {
+pub(super) extern "C" fn mnemosyne_order() -> c_int {
     done(Process::get().map(|process| process.media().fence()))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn mnemosyne_fence() -> c_int {
+pub(super) extern "C" fn mnemosyne_fence() -> c_int {
     done(Process::get().and_then(|process| Ok(process.media().barrier()?)))
 }
 
 /// # Safety
-/// `target` is compared with where persistent memory lies; `source .. source + size` is readable.
+/// `target` is checked against persistent memory; `source .. source + size` is readable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnemosyne_wtcopy(target: *mut c_void, source: *const c_void, size: usize) -> c_int {
+pub(super) unsafe extern "C" fn mnemosyne_wtcopy(target: *mut c_void, source: *const c_void, size: usize) -> c_int {
     done(home(target.addr(), size).map(|home| {
         if size == 0 {
             return;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn mnemosyne_wtcopy(target: *mut c_void, source: *const c_
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn mnemosyne_wtstore(target: *mut u64, value: u64) -> c_int {
-    // SAFETY: the source is a word of this call's own.
+pub(super) extern "C" fn mnemosyne_wtstore(target: *mut u64, value: u64) -> c_int {
+    // SAFETY: the source is a local word of this call.
     unsafe { mnemosyne_wtcopy(target.cast(), (&raw const value).cast(), 8) }
 }

@@ -1,4 +1,4 @@
-//! `pmap` and `punmap`: regions of persistent memory. The header says what they promise.
+//! `pmap` and `punmap`: regions of persistent memory. The header states their contracts.
 
 use super::sections::{Owner, home, owners};
 use crate::fault::{Fault, Result, answer, done};
@@ -20,13 +20,13 @@ fn protect(media: &Media, region: Region) -> Result<()> {
     }
 }
 
-/// The counter that says with which value regions were mapped again after a restart.
-pub fn protect_all(media: &Media, regions: &Regions) -> Result<()> {
+/// The protection of regions, which applies again after a restart.
+pub(super) fn protect_all(media: &Media, regions: &Regions) -> Result<()> {
     regions.list().into_iter().try_for_each(|region| protect(media, region))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn pmap(address: *mut c_void, size: usize, access: c_int, flags: c_int) -> *mut c_void {
+pub(super) extern "C" fn pmap(address: *mut c_void, size: usize, access: c_int, flags: c_int) -> *mut c_void {
     answer(map(address.addr(), size, access, flags), null_mut(), with_exposed_provenance_mut)
 }
 
@@ -46,7 +46,7 @@ fn map(word: usize, size: usize, access: c_int, flags: c_int) -> Result<usize> {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn punmap(start: *mut c_void, size: usize) -> c_int {
+pub(super) extern "C" fn punmap(start: *mut c_void, size: usize) -> c_int {
     done(unmap(start.addr(), size))
 }
 
@@ -63,7 +63,7 @@ fn unmap(start: usize, size: usize) -> Result<()> {
         if hit.is_empty() {
             continue;
         }
-        // The next mapping there is stored to.
+        // A later region at these addresses must be writable.
         let mut remove = |range: Range<u64>| {
             let _ = media.protect(range.start, range.end - range.start, (true, true));
             gone.push(range);

@@ -1,5 +1,4 @@
-//! Restart functions: run once, in order, when a program starts again, before its first
-//! transaction.
+//! Functions that a program registers to run once, in order, before its first transaction.
 //!
 //! Threads: any; one runs the functions, and others wait for it.
 
@@ -10,33 +9,33 @@ use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A function of the program, and what it asked to be given.
+/// A function of the program, and its argument.
 struct Hook {
     run: unsafe extern "C" fn(*mut c_void),
     context: *mut c_void,
 }
 
-// SAFETY: the program said that the function may be called with this pointer; no more is done with
-// it.
+// SAFETY: the program promised that the function may be called with this pointer, which is used for
+// nothing else.
 unsafe impl Send for Hook {}
 
-/// Those that have not run. Locked while one runs, so that no other thread begins before all are
-/// done.
+/// The functions that have not run. Locked while one runs, so that no other thread begins before
+/// all have returned.
 static HOOKS: ReentrantMutex<Hooks> =
     ReentrantMutex::new(Hooks { waiting: RefCell::new(VecDeque::new()), running: Cell::new(false) });
-/// Whether there may be some.
+/// Whether the list may be non-empty.
 static WAITING: AtomicBool = AtomicBool::new(false);
 
 struct Hooks {
     waiting: RefCell<VecDeque<Hook>>,
-    /// By the thread that has the lock: what it runs may begin transactions itself.
+    /// Set by the thread that holds the lock: its functions may begin transactions.
     running: Cell<bool>,
 }
 
 /// # Safety
 /// `run` may be called once with `context`, at any time before the program's first transaction.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnemosyne_at_restart(
+pub(super) unsafe extern "C" fn mnemosyne_at_restart(
     run: Option<unsafe extern "C" fn(*mut c_void)>,
     context: *mut c_void,
 ) -> c_int {
@@ -48,10 +47,10 @@ pub unsafe extern "C" fn mnemosyne_at_restart(
     })
 }
 
-/// Runs what has not run, in the order of registration. Called before transactions; costs a look
-/// where there is nothing.
+/// Runs the functions that have not run, in the order of registration. Called before transactions;
+/// costs one load if the list is empty.
 #[unsafe(no_mangle)]
-pub extern "C" fn mnemosyne_restart() {
+pub(crate) extern "C" fn mnemosyne_restart() {
     if !WAITING.load(Ordering::Acquire) {
         return;
     }
@@ -62,7 +61,7 @@ pub extern "C" fn mnemosyne_restart() {
     loop {
         let next = hooks.waiting.borrow_mut().pop_front();
         let Some(Hook { run, context }) = next else { break };
-        // SAFETY: the promise of who registered it.
+        // SAFETY: the promise of the caller that registered it.
         unsafe { run(context) };
     }
     hooks.running.set(false);

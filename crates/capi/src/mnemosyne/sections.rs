@@ -1,12 +1,12 @@
-//! The sections of this process that hold persistent variables, and where each lies in the store.
+//! The sections of this process that hold persistent variables, and the place of each in the store.
 //!
 //! Invariants
-//!   SECT-1  What is flushed in a copied section is stored to the object first: its lines there are
-//!           those flushed last.
+//!   SECT-1  A flush in a copied section first stores the lines to the object: the object holds the
+//!           lines flushed last.
 //!   SECT-2  A section stays open until the process ends.
-//!   SECT-3  A section is in the chain of places before its variables can be used.
+//!   SECT-3  A section is in the chain of sections before its variables can be used.
 //!
-//! Threads: any; the chain of places is read without a lock. Elsewhere: how a section is opened
+//! Threads: any; the chain of sections is read without a lock. Elsewhere: opening a section
 //! (`linked`).
 
 use crate::fault::Result;
@@ -21,24 +21,24 @@ use std::sync::{Arc, OnceLock};
 struct Section {
     addresses: Range<usize>,
     owner: Arc<Owner>,
-    /// Memory of the process, of which the object has what was flushed (SECT-1).
+    /// Private memory of the process; the object holds its flushed lines (SECT-1).
     copied: bool,
 }
 
 static SECTIONS: RwLock<Vec<Section>> = RwLock::new(Vec::new());
 
-/// Sections, each with the next one: for code that may take no lock. They stay (SECT-2).
-struct Place {
+/// The chain of sections, for code that must not take a lock. Links are never removed (SECT-2).
+struct SectionLink {
     addresses: Range<usize>,
-    next: OnceLock<Box<Place>>,
+    next: OnceLock<Box<SectionLink>>,
 }
 
-static PLACES: OnceLock<Box<Place>> = OnceLock::new();
+static SECTION_CHAIN: OnceLock<Box<SectionLink>> = OnceLock::new();
 
-/// Whether a persistent variable, of whichever file, lies at this address.
-pub fn is_variable(address: usize) -> bool {
-    let mut place = PLACES.get();
-    while let Some(Place { addresses, next }) = place.map(|place| &**place) {
+/// Whether a persistent variable, of any file, lies at this address.
+pub(crate) fn is_variable(address: usize) -> bool {
+    let mut place = SECTION_CHAIN.get();
+    while let Some(SectionLink { addresses, next }) = place.map(|place| &**place) {
         if addresses.contains(&address) {
             return true;
         }
@@ -47,25 +47,25 @@ pub fn is_variable(address: usize) -> bool {
     false
 }
 
-/// The program that they belong to.
-pub struct Owner {
+/// The owner of the variables.
+pub(super) struct Owner {
     pub program: Program,
     pub regions: Regions,
 }
 
 /// The variables that transactions of this process change, and their engine.
-pub struct Transactional {
+pub(crate) struct Transactional {
     pub redo: Redo,
     pub addresses: Range<usize>,
     /// Their place in the store.
     pub at: u64,
-    /// A store to the store's mapping is also done at the address.
+    /// The section is copied: a store in the store is repeated at the address.
     pub copied: bool,
 }
 
-/// The pstatic ones of the executable, which is loaded last, or of the last library that has some;
-/// or else others.
-pub fn transactional() -> Option<Transactional> {
+/// The pstatic variables of the executable, which is loaded last, or of the last library that has
+/// some; otherwise PDATA.
+pub(crate) fn transactional() -> Option<Transactional> {
     let sections = SECTIONS.read();
     let is_pstatic = |section: &&Section| section.owner.program.heap().object().name().starts_with("pstatic/");
     let Section { addresses, owner, copied } = sections.iter().rev().find(is_pstatic).or(sections.last())?;
@@ -73,20 +73,21 @@ pub fn transactional() -> Option<Transactional> {
     Some(Transactional { redo, addresses: addresses.clone(), at, copied: *copied })
 }
 
-/// The place of this process's persistent memory in the store.
-pub struct Home {
+/// The place of persistent memory of this process in the store.
+pub(super) struct Home {
     pub media: Media,
-    /// The offset of the address asked for.
+    /// The offset of the queried address.
     pub at: u64,
-    /// A store at the address reaches the store's mapping only by [`Home::push`].
+    /// The address lies in a copied section: a program's stores reach the store's mapping only by
+    /// [`Home::push`].
     pub copied: bool,
-    /// Its owner: the program whose variable, block or region it is part of.
+    /// The program whose variable, block or region contains the address.
     pub owner: Option<Arc<Owner>>,
 }
 
-/// The place of `address..address+len`, which may be anything, in the store: in a section, or in
-/// the store's mapping.
-pub fn home(address: usize, len: usize) -> Result<Home> {
+/// The place of `address..address+len` in the store, if it lies in a section or in the store's
+/// mapping. Any address may be passed.
+pub(super) fn home(address: usize, len: usize) -> Result<Home> {
     let end = address.checked_add(len);
     let sections = SECTIONS.read();
     let inside = |section: &&Section| {
@@ -106,15 +107,15 @@ pub fn home(address: usize, len: usize) -> Result<Home> {
     Ok(Home { media: process.media().clone(), at, copied: false, owner })
 }
 
-/// Everybody whose variables are open.
-pub fn owners() -> Vec<Arc<Owner>> {
+/// All owners with open variables.
+pub(super) fn owners() -> Vec<Arc<Owner>> {
     SECTIONS.read().iter().map(|section| Arc::clone(&section.owner)).collect()
 }
 
 impl Home {
-    /// Brings whole lines around `address..address+len` of a copied section to the store's mapping;
-    /// they are to be flushed then. Nothing elsewhere.
-    pub fn push(&self, address: usize, len: usize) {
+    /// Copies the whole lines around `address..address+len` of a copied section to the store's
+    /// mapping; the caller then flushes them. Does nothing for other addresses.
+    pub(super) fn push(&self, address: usize, len: usize) {
         if !self.copied || len == 0 {
             return;
         }
@@ -127,9 +128,9 @@ impl Home {
         }
     }
 
-    /// Shows the program what the store's mapping has at the word `address` of a copied section.
-    /// Nothing elsewhere.
-    pub fn pull(&self, address: usize) {
+    /// Copies the word at `address` from the store's mapping to a copied section. Does nothing for
+    /// other addresses.
+    pub(super) fn pull(&self, address: usize) {
         if self.copied {
             let word = std::ptr::with_exposed_provenance_mut::<u64>(address);
             // SAFETY: an aligned word of a section, which is this process's for good (SECT-2);
@@ -145,8 +146,7 @@ fn read_line(address: usize) -> [u8; LINE as usize] {
     for (index, bytes) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let word = std::ptr::with_exposed_provenance::<u64>(address + index * 8);
         // SAFETY: a line of a section, which is whole pages of this process for good (SECT-2);
-        // threads of the program may be storing there, and whatever a word holds then is a value
-        // stored.
+        // threads of the program may be storing there, and each word read is a value stored.
         *bytes = unsafe { word.read_volatile() }.to_le_bytes();
     }
     line
@@ -174,15 +174,15 @@ fn write_back() {
 }
 
 /// Whether variables at these addresses are open.
-pub fn is_open(addresses: &Range<usize>) -> bool {
+pub(super) fn is_open(addresses: &Range<usize>) -> bool {
     SECTIONS.read().iter().any(|section| section.addresses == *addresses)
 }
 
-/// Takes a section into account; `copied` as in [`Home`].
-pub fn add(addresses: Range<usize>, owner: Owner, copied: bool) {
+/// Adds a section; `copied` as in [`Home`].
+pub(super) fn add(addresses: Range<usize>, owner: Owner, copied: bool) {
     let mut sections = SECTIONS.write();
-    let mut place = Box::new(Place { addresses: addresses.clone(), next: OnceLock::new() });
-    let mut end = &PLACES;
+    let mut place = Box::new(SectionLink { addresses: addresses.clone(), next: OnceLock::new() });
+    let mut end = &SECTION_CHAIN;
     while let Err(refused) = end.set(place) {
         place = refused;
         end = &end.get().expect("set by another").next;

@@ -1,17 +1,16 @@
-//! A program before the crash explorer: `crash.h`, and the recorder that writes a tape of what the
-//! program does.
+//! A program under the crash explorer: `crash.h`, and the recorder that writes a tape of the
+//! program's stores, flushes and fences.
 //!
 //! The explorer starts the program with these variables set:
 //!   EVERBYTE_RECORD           the file that the tape is written to, a line for each [`TraceLine`]
 //!   EVERBYTE_RECORD_MODE      `scan` or `precise`, see [`watch`]
-//!   EVERBYTE_RECORD_SETTLING  `fence` or `barrier`: what settles
+//!   EVERBYTE_RECORD_SETTLING  `fence` or `barrier`: the operation that settles
 //!   EVERBYTE_CRASH_BEGUN, EVERBYTE_CRASH_ACKED
-//!                             for a program that looks at what a crash left: how many operations
-//!                             had been begun and
-//!                             acknowledged by then
-//! The store is then a private copy: its file stays as it is.
+//!                             for a check: the numbers of operations that had begun and been
+//!                             acknowledged before the crash
+//! The store is then a private copy: its file is not changed.
 //!
-//! Threads: one. The tape of a program with several would claim an order that is not promised.
+//! Threads: one. The tape of a program with several would show an order that is not guaranteed.
 
 mod watch;
 
@@ -24,9 +23,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use watch::Precision;
-pub use watch::also;
+pub(crate) use watch::also;
 
-/// The tape of this process, once something is written to it.
+/// The tape of this process, from its first line on.
 static TAPE: Mutex<Option<Tape>> = Mutex::new(None);
 
 struct Tape {
@@ -35,7 +34,7 @@ struct Tape {
 }
 
 impl Tape {
-    /// Writes what was stored since the last line, then the line.
+    /// Writes the stores since the last line, then the line.
     fn note(&mut self, heard: &TraceLine) {
         let mut write = |heard: &TraceLine| writeln!(self.file, "{heard}");
         let mut result = Ok(());
@@ -60,17 +59,17 @@ fn note(heard: &TraceLine) {
     }
 }
 
-/// The file that the explorer wants a tape in.
+/// The path that the explorer chose for the tape.
 fn requested() -> Option<OsString> {
     std::env::var_os("EVERBYTE_RECORD")
 }
 
 /// Whether the explorer watches this process.
-pub fn is_recording() -> bool {
+pub(crate) fn is_recording() -> bool {
     requested().is_some()
 }
 
-/// A tape that cannot be written is no tape.
+/// Ends the process: a tape that cannot be written is useless.
 fn give_up(error: &io::Error) -> ! {
     eprintln!("everbyte: EVERBYTE_RECORD: the tape of this program cannot be written: {error}");
     std::process::abort()
@@ -82,7 +81,7 @@ struct Ear {
 }
 
 impl Recorder for Ear {
-    /// Found by watching memory, for stores of any code.
+    /// Ignored: the recorder finds all stores by watching memory.
     fn store(&mut self, _at: u64, _bytes: &[u8]) {}
 
     fn flush(&mut self, at: u64, len: u64) {
@@ -120,7 +119,7 @@ impl Recorder for Ear {
 }
 
 /// Opens the store at `path` for the explorer, if the environment asks for that.
-pub fn open(path: &Path) -> Result<Option<Store>> {
+pub(crate) fn open(path: &Path) -> Result<Option<Store>> {
     if requested().is_none() {
         return Ok(None);
     }
@@ -148,7 +147,7 @@ fn given(variable: &str) -> c_long {
 /// # Safety
 /// `name` is a string that ends with a zero byte, or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
+pub(crate) unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
     if name.is_null() {
         return answer(Err(Fault::invalid("a null pointer is no name")), 0, |()| 1);
     }
@@ -159,21 +158,21 @@ pub unsafe extern "C" fn everbyte_crash_begin(name: *const c_char) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn everbyte_crash_acked() {
+pub(crate) extern "C" fn everbyte_crash_acked() {
     note(&TraceLine::Acked);
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn everbyte_crash_recovered() {
+pub(crate) extern "C" fn everbyte_crash_recovered() {
     note(&TraceLine::Recovered);
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn everbyte_crash_seen_begun() -> c_long {
+pub(crate) extern "C" fn everbyte_crash_seen_begun() -> c_long {
     given("EVERBYTE_CRASH_BEGUN")
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn everbyte_crash_seen_acked() -> c_long {
+pub(crate) extern "C" fn everbyte_crash_seen_acked() -> c_long {
     given("EVERBYTE_CRASH_ACKED")
 }

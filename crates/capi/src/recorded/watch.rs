@@ -1,17 +1,16 @@
-//! Finds out what a program stores to a store's memory, without being told.
+//! Detects a program's stores to a store's memory by page protection.
 //!
-//! All of it, and what of it is mapped a second time ([`also`]), is made read-only. The first store
-//! to a page faults; then
-//!   pages   what the page holds is put aside and the page made writable. When [`stored`] is called
-//!           the two are compared: values of one word between two calls, and the order of words,
-//!           are not seen
+//! All of it, with its second mappings ([`also`]), is made read-only. The first store to a page
+//! faults; then
+//!   pages   the bytes of the page are put aside and the page is made writable. When [`stored`] is
+//!           called the two are compared: values of one word between two calls, and the order of
+//!           words, are not seen
 //!   stores  the one instruction runs with the processor's trap flag set; in the trap behind it the
 //!           page is compared and made read-only again. Every store is seen, in order, at some
 //!           microseconds each
 //!
 //! Invariants
-//!   WATCH-1  A page of the watched range is writable only while what it held before lies in
-//!            `aside`.
+//!   WATCH-1  A page of the watched range is writable only while its old bytes lie in `aside`.
 //!   WATCH-2  The handlers use memory that is mapped beforehand and system calls alone: they may
 //!            interrupt anything.
 //!
@@ -35,16 +34,16 @@ const WORDS_MAX: usize = 1 << 20;
 /// Mappings of the store's memory.
 const VIEWS_MAX: usize = 1 + 64;
 
-/// The pages to watch.
+/// The precision of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Precision {
-    /// The contents of each page from call to call.
+pub(super) enum Precision {
+    /// The changed words of each page between two calls.
     Pages,
     /// Every store.
     Stores,
 }
 
-/// The contents of a page before it became writable.
+/// The bytes of a page before it became writable.
 struct Aside {
     page: usize,
     words: [u64; WORDS],
@@ -53,23 +52,23 @@ struct Aside {
 struct Watch {
     precision: Precision,
     thread: i32,
-    /// The signal actions from before ours.
+    /// The handlers that were installed before.
     before: [libc::sigaction; 2],
-    found: UnsafeCell<Found>,
+    found: UnsafeCell<StoresSeen>,
 }
 
-/// Stores found since the last call of [`stored`], and the pages to compare. Memory for all of it
-/// is mapped beforehand (WATCH-2).
-struct Found {
+/// The stores found since the last call of [`stored`], and the watched ranges. The memory for them
+/// is mapped in advance (WATCH-2).
+struct StoresSeen {
     aside: Vec<Aside>,
     /// Address and value, in order.
     words: Vec<(usize, u64)>,
-    /// Addresses that are watched, and where in the store they lie.
+    /// Watched addresses, and their offsets in the store.
     views: Vec<(Range<usize>, u64)>,
 }
 
-impl Found {
-    /// The place of an address in the store.
+impl StoresSeen {
+    /// The offset of an address in the store.
     fn offset(&self, address: usize) -> Option<u64> {
         let (view, at) = self.views.iter().find(|(view, _)| view.contains(&address))?;
         Some(at + (address - view.start) as u64)
@@ -85,7 +84,7 @@ unsafe impl Send for Watch {}
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
 /// Watches all memory of `media` from now on, until the process ends.
-pub fn start(media: &Media, precision: Precision) -> Result<()> {
+pub(super) fn start(media: &Media, precision: Precision) -> Result<()> {
     if precision == Precision::Stores && cfg!(not(target_arch = "x86_64")) {
         return Err(Fault::new(libc::ENOTSUP, "stepping through a program is for x86-64; explore it with a page scan"));
     }
@@ -101,7 +100,11 @@ pub fn start(media: &Media, precision: Precision) -> Result<()> {
         precision,
         thread: thread(),
         before: handlers.map(|(signal, _)| replace(signal, None)),
-        found: UnsafeCell::new(Found { aside: Vec::with_capacity(aside), words: Vec::with_capacity(words), views }),
+        found: UnsafeCell::new(StoresSeen {
+            aside: Vec::with_capacity(aside),
+            words: Vec::with_capacity(words),
+            views,
+        }),
     };
     if WATCH.set(watch).is_err() {
         return Err(Fault::new(libc::EBUSY, "this program is being watched already"));
@@ -112,9 +115,9 @@ pub fn start(media: &Media, precision: Precision) -> Result<()> {
     protect(base, reserve, libc::PROT_READ).map_err(unwatchable)
 }
 
-/// Watches memory at `place`, too, which is that of the store from `at` on. Nothing if none is
-/// watched.
-pub fn also(place: Range<usize>, at: u64) -> Result<()> {
+/// Watches also the memory at `place`, a second mapping of the store from `at` on. Does nothing if
+/// no memory is watched.
+pub(crate) fn also(place: Range<usize>, at: u64) -> Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     // SAFETY: as in `stored`.
     let found = unsafe { &mut *watch.found.get() };
@@ -129,8 +132,8 @@ fn unwatchable(error: Error) -> Fault {
     Fault::new(libc::EIO, format!("the store's memory cannot be watched: {error}"))
 }
 
-/// Hands over what was stored since the last call: offsets and bytes.
-pub fn stored(each: &mut dyn FnMut(u64, &[u8])) {
+/// Returns the stores since the last call: offsets and bytes.
+pub(super) fn stored(each: &mut dyn FnMut(u64, &[u8])) {
     let Some(watch) = WATCH.get() else { return };
     // SAFETY: this thread's alone (see `Sync` above); no store to watched memory, so no handler,
     // comes before the end.
@@ -148,7 +151,7 @@ pub fn stored(each: &mut dyn FnMut(u64, &[u8])) {
     }
 }
 
-/// Names each word of a page that is no longer what it was put aside as, with its value.
+/// Reports each word of a page that differs from its copy, with its new value.
 fn changed(aside: &Aside, mut each: impl FnMut(usize, u64)) {
     for (index, &before) in aside.words.iter().enumerate() {
         let now = word(aside.page + index * 8);
@@ -168,15 +171,15 @@ fn word(address: usize) -> u64 {
 
 fn protect(address: usize, len: usize, access: c_int) -> std::io::Result<()> {
     let pointer = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; only this
-    // module relies on stores there being refused or not.
+    // SAFETY: whole pages inside the media's mapping, which lives until the process ends; only
+    // this file relies on the protection of its pages.
     match unsafe { libc::mprotect(pointer, len, access) } {
         0 => Ok(()),
         _ => Err(Error::last_os_error()),
     }
 }
 
-/// Sets the handler of a signal, or asks for it; answers with what it was.
+/// Sets or queries the handler of a signal; returns the previous one.
 fn replace(signal: c_int, handler: Option<usize>) -> libc::sigaction {
     // SAFETY: a `sigaction` of zeros is one: the default, without flags.
     let mut old = unsafe { std::mem::zeroed::<libc::sigaction>() };
@@ -198,7 +201,7 @@ fn thread() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Says a sentence and ends the process, from a handler.
+/// Writes a message and ends the process, from a handler.
 fn give_up(sentence: &str) -> ! {
     // SAFETY: the bytes live until it returns; a failure to write them changes nothing.
     unsafe { libc::write(2, sentence.as_ptr().cast(), sentence.len()) };
@@ -206,7 +209,7 @@ fn give_up(sentence: &str) -> ! {
     unsafe { libc::_exit(70) }
 }
 
-/// A signal that is not ours goes to whom it went before.
+/// Forwards a signal of another cause to the previous handler.
 ///
 /// # Safety
 /// The arguments are those of the handler.
@@ -214,11 +217,10 @@ unsafe fn pass_on(watch: &Watch, signal: c_int, info: *mut libc::siginfo_t, cont
     let before = &watch.before[usize::from(signal == libc::SIGTRAP)];
     let handler = before.sa_sigaction;
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // SAFETY: it was in force before us; the instruction faults again and has its default
-        // effect.
+        // SAFETY: it was installed before; the instruction faults again and has its default effect.
         unsafe { libc::sigaction(signal, before, null_mut()) };
     } else if before.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: the installer promised a function of this signature.
+        // SAFETY: the program that installed it promised a function of this signature.
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = unsafe { std::mem::transmute(handler) };
         handler(signal, info, context);
     } else {
@@ -228,14 +230,14 @@ unsafe fn pass_on(watch: &Watch, signal: c_int, info: *mut libc::siginfo_t, cont
     }
 }
 
-/// A store to a page that is read-only: ours, or a program's own mistake.
+/// A store to a read-only page: a watched page, or a mistake of the program.
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(watch) = WATCH.get() else { return };
     // SAFETY: the kernel hands a handler a whole siginfo, which lives until it returns.
     let info_of_fault = unsafe { &*info };
     // SAFETY: the signal is a fault's, so the address is there.
     let address = unsafe { info_of_fault.si_addr() }.addr();
-    // SAFETY: `views` changes only in `also`, which runs before another thread could.
+    // SAFETY: only `also` changes `views`, and it runs before another thread could.
     let views = unsafe { &(*watch.found.get()).views };
     if !views.iter().any(|(view, _)| view.contains(&address)) {
         // SAFETY: our own arguments.
@@ -262,7 +264,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     }
 }
 
-/// The instruction that stored has run.
+/// The storing instruction has run.
 extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(watch) = WATCH.get() else { return };
     // SAFETY: as in `on_fault`.
@@ -294,13 +296,13 @@ extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 #[cfg(target_arch = "x86_64")]
 unsafe fn set_trap(context: *mut c_void, on: bool) {
     const TRAP: i64 = 1 << 8;
-    // SAFETY: the caller's promise: a `ucontext_t` without another reference to it.
+    // SAFETY: the caller's promise: a `ucontext_t` without another reference.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let flags = &mut context.uc_mcontext.gregs[libc::REG_EFL as usize];
     *flags = if on { *flags | TRAP } else { *flags & !TRAP };
 }
 
 /// # Safety
-/// None; `start` has refused what would come here.
+/// None; `start` has refused this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn set_trap(_context: *mut c_void, _on: bool) {}

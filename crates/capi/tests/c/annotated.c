@@ -17,7 +17,7 @@ static int add(int value) {
     struct node here = {value, first};
     first = &here; /* gone with the function */
 #elif defined(MIX)
-    struct node *plain = node; /* who gets this does not know that it is to be flushed */
+    struct node *plain = node; /* its receiver cannot see that it needs a flush */
     plain->value++;
 #endif
     return mnemosyne_flush(node, sizeof *node) && mnemosyne_fence();

@@ -1,6 +1,6 @@
 /* Transactions whose bodies are functions: threads move money between accounts, others add up;
- * bodies that take back what they did, alone or inside others; memory that comes and goes. Says how
- * many runs there were. Words: rounds, threads. */
+ * bodies that undo their effects, alone or nested; memory that is allocated and freed. Prints the
+ * number of runs. Arguments: rounds, threads. */
 #include "everbyte/atomically.h"
 #include "require.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* An object larger than the memory it may have, through plain pointers. Usage: cold calls | limits |
- * fill | look */
+/* An object larger than the memory it may have, through plain pointers. Usage: cold calls | limits
+ * | fill | look */
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static void open_large(void) {
     else
         MUST(heapo_create("large") && heapo_unmap("large"));
     if (!heapo_set_resident("large", CLUSTERS))
-        MUST(errno == EINVAL && strstr(everbyte_error(), "`file`")); /* where there is nothing to limit */
+        MUST(errno == EINVAL && strstr(everbyte_error(), "`file`")); /* on a backend without a limit */
     MUST(heapo_map("large"));
 }
 
@@ -76,15 +76,15 @@ static void calls(void) {
 static sigjmp_buf back;
 static void caught(int signal) { siglongjmp(back, signal); }
 
-/* Whether loading from there is a fault that the program itself hears of. */
+/* Whether a load from an address raises a fault in the program's own handler. */
 static int faults(volatile char *byte) {
     if (sigsetjmp(back, 1)) return 1;
     (void)*byte;
     return 0;
 }
 
-/* What the header says of system calls that are given what is cold, and of a handler of the
- * program's own. */
+/* The header's rules on system calls with pointers to cold bytes, and on a handler of the program's
+ * own. */
 static void limits(void) {
     static struct chunk *chunks[300];
     int pipes[2], refused = 0;

@@ -1,5 +1,5 @@
-/* Programs for the explorer: `right` and `pair` keep what they promise, the others do not. the
- * parts that look check. */
+/* Programs for the explorer: `right` and `pair` keep their promises, the others do not. The parts
+ * named `look` check. */
 #include "require.h"
 #include <everbyte/crash.h>
 #include <everbyte/heapo.h>
@@ -54,7 +54,7 @@ static long look_pairs(void) {
     return count;
 }
 
-/* The newest node is counted up in place by way of a value that no crash may leave: only single
+/* The newest node is incremented in place through a value that no crash may leave: only single
  * steps see it. */
 static void detour(uint64_t value) {
     struct node *node = heapo_get_prime_node("list");
@@ -63,7 +63,7 @@ static void detour(uint64_t value) {
         return;
     }
     volatile uint64_t *next = (volatile uint64_t *)&node->next;
-    *next = 1; /* locked, somebody thought */
+    *next = 1; /* meant as a lock */
     *next = 0;
     MUST(heapo_persist(node, sizeof *node));
 }
@@ -88,7 +88,7 @@ static void promise(const char *part, void (*step)(uint64_t)) {
     }
 }
 
-/* What was acknowledged is found, and nothing that had not begun. */
+/* All acknowledged numbers exist, and no number whose operation had not begun. */
 static void judge(long found) {
     MUST(found >= everbyte_crash_seen_acked() && found <= everbyte_crash_seen_begun());
 }

@@ -1,5 +1,5 @@
 /* Programs with persistent variables for the explorer, in C and in C++: `blocks` and `flushes` keep
- * what they promise, the others do not. The parts that look check. */
+ * their promises, the others do not. The parts named `look` check. */
 #include "require.h"
 #include <everbyte/crash.h>
 #include <everbyte/patomic.h>
@@ -12,7 +12,7 @@ struct node {
 
 pstatic struct node *list;
 pstatic uint64_t length;
-/* Each in a line of its own: one says that the other is there. */
+/* Each in a line of its own: one marks the other as valid. */
 pstatic struct {
     uint64_t value, fill[7], ready, more[7];
 } pair;
@@ -29,7 +29,7 @@ static void block(uint64_t value) {
     }
 }
 
-/* The value, and only then that it is there. */
+/* The value first, then the mark that it is valid. */
 static void flush(uint64_t value) {
     pair.value = value * 7;
     MUST(mnemosyne_flush(&pair.value, 8) && mnemosyne_order());
@@ -37,8 +37,8 @@ static void flush(uint64_t value) {
     MUST(mnemosyne_flush(&pair.ready, 8) && mnemosyne_fence());
 }
 
-/* Flushed in the right order, but stored in the wrong one: a cache may write back early what is not
- * flushed yet. */
+/* Flushed in the right order, but stored in the wrong one: a cache may write a line back before it
+ * is flushed. */
 static void early(uint64_t value) {
     pair.ready = value;
     pair.value = value * 7;
@@ -61,7 +61,7 @@ static void promise(const char *part, void (*step)(uint64_t)) {
     }
 }
 
-/* What was acknowledged is found, and nothing that had not begun. */
+/* All acknowledged numbers exist, and no number whose operation had not begun. */
 static void judge(uint64_t found) {
     MUST((long)found >= everbyte_crash_seen_acked() && (long)found <= everbyte_crash_seen_begun());
 }

@@ -1,5 +1,5 @@
-/* A child of fork has nothing of its parent's store: its calls fail, and its end takes nothing
- * away. */
+/* A child of fork does not inherit its parent's store: its calls fail, and its exit leaves the
+ * parent's mappings. */
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <everbyte/heapo_kv.h>

@@ -1,5 +1,5 @@
-/* What heapo.h says, tried call by call. Usage: heapo PART; exits with 0 if all went as the header
- * says. */
+/* The contract of heapo.h, tried call by call. Usage: heapo PART; exits with 0 if the header is
+ * right. */
 #include "require.h"
 #include <stdint.h>
 
@@ -92,13 +92,13 @@ static void chunks(void) {
     FAILS(heapo_set_prime_node("a", heapo_malloc("b", 8)), EINVAL);
     FAILS(heapo_persist(&zeros, 8), EINVAL);
     FAILS(heapo_flush((void *)UINTPTR_MAX, SIZE_MAX), EINVAL);
-    /* A full object refuses, keeps what it has, and takes more when something is freed. */
+    /* A full object refuses, keeps its chunks, and allocates again after a free. */
     MUST(heapo_create("full"));
     char *last = NULL, *next;
     while ((next = heapo_malloc("full", 1 << 20))) *(char **)next = last, last = next;
     MUST(errno == ENOSPC && last);
-    /* Another one has room for what does not fit there; none has room for more than there are
-     * addresses. */
+    /* A larger object holds a chunk that does not fit there; no object exceeds the addresses of the
+     * store. */
     FAILS(heapo_malloc("full", 64 << 20), ENOSPC);
     char *most;
     MUST(heapo_create_sized("large", 256 << 20) && (most = heapo_malloc("large", 200 << 20)));
@@ -164,7 +164,7 @@ static void transactions(void) {
     FAILS(heapo_free("t", bytes), EINVAL);
 }
 
-/* Adds numbers in front of a list, for ever; says each that is settled. To be killed. */
+/* Adds numbers in front of a list until it is killed; prints each settled number. */
 static void fill(void) {
     MUST(heapo_create("list") || heapo_map("list"));
     for (;;) {
@@ -185,7 +185,7 @@ static void fill(void) {
     }
 }
 
-/* Prints the largest number of the list, after a look at all of them. */
+/* Checks the whole list and prints its largest number. */
 static void look(void) {
     MUST(heapo_map("list"));
     struct node *first = heapo_get_prime_node("list");

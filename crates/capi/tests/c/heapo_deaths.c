@@ -1,5 +1,5 @@
-/* Processes that die with a lock, each with another one. One that has the store open all along
- * takes it next. */
+/* Processes that die with a lock, each with another one. A process that has the store open all
+ * along takes the lock next. */
 #define _POSIX_C_SOURCE 200809L
 #include "require.h"
 #include <everbyte/heapo_kv.h>
@@ -40,7 +40,7 @@ static void die(int kind) {
     raise(SIGKILL);
 }
 
-/* Takes every lock there is, and finds everything as it was. */
+/* Takes every lock, and finds everything unchanged. */
 static void take_all(heapo_kv *const *pairs) {
     for (int object = 0; object < 2; object++) {
         const char *name = objects[object];

@@ -1,5 +1,5 @@
-/* What heapo_kv.h says, tried call by call. Usage: heapo_kv PART hash|tree; exits with 0 if all
- * went as the header says. */
+/* The contract of heapo_kv.h, tried call by call. Usage: heapo_kv PART hash|tree; exits with 0 if
+ * the header is right. */
 #include "require.h"
 #include <everbyte/heapo_kv.h>
 #include <stdint.h>
@@ -57,7 +57,7 @@ static void calls(void) {
     FAILS(heapo_kv_open("pairs"), ENOENT);
 }
 
-/* Writes the first letters of the keys it is handed. */
+/* Collects the first letters of the keys of a scan. */
 static int letters(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
     MUST(key_len >= 1 && value_len == 1 && *(const char *)value == '.');
     strncat(context, key, 1);
@@ -90,7 +90,7 @@ static void ordered(void) {
     heapo_kv_close(kv);
 }
 
-/* Inserts, updates and deletes numbers, for ever; says each that is settled. To be killed. */
+/* Inserts, updates and deletes numbers until it is killed; prints each settled number. */
 static void fill(void) {
     heapo_kv *kv = heapo_kv_open("pairs");
     if (!kv) MUST(kv = heapo_kv_init("pairs", kind, 0));
@@ -114,7 +114,7 @@ static int whole(const void *key, size_t key_len, const void *value, size_t valu
     return 1;
 }
 
-/* Prints how many numbers there are, after a look at all of them: they are those from 0 on. */
+/* Checks that the numbers are consecutive from 0 on, and prints their count. */
 static void look(void) {
     heapo_kv *kv = heapo_kv_open("pairs");
     uint64_t found[2] = {0, 0};

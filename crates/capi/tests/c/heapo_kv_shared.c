@@ -4,7 +4,7 @@
 #include <everbyte/heapo_kv.h>
 
 #define WORKERS 16
-/* A key lives until so many have come after it. */
+/* A key lives until this many newer keys exist. */
 #define KEPT 8
 
 typedef unsigned long long number;
@@ -14,14 +14,14 @@ static heapo_kv *open_store(int kind) {
     while (!(kv = heapo_kv_open("pairs"))) {
         MUST(errno == ENOENT);
         if ((kv = heapo_kv_init("pairs", (heapo_kv_kind)kind, 0))) break;
-        MUST(errno == EEXIST); /* somebody was faster */
+        MUST(errno == EEXIST); /* another process was faster */
     }
     return kv;
 }
 
 static size_t key_of(char *key, number worker, number count) { return (size_t)sprintf(key, "%llu/%llu", worker, count); }
 
-/* Values are of all lengths, and say how often they were stored. */
+/* Values have all lengths, and contain the count of their stores. */
 static size_t value_of(char *value, number worker, number count, char version) {
     size_t len = (size_t)(count * 37 % 900 + worker + 1);
     memset(value, (char)('a' + count % 20), len);
@@ -29,8 +29,8 @@ static size_t value_of(char *value, number worker, number count, char version) {
     return len;
 }
 
-/* What comes after an insertion: the one before is stored again, and the oldest goes. May be done
- * twice. */
+/* The steps after an insertion: the previous pair is stored again, and the oldest is deleted.
+ * Repeatable. */
 static void follow(heapo_kv *kv, number worker, number count) {
     char key[64], value[2048];
     if (count > 1) {
@@ -40,12 +40,12 @@ static void follow(heapo_kv *kv, number worker, number count) {
     if (count > KEPT) MUST(heapo_kv_delete(kv, key, key_of(key, worker, count - KEPT)) || errno == ENOENT);
 }
 
-/* What there is of each worker: its newest key, and which of the newest there are. */
+/* The state of each worker: its newest key, and the set of its newest keys. */
 struct seen {
     number last[WORKERS], there[WORKERS], count[WORKERS];
 };
 
-/* Each pair is whole; of the newest is noted that they are there. */
+/* Checks that each pair is whole, and records the newest ones. */
 static int see(const void *key, size_t key_len, const void *value, size_t value_len, void *context) {
     struct seen *seen = context;
     char text[64] = {0}, wanted[2048];
@@ -64,7 +64,7 @@ static int see(const void *key, size_t key_len, const void *value, size_t value_
     return 1;
 }
 
-/* Inserts for ever, and says what is settled; until it is killed. */
+/* Inserts until it is killed, and prints each settled key. */
 static void hammer(number worker, int kind) {
     heapo_kv *kv = open_store(kind);
     struct seen seen = {0};
@@ -76,12 +76,12 @@ static void hammer(number worker, int kind) {
         size_t len = value_of(value, worker, ++count, '1');
         MUST(heapo_kv_insert(kv, key, key_of(key, worker, count), value, len));
         follow(kv, worker, count);
-        if (printf("%llu\n", count) < 0 || fflush(stdout)) exit(0); /* nobody listens any more */
+        if (printf("%llu\n", count) < 0 || fflush(stdout)) exit(0); /* the reader has closed the pipe */
     }
 }
 
-/* Looks at everything at once, and prints the newest key of each worker: the KEPT newest are there,
- * and perhaps the one that is about to go. */
+/* Checks all pairs, and prints the newest key of each worker: the KEPT newest exist, and perhaps
+ * the one that is about to be deleted. */
 static void look(int kind) {
     heapo_kv *kv = open_store(kind);
     struct seen seen = {0};

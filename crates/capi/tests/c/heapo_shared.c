@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define WORKERS 16
-/* Entries older than this many go, some at a time. */
+/* Older entries than this many are removed, some at a time. */
 #define KEPT 64
 
 struct entry {
@@ -19,8 +19,8 @@ struct entry {
 
 static unsigned char byte_of(const struct entry *entry) { return (unsigned char)(entry->worker * 31 + entry->number); }
 
-/* Whether a worker whose newest entry is `last` has entry `number`: each third takes the one before
- * away, and each KEPTth all that are KEPT older. */
+/* Whether a worker whose newest entry is `last` has entry `number`: each third insertion removes
+ * the previous entry, and each KEPTth removes all entries that are KEPT older. */
 static int is_kept(uint64_t number, uint64_t last) {
     uint64_t oldest = last < 2 * KEPT ? 1 : last / KEPT * KEPT - KEPT + 1;
     return number >= oldest && number <= last && !(number % 3 == 2 && number < last);
@@ -28,7 +28,7 @@ static int is_kept(uint64_t number, uint64_t last) {
 
 static struct entry *first(void) { return heapo_get_prime_node("shared"); }
 
-/* The pointer that leads to this one, noted. */
+/* The pointer to this entry, logged. */
 static void point(struct entry *before, struct entry *to) {
     if (!before) {
         MUST(heapo_set_prime_node("shared", to));
@@ -38,7 +38,7 @@ static void point(struct entry *before, struct entry *to) {
     before->next = to;
 }
 
-/* Takes away what is no longer kept of a worker. */
+/* Removes the outdated entries of a worker. */
 static void prune(uint64_t worker, uint64_t last) {
     struct entry *before = NULL;
     for (struct entry *entry = first(); entry;) {
@@ -64,7 +64,7 @@ static void add(uint64_t worker, uint64_t number) {
     MUST(heapo_tx_end("shared"));
 }
 
-/* Adds entries for ever, and says each that is settled; until it is killed, or its input ends. */
+/* Adds entries until it is killed or its input ends, and prints each settled one. */
 static void hammer(uint64_t worker) {
     MUST(heapo_create("shared") || errno == EEXIST);
     MUST(heapo_map("shared"));
@@ -75,11 +75,11 @@ static void hammer(uint64_t worker) {
     MUST(heapo_unlock("shared"));
     for (;;) {
         add(worker, ++last);
-        if (printf("%llu\n", (unsigned long long)last) < 0 || fflush(stdout)) exit(0); /* nobody listens any more */
+        if (printf("%llu\n", (unsigned long long)last) < 0 || fflush(stdout)) exit(0); /* the reader has closed the pipe */
     }
 }
 
-/* Looks at everything, and prints the newest entry of each worker. */
+/* Checks the whole list, and prints the newest entry of each worker. */
 static void look(void) {
     uint64_t last[WORKERS] = {0}, count[WORKERS] = {0};
     MUST(heapo_map("shared") && heapo_lock("shared"));
@@ -101,7 +101,7 @@ static void look(void) {
     MUST(heapo_unlock("shared"));
 }
 
-/* Waits for the other process, which says something. */
+/* Waits for a message of the other process. */
 static void await(int from) {
     char byte;
     MUST(read(from, &byte, 1) == 1);
@@ -109,8 +109,7 @@ static void await(int from) {
 
 static void tell(int to) { MUST(write(to, "x", 1) == 1); }
 
-/* What the other process of `calls` does: a program of its own, with a pipe as input and one as
- * output. */
+/* The other process of `calls`: a separate program, with one pipe as input and one as output. */
 static void other(void) {
     await(0);
     MUST(heapo_map("a") && heapo_create("b"));

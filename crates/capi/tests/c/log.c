@@ -99,7 +99,7 @@ static void restart(void) {
 
 pstatic uint64_t dropped; /* the last record that was truncated, at least */
 
-/* Appends records and tells of each once it is settled, for ever. */
+/* Appends records until it is killed, and prints each settled one. */
 static void fill(void) {
     uint64_t next = 0;
     mnemosyne_log *log = log_create("kill", 1 << 20, 0, check, &next);

@@ -1,5 +1,5 @@
-/* One counter that blocks raise, in steps that a crash could tear. Words: the number of the run's
- * rounds. */
+/* One counter that blocks raise, in steps that a crash could tear. Arguments: the number of the
+ * run's rounds. */
 #include "everbyte/patomic.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Blocks inside blocks, cancelled ones, memory that comes and goes with them, and one that changes
- * much. */
+/* Blocks inside blocks, cancelled blocks, memory that they allocate and free, and a block that
+ * changes a megabyte. */
 #include "everbyte/patomic.h"
 #include "require.h"
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-/* Bodies that do not end as bodies do. Words: what happens, and for "look" nothing else; each says
- * what it is to say. */
+/* Bodies that do not end by returning. Arguments: the kind of end, or "look"; each run prints the
+ * expected message. */
 #define _GNU_SOURCE
 #include "everbyte/patomic.h"
 #include "everbyte/atomically.h"
@@ -29,7 +29,7 @@ static int raise_all(void *by) {
 
 static void *one = (void *)1L;
 
-/* longjmp, and what comes then. */
+/* longjmp, and the next block. */
 
 static int leaves(void *unused) {
     raise_all(one);
@@ -125,8 +125,7 @@ static void undo(void *unused) {
     undone++;
 }
 
-/* The stack of the thread that ends, on which nothing is put back: what ends the thread runs
- * there. */
+/* The stack of a thread that ends is not restored: the code that ends the thread runs on it. */
 #define MANY 256
 static long *of_thread;
 
@@ -293,6 +292,6 @@ int main(int argc, char **argv) {
     if (strcmp(word, "threads") == 0) return ends_of_threads(), 0;
     if (strcmp(word, "fork") == 0) return forked(), 0;
     if (strcmp(word, "pointers") == 0) return pointers(), 0;
-    raise(SIGKILL); /* what was told settled has to be there */
+    raise(SIGKILL); /* settled values must exist */
     return 0;
 }

@@ -1,5 +1,6 @@
-/* Threads load and store words at random, persistent ones and others. Says what each block saw that
- * has happened, one a line: word, what was loaded, what was stored or 0. Words: sync or async. */
+/* Threads load and store words at random, persistent ones and others. Prints the accesses of each
+ * committed block, one per line: word, loaded value, stored value or 0. Arguments: sync or async.
+ * */
 #include "everbyte/patomic.h"
 #include "require.h"
 #include <pthread.h>

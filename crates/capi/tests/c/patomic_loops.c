@@ -1,4 +1,4 @@
-/* Loops that GCC would turn into plain memset and memcpy, behind the back of a transaction. */
+/* Loops that GCC would turn into plain memset and memcpy, which bypass a transaction. */
 #include "everbyte/patomic.h"
 
 long words[1000], others[1000];

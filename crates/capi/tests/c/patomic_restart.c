@@ -1,6 +1,5 @@
-/* What a program finds when it starts again, and in which order: its variables and regions, what
- * its blocks had settled, the functions that it registered, its first block. Usage: patomic_restart
- * leave | find */
+/* The order of events when a program starts again: its variables and regions, the settled stores of
+ * its blocks, the registered functions, its first block. Usage: patomic_restart leave | find */
 #include "require.h"
 #include <everbyte/patomic.h>
 #include <signal.h>
@@ -11,8 +10,7 @@ enum { WORDS = 64, LAST = 100 };
 pstatic uint64_t words[WORDS], *region, *block;
 static int ran;
 
-/* A function of its own: the compiler does not know that a block may begin with what changes
- * `ran`. */
+/* A separate function: the compiler does not know that a block may begin with a change of `ran`. */
 static EVERBYTE_SAFE __attribute__((noinline)) int told(void) { return ran; }
 
 /* Many blocks, of which the logs still hold some when the program is killed. */
@@ -32,7 +30,7 @@ static void leave(void) {
     raise(SIGKILL);
 }
 
-/* Everything is as it was settled, and may be used: by blocks, too. */
+/* All settled values exist, and blocks may use them, too. */
 static void first(void *context) {
     uint64_t seen = 0;
     MUST(context == words && ran == 0);

@@ -1,6 +1,6 @@
 /* Blocks over variables that are not the program's: of a library, and PDATA beside pstatic. The
  * same source is the library (LIBRARY), the program, and a program without variables of its own
- * (BARE). Words: "library", "pdata", "inside" end the process; "look" says what there is. */
+ * (BARE). Arguments: "library", "pdata", "inside" end the process; "look" prints the values. */
 #include "everbyte/patomic.h"
 #include "everbyte/pdata.h"
 #include <signal.h>
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     if (strcmp(word, "pdata") == 0)
         patomic { mine = file = 1; }
     if (strcmp(word, "inside") == 0) keep_both(1);
-    raise(SIGKILL); /* what was told settled has to be there */
+    raise(SIGKILL); /* settled values must exist */
     return 0;
 }
 #endif

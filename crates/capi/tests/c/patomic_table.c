@@ -1,6 +1,6 @@
 /* A hash table of persistent words, changed in patomic blocks: fill puts, replaces and removes
- * until it is killed and says how many blocks have ended; look walks the table, demands that it is
- * whole, and says the same. */
+ * until it is killed and prints the number of ended blocks; look walks the table, demands that it
+ * is whole, and prints the same number. */
 #include "everbyte/patomic.h"
 #include "require.h"
 #include <stdio.h>

@@ -1,6 +1,5 @@
-/* Threads that are in each other's way, in persistent memory and in the heap: what a block sees
- * fits together, what it returns with is as if it had run once, and nothing is lost. Words: rounds,
- * threads. */
+/* Conflicting threads, in persistent memory and in the heap: each block reads a consistent state,
+ * its result is that of one run, and no update is lost. Arguments: rounds, threads. */
 #include "everbyte/patomic.h"
 #include "require.h"
 #include <pthread.h>
@@ -35,7 +34,7 @@ static void raise(struct node *node, long by) {
     node->wide += by;
 }
 
-/* A function of its own, so that its block is one inside another. */
+/* A separate function, so that its block is nested. */
 static __attribute__((noinline)) void raise_inside(struct node *nodes, long key) {
     patomic {
         while (nodes->key != key)
@@ -100,8 +99,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* One conflict that cannot fail to come: a block has looked at a word, and waits until another has
- * changed it. */
+/* One certain conflict: a block has read a word, and waits until another block has changed it. */
 static atomic_int stage, runs;
 pstatic long shared;
 

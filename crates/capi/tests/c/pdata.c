@@ -1,4 +1,4 @@
-/* Variables of the executable file. Prints how often the file was run. */
+/* Variables of the executable file. Prints the number of runs of the file. */
 #include "require.h"
 #include <everbyte/mnemosyne.h>
 #include <everbyte/pdata.h>

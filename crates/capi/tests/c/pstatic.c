@@ -1,4 +1,4 @@
-/* Persistent variables in several files, and what is allocated into them. Usage: pstatic PART */
+/* Persistent variables in several files, and blocks allocated into them. Usage: pstatic PART */
 #include "pstatic.h"
 #include "require.h"
 
@@ -12,7 +12,7 @@ pstatic int more;
 pstatic uint64_t *address = &runs;
 #endif
 
-/* Every variable holds what the last run left in it, and its initial value at first. */
+/* Every variable holds the value of the last run, and its initial value at first. */
 static void count(void) {
     MUST(pairs[7].first == (int)(runs - 40) && pairs[7].second == 0.5 + pairs[7].first);
     MUST(*inside() == 3 + pairs[7].first && !strcmp(text, runs == 40 ? "first" : "later"));
@@ -23,7 +23,7 @@ static void count(void) {
     printf("%d\n", (int)runs);
 }
 
-/* The same, killed at the end: what was flushed is there whatever the backend. */
+/* The same, killed at the end: flushed values exist on every backend. */
 static void flushed(void) {
     count();
     MUST(mnemosyne_flush(text, sizeof text) && mnemosyne_flush(pairs, sizeof pairs));
@@ -62,7 +62,7 @@ static void heap(void) {
     MUST(pmalloc(64, &node[1]) == node[1] && heapo_free("objects", node[1])); /* an object's own heap */
 }
 
-/* What an earlier run allocated. */
+/* The blocks of an earlier run. */
 static void again(void) {
     MUST(block && pfree(&block) && !block);
 }

@@ -1,4 +1,4 @@
-/* What the files of the test program pstatic share. */
+/* Declarations shared by the files of the test program pstatic. */
 #include <everbyte/mnemosyne.h>
 
 #ifdef __cplusplus

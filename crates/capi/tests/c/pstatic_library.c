@@ -1,5 +1,5 @@
-/* A library that shows a persistent variable, and a program that uses both; which of them says
- * LIBRARY. */
+/* A library that exports a persistent variable, and a program that uses both; LIBRARY selects the
+ * library. */
 #include <everbyte/pstatic.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* What the test programs demand of each call. */
+/* Assertions of the test programs about each call. */
 #include <errno.h>
 #include <everbyte/heapo.h>
 #include <stdio.h>
@@ -11,5 +11,5 @@ static void require(int good, const char *what, int line) {
     exit(1);
 }
 #define MUST(what) require(!!(what), #what, __LINE__)
-/* The call fails with this errno, and says a sentence. */
+/* The call fails with this errno, and sets a sentence. */
 #define FAILS(what, number) (errno = 0, require(!(what) && errno == (number) && *everbyte_error(), #what, __LINE__))

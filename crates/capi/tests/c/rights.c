@@ -1,4 +1,4 @@
-/* Objects that are mapped to be read, and stores that a broker passes. */
+/* Objects that are mapped for reading, and stores that a broker passes. */
 #define _GNU_SOURCE
 #include "require.h"
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static void make(void) {
     MUST(heapo_unmap("kept"));
 }
 
-/* What an object that is mapped to be read gives, and refuses. */
+/* The calls that an object mapped for reading allows, and refuses. */
 static char *look(void) {
     char *chunk = heapo_get_prime_node("kept");
     MUST(chunk && !strcmp(chunk, "hello"));
@@ -105,14 +105,14 @@ static void refused(void) {
     FAILS(heapo_map_to_read("kept"), EACCES);
 }
 
-/* What its owner may. */
+/* The rights of its owner. */
 static void owned(const char *mode) {
     MUST(heapo_map("kept") && heapo_malloc("kept", 100));
     FAILS(heapo_chown("kept", 0, (unsigned)-1), EACCES); /* only root gives away */
     MUST(heapo_chmod("kept", (unsigned)strtoul(mode, NULL, 8)));
 }
 
-/* Takes all that it can get, in one object and in many. */
+/* Allocates as much as possible, in one object and in many. */
 static void leak(void) {
     char name[32];
     int objects = 0;
@@ -155,14 +155,14 @@ static void beside_a_writer(void) {
     tell(to_reader[1]);
     MUST(waitpid(reader, &status, 0) == reader && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     MUST(grown[500000] == 'g');
-    /* The object is as it was, and may be mapped either way. */
+    /* The object is unchanged, and may be mapped either way. */
     MUST(heapo_free("kept", grown) && heapo_unmap("kept") && heapo_map_to_read("kept"));
     FAILS(heapo_malloc("kept", 1), EACCES);
     MUST(heapo_unmap("kept") && heapo_map("kept"));
     strcpy(heapo_malloc("kept", 6), "again");
 }
 
-/* What a killed writer left half done is put right by who reads next. */
+/* The next reader recovers the incomplete change of a killed writer. */
 static void after_a_death(void) {
     int to_writer[2], status;
     MUST(!pipe(to_writer));

@@ -1,4 +1,4 @@
-//! Programs that are killed while they write, and looked at afterwards.
+//! Programs that are killed while they write, and checked afterwards.
 
 use crate::programs::succeed;
 use std::io::{BufRead, BufReader};
@@ -22,7 +22,7 @@ pub fn killed_again_and_again(compile: impl Fn(&Path) -> PathBuf, words: &[&str]
             filler.kill().unwrap();
             filler.wait().unwrap();
             for line in lines.map_while(Result::ok) {
-                // what it was told before it died, and the rest of a line
+                // the lines printed before it died, and the rest of a line
                 told = line.parse().unwrap_or(told);
             }
             let found: u64 = succeed(&program, &store, backend, &["look"]).trim().parse().unwrap();

@@ -1,4 +1,4 @@
-//! How tests compile programs of C against the library, and run them.
+//! Compiling C programs against the library, and running them.
 
 #![allow(dead_code)] // each file of tests uses its part
 
@@ -23,7 +23,7 @@ pub fn prefix() -> &'static Path {
     })
 }
 
-/// The words that pkg-config gives programs.
+/// The flags that pkg-config prints.
 pub fn pkg_config(words: &[&str]) -> Vec<String> {
     pkg_config_of("everbyte", words)
 }

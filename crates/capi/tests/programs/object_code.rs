@@ -1,4 +1,4 @@
-//! Looks into compiled code for stores that a transaction's runtime never hears of.
+//! Searches compiled code for stores that bypass the runtime of transactions.
 //!
 //! Instrumented are GCC's clones `_ZGTt...` of functions that blocks call, and what a function does
 //! from `_ITM_beginTransaction` to the commit, but for the way that it goes where the runtime says
@@ -147,8 +147,8 @@ impl Instruction {
         self.operands.split_once('<')?.1.strip_suffix('>')
     }
 
-    /// Whether it changes memory that others can see, or calls what does. `frame`: %rbp leads to
-    /// the stack, too.
+    /// Whether it changes memory that other threads can see, or calls a function that does.
+    /// `frame`: %rbp leads to the stack, too.
     fn hides(&self, frame: bool) -> bool {
         const PLAIN: [&str; 5] = ["memset", "memcpy", "memmove", "__memset_chk", "__memcpy_chk"];
         if self.name == "call" || self.name == "jmp" {

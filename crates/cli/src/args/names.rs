@@ -1,12 +1,13 @@
-//! The words for names of objects: `ls`, `stat`, `rm`, `chmod`, `chown`, `mv`, `limit`.
+//! The arguments of commands on names of objects: `ls`, `stat`, `rm`, `chmod`, `chown`, `mv`,
+//! `limit`.
 
 use super::OpenArgs;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
-/// The store that the names are in.
+/// The store that contains the names.
 #[derive(ClapArgs)]
-pub struct InStore {
+pub(crate) struct InStore {
     /// The store file
     #[arg(long, env = "EVERBYTE_STORE", default_value = "./everbyte.store")]
     pub store: PathBuf,
@@ -16,11 +17,11 @@ pub struct InStore {
 
 /// `everbyte ls`.
 #[derive(ClapArgs)]
-pub struct LsArgs {
-    /// Only names that begin with this
+pub(crate) struct LsArgs {
+    /// Only names with this prefix
     #[arg(default_value = "")]
     pub prefix: String,
-    /// Also rights, engine and size of each
+    /// Also prints rights, engine and size of each object
     #[arg(long, short)]
     pub long: bool,
     #[command(flatten)]
@@ -29,7 +30,7 @@ pub struct LsArgs {
 
 /// `everbyte stat` and `everbyte rm`.
 #[derive(ClapArgs)]
-pub struct NamesArgs {
+pub(crate) struct NamesArgs {
     /// The objects
     #[arg(required = true)]
     pub names: Vec<String>,
@@ -39,7 +40,7 @@ pub struct NamesArgs {
 
 /// `everbyte chmod`.
 #[derive(ClapArgs)]
-pub struct ChmodArgs {
+pub(crate) struct ChmodArgs {
     /// Three octal digits, for owner, group and others: read 4, write 2; such as 640
     #[arg(value_parser = mode)]
     pub mode: u16,
@@ -52,7 +53,7 @@ pub struct ChmodArgs {
 
 /// `everbyte chown`.
 #[derive(ClapArgs)]
-pub struct ChownArgs {
+pub(crate) struct ChownArgs {
     /// Numbers of user and group: USER, USER:GROUP or :GROUP
     #[arg(value_parser = owner)]
     pub owner: Owner,
@@ -65,45 +66,45 @@ pub struct ChownArgs {
 
 /// `everbyte limit`.
 #[derive(ClapArgs)]
-pub struct LimitArgs {
+pub(crate) struct LimitArgs {
     /// The object
     #[arg(required_unless_present = "each_user")]
     pub name: Option<String>,
-    /// Clusters of 64 KiB that may be in memory at once, or `all`; the others lie in a backing file
+    /// Maximum number of clusters of 64 KiB in memory, or `all`; the others lie in a backing file
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub resident: Option<Limit>,
-    /// The backing file; beside the store by default
+    /// The backing file [default: beside the store]
     #[arg(long, value_name = "PATH", requires = "resident")]
     pub backing: Option<PathBuf>,
-    /// Clusters of 64 KiB that the object may have, or `all` that fit in its span
+    /// Maximum number of clusters of the object, or `all` that fit in its span
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub quota: Option<Limit>,
-    /// Clusters of 64 KiB that the objects of one user, other than root, may have together, or
-    /// `all` that there are
+    /// Maximum number of clusters of all objects of one user other than root, or `all` for no
+    /// quota
     #[arg(long, value_name = "CLUSTERS", value_parser = limit)]
     pub each_user: Option<Limit>,
     #[command(flatten)]
     pub store: InStore,
 }
 
-/// So many clusters, or all of them.
+/// A number of clusters, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit(pub Option<u64>);
+pub(crate) struct Limit(pub Option<u64>);
 
 /// `everbyte mv`.
 #[derive(ClapArgs)]
-pub struct MvArgs {
+pub(crate) struct MvArgs {
     /// The object
     pub from: String,
-    /// Its new name, which is free
+    /// Its new name, which must be free
     pub to: String,
     #[command(flatten)]
     pub store: InStore,
 }
 
-/// What `everbyte chown` changes.
+/// The change made by `everbyte chown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     pub user: Option<u32>,
     pub group: Option<u32>,
 }

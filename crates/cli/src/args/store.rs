@@ -1,4 +1,4 @@
-//! The words of `everbyte store ..`.
+//! The arguments of `everbyte store ..`.
 
 use super::{OpenArgs, StoreArgs};
 use clap::{Args as ClapArgs, Subcommand};
@@ -6,27 +6,28 @@ use std::path::PathBuf;
 
 /// `everbyte store ..`.
 #[derive(ClapArgs)]
-pub struct StoreCommands {
-    /// What to do
+pub(crate) struct StoreCommands {
+    /// The command
     #[command(subcommand)]
     pub command: StoreCommand,
 }
 
-/// One variant a `store` command.
+/// One variant per `store` command.
 #[derive(Subcommand)]
-pub enum StoreCommand {
-    /// Copies a store that nobody writes to a new file, with a new identity: whole or not there
+pub(crate) enum StoreCommand {
+    /// Copies a store to a new file with a new identity, whole or not at all; no process may write
+    /// the source meanwhile
     Clone(CloneArgs),
-    /// Copies the tables and typed pools of stores into another; each is whole or absent after a
-    /// crash
+    /// Copies the tables and typed pools of stores into another store; after a crash each is whole
+    /// or absent
     Merge(MergeArgs),
-    /// Gives a store a new identity, and a copy made by hand the room it lacks
+    /// Gives a store a new identity, and a manual copy the disk space that it lacks
     Rebase(StoreArgs),
 }
 
 /// `everbyte store clone`.
 #[derive(ClapArgs)]
-pub struct CloneArgs {
+pub(crate) struct CloneArgs {
     /// The store file; it is only read, even if it was never closed
     pub source: PathBuf,
     /// The new file, which must not exist
@@ -37,25 +38,25 @@ pub struct CloneArgs {
 
 /// `everbyte store merge`.
 #[derive(ClapArgs)]
-pub struct MergeArgs {
-    /// The store file that takes them
+pub(crate) struct MergeArgs {
+    /// The store file that receives the objects
     pub target: PathBuf,
-    /// The store files that give them; they are only read
+    /// The store files that contain the objects; they are only read
     #[arg(required = true)]
     pub sources: Vec<PathBuf>,
-    /// Put before every name, such as west/
+    /// Prefix for every name, such as west/
     #[arg(long, default_value = "")]
     pub prefix: String,
-    /// Another name for an object; may be repeated
+    /// New name for an object; may be repeated
     #[arg(long, value_name = "NAME=NEW", value_parser = crate::text::pair)]
     pub rename: Vec<(String, String)>,
     /// Leaves an object out; may be repeated
     #[arg(long, value_name = "NAME")]
     pub skip: Vec<String>,
-    /// Goes on with a merge that was interrupted: objects that it has copied stay as they are
+    /// Continues an interrupted merge: objects that it has copied stay unchanged
     #[arg(long)]
     pub resume: bool,
-    /// Only says what would be copied
+    /// Only lists the copies
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]

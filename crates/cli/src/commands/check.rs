@@ -1,12 +1,11 @@
-//! `everbyte check`: walks everything and reports. The store is opened for reading alone, so not a
-//! byte of it changes; what recovery does it does in private memory, and what an opening would put
-//! right is reported.
+//! `everbyte check`: walks the whole store and reports. The store is opened read-only, so no byte
+//! of it changes: recovery runs in private memory, and the repairs of an opening are reported.
 //!
 //! Steps: superblock, names, spans and clusters (the store's own check); then each object by its
 //! engine: heap, lanes, tree.
 //!
-//! With `--repair` the store is then opened as any program does, which recovers it, and what can be
-//! repaired is; the last word is a second look. `--dry-run` says what that would do.
+//! With `--repair` the command then opens the store as any program does, which recovers it, makes
+//! the possible repairs, and checks the store again. `--dry-run` lists the repairs.
 
 mod deep;
 mod repair;
@@ -19,7 +18,7 @@ use everbyte::Engines;
 use everbyte_store::{Finding, FindingKind, Recovery, Store};
 use serde_json::{Value, json};
 
-pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     match args.token {
         Some(token) => return repair::run(args, token, output),
         None if args.deep => return deep::run(args, output),
@@ -49,9 +48,9 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     }
     output.say("", json!({ "store": args.store.store, "wrong": wrong }))?;
     let way_out = if !would.is_empty() && (!args.repair || args.dry_run) {
-        "`everbyte check --repair` repairs what has a second copy or no owner (add `--dry-run` to see what)"
+        "`everbyte check --repair` repairs damage with a second copy and frees leaks (add `--dry-run` to list the repairs)"
     } else {
-        "export what can be read (`everbyte kv export`) and restore it into a new store"
+        "export the readable entries (`everbyte kv export`) and import them into a new store"
     };
     Err(Failure::No(format!("{path}: {wrong} findings; {way_out}")))
 }
@@ -60,7 +59,7 @@ fn is_wrong(finding: &Finding) -> bool {
     finding.kind != FindingKind::Note
 }
 
-/// Reads the store: what is found, and what opening and repairing it would do.
+/// Reads the store; returns the findings, and the effects of opening and repairing it.
 fn look(args: &CheckArgs) -> Result<(Vec<Finding>, Vec<String>), Failure> {
     let store = open::to_read(&args.store.store, &args.store.open)?;
     let findings = findings(&store);
@@ -79,13 +78,13 @@ fn findings(store: &Store) -> Vec<Finding> {
     findings
 }
 
-/// Opens the store as any program does, which recovers it and every object in it, and gives back
-/// what nobody has.
+/// Opens the store as any program does, which recovers it and every object in it, and frees leaked
+/// clusters.
 fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let mut done = opened(&store);
     for object in store.objects()? {
-        // An object that cannot be opened stays as it is.
+        // An object that cannot be opened stays unchanged.
         let name = &object.name;
         match Engines::standard().with_tools(object.engine, |tools| tools.recover(&store, name)) {
             Ok(works) => done.extend(works.iter().map(|work| format!("`{name}`: {work}"))),
@@ -97,7 +96,7 @@ fn recover(args: &CheckArgs) -> Result<Vec<String>, Failure> {
     Ok(done)
 }
 
-/// What opening the store has done, in the file or, of one that is only read, in memory.
+/// The repairs that opening the store has made: in the file, or for a read-only store in memory.
 fn opened(store: &Store) -> Vec<String> {
     let Recovery { superblocks, words, creations, removals, growths, .. } = store.recovery();
     let mut done = Vec::new();
@@ -107,9 +106,9 @@ fn opened(store: &Store) -> Vec<String> {
     }
     done.extend(superblocks.iter().map(|at| format!("the superblock's copy at {at:#x} written again")));
     done.extend(words.iter().map(|at| format!("the word at {at:#x} written again")));
-    done.extend(creations.iter().map(|name| format!("`{name}`: an interrupted creation taken back")));
+    done.extend(creations.iter().map(|name| format!("`{name}`: an interrupted creation undone")));
     done.extend(removals.iter().map(|name| format!("`{name}`: an interrupted removal finished")));
-    done.extend(growths.iter().map(|name| format!("`{name}`: an interrupted growth taken back")));
+    done.extend(growths.iter().map(|name| format!("`{name}`: an interrupted growth undone")));
     done
 }
 

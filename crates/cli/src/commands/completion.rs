@@ -1,11 +1,11 @@
-//! `everbyte completion SHELL`: prints a completion script; where it goes is the shell's business.
+//! `everbyte completion SHELL`: prints a completion script; the user installs it for the shell.
 
 use crate::args::{Args, CompletionArgs};
 use crate::failure::Failure;
 use clap::CommandFactory;
 use std::io::Write;
 
-pub fn run(args: &CompletionArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &CompletionArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "everbyte", &mut script);
     std::io::stdout().write_all(&script).map_err(Failure::output)

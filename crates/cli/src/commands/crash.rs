@@ -1,5 +1,5 @@
-//! `everbyte crash [CASE]`: runs registered programs, or one of the user's own, against the crashes
-//! that the rule permits, and replays a failure.
+//! `everbyte crash [CASE]`: runs registered programs, or a program of the user, against the
+//! crashes that the crash rule permits, and replays a failure.
 
 use crate::args::{CrashArgs, ProgramArgs};
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use everbyte_cases::{Case, Foreign, Settings, cases, explore_program, find};
 
 use serde_json::{Value, json};
 
-pub fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
     if args.list {
         return list(output);
     }
@@ -26,17 +26,17 @@ pub fn run(args: &CrashArgs, output: &Output) -> Result<(), Failure> {
         return program(&foreign, &settings, output);
     }
     if settings.image.is_some() && args.case.is_none() {
-        return Err(Failure::Words("--image is one of a case's, or of a program's: name it, too".into()));
+        return Err(Failure::Words("--image belongs to one case or program: name it, too".into()));
     }
-    let chosen = match &args.case {
-        None => cases(),
-        Some(name) => {
-            vec![
-                find(name)
-                    .ok_or_else(|| Failure::Words(format!("no case `{name}`; `everbyte crash --list` names them")))?,
-            ]
-        }
-    };
+    let chosen =
+        match &args.case {
+            None => cases(),
+            Some(name) => {
+                vec![find(name).ok_or_else(|| {
+                    Failure::Words(format!("no case `{name}`; `everbyte crash --list` lists the cases"))
+                })?]
+            }
+        };
     let bar = progress::bar("exploring crashes", Some(chosen.len() as u64));
     let mut failed = Vec::new();
     for case in &chosen {

@@ -1,5 +1,5 @@
-//! `everbyte create`: a new, empty store. What shapes its format is decided here, and kept in the
-//! store.
+//! `everbyte create`: a new, empty store. The properties of its format are chosen here and recorded
+//! in the store.
 
 use crate::args::CreateArgs;
 use crate::failure::Failure;
@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::{open, text};
 use serde_json::json;
 
-pub fn run(args: &CreateArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &CreateArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store.store;
     let store = open::create(path, &args.store.open, &args.shape)?;
     let media = store.media();

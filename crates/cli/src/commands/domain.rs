@@ -7,8 +7,8 @@ use crate::text;
 use everbyte_broker::{About, Broker, Client, Error, Options};
 use serde_json::json;
 
-/// Serves until it is stopped.
-pub fn serve(args: &BrokerArgs, output: &Output) -> Result<(), Failure> {
+/// Serves until a signal stops the process.
+pub(crate) fn serve(args: &BrokerArgs, output: &Output) -> Result<(), Failure> {
     let socket = args.socket.clone().unwrap_or_else(|| args.dir.with_extension("socket"));
     let broker = Broker::start(&args.dir, &socket, Options { quota: args.quota })?;
     let (dir, at) = (args.dir.display().to_string(), socket.display().to_string());
@@ -18,12 +18,12 @@ pub fn serve(args: &BrokerArgs, output: &Output) -> Result<(), Failure> {
     )?;
     output.finish()?;
     broker.wait();
-    Err(Failure::System(format!("{at}: the socket does not answer any more; start the broker again")))
+    Err(Failure::System(format!("{at}: the socket stopped accepting connections; start the broker again")))
 }
 
-pub fn run(args: &DomainCommands, output: &Output) -> Result<(), Failure> {
-    let itself =
-        std::env::current_exe().map_err(|error| Failure::System(format!("this program's own file: {error}")))?;
+pub(crate) fn run(args: &DomainCommands, output: &Output) -> Result<(), Failure> {
+    let itself = std::env::current_exe()
+        .map_err(|error| Failure::System(format!("the path of this program's file: {error}")))?;
     let client = Client::on_demand(&args.socket, &itself);
     let done = |what: &str, name: &str| output.say(format!("{what} {name}"), json!({ "done": what, "domain": name }));
     match &args.command {

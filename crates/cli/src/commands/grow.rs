@@ -1,4 +1,5 @@
-//! `everbyte grow`: raises a store's declared maximum. A crash leaves the old one or the new one.
+//! `everbyte grow`: raises a store's declared maximum. After a crash the old or the new maximum
+//! applies.
 
 use crate::args::GrowArgs;
 use crate::failure::Failure;
@@ -7,7 +8,7 @@ use crate::{open, text};
 use everbyte_store::Store;
 use serde_json::json;
 
-pub fn run(args: &GrowArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &GrowArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store.store;
     open::exists(path)?;
     let store = Store::options(path).grown(args.max).open(&open::options(&args.store.open))?;

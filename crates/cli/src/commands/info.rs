@@ -1,4 +1,4 @@
-//! `everbyte info`: what a store is and holds. It is opened for reading alone: not a byte of it
+//! `everbyte info`: the properties and objects of a store. It is opened read-only: no byte of it
 //! changes.
 
 use crate::args::StoreArgs;
@@ -9,7 +9,7 @@ use everbyte::{EngineTools, Engines, Fact};
 use everbyte_store::{ObjectInfo, Recovery, Store};
 use serde_json::{Value, json};
 
-pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     let store = open::to_read(&args.store, &args.open)?;
     let info = store.info();
     let objects = store.objects()?;
@@ -55,7 +55,7 @@ pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The figures of an object's engine; none where it cannot be opened, which `check` explains.
+/// The figures of an object's engine; none if the object cannot be opened (`check` says why).
 fn facts(store: &Store, object: &ObjectInfo) -> Vec<Fact> {
     let describe = |tools: &dyn EngineTools| tools.describe(store, &object.name);
     Engines::standard().with_tools(object.engine, describe).unwrap_or_default()
@@ -67,7 +67,7 @@ fn described(store: &Store, info: &ObjectInfo) -> Value {
     value
 }
 
-pub fn object(object: &everbyte_store::ObjectInfo) -> Value {
+pub(crate) fn object(object: &everbyte_store::ObjectInfo) -> Value {
     json!({
         "name": object.name, "id": object.id, "engine": object.engine.name(), "fingerprint": object.fingerprint,
         "start": object.span.start, "end": object.span.end, "backed": object.backed,

@@ -1,4 +1,4 @@
-//! `everbyte media probe PATH`: what a place gives, what it survives, what it costs.
+//! `everbyte media probe PATH`: backend, durability and costs under a path.
 
 use crate::args::{MediaArgs, MediaCommand};
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use everbyte_media::Probe;
 use serde_json::json;
 use std::path::Path;
 
-pub fn run(args: &MediaArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &MediaArgs, output: &Output) -> Result<(), Failure> {
     match &args.command {
         MediaCommand::Probe { path } => probe(path, output),
     }
@@ -40,7 +40,7 @@ fn probe(path: &Path, output: &Output) -> Result<(), Failure> {
     let death = if keeps_stores_of_the_dead {
         "keeps every store, flushed or not"
     } else {
-        "keeps what a barrier settled (and leaves the rest as the crash rule says)"
+        "keeps settled bytes (the crash rule applies to the rest)"
     };
     let power = if survives_power_loss { "keeps what a barrier settled" } else { "loses everything" };
     output.table(&json!({
@@ -51,7 +51,7 @@ fn probe(path: &Path, output: &Output) -> Result<(), Failure> {
         "flush": format!("{} for pmem and shm", probe.flush.name()),
         "line": format!("{line_ns:.1} ns to store and flush, among many of one fence"),
         "fence": format!("{fence_ns:.0} ns after one line"),
-        "barrier": format!("{:.1} us after one line: the least that a durable operation costs here", barrier_ns / 1000.0),
+        "barrier": format!("{:.1} us after one line: the lower bound of a durable operation here", barrier_ns / 1000.0),
         "free": text::bytes(free_bytes),
     }))
 }

@@ -1,14 +1,14 @@
-//! One file a command.
+//! One file per command.
 
-pub mod check;
-pub mod completion;
+pub(crate) mod check;
+pub(crate) mod completion;
 #[cfg(feature = "crash")]
-pub mod crash;
-pub mod create;
-pub mod domain;
-pub mod grow;
-pub mod info;
-pub mod media;
-pub mod names;
-pub mod serve;
-pub mod store;
+pub(crate) mod crash;
+pub(crate) mod create;
+pub(crate) mod domain;
+pub(crate) mod grow;
+pub(crate) mod info;
+pub(crate) mod media;
+pub(crate) mod names;
+pub(crate) mod serve;
+pub(crate) mod store;

@@ -1,5 +1,5 @@
 //! `everbyte ls`, `stat`, `rm`, `chmod`, `chown`, `mv`, `limit`: the names of objects. The first
-//! two open the store for reading alone.
+//! two open the store read-only.
 
 use super::info::object;
 use crate::args::{ChmodArgs, ChownArgs, InStore, Limit, LimitArgs, LsArgs, MvArgs, NamesArgs};
@@ -9,7 +9,7 @@ use crate::{open, text};
 use everbyte_store::{ObjectInfo, Residency, Store};
 use serde_json::json;
 
-pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
     let store = open::to_read(&args.store.store, &args.store.open)?;
     if !args.long {
         let names = store.names(&args.prefix)?;
@@ -24,7 +24,7 @@ pub fn ls(args: &LsArgs, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn stat(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn stat(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
     let store = open::to_read(&args.store.store, &args.store.open)?;
     for name in &args.names {
         let info = store.stat(name)?;
@@ -47,28 +47,28 @@ pub fn stat(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn rm(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn rm(args: &NamesArgs, output: &Output) -> Result<(), Failure> {
     each(&args.store, &args.names, |store, name| {
         store.remove_object(name)?;
         output.say(format!("removed {name}"), json!({ "removed": name }))
     })
 }
 
-pub fn chmod(args: &ChmodArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn chmod(args: &ChmodArgs, output: &Output) -> Result<(), Failure> {
     each(&args.store, &args.names, |store, name| {
         store.chmod(name, args.mode)?;
         told(store, name, output)
     })
 }
 
-pub fn chown(args: &ChownArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn chown(args: &ChownArgs, output: &Output) -> Result<(), Failure> {
     each(&args.store, &args.names, |store, name| {
         store.chown(name, args.owner.user, args.owner.group)?;
         told(store, name, output)
     })
 }
 
-pub fn limit(args: &LimitArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn limit(args: &LimitArgs, output: &Output) -> Result<(), Failure> {
     if let Some(Limit(clusters)) = args.each_user {
         let store = open::store(&args.store.store, &args.store.open)?;
         store.set_user_quota(clusters)?;
@@ -89,7 +89,7 @@ pub fn limit(args: &LimitArgs, output: &Output) -> Result<(), Failure> {
     })
 }
 
-pub fn mv(args: &MvArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn mv(args: &MvArgs, output: &Output) -> Result<(), Failure> {
     let (from, to) = (&args.from, &args.to);
     each(&args.store, std::slice::from_ref(from), |store, from| {
         store.rename_object(from, to)?;
@@ -97,7 +97,7 @@ pub fn mv(args: &MvArgs, output: &Output) -> Result<(), Failure> {
     })
 }
 
-/// Does something to one object after another, until one fails; what was done before stays done.
+/// Applies a change to one object after another, until one fails; earlier changes stay.
 fn each(
     args: &InStore,
     names: &[String],
@@ -109,7 +109,7 @@ fn each(
     changed
 }
 
-/// The rights of an object, once they are changed.
+/// Prints the rights of an object after a change.
 fn told(store: &Store, name: &str, output: &Output) -> Result<(), Failure> {
     let info = store.stat(name)?;
     output.say(format!("{}  {name}", info.access), object(&info))

@@ -1,5 +1,5 @@
-//! `everbyte serve`: one key-value store to Redis clients. Prints its whole configuration, and what
-//! to type next.
+//! `everbyte serve`: serves one key-value store to Redis clients. Prints its whole configuration
+//! and a client command to try.
 
 use crate::args::{OpenArgs, ServeArgs, Shape};
 use crate::config::Config;
@@ -10,10 +10,10 @@ use everbyte_kv::Kv;
 use everbyte_server::{Options, Server};
 use serde_json::json;
 
-pub fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<(), Failure> {
     let config = Config::of(args)?;
     let options = Options { address: config.listen.clone(), open: config.open, signals: true, ..Options::default() };
-    options.addresses()?; // before anything is created
+    options.addresses()?; // before a store is created
     let words = OpenArgs { backend: Some(config.backend), durability: Some(config.durability) };
     let created = config.create && !config.store.exists();
     let store = if created {

@@ -1,7 +1,7 @@
 //! Entries as lines of a file: JSON lines, or tab-separated values. Format:
 //! docs/formats/exchange.md.
 //!
-//! Every byte string survives the way out and back in both forms.
+//! Both forms restore every byte string unchanged.
 
 use crate::args::Form;
 use crate::text;
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Key and value.
-pub type Entry = (Vec<u8>, Vec<u8>);
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
-/// The form a file's name suggests.
-pub fn form_of(path: &Path, asked: Option<Form>) -> Form {
+/// The form for a file's extension.
+pub(super) fn form_of(path: &Path, asked: Option<Form>) -> Form {
     let tsv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
     asked.unwrap_or(if tsv { Form::Tsv } else { Form::Jsonl })
 }
 
-/// One entry as a line, without its end. `value` is absent when only keys are wanted.
-pub fn write(form: Form, key: &[u8], value: Option<&[u8]>) -> String {
+/// One entry as a line, without a line end. `value` is absent if only keys are printed.
+pub(super) fn write(form: Form, key: &[u8], value: Option<&[u8]>) -> String {
     match (form, value) {
         (Form::Tsv, None) => text::escape(key),
         (Form::Tsv, Some(value)) => format!("{}\t{}", text::escape(key), text::escape(value)),
@@ -36,8 +36,8 @@ pub fn write(form: Form, key: &[u8], value: Option<&[u8]>) -> String {
 /// The entry on a line; nothing for an empty line.
 ///
 /// # Errors
-/// What is wrong with the line.
-pub fn read(form: Form, line: &[u8]) -> Result<Option<Entry>, String> {
+/// Describes the error in the line.
+pub(super) fn read(form: Form, line: &[u8]) -> Result<Option<Pair>, String> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() {

@@ -1,7 +1,7 @@
-//! `everbyte kv export FILE`: writes one snapshot's entries in the order of their keys. The file
-//! appears whole or not at all.
+//! `everbyte kv export FILE`: writes one snapshot's entries in key order. The file appears whole or
+//! not at all.
 
-use super::{Place, close, exchange};
+use super::{TablePath, close, exchange};
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-pub fn run(place: &Place, args: &ExportArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(place: &TablePath, args: &ExportArgs, output: &Output) -> Result<(), Failure> {
     let form = exchange::form_of(&args.file, args.format);
     let stdout = args.file == Path::new("-");
     if !stdout && args.file.exists() {

@@ -1,7 +1,7 @@
-//! `everbyte kv import FILE`: loads entries in batches. A crash leaves whole batches; running it
-//! again completes the load.
+//! `everbyte kv import FILE`: loads entries in batches. A crash leaves whole batches; a second
+//! run completes the load.
 
-use super::{Place, close, exchange};
+use super::{TablePath, close, exchange};
 use crate::args::{ImportArgs, Shape};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-pub fn run(place: &Place, args: &ImportArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(place: &TablePath, args: &ImportArgs, output: &Output) -> Result<(), Failure> {
     let (mut lines, len) = source(&args.file)?;
     let form = exchange::form_of(&args.file, args.format);
     if args.create && !place.store.exists() {
@@ -56,7 +56,7 @@ pub fn run(place: &Place, args: &ImportArgs, output: &Output) -> Result<(), Fail
     output.say(format!("imported {loaded} entries"), json!({ "imported": loaded }))
 }
 
-/// The lines of a file or of standard input, and their length where it is known.
+/// The lines of a file or of standard input, and their length if it is known.
 fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>), Failure> {
     if path == Path::new("-") {
         return Ok((Box::new(BufReader::new(std::io::stdin())), None));

@@ -14,8 +14,8 @@ use crate::text;
 use everbyte_kv::Kv;
 use everbyte_store::Store;
 
-pub fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
-    let place = Place {
+pub(crate) fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
+    let place = TablePath {
         open: OpenArgs { backend: args.backend, durability: args.durability },
         store: args.store,
         table: args.table,
@@ -30,22 +30,22 @@ pub fn run(args: KvArgs, output: &Output) -> Result<(), Failure> {
     }
 }
 
-/// Which store, and which key-value store inside it.
-struct Place {
+/// Selects a store, and a key-value store inside it.
+struct TablePath {
     store: std::path::PathBuf,
     table: String,
     open: OpenArgs,
 }
 
-impl Place {
-    /// Opens both for reading: the table must be there.
+impl TablePath {
+    /// Opens both for reading: the table must exist.
     fn read(&self) -> Result<(Store, Kv), Failure> {
         let store = open::store(&self.store, &self.open)?;
         let kv = Kv::open(&store, &self.table)?;
         Ok((store, kv))
     }
 
-    /// Opens both; the table comes into being when it is absent.
+    /// Opens both; creates the table if it is absent.
     fn write(&self) -> Result<(Store, Kv), Failure> {
         let store = open::store(&self.store, &self.open)?;
         let kv = Kv::open_or_create(&store, &self.table)?;
@@ -53,12 +53,12 @@ impl Place {
     }
 }
 
-/// Bytes of a word of the command line.
+/// The bytes of an argument.
 fn word(text: &str) -> Result<Vec<u8>, Failure> {
     text::unescape(text).map_err(Failure::Words)
 }
 
-/// Gives the store back in good order.
+/// Closes the store cleanly.
 fn close(store: Store, kv: Kv) -> Result<(), Failure> {
     drop(kv);
     Ok(store.close()?)

@@ -1,13 +1,13 @@
 //! `everbyte kv get|put|del`: single keys. A put or delete is durable when the command returns.
 
-use super::{Place, close, word};
+use super::{TablePath, close, word};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 
-pub fn get(place: &Place, key: &str, output: &Output) -> Result<(), Failure> {
+pub(super) fn get(place: &TablePath, key: &str, output: &Output) -> Result<(), Failure> {
     let key = word(key)?;
     let (store, kv) = place.read()?;
     let Some(value) = kv.get(&key)? else {
@@ -25,7 +25,7 @@ pub fn get(place: &Place, key: &str, output: &Output) -> Result<(), Failure> {
     close(store, kv)
 }
 
-pub fn put(place: &Place, key: &str, value: Option<&str>, output: &Output) -> Result<(), Failure> {
+pub(super) fn put(place: &TablePath, key: &str, value: Option<&str>, output: &Output) -> Result<(), Failure> {
     let key = word(key)?;
     let value = match value {
         Some(value) => word(value)?,
@@ -42,7 +42,7 @@ pub fn put(place: &Place, key: &str, value: Option<&str>, output: &Output) -> Re
     if output.is_json() { output.say("", json!({ "stored": 1 })) } else { Ok(()) }
 }
 
-pub fn del(place: &Place, keys: &[String], output: &Output) -> Result<(), Failure> {
+pub(super) fn del(place: &TablePath, keys: &[String], output: &Output) -> Result<(), Failure> {
     let keys = keys.iter().map(|key| word(key)).collect::<Result<Vec<_>, _>>()?;
     let (store, kv) = place.read()?;
     let mut absent = Vec::new();

@@ -1,12 +1,12 @@
 //! `everbyte kv scan`: entries in the order of their keys, from one snapshot.
 
-use super::{Place, close, exchange, word};
+use super::{TablePath, close, exchange, word};
 use crate::args::{Form, ScanArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 use std::ops::Bound;
 
-pub fn run(place: &Place, args: &ScanArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(place: &TablePath, args: &ScanArgs, output: &Output) -> Result<(), Failure> {
     let bound = |text: &Option<String>| text.as_deref().map(word).transpose();
     let (start, end, prefix) = (bound(&args.start)?, bound(&args.end)?, bound(&args.prefix)?);
     let (store, kv) = place.read()?;

@@ -1,4 +1,4 @@
-//! Each command as a person or a script meets it.
+//! Each command as a user or a script runs it.
 
 use crate::common::Place;
 use serde_json::Value;
@@ -206,8 +206,8 @@ fn brokers(dir: &std::path::Path) -> Vec<rustix::process::Pid> {
     all.filter(serves).filter_map(|pid| rustix::process::Pid::from_raw(pid as i32)).collect()
 }
 
-/// Whoever may enter the directory has its broker started, and one it is however many ask for it at
-/// once; a killed one is followed by the next.
+/// Any user who may enter the directory starts its broker; concurrent starts leave one broker, and
+/// a killed broker is replaced.
 #[test]
 fn a_broker_starts_when_it_is_asked_for_and_several_end_as_one() {
     let place = Place::new();
@@ -228,7 +228,7 @@ fn a_broker_starts_when_it_is_asked_for_and_several_end_as_one() {
         asked.into_iter().for_each(|mut asking| assert!(asking.wait().unwrap().success()));
         let listed = place.good(&["domain", "--socket", "domains.socket", "ls"]);
         assert!(names.iter().all(|name| listed.contains(name)), "{listed}");
-        // Those that came late end by themselves.
+        // Brokers that start late end by themselves.
         while brokers(&dir).len() > 1 {
             std::thread::yield_now();
         }

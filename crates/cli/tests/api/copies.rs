@@ -1,4 +1,4 @@
-//! Copies of stores: clones, copies made by hand, and what tells them apart.
+//! Copies of stores: clones, manual copies, and their identities.
 
 use crate::common::{Place, flip};
 use serde_json::Value;

@@ -27,10 +27,10 @@ struct Knot<P: MemPool> {
     shared: PRefCell<Option<Prc<u32, P>>, P>,
 }
 
-/// What a test does to the pool before the tool sees it.
+/// The change that a test makes to the pool before the tool runs.
 type Change = fn(&Root<Graph<P>, P>);
 
-/// One test at a time has the pool type.
+/// Lets one test at a time use the pool type.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,7 +62,7 @@ fn open(place: &Place) -> Store {
     Store::open(&place.path("everbyte.store"), &Default::default()).unwrap()
 }
 
-/// A number and a circle of two that nobody has, both of which share what the root has, too.
+/// Leaks a number and a circle of two; both share values with the root.
 fn leak(graph: &Root<Graph<P>, P>) {
     graph.tx(|j, _| std::mem::forget(Pbox::new(5u64, j))).unwrap();
     let circle = graph.tx(|j, graph| {
@@ -128,8 +128,8 @@ fn damage_is_named_with_its_way() {
     let media = store.media();
     let numbers = prime + media.load(root);
     let section = media.section();
-    media.store(numbers + 8, media.load(numbers)); // the second number is the first
-    media.store(root + 24, 1 << 40); // and the knots lie nowhere
+    media.store(numbers + 8, media.load(numbers)); // the second pointer leads to the first number
+    media.store(root + 24, 1 << 40); // and the pointer to the knots leads outside the pool
     media.flush(numbers, 16);
     media.flush(root, 32);
     drop(section);
@@ -144,7 +144,7 @@ fn damage_is_named_with_its_way() {
     assert!(said.out.contains("have leaked, unless something that cannot be followed leads there"), "{said:?}");
 }
 
-/// The token that a rehearsal gives.
+/// The token of a plan.
 fn token(place: &Place) -> String {
     let said = lines(&place.run(&["check", "--deep", "--repair", "--json"]).out);
     let token = said.iter().find_map(|line| line["token"].as_str());
@@ -170,7 +170,7 @@ fn a_repair_is_rehearsed_and_then_done_under_its_token() {
     place.bad(
         &["check", "--deep", "--repair", "--token", "0123"],
         1,
-        &["not what token 0000000000000123 was given for"],
+        &["the store changed after token 0000000000000123 was printed"],
     );
     let wrong = |place: &Place| lines(&place.run(&["check", "--deep", "--json"]).out).last().unwrap()["wrong"].clone();
     assert_eq!(wrong(&place), 4, "nothing was repaired");
@@ -198,7 +198,7 @@ fn a_token_is_of_no_use_when_the_pool_has_changed() {
     place.bad(&["check", "--deep", "--repair", "--token", &token], 1, &["nothing was repaired", "plans again"]);
 }
 
-/// No crash leaves such blocks behind, so this test makes one by hand.
+/// No crash leaves such blocks, so this test constructs one.
 #[test]
 fn what_a_table_has_lost_is_freed_as_well() {
     let place = place(|_| ());

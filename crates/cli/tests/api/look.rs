@@ -1,5 +1,5 @@
-//! `check` and `info` look and do not touch: the file's bytes are the same afterwards, whatever
-//! state it was in.
+//! `check` and `info` do not change the file: its bytes are the same afterwards, in every state of
+//! the store.
 
 use crate::common::{Place, flip, said};
 use everbyte_hkv::raw::Raw as _;
@@ -16,7 +16,7 @@ fn state(path: &Path) -> (Vec<u8>, i64, i64) {
     (fs::read(path).unwrap(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// Runs a command that must leave the store and its directory as they are; returns what it said.
+/// Runs a command that must leave the store and its directory unchanged; returns its output.
 #[track_caller]
 fn untouched(place: &Place, words: &[&str]) -> crate::common::Said {
     let path = place.path("everbyte.store");
@@ -68,7 +68,7 @@ fn a_store_that_was_killed_stays_as_it_is_and_can_be_read() {
             assert_eq!(said.code, 0, "{said:?}");
             assert!(said.out.contains("did not close") || said.out.contains("will recover"), "{backend}: {said:?}");
         }
-        // What it reported is what an opening finds.
+        // An opening finds what the command reported.
         let info = |place: &Place| place.good(&["info", "--json", "--backend", backend]);
         let objects = |info: &str| serde_json::from_str::<serde_json::Value>(info).unwrap()["objects"].clone();
         let before = objects(&info(&place));
@@ -99,7 +99,7 @@ fn a_torn_copy_of_the_superblock_is_reported_and_repaired_when_asked() {
         assert!(done.contains(&format!("done: the superblock's copy at {:#x} written again", at & !4095)), "{done}");
         assert_eq!(untouched(&place, &["check"]).out.lines().count(), 1);
     }
-    // Both copies torn: nothing to go by, and nothing is changed.
+    // Both copies torn: no repair is possible, and nothing is changed.
     for at in [40, 4096 + 40] {
         flip(&place.path("everbyte.store"), at);
     }
@@ -111,7 +111,7 @@ fn a_directory_and_a_file_without_write_permission_are_enough() {
     let place = killed("file");
     let path = place.path("everbyte.store");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-    // Nobody's permissions are not root's.
+    // An ordinary user has other permissions than root.
     let binary = place.path("program");
     // Copied by another process: what this one has open for writing, the children that other tests
     // start meanwhile have, too, until they execute, and such a file cannot be executed.
@@ -142,7 +142,7 @@ fn readers_share_a_store_and_a_writer_has_it_alone() {
     let mut writer = place.command(&["kv", "import", "-"]).stdin(Stdio::piped()).spawn().unwrap();
     while fs::read(&path).unwrap() == before {
         assert!(writer.try_wait().unwrap().is_none(), "the writer waits for its input");
-        std::thread::yield_now(); // until it notes in the file that a new life of the log begins
+        std::thread::yield_now(); // until it records in the file that the log is in use
     }
     let said = place.bad(&["check"], 4, &[]);
     assert!(said.err.contains(&format!("pid {}", writer.id())), "{said:?}");

@@ -1,4 +1,4 @@
-//! Running the binary in a directory of its own, and reading what it said.
+//! Runs the binary in a temporary directory and reads its output.
 
 #![allow(dead_code)] // each test file uses its part
 
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A directory that goes away, with the binary at hand.
+/// A temporary directory, in which the binary runs.
 pub struct Place {
     pub folder: TempDir,
 }
 
-/// What a run said.
+/// The output of a run.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -48,7 +48,7 @@ impl Place {
         said(self.command(words).output().unwrap())
     }
 
-    /// Runs what must succeed, and returns standard output.
+    /// Runs a command that must succeed, and returns standard output.
     #[track_caller]
     pub fn good(&self, words: &[&str]) -> String {
         let said = self.run(words);
@@ -56,7 +56,7 @@ impl Place {
         said.out
     }
 
-    /// Runs what must fail with this code and these words on standard error.
+    /// Runs a command that must fail with this code and these words on standard error.
     #[track_caller]
     pub fn bad(&self, words: &[&str], code: i32, why: &[&str]) -> Said {
         let said = self.run(words);

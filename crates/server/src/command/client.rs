@@ -11,7 +11,7 @@ fn showable(name: &[u8]) -> bool {
 }
 
 /// Names the connection by argument `index`.
-pub fn rename(call: &mut Call<'_, '_>, index: usize) -> Outcome {
+pub(super) fn rename(call: &mut Call<'_, '_>, index: usize) -> Outcome {
     let name = call.args.get(index);
     if !showable(name) {
         return Err(CLIENT_NAME);
@@ -21,20 +21,20 @@ pub fn rename(call: &mut Call<'_, '_>, index: usize) -> Outcome {
 }
 
 /// `CLIENT ID`
-pub fn id(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn id(call: &mut Call<'_, '_>) -> Outcome {
     call.out.integer(call.client.id as i64);
     Ok(())
 }
 
 /// `CLIENT SETNAME name`
-pub fn set_name(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn set_name(call: &mut Call<'_, '_>) -> Outcome {
     rename(call, 2)?;
     call.out.ok();
     Ok(())
 }
 
 /// `CLIENT GETNAME`
-pub fn get_name(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn get_name(call: &mut Call<'_, '_>) -> Outcome {
     match call.client.name.is_empty() {
         true => call.out.null(),
         false => call.out.bulk(&call.client.name),
@@ -43,7 +43,7 @@ pub fn get_name(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `CLIENT SETINFO LIB-NAME | LIB-VER text`
-pub fn set_info(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn set_info(call: &mut Call<'_, '_>) -> Outcome {
     let (option, text) = (call.args.get(2), call.args.get(3));
     let (name, field) = match option {
         _ if is_word(option, "lib-name") => ("lib-name", &mut call.client.library_name),
@@ -59,7 +59,7 @@ pub fn set_info(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `CLIENT NO-EVICT ON | OFF`
-pub fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
     let mode = call.args.get(2);
     if !is_word(mode, "on") && !is_word(mode, "off") {
         return Err(SYNTAX);
@@ -69,7 +69,7 @@ pub fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`
-pub fn reply(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn reply(call: &mut Call<'_, '_>) -> Outcome {
     let mode = call.args.get(2);
     call.client.reply_mode = match mode {
         _ if is_word(mode, "on") => ReplyMode::On,
@@ -85,14 +85,14 @@ pub fn reply(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `CLIENT INFO`
-pub fn info(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
     let text = line(call.client, call.out.pending(), call);
     call.out.text(&text);
     Ok(())
 }
 
 /// `CLIENT LIST [TYPE normal] [ID id ...]`
-pub fn list(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(2).collect();
     let mut wanted: Option<Vec<u64>> = None;
     let mut shown = true;
@@ -147,6 +147,6 @@ fn line(client: &Client, pending: usize, call: &Call<'_, '_>) -> String {
 }
 
 /// `CLIENT HELP`
-pub fn help(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
     super::describe::help_of(call, "client")
 }

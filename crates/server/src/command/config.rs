@@ -2,10 +2,10 @@
 
 use super::{Call, Fail, Outcome};
 use crate::glob::{Case, matches};
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 
 /// A name and how to say its value.
-type Parameter = (&'static str, fn(&Shared) -> String);
+type Parameter = (&'static str, fn(&ServerState) -> String);
 
 /// Every parameter. Those of Redis that have one fixed answer here are given it, because tools ask
 /// for them.
@@ -30,7 +30,7 @@ const PARAMETERS: &[Parameter] = &[
 ];
 
 /// `CONFIG GET pattern [pattern ...]`: a name that is no pattern is answered as it was written.
-pub fn get(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
     let mut wanted: Vec<(&[u8], &Parameter)> = Vec::new();
     for asked in call.args.from(2) {
         let exact = !asked.iter().any(|byte| b"*?[".contains(byte));
@@ -52,7 +52,7 @@ pub fn get(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `CONFIG SET name value ...`
-pub fn set(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
     let name = call.args.get(2);
     let known = PARAMETERS.iter().any(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
     Err(match known {
@@ -65,18 +65,18 @@ pub fn set(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `CONFIG RESETSTAT`
-pub fn reset_stat(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn reset_stat(call: &mut Call<'_, '_>) -> Outcome {
     call.shared.metrics.reset();
     call.out.ok();
     Ok(())
 }
 
 /// `CONFIG REWRITE`
-pub fn rewrite(_: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn rewrite(_: &mut Call<'_, '_>) -> Outcome {
     Err(Fail::text("ERR The server is running without a config file"))
 }
 
 /// `CONFIG HELP`
-pub fn help(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
     super::describe::help_of(call, "config")
 }

@@ -5,10 +5,10 @@ use super::{Call, Fail, Outcome, client, is_word};
 use crate::clients::Closing;
 use crate::resp::number::parse_integer;
 use crate::resp::reply::Protocol;
-use crate::shared::REDIS_VERSION;
+use crate::server_state::REDIS_VERSION;
 
 /// `PING [text]`
-pub fn ping(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn ping(call: &mut Call<'_, '_>) -> Outcome {
     match call.args.len() {
         1 => call.out.simple("PONG"),
         2 => call.out.bulk(call.args.get(1)),
@@ -18,7 +18,7 @@ pub fn ping(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `ECHO text`
-pub fn echo(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn echo(call: &mut Call<'_, '_>) -> Outcome {
     call.out.bulk(call.args.get(1));
     call.room()
 }
@@ -30,7 +30,7 @@ fn authenticate(user: &[u8]) -> Fail {
 }
 
 /// `AUTH [user] password`
-pub fn auth(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn auth(call: &mut Call<'_, '_>) -> Outcome {
     match call.args.len() {
         2 => Err(NO_PASSWORD),
         3 => Err(authenticate(call.args.get(1))),
@@ -39,7 +39,7 @@ pub fn auth(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `HELLO [protocol [AUTH user password] [SETNAME name]]`
-pub fn hello(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn hello(call: &mut Call<'_, '_>) -> Outcome {
     let mut protocol = None;
     if call.args.len() > 1 {
         protocol = match parse_integer(call.args.get(1)) {
@@ -83,7 +83,7 @@ pub fn hello(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `SELECT 0`
-pub fn select(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn select(call: &mut Call<'_, '_>) -> Outcome {
     let index = parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
     match i32::try_from(index).map_err(|_| NOT_INT)? {
         0 => call.out.ok(),
@@ -93,14 +93,14 @@ pub fn select(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `QUIT`
-pub fn quit(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn quit(call: &mut Call<'_, '_>) -> Outcome {
     call.out.ok();
     call.client.closing = Closing::AfterReplies;
     Ok(())
 }
 
 /// `RESET`
-pub fn reset(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn reset(call: &mut Call<'_, '_>) -> Outcome {
     call.client.reset();
     call.out.protocol = Protocol::Resp2;
     call.out.simple("RESET");
@@ -108,7 +108,7 @@ pub fn reset(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `POST`, `Host:`: a browser made to send commands by a foreign page. It gets no second line in.
-pub fn hang_up(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn hang_up(call: &mut Call<'_, '_>) -> Outcome {
     call.client.closing = Closing::Now;
     Ok(())
 }

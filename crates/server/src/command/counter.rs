@@ -24,23 +24,23 @@ fn amount(call: &Call<'_, '_>) -> Result<i64, Fail> {
 }
 
 /// `INCR key`
-pub fn incr(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn incr(call: &mut Call<'_, '_>) -> Outcome {
     add(call, 1)
 }
 
 /// `DECR key`
-pub fn decr(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn decr(call: &mut Call<'_, '_>) -> Outcome {
     add(call, -1)
 }
 
 /// `INCRBY key amount`
-pub fn incrby(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn incrby(call: &mut Call<'_, '_>) -> Outcome {
     let amount = amount(call)?;
     add(call, amount)
 }
 
 /// `DECRBY key amount`
-pub fn decrby(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn decrby(call: &mut Call<'_, '_>) -> Outcome {
     let amount = amount(call)?.checked_neg().ok_or(DECREMENT)?;
     add(call, amount)
 }

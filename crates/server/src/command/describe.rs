@@ -1,6 +1,6 @@
 //! COMMAND: the table, told to clients.
 
-use super::{Call, Command, Fail, Flags, KeyUse, Outcome, Table, is_word};
+use super::{Call, Command, CommandTable, Fail, Flags, KeyUse, Outcome, is_word};
 use crate::glob::{Case, matches};
 use crate::resp::reply::Replies;
 
@@ -99,31 +99,31 @@ fn describe(out: &mut Replies, command: &Command) {
 
 /// Commands that are no subcommands.
 fn tops() -> impl Iterator<Item = &'static Command> {
-    Table::get().rows.iter().copied().filter(|command| !command.name.contains('|'))
+    CommandTable::get().rows.iter().copied().filter(|command| !command.name.contains('|'))
 }
 
 /// `COMMAND`
-pub fn all(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn all(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(tops().count());
     tops().for_each(|command| describe(call.out, command));
     Ok(())
 }
 
 /// `COMMAND COUNT`
-pub fn count(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn count(call: &mut Call<'_, '_>) -> Outcome {
     call.out.integer(tops().count() as i64);
     Ok(())
 }
 
 /// `COMMAND INFO [name ...]`
-pub fn info(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
     if call.args.len() == 2 {
         return all(call);
     }
     call.out.array(call.args.len() - 2);
     for name in call.args.from(2) {
-        match Table::get().find(name) {
-            Some(index) => describe(call.out, Table::get().rows[index]),
+        match CommandTable::get().find(name) {
+            Some(index) => describe(call.out, CommandTable::get().rows[index]),
             None => call.out.null(),
         }
     }
@@ -150,8 +150,8 @@ fn document(out: &mut Replies, command: &Command) {
 }
 
 /// `COMMAND DOCS [name ...]`: unknown names are left out.
-pub fn docs(call: &mut Call<'_, '_>) -> Outcome {
-    let table = Table::get();
+pub(super) fn docs(call: &mut Call<'_, '_>) -> Outcome {
+    let table = CommandTable::get();
     let wanted: Vec<&Command> = match call.args.len() {
         2 => tops().collect(),
         _ => call.args.from(2).filter_map(|name| table.find(name)).map(|index| table.rows[index]).collect(),
@@ -162,7 +162,7 @@ pub fn docs(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
-pub fn list(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(2).collect();
     let chosen: Vec<&Command> = match options[..] {
         [] => tops().collect(),
@@ -173,7 +173,7 @@ pub fn list(call: &mut Call<'_, '_>) -> Outcome {
                     categories(command.flags).iter().any(|name| value.eq_ignore_ascii_case(&name.as_bytes()[1..]))
                 })
                 .collect(),
-            _ if is_word(kind, "pattern") => Table::get()
+            _ if is_word(kind, "pattern") => CommandTable::get()
                 .rows
                 .iter()
                 .copied()
@@ -189,12 +189,12 @@ pub fn list(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `COMMAND GETKEYS command arguments ...`
-pub fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
     let count = call.args.len() as i64 - 2;
-    let Some(index) = Table::get().find(call.args.get(2)) else {
+    let Some(index) = CommandTable::get().find(call.args.get(2)) else {
         return Err(Fail::text("ERR Invalid command specified"));
     };
-    let command = Table::get().rows[index];
+    let command = CommandTable::get().rows[index];
     let (first, last, step) = command.keys;
     if step == 0 {
         return Err(Fail::text("ERR The command has no key arguments"));
@@ -211,9 +211,9 @@ pub fn get_keys(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// The subcommands of `container`, as lines for people.
-pub fn help_of(call: &mut Call<'_, '_>, container: &str) -> Outcome {
-    let Some(index) = Table::get().find(container.as_bytes()) else { return Err(super::fail::SYNTAX) };
-    let command = Table::get().rows[index];
+pub(super) fn help_of(call: &mut Call<'_, '_>, container: &str) -> Outcome {
+    let Some(index) = CommandTable::get().find(container.as_bytes()) else { return Err(super::fail::SYNTAX) };
+    let command = CommandTable::get().rows[index];
     call.out.array(1 + 2 * command.subcommands.len());
     call.out.simple(&format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -228,6 +228,6 @@ pub fn help_of(call: &mut Call<'_, '_>, container: &str) -> Outcome {
 }
 
 /// `COMMAND HELP`
-pub fn help(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {
     help_of(call, "command")
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// A command's error. The store's errors become replies here, once.
 #[derive(Debug)]
-pub enum Fail {
+pub(crate) enum Fail {
     /// A reply text, its code word first.
     Reply(Cow<'static, [u8]>),
     /// The store refused or broke.
@@ -16,7 +16,7 @@ pub enum Fail {
 }
 
 /// How a command ended; its reply has been written when it went well.
-pub type Outcome = Result<(), Fail>;
+pub(crate) type Outcome = Result<(), Fail>;
 
 impl From<everbyte_kv::Error> for Fail {
     fn from(error: everbyte_kv::Error) -> Fail {
@@ -26,22 +26,22 @@ impl From<everbyte_kv::Error> for Fail {
 
 impl Fail {
     /// A fixed text.
-    pub const fn text(text: &'static str) -> Fail {
+    pub(crate) const fn text(text: &'static str) -> Fail {
         Fail::Reply(Cow::Borrowed(text.as_bytes()))
     }
 
     /// A text made for the occasion.
-    pub fn made(text: impl Into<Vec<u8>>) -> Fail {
+    pub(crate) fn made(text: impl Into<Vec<u8>>) -> Fail {
         Fail::Reply(Cow::Owned(text.into()))
     }
 
     /// `name` was given too few or too many arguments.
-    pub fn arity(name: &str) -> Fail {
+    pub(crate) fn arity(name: &str) -> Fail {
         Fail::made(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
     /// The error text that the client reads.
-    pub fn reply(&self) -> Cow<'_, [u8]> {
+    pub(crate) fn reply(&self) -> Cow<'_, [u8]> {
         match self {
             Fail::Reply(text) => Cow::Borrowed(text),
             Fail::Store(error) => Cow::Owned(store_text(error)),
@@ -53,7 +53,7 @@ impl Fail {
 }
 
 /// The reply for an error of the store.
-pub fn store_text(error: &everbyte_kv::Error) -> Vec<u8> {
+pub(crate) fn store_text(error: &everbyte_kv::Error) -> Vec<u8> {
     format!("{} store: {error}", code(error.kind())).into_bytes()
 }
 
@@ -81,36 +81,37 @@ fn code(kind: ErrorKind) -> &'static str {
 }
 
 /// Options that contradict or are unknown.
-pub const SYNTAX: Fail = Fail::text("ERR syntax error");
+pub(super) const SYNTAX: Fail = Fail::text("ERR syntax error");
 /// A stored value or an argument is no integer.
-pub const NOT_INTEGER: Fail = Fail::text("ERR value is not an integer or out of range");
+pub(super) const NOT_INTEGER: Fail = Fail::text("ERR value is not an integer or out of range");
 /// The result of an increment does not fit.
-pub const OVERFLOW: Fail = Fail::text("ERR increment or decrement would overflow");
+pub(super) const OVERFLOW: Fail = Fail::text("ERR increment or decrement would overflow");
 /// The negation of a decrement does not fit.
-pub const DECREMENT: Fail = Fail::text("ERR decrement would overflow");
+pub(super) const DECREMENT: Fail = Fail::text("ERR decrement would overflow");
 /// A value would grow above the limit.
-pub const TOO_LONG: Fail = Fail::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+pub(super) const TOO_LONG: Fail = Fail::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 /// A negative offset.
-pub const OFFSET: Fail = Fail::text("ERR offset is out of range");
+pub(super) const OFFSET: Fail = Fail::text("ERR offset is out of range");
 /// A cursor that is no number.
-pub const CURSOR: Fail = Fail::text("ERR invalid cursor");
+pub(super) const CURSOR: Fail = Fail::text("ERR invalid cursor");
 /// A cursor that this server does not know (any more).
-pub const CURSOR_UNKNOWN: Fail =
+pub(super) const CURSOR_UNKNOWN: Fail =
     Fail::text("ERR unknown cursor: it is too old, or the server was restarted; begin again with cursor 0");
 /// The first name of a rename is absent.
-pub const NO_KEY: Fail = Fail::text("ERR no such key");
+pub(super) const NO_KEY: Fail = Fail::text("ERR no such key");
 /// Only database 0 exists.
-pub const DATABASE: Fail = Fail::text("ERR DB index is out of range");
+pub(super) const DATABASE: Fail = Fail::text("ERR DB index is out of range");
 /// A number beyond 32 bits where 32 bits are meant.
-pub const NOT_INT: Fail = Fail::text("ERR value is out of range, value must between -2147483648 and 2147483647");
+pub(super) const NOT_INT: Fail = Fail::text("ERR value is out of range, value must between -2147483648 and 2147483647");
 /// An option that would make a key expire.
-pub const NO_EXPIRY: Fail = Fail::text("ERR expiry is not supported: keys live until they are deleted");
+pub(super) const NO_EXPIRY: Fail = Fail::text("ERR expiry is not supported: keys live until they are deleted");
 /// A name with bytes that a list of clients cannot show.
-pub const CLIENT_NAME: Fail = Fail::text("ERR Client names cannot contain spaces, newlines or special characters.");
+pub(super) const CLIENT_NAME: Fail =
+    Fail::text("ERR Client names cannot contain spaces, newlines or special characters.");
 /// A password where none is set.
-pub const NO_PASSWORD: Fail = Fail::text(
+pub(super) const NO_PASSWORD: Fail = Fail::text(
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is \
      correct?",
 );
 /// A user that does not exist.
-pub const WRONG_PASSWORD: Fail = Fail::text("WRONGPASS invalid username-password pair or user is disabled.");
+pub(super) const WRONG_PASSWORD: Fail = Fail::text("WRONGPASS invalid username-password pair or user is disabled.");

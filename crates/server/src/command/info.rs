@@ -1,11 +1,10 @@
 //! INFO: figures by section, all of them real. Names are Redis's where the meaning is.
 
+use super::{Call, CommandTable, Outcome, is_word};
+use crate::server_state::REDIS_VERSION;
 use everbyte_kv::raw::Raw as _;
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
-
-use super::{Call, Outcome, Table, is_word};
-use crate::shared::REDIS_VERSION;
 
 /// A section: its name, whether it is shown by default, and what writes its lines.
 type Section = (&'static str, bool, fn(&mut String, &mut Call<'_, '_>) -> Outcome);
@@ -24,7 +23,7 @@ const SECTIONS: &[Section] = &[
 ];
 
 /// `INFO [section ...]`
-pub fn info(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
     let asked: Vec<&[u8]> = call.args.from(1).collect();
     let all = asked.iter().any(|word| is_word(word, "all") || is_word(word, "everything"));
     let default = asked.is_empty() || asked.iter().any(|word| is_word(word, "default"));
@@ -174,7 +173,7 @@ fn cpu(text: &mut String, _: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn command_stats(text: &mut String, call: &mut Call<'_, '_>) -> Outcome {
-    for (command, counts) in Table::get().rows.iter().zip(&call.shared.metrics.by_command) {
+    for (command, counts) in CommandTable::get().rows.iter().zip(&call.shared.metrics.by_command) {
         if counts.calls > 0 {
             let name = format!("cmdstat_{}", command.name);
             line(text, &name, format_args!("calls={},failed_calls={}", counts.calls, counts.failed));

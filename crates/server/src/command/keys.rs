@@ -4,7 +4,7 @@ use super::fail::{NO_KEY, SYNTAX};
 use super::{Call, Outcome, is_word};
 
 /// `DEL key [key ...]`
-pub fn del(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn del(call: &mut Call<'_, '_>) -> Outcome {
     let mut count = 0;
     call.args.from(1).try_for_each(|key| call.keys.check_key(key))?;
     for key in call.args.from(1) {
@@ -15,7 +15,7 @@ pub fn del(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `EXISTS key [key ...]`: a key given twice counts twice.
-pub fn exists(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn exists(call: &mut Call<'_, '_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {
         let found = call.keys.contains(key)?;
@@ -27,7 +27,7 @@ pub fn exists(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `TYPE key`
-pub fn type_of(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn type_of(call: &mut Call<'_, '_>) -> Outcome {
     let found = call.keys.contains(call.args.get(1))?;
     call.out.simple(if found { "string" } else { "none" });
     Ok(())
@@ -52,41 +52,41 @@ fn rename_to(call: &mut Call<'_, '_>, replace: bool) -> Result<bool, super::Fail
 }
 
 /// `RENAME key newkey`
-pub fn rename(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn rename(call: &mut Call<'_, '_>) -> Outcome {
     rename_to(call, true)?;
     call.out.ok();
     Ok(())
 }
 
 /// `RENAMENX key newkey`
-pub fn renamenx(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn renamenx(call: &mut Call<'_, '_>) -> Outcome {
     let moved = rename_to(call, false)?;
     call.out.integer(i64::from(moved));
     Ok(())
 }
 
 /// `TTL key`, `PTTL key`: a key is there for good, or not there.
-pub fn ttl(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn ttl(call: &mut Call<'_, '_>) -> Outcome {
     let found = call.keys.contains(call.args.get(1))?;
     call.out.integer(if found { -1 } else { -2 });
     Ok(())
 }
 
 /// `PERSIST key`: no key expires, so nothing changes.
-pub fn persist(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn persist(call: &mut Call<'_, '_>) -> Outcome {
     call.out.integer(0);
     Ok(())
 }
 
 /// `DBSIZE`
-pub fn dbsize(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn dbsize(call: &mut Call<'_, '_>) -> Outcome {
     let count = call.keys.len()?;
     call.out.integer(count as i64);
     Ok(())
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`: both are one batch of the store.
-pub fn flush(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn flush(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(1).collect();
     match options[..] {
         [] => {}

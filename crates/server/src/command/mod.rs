@@ -25,15 +25,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::OnceLock;
-
 use crate::clients::{Client, Clients};
 use crate::keyspace::Keyspace;
 use crate::resp::parse::Args;
 use crate::resp::reply::Replies;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
+use std::sync::OnceLock;
 
-pub use fail::{Fail, Outcome, store_text};
+pub(crate) use fail::{Fail, Outcome, store_text};
 
 bitflags::bitflags! {
     /// Properties of a command, in the words of `COMMAND INFO`.
@@ -75,7 +74,7 @@ bitflags::bitflags! {
 
 /// The access of a command to its keys, as a key specification.
 #[derive(Debug)]
-pub struct KeyUse {
+pub(crate) struct KeyUse {
     /// First key argument.
     pub first: i32,
     /// Last key argument, relative to the first; negative counts from the end.
@@ -89,7 +88,7 @@ pub struct KeyUse {
 }
 
 /// One row of the table.
-pub struct Command {
+pub(crate) struct Command {
     /// Lower case; `container|sub` for subcommands.
     pub name: &'static str,
     /// Number of arguments with the name; negative: at least so many.
@@ -117,7 +116,7 @@ pub struct Command {
 }
 
 /// Everything a handler may touch.
-pub struct Call<'c, 'k> {
+pub(crate) struct Call<'c, 'k> {
     /// The request.
     pub args: Args<'c>,
     /// Receives the reply.
@@ -129,12 +128,12 @@ pub struct Call<'c, 'k> {
     /// The keys, under this iteration's batch.
     pub keys: &'c mut Keyspace<'k>,
     /// The server's own state.
-    pub shared: &'c mut Shared,
+    pub shared: &'c mut ServerState,
 }
 
 impl Call<'_, '_> {
     /// Fails when the replies waiting for this client are more than it may have.
-    pub fn room(&self) -> Outcome {
+    pub(crate) fn room(&self) -> Outcome {
         if self.out.pending() > self.shared.options.output_size_max {
             return Err(Fail::OutputLimit);
         }
@@ -143,12 +142,12 @@ impl Call<'_, '_> {
 }
 
 /// Whether `arg` is the option `word` (given in lower case).
-pub fn is_word(arg: &[u8], word: &str) -> bool {
+pub(crate) fn is_word(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
 /// The table made ready for look-ups.
-pub struct Table {
+pub(crate) struct CommandTable {
     /// Commands and, behind their containers, subcommands.
     pub rows: Vec<&'static Command>,
     slots: Vec<u16>,
@@ -157,10 +156,10 @@ pub struct Table {
 const SLOTS: usize = 1024;
 const FREE: u16 = u16::MAX;
 
-impl Table {
+impl CommandTable {
     /// The one table.
-    pub fn get() -> &'static Table {
-        static TABLE: OnceLock<Table> = OnceLock::new();
+    pub(crate) fn get() -> &'static CommandTable {
+        static TABLE: OnceLock<CommandTable> = OnceLock::new();
         TABLE.get_or_init(|| {
             let rows: Vec<&'static Command> =
                 table::COMMANDS.iter().flat_map(|command| [command].into_iter().chain(command.subcommands)).collect();
@@ -173,12 +172,12 @@ impl Table {
                 }
                 slots[slot % SLOTS] = index as u16;
             }
-            Table { rows, slots }
+            CommandTable { rows, slots }
         })
     }
 
     /// The row called `name`, in any case.
-    pub fn find(&self, name: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
         let mut slot = hash(name);
         loop {
             match self.slots[slot % SLOTS] {
@@ -192,7 +191,7 @@ impl Table {
     }
 
     /// The row that answers a request, after all checks that need only its words.
-    pub fn look_up(&self, args: &Args<'_>) -> Result<usize, Fail> {
+    pub(crate) fn look_up(&self, args: &Args<'_>) -> Result<usize, Fail> {
         let mut index = self.find(args.get(0)).ok_or_else(|| unknown(args))?;
         let command = self.rows[index];
         if !command.subcommands.is_empty() && args.len() > 1 {
@@ -249,7 +248,7 @@ mod names {
 
     #[test]
     fn names_are_found_in_any_case_and_once() {
-        let table = Table::get();
+        let table = CommandTable::get();
         for (index, command) in table.rows.iter().enumerate() {
             assert_eq!(table.find(command.name.as_bytes()), Some(index), "{}", command.name);
             assert_eq!(table.find(command.name.to_ascii_uppercase().as_bytes()), Some(index));

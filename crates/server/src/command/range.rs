@@ -12,12 +12,11 @@
 //! reply is a list of key, value, key, value; in RESP3 a list of pairs. Without LIMIT everything is
 //! returned, up to the connection's output limit.
 
-use std::ops::Bound;
-
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::resp::number::parse_integer;
 use crate::resp::reply::{Protocol, Replies};
+use std::ops::Bound;
 
 /// The position that a bound names; `None`: it lies beyond the other end, so the range is empty.
 fn bound(text: &[u8], start: bool) -> Option<Bound<&[u8]>> {
@@ -41,7 +40,7 @@ fn empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
 }
 
 /// See the head of this file.
-pub fn range(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn range(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(3).collect();
     let limit = match options[..] {
         [] => usize::MAX,

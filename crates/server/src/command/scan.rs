@@ -5,14 +5,13 @@
 //! order is what is still to come. Hence the guarantee: a key present from the first call to the
 //! last is returned exactly once, in order.
 
-use std::ops::Bound;
-
 use super::fail::{CURSOR, CURSOR_UNKNOWN, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::glob::{Case, literal_prefix, matches};
 use crate::keyspace::after_prefix;
 use crate::resp::number::{parse_integer, write_unsigned};
 use crate::resp::reply::Replies;
+use std::ops::Bound;
 
 /// Which keys are wanted, and where they can be.
 struct Filter {
@@ -62,7 +61,7 @@ fn parse_cursor(text: &[u8]) -> Result<u64, Fail> {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
-pub fn scan(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn scan(call: &mut Call<'_, '_>) -> Outcome {
     let cursor = parse_cursor(call.args.get(1))?;
     let (mut pattern, mut count, mut any) = (None, 10, true);
     let mut index = 2;
@@ -117,7 +116,7 @@ pub fn scan(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `KEYS pattern`
-pub fn keys(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn keys(call: &mut Call<'_, '_>) -> Outcome {
     let filter = Filter::new(Some(call.args.get(1)));
     let (mut found, mut count, mut over) = (Replies::default(), 0, false);
     let room = call.shared.options.output_size_max;

@@ -1,19 +1,18 @@
 //! Commands about the server process.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::fail::{NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
 use crate::resp::number::parse_integer;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A container without a subcommand is stopped by its arity; this answers a table that says
 /// otherwise.
-pub fn container(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn container(call: &mut Call<'_, '_>) -> Outcome {
     Err(Fail::arity(&String::from_utf8_lossy(call.args.get(0)).to_ascii_lowercase()))
 }
 
 /// `TIME`
-pub fn time(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn time(call: &mut Call<'_, '_>) -> Outcome {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     call.out.array(2);
     call.out.bulk(now.as_secs().to_string().as_bytes());
@@ -23,7 +22,7 @@ pub fn time(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `WAIT replicas timeout`: a reply to a write already means that it is settled here, and there is
 /// no elsewhere.
-pub fn wait(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn wait(call: &mut Call<'_, '_>) -> Outcome {
     parse_integer(call.args.get(1)).ok_or(NOT_INTEGER)?;
     let timeout = parse_integer(call.args.get(2)).ok_or(Fail::text("ERR timeout is not an integer or out of range"))?;
     if timeout < 0 {
@@ -35,7 +34,7 @@ pub fn wait(call: &mut Call<'_, '_>) -> Outcome {
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: whatever the words, the store is closed whole;
 /// there is no reply.
-pub fn shutdown(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn shutdown(call: &mut Call<'_, '_>) -> Outcome {
     let (mut save, mut abort, mut nosave) = (false, false, false);
     for arg in call.args.from(1) {
         match arg {

@@ -22,7 +22,7 @@ fn room_for(call: &Call<'_, '_>, value: Option<&[u8]>) -> Outcome {
 }
 
 /// `GET key`
-pub fn get(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
     let found = call.keys.get(call.args.get(1))?;
     call.shared.metrics.look_up(found.is_some());
     value(call, found)
@@ -70,7 +70,7 @@ fn set_options(call: &Call<'_, '_>) -> Result<SetOptions, Fail> {
 }
 
 /// `SET key value [NX | XX] [GET] [KEEPTTL]`
-pub fn set(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn set(call: &mut Call<'_, '_>) -> Outcome {
     let (key, new) = (call.args.get(1), call.args.get(2));
     if call.args.len() == 3 {
         call.keys.put(key, new)?;
@@ -100,7 +100,7 @@ pub fn set(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `SETNX key value`
-pub fn setnx(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn setnx(call: &mut Call<'_, '_>) -> Outcome {
     let absent = !call.keys.contains(call.args.get(1))?;
     if absent {
         call.keys.put(call.args.get(1), call.args.get(2))?;
@@ -110,7 +110,7 @@ pub fn setnx(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `GETSET key value`
-pub fn getset(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn getset(call: &mut Call<'_, '_>) -> Outcome {
     let old = call.keys.get(call.args.get(1))?;
     room_for(call, old.as_deref())?;
     call.keys.put(call.args.get(1), call.args.get(2))?;
@@ -118,7 +118,7 @@ pub fn getset(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `GETDEL key`
-pub fn getdel(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn getdel(call: &mut Call<'_, '_>) -> Outcome {
     let old = call.keys.get(call.args.get(1))?;
     if old.is_some() {
         room_for(call, old.as_deref())?;
@@ -128,7 +128,7 @@ pub fn getdel(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `GETEX key [PERSIST]`
-pub fn getex(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn getex(call: &mut Call<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = call.args.from(2).collect();
     match options[..] {
         [] => {}
@@ -140,7 +140,7 @@ pub fn getex(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `MGET key [key ...]`
-pub fn mget(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn mget(call: &mut Call<'_, '_>) -> Outcome {
     call.out.array(call.args.len() - 1);
     for key in call.args.from(1) {
         let found = call.keys.get(key)?;
@@ -168,7 +168,7 @@ fn put_pairs(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `MSET key value [key value ...]`
-pub fn mset(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn mset(call: &mut Call<'_, '_>) -> Outcome {
     pairs_given(call, "mset")?;
     put_pairs(call)?;
     call.out.ok();
@@ -176,7 +176,7 @@ pub fn mset(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `MSETNX key value [key value ...]`
-pub fn msetnx(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn msetnx(call: &mut Call<'_, '_>) -> Outcome {
     pairs_given(call, "msetnx")?;
     for index in (1..call.args.len()).step_by(2) {
         if call.keys.contains(call.args.get(index))? {
@@ -198,7 +198,7 @@ fn fits(call: &Call<'_, '_>, size: Option<usize>) -> Outcome {
 }
 
 /// `APPEND key value`
-pub fn append(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn append(call: &mut Call<'_, '_>) -> Outcome {
     let (key, more) = (call.args.get(1), call.args.get(2));
     let size = call.keys.size(key)?.unwrap_or(0);
     fits(call, size.checked_add(more.len()))?;
@@ -210,7 +210,7 @@ pub fn append(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `STRLEN key`
-pub fn strlen(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn strlen(call: &mut Call<'_, '_>) -> Outcome {
     let size = call.keys.size(call.args.get(1))?;
     call.shared.metrics.look_up(size.is_some());
     call.out.integer(size.unwrap_or(0) as i64);
@@ -233,7 +233,7 @@ fn part(first: i64, last: i64, size: u64) -> std::ops::Range<u64> {
 }
 
 /// `GETRANGE key start end`
-pub fn getrange(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn getrange(call: &mut Call<'_, '_>) -> Outcome {
     let (first, last) = (integer(call.args.get(2))?, integer(call.args.get(3))?);
     let found = call.keys.part(call.args.get(1), |size| part(first, last, size))?;
     call.shared.metrics.look_up(found.is_some());
@@ -242,7 +242,7 @@ pub fn getrange(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// `SETRANGE key offset value`
-pub fn setrange(call: &mut Call<'_, '_>) -> Outcome {
+pub(super) fn setrange(call: &mut Call<'_, '_>) -> Outcome {
     let (key, part) = (call.args.get(1), call.args.get(3));
     let offset = usize::try_from(integer(call.args.get(2))?).map_err(|_| OFFSET)?;
     let mut size = call.keys.size(key)?.unwrap_or(0);

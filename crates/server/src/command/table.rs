@@ -91,7 +91,7 @@ const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
 /// Every command, by group.
 #[rustfmt::skip]
-pub static COMMANDS: &[Command] = &[
+pub(super) static COMMANDS: &[Command] = &[
     // Strings.
     keyed!("get", 2, READ_STRING, ONE, &[uses(1, 0, 1, RO_ACCESS)], &[], "string", "1.0.0", LOG_VALUE, "The value of a key", strings::get),
     keyed!("set", -3, WRITE.union(DENYOOM).union(STRING), ONE, &[KeyUse { first: 1, last: 0, step: 1, flags: &["RW", "access", "update", "variable_flags"], notes: Some("RW and ACCESS due to the optional `GET` argument") }], &[], "string", "1.0.0", LOG_VALUE, "Gives a key a value; options NX, XX, GET, KEEPTTL", strings::set),

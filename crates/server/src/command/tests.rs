@@ -1,22 +1,20 @@
 //! Commands run by hand, without sockets: what a failing command leaves of its iteration.
 
-use std::time::Instant;
-
-use everbyte_kv::Kv;
-use everbyte_kv::raw::Raw as _;
-use everbyte_store::{CreateOptions, Store};
-
-use super::{Call, Fail, Flags, Table};
+use super::{Call, CommandTable, Fail, Flags};
 use crate::clients::{Client, Clients};
 use crate::keyspace::{Keyspace, Verdict};
 use crate::options::Options;
 use crate::resp::parse::{Parser, Step};
 use crate::resp::reply::Replies;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
+use everbyte_kv::Kv;
+use everbyte_kv::raw::Raw as _;
+use everbyte_store::{CreateOptions, Store};
+use std::time::Instant;
 
 /// A table, and one client that may ask.
 struct Desk {
-    shared: Shared,
+    shared: ServerState,
     client: Client,
     out: Replies,
     _folder: tempfile::TempDir,
@@ -29,7 +27,7 @@ impl Desk {
         let kv = Kv::open_or_create(&store, "kv").unwrap();
         let address = "127.0.0.1:1".parse().unwrap();
         let client = Client::new(1, address, address, 0, Instant::now());
-        Desk { shared: Shared::new(options, address, kv), client, out: Replies::default(), _folder: folder }
+        Desk { shared: ServerState::new(options, address, kv), client, out: Replies::default(), _folder: folder }
     }
 
     /// Executes commands as one iteration; how each ended. Then the iteration is committed and
@@ -55,13 +53,13 @@ impl Desk {
         let mut parser = Parser::new(1 << 29);
         assert!(matches!(parser.parse(&bytes), Ok(Step::Request { .. })));
         let args = parser.args(&bytes);
-        let command = Table::get().rows[Table::get().look_up(&args).expect("a command")];
+        let command = CommandTable::get().rows[CommandTable::get().look_up(&args).expect("a command")];
         keys.begin_command(command.flags.contains(Flags::WRITE));
-        let mark = self.out.mark();
+        let position = self.out.position();
         let (out, client, others, shared) = (&mut self.out, &mut self.client, &Clients::default(), &mut self.shared);
         let outcome = (command.handler)(&mut Call { args, out, client, others, keys, shared });
         if outcome.is_err() {
-            self.out.cut(mark);
+            self.out.cut(position);
         }
         match keys.end_command(outcome.is_err()) {
             Verdict::Kept => outcome.map_err(|fail: Fail| String::from_utf8_lossy(&fail.reply()).into_owned()),
@@ -237,7 +235,7 @@ fn commands_read_and_write_values_once() {
 fn every_command_about_keys_has_its_cost_counted() {
     let here = include_str!("tests.rs");
     for command in
-        Table::get().rows.iter().filter(|row| !row.key_uses.is_empty() || row.flags.contains(Flags::KEYSPACE))
+        CommandTable::get().rows.iter().filter(|row| !row.key_uses.is_empty() || row.flags.contains(Flags::KEYSPACE))
     {
         let row = format!("[b\"{}\"", command.name.to_uppercase());
         let first = format!("[&b\"{}\"[..]", command.name.to_uppercase());

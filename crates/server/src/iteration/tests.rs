@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// Iterations on a store whose syncs the settler waits for, and clients of them.
-struct Table {
+struct TestLoop {
     iterations: Iterations,
     peers: Vec<TcpStream>,
     listener: TcpListener,
@@ -19,8 +19,8 @@ struct Table {
     _folder: tempfile::TempDir,
 }
 
-impl Table {
-    fn new(options: Options) -> Table {
+impl TestLoop {
+    fn new(options: Options) -> TestLoop {
         let folder = tempfile::tempdir().unwrap();
         let media = everbyte_media::Options { backend: BackendChoice::File, ..Default::default() };
         let create = CreateOptions { media, ..CreateOptions::default() };
@@ -28,8 +28,14 @@ impl Table {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let shared = Shared::new(options, listener.local_addr().unwrap(), kv);
-        Table { iterations: Iterations::new(shared, waker), peers: Vec::new(), listener, _poll: poll, _folder: folder }
+        let shared = ServerState::new(options, listener.local_addr().unwrap(), kv);
+        TestLoop {
+            iterations: Iterations::new(shared, waker),
+            peers: Vec::new(),
+            listener,
+            _poll: poll,
+            _folder: folder,
+        }
     }
 
     /// Another client; its number is its slot.
@@ -65,33 +71,38 @@ impl Table {
 fn a_client_served_in_an_iteration_may_be_the_one_that_frees_memory_in_it() {
     const VALUE: usize = 100_000;
     const READ: usize = 64 << 10; // what a client holds that has sent a few bytes
-    let mut table = Table::new(Options::default());
-    let slots = Vec::from_iter((0..2 * GROUP_MAX + 1).map(|_| table.connect()));
+    let mut test_loop = TestLoop::new(Options::default());
+    let slots = Vec::from_iter((0..2 * GROUP_MAX + 1).map(|_| test_loop.connect()));
     let (large, small, late) = (slots[0], &slots[1..GROUP_MAX], &slots[GROUP_MAX..2 * GROUP_MAX]);
     let header = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${VALUE}\r\n");
-    table.send(large, &[header.as_bytes(), &vec![b'v'; VALUE]].concat());
-    while table.held(large) < header.len() + VALUE {
-        table.iterations.ready(large, true);
-        table.iterations.iteration().unwrap();
+    test_loop.send(large, &[header.as_bytes(), &vec![b'v'; VALUE]].concat());
+    while test_loop.held(large) < header.len() + VALUE {
+        test_loop.iterations.ready(large, true);
+        test_loop.iterations.iteration().unwrap();
     }
-    while !table.iterations.idle() {
-        table.iterations.iteration().unwrap();
+    while !test_loop.iterations.idle() {
+        test_loop.iterations.iteration().unwrap();
     }
     // Room for the first group of connections that is read together, and not for the second one.
-    table.iterations.shared.options.input_total_max = table.held(large) + READ + (GROUP_MAX - 1) * READ + READ / 2;
-    table.send(large, b"\r\n*2\r\n$4\r\nECHO\r\n$60000\r\nand the next request");
-    small.iter().for_each(|&slot| table.send(slot, b"PING\r\n"));
-    late.iter().for_each(|&slot| table.send(slot, b"PI"));
-    table.iterations.iteration().unwrap();
-    assert_eq!(table.iterations.shared.metrics.connections_over_limit, 1);
-    table.iterations.drain().unwrap();
-    table.iterations.iteration().unwrap();
-    assert!(table.iterations.clients.get(large).is_none(), "it held most");
-    assert_eq!(table.iterations.clients.count(), slots.len() - 1);
+    test_loop.iterations.shared.options.input_total_max =
+        test_loop.held(large) + READ + (GROUP_MAX - 1) * READ + READ / 2;
+    test_loop.send(large, b"\r\n*2\r\n$4\r\nECHO\r\n$60000\r\nand the next request");
+    small.iter().for_each(|&slot| test_loop.send(slot, b"PING\r\n"));
+    late.iter().for_each(|&slot| test_loop.send(slot, b"PI"));
+    test_loop.iterations.iteration().unwrap();
+    assert_eq!(test_loop.iterations.shared.metrics.connections_over_limit, 1);
+    test_loop.iterations.drain().unwrap();
+    test_loop.iterations.iteration().unwrap();
+    assert!(test_loop.iterations.clients.get(large).is_none(), "it held most");
+    assert_eq!(test_loop.iterations.clients.count(), slots.len() - 1);
     for &slot in small {
         let mut reply = [0; 7];
-        table.peers[slot].read_exact(&mut reply).unwrap();
+        test_loop.peers[slot].read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"+PONG\r\n");
     }
-    assert_eq!(table.iterations.shared.kv.len_of(b"k").unwrap(), Some(VALUE as u64), "what it wrote before is kept");
+    assert_eq!(
+        test_loop.iterations.shared.kv.len_of(b"k").unwrap(),
+        Some(VALUE as u64),
+        "what it wrote before is kept"
+    );
 }

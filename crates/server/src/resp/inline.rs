@@ -8,14 +8,14 @@ use super::parse::Span;
 
 /// The quotes of an inline line do not match.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unbalanced;
+pub(crate) struct Unbalanced;
 
 fn blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
 /// Splits `line` into words; their bytes go to `words`, their places to `spans`.
-pub fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
+pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
     let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut at = 0;
     loop {

@@ -5,7 +5,7 @@
 //! `INCR` promises about stored values.
 
 /// Reads a signed decimal; `None` when it is not the one canonical way to write an `i64`.
-pub fn parse_integer(text: &[u8]) -> Option<i64> {
+pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -32,7 +32,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 }
 
 /// Appends `value` in decimal.
-pub fn write_integer(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn write_integer(out: &mut Vec<u8>, value: i64) {
     if value < 0 {
         out.push(b'-');
     }
@@ -40,7 +40,7 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Appends `value` in decimal.
-pub fn write_unsigned(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn write_unsigned(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     loop {

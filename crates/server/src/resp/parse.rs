@@ -1,10 +1,10 @@
 //! Requests from bytes: arrays of bulk strings, and inline lines.
 //!
-//! Steps: a first byte `*` starts an array, anything else a line. The parser keeps where it
-//! stopped, so a request that arrives in a thousand pieces is scanned once, and hands out *spans*
-//! into the caller's buffer: no argument is copied. A ready-made RESP parser builds a value tree
-//! per request, with an allocation per argument; here a request is a few integers in a reused list,
-//! and the odd corners (what is an error, and which) must be Redis's anyway.
+//! Steps: a first byte `*` starts an array, any other byte a line. The parser keeps its position,
+//! so a request that arrives in a thousand pieces is scanned once. It returns *spans* into the
+//! caller's buffer: no argument is copied. A ready-made RESP parser builds a value tree per
+//! request, with an allocation per argument; here a request is a few integers in a reused list, and
+//! the errors must be those of Redis anyway.
 //!
 //! Invariants
 //!   RESP-1  Every span lies inside the bytes that `parse` was given.
@@ -18,7 +18,7 @@ use super::inline;
 use super::number::parse_integer;
 
 /// A line or a count without its end may be this long, as in Redis.
-pub const LINE_SIZE_MAX: usize = 64 * 1024;
+pub(crate) const LINE_SIZE_MAX: usize = 64 * 1024;
 
 /// Spans kept while a request is incomplete. Those behind them are found again when it is complete:
 /// an empty argument has 6 bytes and its span 8, so they could outweigh the request many times
@@ -27,7 +27,7 @@ const SPANS_KEPT: usize = 1024;
 
 /// A place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// First byte.
     pub start: u32,
     /// Bytes.
@@ -36,40 +36,40 @@ pub struct Span {
 
 impl Span {
     /// The bytes at this place.
-    pub fn of<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
+    pub(crate) fn of<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         &buffer[self.start as usize..self.start as usize + self.size as usize]
     }
 }
 
 /// The arguments of one request; argument 0 is the command's name.
 #[derive(Clone, Copy)]
-pub struct Args<'b> {
+pub(crate) struct Args<'b> {
     bytes: &'b [u8],
     spans: &'b [Span],
 }
 
 impl<'b> Args<'b> {
     /// How many there are, the name included.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// Argument `index`. Panics when there is none: handlers know their arity.
-    pub fn get(&self, index: usize) -> &'b [u8] {
+    pub(crate) fn get(&self, index: usize) -> &'b [u8] {
         self.spans[index].of(self.bytes)
     }
 
     /// The arguments from `first` on.
-    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'b [u8]> + use<'b> {
+    pub(crate) fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'b [u8]> + use<'b> {
         let bytes = self.bytes;
         self.spans[first.min(self.spans.len())..].iter().map(move |span| span.of(bytes))
     }
 }
 
-/// Why the rest of a connection's input cannot be understood. The text goes to the client, then the
-/// connection closes.
+/// The protocol error that makes the rest of a connection's input unreadable. The client gets the
+/// text, then the connection closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub(crate) enum Malformed {
     /// A line longer than [`LINE_SIZE_MAX`].
     InlineTooBig,
     /// Quotes that do not match.
@@ -88,7 +88,7 @@ pub enum Malformed {
 
 impl Malformed {
     /// The error reply, without its minus and line end.
-    pub fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         let text: &[u8] = match self {
             Malformed::InlineTooBig => b"too big inline request",
             Malformed::Unbalanced => b"unbalanced quotes in request",
@@ -108,7 +108,7 @@ impl Malformed {
 
 /// The result of parsing the bytes seen so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Not a whole request yet; at least so many bytes are missing.
     Incomplete {
         /// Bytes that must still come.
@@ -119,7 +119,7 @@ pub enum Step {
         /// Bytes used up.
         used: usize,
     },
-    /// A request: look at [`Parser::args`], then drop so many bytes.
+    /// A request: read [`Parser::args`], then drop so many bytes.
     Request {
         /// Bytes used up.
         used: usize,
@@ -127,16 +127,16 @@ pub enum Step {
 }
 
 /// The parser's position within one request.
-pub struct Parser {
+pub(crate) struct Parser {
     spans: Vec<Span>,
     /// Words of an inline line, unescaped; spans of such a request point here.
     words: Vec<u8>,
     inline: bool,
     /// Arguments still to come; 0 between requests.
     arguments: u32,
-    /// Size of the argument under way, once its size line has been read.
+    /// Size of the current argument, after its size line has been read.
     bulk: Option<u32>,
-    /// Bytes of this request already understood.
+    /// Bytes of this request already parsed.
     at: usize,
     /// Start of the argument behind the last kept span, and how many have come from there on.
     kept_end: usize,
@@ -146,7 +146,7 @@ pub struct Parser {
 
 impl Parser {
     /// A parser that refuses arguments above `bulk_size_max` bytes.
-    pub fn new(bulk_size_max: usize) -> Parser {
+    pub(crate) fn new(bulk_size_max: usize) -> Parser {
         Parser {
             spans: Vec::new(),
             words: Vec::new(),
@@ -160,9 +160,9 @@ impl Parser {
         }
     }
 
-    /// Looks at `input`, which starts where the last request ended and holds all that came since.
-    /// The same start with more bytes behind it continues the work. An error ends the connection.
-    pub fn parse(&mut self, input: &[u8]) -> Result<Step, Malformed> {
+    /// Parses `input`, which starts at the end of the last request and holds all bytes since. A
+    /// call with more bytes behind the same start continues the work. An error ends the connection.
+    pub(crate) fn parse(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         if self.arguments == 0 {
             match input.first() {
                 None => return Ok(Step::Incomplete { missing: 1 }),
@@ -189,7 +189,7 @@ impl Parser {
                     None => return Ok(Step::Incomplete { missing: 1 }),
                 },
             };
-            // The two bytes behind an argument are not looked at, as in Redis.
+            // The two bytes behind an argument are not checked, as in Redis.
             let end = self.at + size as usize + 2;
             if input.len() < end {
                 return Ok(Step::Incomplete { missing: end - input.len() });
@@ -221,8 +221,8 @@ impl Parser {
         Ok(())
     }
 
-    /// The request just completed has been executed: gives back what it held beyond the usual.
-    pub fn done(&mut self) {
+    /// Called after the completed request has been executed: frees its memory beyond the usual.
+    pub(crate) fn done(&mut self) {
         if self.spans.capacity() > SPANS_KEPT {
             self.spans = Vec::new();
         }
@@ -272,19 +272,19 @@ impl Parser {
         self.at = 0;
     }
 
-    /// The arguments of the request just completed; `input` is what `parse` was given.
-    pub fn args<'b>(&'b self, input: &'b [u8]) -> Args<'b> {
+    /// The arguments of the completed request; `input` is the input of `parse`.
+    pub(crate) fn args<'b>(&'b self, input: &'b [u8]) -> Args<'b> {
         Args { bytes: if self.inline { &self.words } else { input }, spans: &self.spans }
     }
 
     /// Bytes this parser holds apart from the input, or will hold for the spans left out once the
     /// request is complete: all of them are taken at once then, and no lookup happens in between.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         (self.spans.capacity() + self.left_out) * size_of::<Span>() + self.words.capacity()
     }
 }
 
-/// Reads a mark, a number, CR and one byte more: `None` when the end is not here yet, else the
+/// Reads a type byte, a number, CR and one byte more: `None` when the end is not here yet, else the
 /// number, when it is one, and the size of it all. A NUL hides what follows it, as in Redis.
 fn number_line(bytes: &[u8], too_big: Malformed) -> Result<Option<(Option<i64>, usize)>, Malformed> {
     let end = bytes.iter().position(|byte| matches!(byte, b'\r' | 0)).filter(|end| bytes[*end] == b'\r');

@@ -1,29 +1,28 @@
 //! Replies as bytes, waiting for the store to settle and for the socket to take them.
 //!
 //! Small replies are appended to one buffer; a large value moves in as a piece of its own and is
-//! never copied. An iteration marks where its replies begin, so that a store that could not settle
-//! them can have them taken back.
+//! never copied. An iteration takes the position where its replies begin, so that a store that
+//! could not settle them can remove them.
 //!
 //! Invariants
 //!   OUT-1  Bytes leave in the order they were written.
-//!   OUT-2  `cut` takes back everything written since the mark; nothing is sent between a mark and
-//!          its cut.
+//!   OUT-2  `cut` removes everything written since the position; nothing is sent between taking a
+//!          position and its cut.
 //!
 //! Threads: one writer, the event loop.
 
+use super::number::{write_integer, write_unsigned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
-
-use super::number::{write_integer, write_unsigned};
 
 /// Values of this size and above are moved, not copied, into the queue.
 const MOVED_SIZE_MIN: usize = 64 * 1024;
 /// Pieces handed to the kernel in one call.
 const PIECES_MAX: usize = 64;
 
-/// Which protocol a client speaks.
+/// The version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// The protocol that every client speaks after connecting.
     #[default]
     Resp2,
@@ -33,7 +32,7 @@ pub enum Protocol {
 
 /// A place in a reply queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Position {
     pieces: usize,
     tail: usize,
     pending: usize,
@@ -41,7 +40,7 @@ pub struct Mark {
 
 /// The replies of one connection that have not left yet.
 #[derive(Default)]
-pub struct Replies {
+pub(crate) struct Replies {
     pieces: VecDeque<Vec<u8>>,
     /// The last piece, still growing.
     tail: Vec<u8>,
@@ -55,49 +54,49 @@ pub struct Replies {
 
 impl Replies {
     /// Bytes that have not left.
-    pub fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Whether anything waits.
-    pub fn is_empty(&self) -> bool {
+    /// Whether any bytes wait.
+    pub(crate) fn is_empty(&self) -> bool {
         self.pending == 0
     }
 
     /// Bytes of memory held.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.pieces.iter().map(Vec::capacity).sum::<usize>() + self.tail.capacity()
     }
 
-    /// Remembers this place.
-    pub fn mark(&self) -> Mark {
-        Mark { pieces: self.pieces.len(), tail: self.tail.len(), pending: self.pending }
+    /// The present position.
+    pub(crate) fn position(&self) -> Position {
+        Position { pieces: self.pieces.len(), tail: self.tail.len(), pending: self.pending }
     }
 
-    /// Takes back everything written since `mark`.
-    pub fn cut(&mut self, mark: Mark) {
-        if self.pieces.len() > mark.pieces {
-            self.tail = std::mem::take(&mut self.pieces[mark.pieces]);
-            self.pieces.truncate(mark.pieces);
+    /// Removes everything written since `position`.
+    pub(crate) fn cut(&mut self, position: Position) {
+        if self.pieces.len() > position.pieces {
+            self.tail = std::mem::take(&mut self.pieces[position.pieces]);
+            self.pieces.truncate(position.pieces);
         }
-        assert!(self.tail.len() >= mark.tail, "OUT-2");
-        self.tail.truncate(mark.tail);
-        self.pending = mark.pending;
+        assert!(self.tail.len() >= position.tail, "OUT-2");
+        self.tail.truncate(position.tail);
+        self.pending = position.pending;
     }
 
     /// Whether a buffer would save an allocation.
-    pub fn needs_buffer(&self) -> bool {
+    pub(crate) fn needs_buffer(&self) -> bool {
         self.tail.capacity() == 0
     }
 
-    /// Uses `buffer`, which must be empty, for what comes next.
-    pub fn lend(&mut self, buffer: Vec<u8>) {
+    /// Uses `buffer`, which must be empty, for the next replies.
+    pub(crate) fn lend(&mut self, buffer: Vec<u8>) {
         debug_assert!(buffer.is_empty() && self.needs_buffer());
         self.tail = buffer;
     }
 
-    /// Gives the buffer back once everything has left.
-    pub fn reclaim(&mut self) -> Option<Vec<u8>> {
+    /// Returns the buffer after all bytes have left.
+    pub(crate) fn reclaim(&mut self) -> Option<Vec<u8>> {
         if self.pending > 0 || self.tail.capacity() == 0 {
             return None;
         }
@@ -107,8 +106,8 @@ impl Replies {
         Some(buffer)
     }
 
-    /// Gives the socket as much as it takes; `true` when nothing is left.
-    pub fn send(&mut self, socket: &mut impl Write) -> io::Result<bool> {
+    /// Writes as much as the socket takes; `true` when no byte is left.
+    pub(crate) fn send(&mut self, socket: &mut impl Write) -> io::Result<bool> {
         while self.pending > 0 {
             let result = match self.pieces.is_empty() {
                 true => socket.write(&self.tail[self.sent..]),
@@ -149,7 +148,7 @@ impl Replies {
     }
 
     /// Appends bytes that already are protocol.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.pending += bytes.len();
     }
@@ -169,7 +168,7 @@ impl Replies {
     }
 
     /// `+text`.
-    pub fn simple(&mut self, text: &str) {
+    pub(crate) fn simple(&mut self, text: &str) {
         self.write(|out| {
             out.push(b'+');
             out.extend_from_slice(text.as_bytes());
@@ -178,12 +177,12 @@ impl Replies {
     }
 
     /// `+OK`.
-    pub fn ok(&mut self) {
+    pub(crate) fn ok(&mut self) {
         self.raw(b"+OK\r\n");
     }
 
     /// `-text`; line ends inside become blanks, so an error is always one line.
-    pub fn error(&mut self, text: &[u8]) {
+    pub(crate) fn error(&mut self, text: &[u8]) {
         self.write(|out| {
             out.push(b'-');
             out.extend(text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
@@ -192,12 +191,12 @@ impl Replies {
     }
 
     /// `:value`.
-    pub fn integer(&mut self, value: i64) {
+    pub(crate) fn integer(&mut self, value: i64) {
         self.header(b':', value);
     }
 
     /// A byte string, copied.
-    pub fn bulk(&mut self, bytes: &[u8]) {
+    pub(crate) fn bulk(&mut self, bytes: &[u8]) {
         self.write(|out| {
             out.push(b'$');
             write_unsigned(out, bytes.len() as u64);
@@ -208,7 +207,7 @@ impl Replies {
     }
 
     /// A byte string that is given away: moved when large.
-    pub fn bulk_owned(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn bulk_owned(&mut self, bytes: Vec<u8>) {
         if bytes.len() < MOVED_SIZE_MIN {
             return self.bulk(&bytes);
         }
@@ -220,7 +219,7 @@ impl Replies {
     }
 
     /// Appends the replies collected in `other`.
-    pub fn append(&mut self, other: Replies) {
+    pub(crate) fn append(&mut self, other: Replies) {
         assert_eq!(other.sent, 0, "OUT-1");
         for piece in other.pieces.into_iter().chain([other.tail]) {
             match piece.len() < MOVED_SIZE_MIN {
@@ -235,7 +234,7 @@ impl Replies {
     }
 
     /// "No such value".
-    pub fn null(&mut self) {
+    pub(crate) fn null(&mut self) {
         self.raw(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
             Protocol::Resp3 => b"_\r\n",
@@ -243,12 +242,12 @@ impl Replies {
     }
 
     /// Begins a list of `count` replies.
-    pub fn array(&mut self, count: usize) {
+    pub(crate) fn array(&mut self, count: usize) {
         self.header(b'*', count as i64);
     }
 
     /// Begins a map of `count` pairs; a flat list in RESP2.
-    pub fn map(&mut self, count: usize) {
+    pub(crate) fn map(&mut self, count: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', 2 * count as i64),
             Protocol::Resp3 => self.header(b'%', count as i64),
@@ -256,7 +255,7 @@ impl Replies {
     }
 
     /// Begins a set; a list in RESP2.
-    pub fn set(&mut self, count: usize) {
+    pub(crate) fn set(&mut self, count: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', count as i64),
             Protocol::Resp3 => self.header(b'~', count as i64),
@@ -264,7 +263,7 @@ impl Replies {
     }
 
     /// Plain text meant for people.
-    pub fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
@@ -307,11 +306,11 @@ mod tests {
     fn what_is_cut_is_never_sent() {
         let mut replies = Replies::default();
         replies.integer(1);
-        let mark = replies.mark();
+        let position = replies.position();
         replies.bulk_owned(vec![b'x'; MOVED_SIZE_MIN]);
         replies.bulk(b"y");
         replies.bulk_owned(vec![b'z'; MOVED_SIZE_MIN]);
-        replies.cut(mark);
+        replies.cut(position);
         replies.error(b"ERR a\r\nb");
         assert_eq!(replies.pending(), 15);
         assert_eq!(sent(&mut replies), b":1\r\n-ERR a  b\r\n");

@@ -1,12 +1,11 @@
 //! Clients that behave badly, clients that are many, clients that ask for much.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
-
 use crate::common::{Client, Ours, PATIENCE, Reply, command, figure};
 use everbyte_server::{Error, Options, Server};
 use everbyte_workload::Random;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();

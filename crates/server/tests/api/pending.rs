@@ -2,18 +2,17 @@
 //! commit waits for company. The disk's syncs stop at a gate, so a test knows what is settled. Each
 //! check runs again with seeded bugs on, and must find them.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-
 use crate::common::{Client, Reply, command, figure};
 use everbyte_kv::Kv;
 use everbyte_media::{BackendChoice, Disk, OpenOptions, museum};
 use everbyte_server::{Handle, Options, Server};
 use everbyte_store::{CreateOptions, Store};
 use parking_lot::{Condvar, Mutex};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// A file whose syncs by the settler's thread wait while the gate is closed.
 struct Gated {

@@ -1,8 +1,7 @@
 //! The tools that users have: redis-cli and redis-benchmark, unmodified.
 
-use std::process::{Command, Output};
-
 use crate::common::Ours;
+use std::process::{Command, Output};
 
 fn run(us: &Ours, tool: &str, words: &[&str]) -> Output {
     Command::new(tool)

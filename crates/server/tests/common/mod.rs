@@ -2,16 +2,15 @@
 //! sees every byte.
 #![allow(dead_code)] // each test file uses its part
 
+use everbyte_kv::Kv;
+use everbyte_server::{Handle, Options, Server};
+use everbyte_store::{CreateOptions, Store};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-use everbyte_kv::Kv;
-use everbyte_server::{Handle, Options, Server};
-use everbyte_store::{CreateOptions, Store};
 
 /// Ends a test that would never end. However busy the machine is, nothing takes so long.
 pub const PATIENCE: Duration = Duration::from_secs(600);

@@ -1,6 +1,6 @@
 //! `everbyte check --deep`: follows every pointer of the typed pools in a store, by the description
-//! that lies in each. What is allocated and cannot be reached has leaked. Other objects are checked
-//! as ever, and named as not walked.
+//! in each pool. An allocated block that no pointer reaches has leaked. Other objects are checked
+//! as without `--deep`, and reported as not walked.
 
 use super::{as_json, is_wrong, repair};
 use crate::args::CheckArgs;
@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 
-pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     let store = open::to_read(&args.store.store, &args.store.open)?;
     let said = Said { args, output };
     let mut wrong = said.findings(&store.check())?;
@@ -37,30 +37,30 @@ pub fn run(args: &CheckArgs, output: &Output) -> Result<(), Failure> {
     said.line(format!("{wrong} findings"), json!({ "wrong": wrong }))?;
     let path = args.store.store.display();
     let way_out = match args.repair && args.token.is_none() {
-        false => format!("`everbyte check --deep --repair {path}` says what of them it would put right"),
+        false => format!("`everbyte check --deep --repair {path}` lists the repairs that it would make"),
         true => match repair::rehearse(&store, &said)? {
             Some(token) => format!(
-                "`everbyte check --deep --repair --token {token} {path}` does what is said to be done, if nothing changes until then"
+                "`everbyte check --deep --repair --token {token} {path}` executes this plan, if nothing changes until then"
             ),
-            None => "no typed pool and no table needs a repair; see what `everbyte check --repair` does".into(),
+            None => "no typed pool and no table needs a repair; `everbyte check --repair` may repair the rest".into(),
         },
     };
     Err(said.no(format!("{wrong} findings; {way_out}")))
 }
 
 /// The progress of a walk over one object; shown from its first step on.
-pub struct Bar {
+pub(super) struct Bar {
     name: String,
     bar: OnceCell<ProgressBar>,
 }
 
 impl Bar {
-    pub fn new(name: &str) -> Bar {
+    pub(super) fn new(name: &str) -> Bar {
         Bar { name: name.into(), bar: OnceCell::new() }
     }
 
-    /// `met` blocks of `total` were met.
-    pub fn set(&self, met: u64, total: Option<u64>) {
+    /// The walk has visited `met` blocks of `total`.
+    pub(super) fn set(&self, met: u64, total: Option<u64>) {
         let new = || progress::bar("walking", total).with_message(format!("walking `{}`", self.name));
         self.bar.get_or_init(new).set_position(met);
     }
@@ -74,25 +74,25 @@ impl Drop for Bar {
     }
 }
 
-/// Says what was found, each line with the store that it is about.
-pub struct Said<'a> {
+/// Prints findings, each with the path of its store.
+pub(super) struct Said<'a> {
     pub args: &'a CheckArgs,
     pub output: &'a Output,
 }
 
 impl Said<'_> {
-    pub fn line(&self, text: impl std::fmt::Display, mut value: Value) -> Result<(), Failure> {
+    pub(super) fn line(&self, text: impl std::fmt::Display, mut value: Value) -> Result<(), Failure> {
         let store = &self.args.store.store;
         value["store"] = json!(store);
         self.output.say(format!("{}: {text}", store.display()), value)
     }
 
-    /// The answer is no.
-    pub fn no(&self, why: String) -> Failure {
+    /// A failure with exit code 1.
+    pub(super) fn no(&self, why: String) -> Failure {
         Failure::No(format!("{}: {why}", self.args.store.store.display()))
     }
 
-    /// How many are wrong.
+    /// The number of findings.
     fn findings(&self, findings: &[Finding]) -> Result<usize, Failure> {
         findings.iter().try_for_each(|finding| self.line(finding, as_json(finding)))?;
         Ok(findings.iter().filter(|finding| is_wrong(finding)).count())

@@ -1,6 +1,6 @@
-//! `everbyte check --deep --repair`: says what would be freed and mended in typed pools, and freed
-//! in tables, and gives a token for that. With the token it is done, if nothing has changed since.
-//! Where anything in the store is damaged nothing is repaired.
+//! `everbyte check --deep --repair`: plans frees and corrected counts in typed pools, and frees in
+//! tables, and prints a token for the plan. With the token the plan is executed, if nothing has
+//! changed since. A store with damage is not repaired.
 
 use super::deep::{Bar, Said};
 use super::{deep, opened};
@@ -18,14 +18,14 @@ struct Plan {
     repair: Box<dyn Repair>,
 }
 
-/// Does what was planned under `token`; the last word is a second look.
-pub fn run(args: &CheckArgs, token: Token, output: &Output) -> Result<(), Failure> {
+/// Executes the plan of `token`, then checks the store again.
+pub(super) fn run(args: &CheckArgs, token: Token, output: &Output) -> Result<(), Failure> {
     let store = open::store(&args.store.store, &args.store.open)?;
     let said = Said { args, output };
     let plans = plans(&store, &said)?;
     if name(&plans) != token {
         return Err(said.no(format!(
-            "not what token {token} was given for; nothing was repaired; `everbyte check --deep --repair` plans again"
+            "the store changed after token {token} was printed; nothing was repaired; `everbyte check --deep --repair` plans again"
         )));
     }
     for done in opened(&store) {
@@ -42,8 +42,8 @@ pub fn run(args: &CheckArgs, token: Token, output: &Output) -> Result<(), Failur
     deep::run(args, output)
 }
 
-/// Says what would be done, and the token for it; `None`: there is nothing to do.
-pub fn rehearse(store: &Store, said: &Said<'_>) -> Result<Option<Token>, Failure> {
+/// Prints the plan and its token; `None`: no repair is needed.
+pub(super) fn rehearse(store: &Store, said: &Said<'_>) -> Result<Option<Token>, Failure> {
     let plans = plans(store, said)?;
     plans.iter().try_for_each(|plan| tell("to be done", &plan.object, &plan.repair.steps(), said))?;
     if plans.is_empty() {
@@ -54,7 +54,7 @@ pub fn rehearse(store: &Store, said: &Said<'_>) -> Result<Option<Token>, Failure
     Ok(Some(token))
 }
 
-/// One token for all.
+/// The token of all repairs together.
 fn name(plans: &[Plan]) -> Token {
     plans.iter().map(|plan| plan.repair.token()).collect()
 }
@@ -80,7 +80,7 @@ fn plan(store: &Store, object: &ObjectInfo) -> Result<Option<Plan>, EngineError>
     Ok(repair.map(|repair| Plan { object: object.name.clone(), repair }))
 }
 
-/// Each step, a line.
+/// Prints one line per step.
 fn tell(when: &str, object: &str, steps: &[RepairStep], said: &Said<'_>) -> Result<(), Failure> {
     let key = when.replace(' ', "_");
     for step in steps {

@@ -1,4 +1,4 @@
-//! `everbyte store clone SRC DST`: a copy with an identity of its own. The source stays as it is.
+//! `everbyte store clone SRC DST`: a copy with a new identity. The source is not changed.
 
 use crate::args::CloneArgs;
 use crate::failure::Failure;
@@ -7,7 +7,7 @@ use crate::{open, progress, text};
 use everbyte_store::Store;
 use serde_json::json;
 
-pub fn run(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(args: &CloneArgs, output: &Output) -> Result<(), Failure> {
     let (source, target) = (&args.source, &args.target);
     open::exists(source)?;
     let bar = progress::bytes("cloning");

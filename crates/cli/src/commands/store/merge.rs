@@ -1,5 +1,5 @@
 //! `everbyte store merge DST SRC..`: copies the objects of stores into another. The sources are
-//! only read. What can be refused is, before anything is copied.
+//! only read. Conflicts are refused before the first copy.
 
 use crate::args::MergeArgs;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use everbyte_store::Store;
 use serde_json::json;
 use std::path::Path;
 
-pub fn run(args: &MergeArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(args: &MergeArgs, output: &Output) -> Result<(), Failure> {
     let sources = args.sources.iter().map(|source| read(source, args)).collect::<Result<Vec<_>, _>>()?;
     let path = &args.target;
     let target = if args.dry_run { open::to_read(path, &args.open)? } else { open::store(path, &args.open)? };
@@ -38,7 +38,7 @@ pub fn run(args: &MergeArgs, output: &Output) -> Result<(), Failure> {
     if args.dry_run { Ok(()) } else { Ok(target.close()?) }
 }
 
-/// Opens a source for reading alone.
+/// Opens a source read-only.
 fn read(source: &Path, args: &MergeArgs) -> Result<Store, Failure> {
     let same = |path: &Path| path.canonicalize().ok();
     if same(source).is_some_and(|source| Some(source) == same(&args.target)) {
@@ -52,7 +52,7 @@ fn copy(merge: &Merge<'_>, steps: &[&MergeStep]) -> Result<(), Failure> {
     bar.set_length(steps.iter().map(|step| step.bytes).sum());
     let mut end = 0;
     for step in steps {
-        end += step.bytes; // for a table an estimate: its entries alone are copied
+        end += step.bytes; // an estimate for a table: only its entries are copied
         merge.copy(step, &mut |bytes| bar.set_position(end.min(bar.position() + bytes)))?;
         bar.set_position(end);
     }

@@ -1,4 +1,4 @@
-//! `everbyte store ..`: what is done with whole stores.
+//! `everbyte store ..`: commands on whole stores.
 
 mod clone;
 mod merge;
@@ -8,7 +8,7 @@ use crate::args::{StoreCommand, StoreCommands};
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub fn run(args: &StoreCommands, output: &Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &StoreCommands, output: &Output) -> Result<(), Failure> {
     match &args.command {
         StoreCommand::Clone(args) => clone::run(args, output),
         StoreCommand::Merge(args) => merge::run(args, output),

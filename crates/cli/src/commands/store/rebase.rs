@@ -1,4 +1,5 @@
-//! `everbyte store rebase`: a new identity, in place. A crash leaves the old one or the new one.
+//! `everbyte store rebase`: a new identity, in place. After a crash the old or the new identity
+//! applies.
 
 use crate::args::StoreArgs;
 use crate::failure::Failure;
@@ -7,7 +8,7 @@ use crate::{open, text};
 use everbyte_store::Store;
 use serde_json::json;
 
-pub fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(args: &StoreArgs, output: &Output) -> Result<(), Failure> {
     let path = &args.store;
     open::exists(path)?;
     let store = Store::options(path).rebased().open(&open::options(&args.open))?;

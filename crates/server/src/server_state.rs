@@ -1,25 +1,23 @@
 //! The server's own state, apart from connections and keys.
 
-use everbyte_kv::raw::Raw as _;
-use std::net::SocketAddr;
-use std::time::Instant;
-
-use everbyte_kv::Kv;
-use everbyte_media::Durability;
-
 use crate::cursor::Cursors;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use everbyte_kv::Kv;
+use everbyte_kv::raw::Raw as _;
+use everbyte_media::Durability;
+use std::net::SocketAddr;
+use std::time::Instant;
 
-/// The Redis version whose replies are given. Clients decide by it what they may use.
+/// The Redis version whose replies the server gives. Clients select features by it.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-/// Places of SCAN kept, and their bytes.
+/// Limits of the kept places of SCAN: their number, and their bytes.
 const CURSORS_MAX: usize = 65_536;
 const CURSORS_SIZE_MAX: usize = 16 << 20;
 
 /// See the head of this file.
-pub struct Shared {
+pub(crate) struct ServerState {
     /// As given at the start.
     pub options: Options,
     /// The address on which the server listens.
@@ -44,11 +42,11 @@ pub struct Shared {
     pub stopping: bool,
 }
 
-impl Shared {
+impl ServerState {
     /// At the start.
-    pub fn new(options: Options, address: SocketAddr, kv: Kv) -> Shared {
+    pub(crate) fn new(options: Options, address: SocketAddr, kv: Kv) -> ServerState {
         let now = Instant::now();
-        Shared {
+        ServerState {
             options,
             address,
             kv,
@@ -64,7 +62,7 @@ impl Shared {
     }
 
     /// The name that Redis would give this store's durability.
-    pub fn append_fsync(&self) -> &'static str {
+    pub(crate) fn append_fsync(&self) -> &'static str {
         match self.kv.store().media().durability() {
             Durability::Always => "always",
             Durability::Interval(_) => "everysec",

@@ -1,10 +1,9 @@
-//! Looking ahead in a connection's input: which keys will be put next. Only the common form of the
-//! common command is understood, and whatever is said here is a hint: requests are parsed and
-//! executed by others.
+//! The keys of the next puts in a connection's input, for prefetching. Only the common form of SET
+//! is recognised, and the result is a hint: `parse` parses the requests for execution.
 
-/// The keys of the `SET key value` requests at the beginning of `input`, up to the first request
-/// that is something else or not complete.
-pub fn puts(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The keys of the `SET key value` requests at the beginning of `input`, up to the first other or
+/// incomplete request.
+pub(crate) fn puts(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (key, rest) = put(input)?;
         input = rest;
