@@ -157,7 +157,7 @@ impl<'t> TreeBatch<'t> {
         if old.birth() == self.view.version { self.release(old.at) } else { Ok(()) }
     }
 
-    /// Where to cut: not at all, or into two when more are live than a new node may start with
+    /// The position of the cut: none, or into two when more are live than a new node may start with
     /// (CDDS: 4 m of capacity 5 m).
     #[allow(clippy::single_range_in_vec_init)] // one piece: the whole
     fn cut(&self, old: &Node<'_>, items: &Items, ascending: bool) -> Vec<Range<usize>> {

@@ -153,7 +153,7 @@ fn a_copy_of_a_store_neither_uses_nor_removes_the_backing_file_of_its_original()
         home.copy("store", "copy");
         let before = fs::read(&swap).unwrap();
         let copy = match rebased {
-            true => Store::options(&home.path("copy")).rebased().open(&Home::options()).unwrap(),
+            true => Store::options(home.path("copy")).rebased().open(&Home::options()).unwrap(),
             false => home.open("copy"),
         };
         refused(copy.object("large"), "belongs to the store at");
@@ -174,7 +174,7 @@ fn a_copy_of_a_store_with_a_file_beside_it_asks_for_a_copy_of_that() {
     home.copy("store", "copy");
     let swap = fs::read_dir(home.0.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let swap = swap.into_iter().find(|name| name.starts_with("store.swap-")).unwrap();
-    let copy = Store::options(&home.path("copy")).rebased().open(&Home::options()).unwrap();
+    let copy = Store::options(home.path("copy")).rebased().open(&Home::options()).unwrap();
     refused(copy.object("large"), "No such file");
     home.copy(&swap, &swap.replace("store", "copy"));
     require_whole(&copy);

@@ -225,7 +225,7 @@ fn a_copy_for_which_the_disk_has_no_room_is_refused_and_nothing_changes() {
         let identity = sparse.identity();
         drop(sparse);
         copy_sparsely(&source.with_extension("sparse"), &mount.path());
-        let error = Store::options(&mount.path()).rebased().open(&options(backend)).unwrap_err();
+        let error = Store::options(mount.path()).rebased().open(&options(backend)).unwrap_err();
         assert!(matches!(error, Error::OutOfSpace { .. }), "{error}");
         let store = Store::open(&mount.path(), &options(backend)).unwrap();
         assert_eq!((store.identity(), store.check()), (identity, vec![]));

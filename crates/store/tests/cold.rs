@@ -233,7 +233,7 @@ fn other_processes_do_not_share_it_and_removing_it_removes_its_file() {
     let store = home.store();
     store.close().unwrap();
     drop(store);
-    let store = Store::options(&home.path("store")).shared().open(&home.options).unwrap();
+    let store = Store::options(home.path("store")).shared().open(&home.options).unwrap();
     let shared = store.open_object("large", &ObjectOpen::shared(everbyte_store::Engine::None, 0));
     assert!(matches!(shared, Err(Error::Unshared { .. })));
     drop(store.object("large").unwrap());

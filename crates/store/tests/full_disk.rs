@@ -260,7 +260,7 @@ fn a_full_memory_file_system_is_opened_checked_and_closed_without_a_signal() {
         assert!(store.media().len() > 1 << 31, "the store reaches far");
         let full = store.create_object("more", span(8 << 30), |_| Ok::<(), Error>(())).map(drop).unwrap_err();
         assert!(is_full(&full), "{full}");
-        let read_only = || Store::options(&mount.path("store")).read_only().open(&mount.options());
+        let read_only = || Store::options(mount.path("store")).read_only().open(&mount.options());
         assert!(read_only().is_err(), "it is open");
         store.close().unwrap();
         drop(store);

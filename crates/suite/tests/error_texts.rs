@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One line for each variant of an error enum, by an example. The match has an arm for each name, so
-/// a variant without an example does not compile. `open`: the enum is not exhaustive.
+/// One line for each variant of an error enum, by an example. The match has an arm for each name,
+/// so a variant without an example does not compile. `open`: the enum is not exhaustive.
 macro_rules! texts {
     ($page:ident, $crate_name:literal, $error:ty, { $($variant:ident => $example:expr,)* }) => {
         texts!(@ $page, $crate_name, $error, { $($variant => $example,)* }, {});

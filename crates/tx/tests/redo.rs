@@ -55,7 +55,7 @@ fn each_engine_refuses_the_others_object() {
 /// Logs of another format are refused, and stay as they are.
 #[test]
 fn other_formats_are_refused() {
-    for (format, expected) in [(1, "which no release wrote"), (3, "use a newer Everbyte")] {
+    for (format, expected) in [(1, "no release wrote it"), (3, "use a newer Everbyte")] {
         let (store, redo) = create(1 << 20);
         let at = redo.heap().object().prime() + TABLE;
         drop(redo);

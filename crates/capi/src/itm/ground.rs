@@ -62,7 +62,8 @@ impl Ground {
         Ok(self.redo.media().require_here()?)
     }
 
-    /// Flushes the stores of committed transactions, so that the next recovery stores nothing again.
+    /// Flushes the stores of committed transactions, so that the next recovery stores nothing
+    /// again.
     pub(crate) fn truncate() {
         if let Some(ground) = Ground::known() {
             ground.redo.truncate();

@@ -85,7 +85,7 @@ fn names_are_listed_changed_moved_and_removed() {
     place.bad(&["mv", "shop/orders", "shop/orders"], 2, &["exists already"]);
     place.bad(&["mv", "shop/orders", "a//b"], 2, &["between slashes"]);
     place.bad(&["chmod", "777", "shop/orders"], 2, &["such as 640"]);
-    place.bad(&["chown", "somebody", "shop/orders"], 2, &["not the number"]);
+    place.bad(&["chown", "jane", "shop/orders"], 2, &["not the number"]);
     assert!(place.good(&["check"]).contains("no damage"));
 }
 
@@ -186,7 +186,7 @@ fn a_broker_serves_domains_until_it_is_stopped() {
     let line: Value = serde_json::from_str(&place.good(&domain(&["ls", "--json"]))).unwrap();
     assert!(line["domain"] == "shop/orders" && line["mode"] == "600" && line["max"] == 64 << 20, "{line}");
     assert!(place.good(&domain(&["ls"])).contains("64 MiB"));
-    place.bad(&domain(&["rm", "nobody"]), 1, &["no domain `nobody`"]);
+    place.bad(&domain(&["rm", "absent"]), 1, &["no domain `absent`"]);
     place.bad(&domain(&["chmod", "9", "shop/orders"]), 2, &["640"]);
     place.good(&domain(&["rm", "shop/orders"]));
     broker.kill().unwrap();

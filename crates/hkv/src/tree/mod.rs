@@ -16,7 +16,7 @@
 //!          `skip` stays true.
 //!   HKV-6  The record at a `low` belongs to the leaf with that `low`; inner nodes over the leaf
 //!          name it too.
-//!   HKV-3 as in `hash`.
+//! And HKV-3 (`hash`).
 //!
 //! Threads: any; one changes, or several read. A thread that waits for the disk holds no lock.
 

@@ -173,7 +173,7 @@ impl Stack {
         let (last, mutable) = (self.len.get() - 1, self.mutable.get());
         self.cells[place].set(self.cells[last].get());
         self.openings[place].set(self.openings[last].get());
-        self.mutable.set(mutable & !(1 << place) & !(1 << last) | (mutable >> last & 1) << place);
+        self.mutable.set((mutable & !(1 << place) | (mutable >> last & 1) << place) & !(1 << last));
         self.len.set(last);
     }
 
@@ -315,6 +315,17 @@ mod tests {
                 stack.len.get() + flags.sum::<usize>()
             })
         })
+    }
+
+    /// The newest entry is stale and mutable: the entry that takes its place is what it says.
+    #[test]
+    fn a_stale_mutable_borrow_leaves_no_mark_on_the_next_one() {
+        std::mem::forget(Borrow::mutable((8, 1)));
+        let first = Borrow::shared((8, 2));
+        assert!(first.is_some(), "the forgotten guard ended with its opening");
+        assert!(Borrow::shared((8, 2)).is_some(), "shared borrows do not exclude each other");
+        drop(first);
+        assert_eq!(living(), 0);
     }
 
     proptest! {

@@ -54,7 +54,7 @@ impl Head {
     pub(crate) fn require_feature(&self, feature: u64) -> Result<()> {
         let add = |current: &Superblock| {
             let missing = current.features & feature != feature;
-            Ok(missing.then(|| Superblock { features: current.features | feature, ..*current }))
+            Ok(missing.then_some(Superblock { features: current.features | feature, ..*current }))
         };
         self.change(add).map(drop)
     }

@@ -24,8 +24,8 @@ pub(crate) fn apply(inner: &OpenPool, plan: &RepairPlan) -> Result<()> {
         })
     };
     inner.counts.forget_all(leaks.iter().chain(&plan.given_up).map(|at| at - inner.object.prime()));
-    misplaced("object-repair-frees-first", &free)?;
-    misplaced("object-repair-counts-first", &mend)?;
+    misplaced("object-repair-frees-first", free)?;
+    misplaced("object-repair-counts-first", mend)?;
     each(inner, &plan.given_up, |tx, &at| tx.store(at, 0))?; // 1
     mend()?; // 2
     unless("object-repair-frees-first", free) // 3
