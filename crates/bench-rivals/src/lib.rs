@@ -31,7 +31,7 @@ pub use pmemobj::Pmemobj;
 pub use pmemobj::PmemobjTable;
 #[cfg(has_pmemobj)]
 pub use pmemobj_c::PmemobjTable;
-pub use work::{Access, Kind, Payload, Row, Structure, WORD};
+pub use work::{Access, Payload, Row, Structure, WORD, WorkKind};
 
 use std::path::Path;
 

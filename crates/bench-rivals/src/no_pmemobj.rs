@@ -1,7 +1,7 @@
 //! libpmemobj where it is not installed: there is none, and nothing can be asked of it.
 
 use crate::Failure;
-use crate::work::{Kind, Row, Structure, WORD};
+use crate::work::{Row, Structure, WORD, WorkKind};
 use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Pmemobj {
     }
 
     /// Operations on a structure.
-    pub fn run(&self, _structure: Structure, _kind: Kind, _random: &mut u64, _keys: u64, _count: u64) -> u64 {
+    pub fn run(&self, _structure: Structure, _kind: WorkKind, _random: &mut u64, _keys: u64, _count: u64) -> u64 {
         match self.0 {}
     }
 

@@ -1,7 +1,7 @@
 //! The part of libpmemobj's work that is written in C: `c/rows.c`, `c/table.c`, `c/workloads.c`.
 
 use crate::Pmemobj;
-use crate::work::{Kind, Row, Structure, WORD};
+use crate::work::{Row, Structure, WORD, WorkKind};
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Pmemobj {
 
     /// Runs operations on one of `keys` keys each; answers a sum of what they found. `random` is
     /// the state of SplitMix64.
-    pub fn run(&self, structure: Structure, kind: Kind, random: &mut u64, keys: u64, count: u64) -> u64 {
+    pub fn run(&self, structure: Structure, kind: WorkKind, random: &mut u64, keys: u64, count: u64) -> u64 {
         // SAFETY: an open pool with tables; no other thread runs a transaction on it.
         unsafe { rival_run(self.pool, structure as c_int, kind as c_int, random, keys, count) }
     }

@@ -38,7 +38,7 @@ pub enum Structure {
 
 /// The change of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkKind {
     /// Puts, removals and gets, a third each, of random keys.
     Mix = 0,
     /// Gets alone.

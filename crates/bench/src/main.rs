@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use everbyte_bench::cases::{self, ALL, Case};
+use everbyte_bench::cases::{self, ALL, BenchCase};
 use everbyte_bench::harness::{Bench, Plan};
 use everbyte_bench::plot;
 use everbyte_bench::report::Reporter;
@@ -95,11 +95,11 @@ fn run() -> Result<(), String> {
     }
     let Some(words) = parse()? else { return Ok(()) };
     force_pmem()?;
-    let named = |name: &String| -> Result<Vec<&Case>, String> {
-        let found: Vec<&Case> = ALL.iter().filter(|case| name == "all" || case.name == name).collect();
+    let named = |name: &String| -> Result<Vec<&BenchCase>, String> {
+        let found: Vec<&BenchCase> = ALL.iter().filter(|case| name == "all" || case.name == name).collect();
         if found.is_empty() { Err(format!("no case is called `{name}`; --list names them")) } else { Ok(found) }
     };
-    let cases: Vec<&Case> = words.cases.iter().map(named).collect::<Result<Vec<_>, _>>()?.concat();
+    let cases: Vec<&BenchCase> = words.cases.iter().map(named).collect::<Result<Vec<_>, _>>()?.concat();
     let (round, rounds) = match (words.smoke, words.quick) {
         (true, _) => (Duration::from_micros(200), 1),
         (_, true) => (Duration::from_millis(40), 5),

@@ -1,6 +1,8 @@
 //! [`Domains`]: the domains of one broker: a directory with a store of names and a file for each
 //! domain.
 //!
+//! Design: docs/design/domains.md.
+//!
 //! Creation: the domain's file, as a bound store of its own; then its entry, in one step. Removal:
 //! its entry in one step, then its file. A crash in between leaves a file without an entry, which
 //! the next opening removes.

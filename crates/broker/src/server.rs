@@ -60,12 +60,12 @@ impl Default for Options {
 
 /// A running broker; it ends when it is dropped. The descriptors that it passed stay valid.
 pub struct Broker {
-    shared: Arc<Shared>,
+    shared: Arc<BrokerState>,
     accepting: Option<JoinHandle<()>>,
     watching: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct BrokerState {
     socket: PathBuf,
     listening: OwnedFd,
     domains: Mutex<Domains>,
@@ -100,7 +100,7 @@ impl Broker {
         let open = std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666));
         open.map_err(|source| Error::Io { action: "open to others", path: socket.into(), source })?;
         net::listen(&listening, BACKLOG).map_err(io("listen at"))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BrokerState {
             socket: socket.into(),
             listening,
             domains: domains.into(),
@@ -143,7 +143,7 @@ impl Drop for Broker {
 
 /// Runs until the broker ends; on return every accepted client has its answer, and no thread has
 /// the domains.
-fn accept(shared: &Shared) {
+fn accept(shared: &BrokerState) {
     std::thread::scope(|answering| {
         while !shared.ending.load(Ordering::Acquire) {
             let connection = match net::accept_with(&shared.listening, SocketFlags::CLOEXEC) {
@@ -169,7 +169,7 @@ fn accept(shared: &Shared) {
     });
 }
 
-impl Shared {
+impl BrokerState {
     /// Assigns a thread to a connection of a user; `None`: it waits for one, or is closed.
     fn enter(&self, uid: u32, connection: OwnedFd) -> Option<OwnedFd> {
         let mut users = self.users.lock();
@@ -220,7 +220,7 @@ impl Shared {
 }
 
 /// Runs until the broker ends: keeps the files of domains within their bounds.
-fn watch(shared: &Shared) {
+fn watch(shared: &BrokerState) {
     while !shared.ending.load(Ordering::Acquire) {
         std::thread::park_timeout(LOOK);
         shared.domains.lock().cut_overgrown();
@@ -251,7 +251,7 @@ fn remove_old_socket(socket: &Path) -> Result<()> {
     removed.map_err(|source| Error::Io { action: "remove the old socket", path: socket.into(), source })
 }
 
-fn answer(shared: &Shared, connection: &OwnedFd) -> io::Result<()> {
+fn answer(shared: &BrokerState, connection: &OwnedFd) -> io::Result<()> {
     for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
         sockopt::set_socket_timeout(connection, which, Some(PATIENCE))?;
     }

@@ -2,7 +2,7 @@
 //! truncated at once or later, with blocks, and longer than their log.
 
 use crate::Case;
-use crate::tx::{MAX, Table, WORDS, read_table};
+use crate::tx::{MAX, NameTable, WORDS, read_table};
 use everbyte_media::Media;
 use everbyte_sim::{Explorer, Failure, Image, Order, Report, Seen, Twin};
 use everbyte_store::{CLUSTER, Engine, FormatOptions, ObjectOptions, Store};
@@ -71,7 +71,7 @@ fn word_at(redo: &Redo, word: u64) -> u64 {
 
 /// Recovers and reads the table; then the engine is usable again, and an abort leaves what was
 /// found.
-fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
+fn observe(media: &Media, seen: &Seen) -> Result<NameTable, String> {
     let (store, redo) = open(media)?;
     seen.recovered();
     let table = read_table(&store, redo.heap())?;
@@ -93,14 +93,15 @@ fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
 fn explore(
     explorer: Explorer,
     log_len: u64,
-    program: impl Fn(&Redo, &Twin<'_, Table>),
+    program: impl Fn(&Redo, &Twin<'_, NameTable>),
 ) -> Result<Report, Box<Failure>> {
-    let program = |media: Media, twin: &Twin<'_, Table>| {
+    let program = |media: Media, twin: &Twin<'_, NameTable>| {
         let (_store, redo) = open(&media).expect("a whole store");
         program(&redo, twin);
     };
     let explorer = explorer.recovery(96, 8);
-    explorer.explore_twin(&image(log_len), &Table::new(), Order::InOrder, program, |media, seen| observe(&media, seen))
+    explorer
+        .explore_twin(&image(log_len), &NameTable::new(), Order::InOrder, program, |media, seen| observe(&media, seen))
 }
 
 /// Sets words in one transaction of a worker.
@@ -110,9 +111,9 @@ fn set(redo: &Redo, worker: &mut Worker, pairs: &[(u64, u64)]) {
     worker.commit().expect("room in the log");
 }
 
-fn step(twin: &Twin<'_, Table>, name: String, pairs: &[(u64, u64)], run: impl FnOnce() + Send) {
+fn step(twin: &Twin<'_, NameTable>, name: String, pairs: &[(u64, u64)], run: impl FnOnce() + Send) {
     let kept = pairs.to_vec();
-    twin.step(name, move |table: &mut Table| table.extend(kept.iter().copied()), run);
+    twin.step(name, move |table: &mut NameTable| table.extend(kept.iter().copied()), run);
 }
 
 fn words(explorer: Explorer) -> Result<Report, Box<Failure>> {
@@ -165,7 +166,7 @@ fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
     explore(explorer, 2048, |redo, twin| {
         for (index, changes) in STEPS.into_iter().enumerate() {
             redo.set_truncation(if index % 2 == 0 { Truncation::Asynchronous } else { Truncation::Synchronous });
-            let change = move |table: &mut Table| {
+            let change = move |table: &mut NameTable| {
                 table.extend(changes.iter().map(|&(name, tag, _)| (name, tag)));
                 table.retain(|_, tag| *tag != 0);
             };

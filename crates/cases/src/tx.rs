@@ -39,7 +39,7 @@ pub(crate) const WORDS: u64 = 64;
 const NAMES: u64 = 8;
 
 /// The table's words: for a name the tag its block is filled with.
-pub(crate) type Table = BTreeMap<u64, u64>;
+pub(crate) type NameTable = BTreeMap<u64, u64>;
 
 fn image(lane_len: u64) -> Image {
     Image::zeroed(CLUSTER).with_max(MAX).then(|media| {
@@ -72,9 +72,9 @@ fn word_at(undo: &Undo, word: u64) -> u64 {
 
 /// Reads the table that the root word of an object leads to; the heap must hold the blocks it
 /// names, the engine's own block and nothing else.
-pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<Table, String> {
+pub(crate) fn read_table(store: &Store, heap: &Heap) -> Result<NameTable, String> {
     let (media, root) = (heap.media(), heap.object().root());
-    let mut table = Table::new();
+    let mut table = NameTable::new();
     let mut named = BTreeSet::from([root]);
     for word in 0..WORDS {
         let mut value = media.load(root + word * 8);
@@ -121,7 +121,7 @@ fn reservable(heap: &Heap) -> usize {
 
 /// Recovers, reads the table and follows its names; the heap must hold those blocks, the lanes and
 /// nothing else.
-fn observe(media: &Media, seen: &Seen) -> Result<Table, String> {
+fn observe(media: &Media, seen: &Seen) -> Result<NameTable, String> {
     let (store, undo) = open(media)?;
     seen.recovered();
     let table = read_table(&store, undo.heap())?;
@@ -161,13 +161,14 @@ fn set(undo: &Undo, pairs: &[(u64, u64)], aborts: bool) {
 fn explore(
     explorer: Explorer,
     lane_len: u64,
-    program: impl Fn(&Undo, &Twin<'_, Table>),
+    program: impl Fn(&Undo, &Twin<'_, NameTable>),
 ) -> Result<Report, Box<Failure>> {
-    let program = |media: Media, twin: &Twin<'_, Table>| {
+    let program = |media: Media, twin: &Twin<'_, NameTable>| {
         let (_store, undo) = open(&media).expect("a whole store");
         program(&undo, twin);
     };
-    explorer.explore_twin(&image(lane_len), &Table::new(), Order::InOrder, program, |media, seen| observe(&media, seen))
+    explorer
+        .explore_twin(&image(lane_len), &NameTable::new(), Order::InOrder, program, |media, seen| observe(&media, seen))
 }
 
 fn words(explorer: Explorer) -> Result<Report, Box<Failure>> {
@@ -175,7 +176,7 @@ fn words(explorer: Explorer) -> Result<Report, Box<Failure>> {
         for round in 1..5_u64 {
             let pairs = [(8, round), (9, round * 2), (20, round * 3), (45, round * 4), (8, round * 5)];
             let aborts = round == 3;
-            let change = move |table: &mut Table| {
+            let change = move |table: &mut NameTable| {
                 if !aborts {
                     table.extend(pairs);
                 }
@@ -195,7 +196,7 @@ fn blocks(explorer: Explorer) -> Result<Report, Box<Failure>> {
     ];
     explore(explorer, 1024, |undo, twin| {
         for step in STEPS {
-            let change = move |table: &mut Table| {
+            let change = move |table: &mut NameTable| {
                 for &(name, tag, _) in step {
                     table.insert(name, tag);
                     table.retain(|_, tag| *tag != 0);
@@ -232,7 +233,7 @@ fn long(explorer: Explorer) -> Result<Report, Box<Failure>> {
             let pairs: Vec<(u64, u64)> = (8..28).map(|word| (word * 2, word + round * 100)).collect();
             let aborts = round == 2;
             let kept = pairs.clone();
-            let change = move |table: &mut Table| {
+            let change = move |table: &mut NameTable| {
                 if !aborts {
                     table.extend(kept.iter().copied());
                 }

@@ -3,8 +3,9 @@
 //!
 //! A lookup is *direct* if it ends in the first line of its container, which is eight entries. A
 //! container is *due* after a hundred lookups of which fewer than 65 in a hundred were direct. It
-//! is also due once its capital of 5000 is used up: a direct lookup adds 4 to it, any other costs 32.
-//! Lookups change nothing on media; the next change of the trie bursts the container.
+//! is also due once its capital of 5000 is used up: a direct lookup adds 4 to it, any
+//! other costs 32. Lookups change nothing on media; the next change of the trie bursts the
+//! container.
 //!
 //! The counters are volatile and belong to one process. Their number is bounded.
 

@@ -1,6 +1,6 @@
 //! Entry for fuzzers: any bytes, as if a client had sent them.
 
-use crate::glob::{Case, literal_prefix, matches};
+use crate::glob::{LetterCase, literal_prefix, matches};
 use crate::resp::parse::{Malformed, Parser, Step};
 
 /// Inputs are cut to this size, so that limits on lines without an end do not depend on where the
@@ -51,10 +51,10 @@ pub fn fuzz_protocol(bytes: &[u8]) -> String {
     for request in whole.0.iter().filter(|request| request.len() > 1).take(64) {
         let (pattern, text) = (&request[0][..], &request[1][..]);
         let (prefix, _) = literal_prefix(pattern);
-        if matches(pattern, text, Case::Exact) {
+        if matches(pattern, text, LetterCase::Exact) {
             assert!(text.starts_with(&prefix), "a match begins with the pattern's literal start");
         }
-        matches(pattern, text, Case::Folded);
+        matches(pattern, text, LetterCase::Folded);
     }
     let shape: Vec<String> = whole.0.iter().take(3).map(|request| request.len().min(4).to_string()).collect();
     let end = whole.1.map_or("open".into(), |malformed| match malformed {

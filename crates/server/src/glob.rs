@@ -7,7 +7,7 @@
 
 /// Whether upper and lower case letters are the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Case {
+pub(crate) enum LetterCase {
     /// Bytes are compared as they are.
     Exact,
     /// ASCII letters match in either case.
@@ -15,7 +15,7 @@ pub(crate) enum Case {
 }
 
 /// Whether `text` matches `pattern`.
-pub(crate) fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8], case: LetterCase) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
@@ -47,8 +47,8 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
 }
 
 /// Matches one byte against the first element of `pattern`; its size when it fits.
-fn element(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
-    let fold = |byte: u8| if case == Case::Folded { byte.to_ascii_lowercase() } else { byte };
+fn element(pattern: &[u8], byte: u8, case: LetterCase) -> Option<usize> {
+    let fold = |byte: u8| if case == LetterCase::Folded { byte.to_ascii_lowercase() } else { byte };
     match pattern {
         [] => None,
         [b'?', ..] => Some(1),
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str, text: &str, expect: bool) {
-        assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), Case::Exact), expect, "{pattern:?} on {text:?}");
+        assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), LetterCase::Exact), expect, "{pattern:?} on {text:?}");
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let pattern = [b"a*".repeat(1000), b"b".to_vec()].concat();
         let text = vec![b'a'; 20_000];
         let start = std::time::Instant::now();
-        assert!(!matches(&pattern, &text, Case::Exact));
+        assert!(!matches(&pattern, &text, LetterCase::Exact));
         assert!(start.elapsed().as_secs() < 5);
     }
 

@@ -70,12 +70,12 @@ pub(crate) struct Tried {
     pub recoveries: u64,
 }
 
-struct Batch {
+struct TrialBatch {
     point: Rc<Point>,
     trials: Vec<Trial>,
 }
 
-pub(crate) struct Engine<'e> {
+pub(crate) struct ImageEngine<'e> {
     pub recording: &'e Recording,
     pub settling: Settling,
     pub tear: Tear,
@@ -85,7 +85,7 @@ pub(crate) struct Engine<'e> {
     pub again: Option<&'e Again<'e>>,
     pub stage: Stage,
     pub tried: Tried,
-    running: Vec<(Child, Batch)>,
+    running: Vec<(Child, TrialBatch)>,
     known: HashSet<u64>,
     isolate: bool,
     /// Points before this event are another explorer's.
@@ -100,18 +100,18 @@ pub(crate) struct Engine<'e> {
     second: bool,
 }
 
-impl<'e> Engine<'e> {
+impl<'e> ImageEngine<'e> {
     pub(crate) fn new(
         recording: &'e Recording,
         (settling, tear): (Settling, Tear),
         budget: &'e Budget,
         check: Check<'e>,
         stage: Stage,
-    ) -> Engine<'e> {
+    ) -> ImageEngine<'e> {
         let isolate = budget.batch <= 1;
         let (tried, running, known) = (Tried::default(), Vec::new(), HashSet::new());
         let (again, point_every, starts) = (None, 1, Starts::default());
-        Engine {
+        ImageEngine {
             recording,
             settling,
             tear,
@@ -132,13 +132,13 @@ impl<'e> Engine<'e> {
     }
 
     /// Runs a program on recovered images, too.
-    pub(crate) fn followed_by(self, again: Option<&'e Again<'e>>) -> Engine<'e> {
-        Engine { again, ..self }
+    pub(crate) fn followed_by(self, again: Option<&'e Again<'e>>) -> ImageEngine<'e> {
+        ImageEngine { again, ..self }
     }
 
     /// Leaves out the points before that event.
-    fn starting_at(self, from: usize) -> Engine<'e> {
-        Engine { from, ..self }
+    fn starting_at(self, from: usize) -> ImageEngine<'e> {
+        ImageEngine { from, ..self }
     }
 
     /// Tries images of all points; the failure found, if any, is confirmed and shrunk.
@@ -245,7 +245,7 @@ impl<'e> Engine<'e> {
             if self.isolate && trials.len() > 1 {
                 hands.push_front(trials.split_off(1));
             }
-            self.start(Batch { point: Rc::clone(&point), trials });
+            self.start(TrialBatch { point: Rc::clone(&point), trials });
             if let Some(found) = self.drain(self.budget.jobs.saturating_sub(1)) {
                 return Some(found);
             }
@@ -267,7 +267,7 @@ impl<'e> Engine<'e> {
         }
     }
 
-    fn start(&mut self, batch: Batch) {
+    fn start(&mut self, batch: TrialBatch) {
         let seen = self.stage.seen(&batch.point, self.recording);
         let job = |index: usize| {
             let trial = &batch.trials[index];
@@ -403,7 +403,8 @@ impl<'e> Engine<'e> {
             ..self.budget.clone()
         };
         let check = |media, _: &crate::Seen| (self.check)(media, seen);
-        let mut inner = Engine::new(recording, (self.settling, self.tear), &budget, &check, stage).starting_at(from);
+        let mut inner =
+            ImageEngine::new(recording, (self.settling, self.tear), &budget, &check, stage).starting_at(from);
         let found = if chain.is_empty() {
             inner.explore()
         } else {
@@ -448,7 +449,7 @@ impl<'e> Engine<'e> {
             deaths: false,
             ..self.budget.clone()
         };
-        let engine = Engine::new(recording, (self.settling, self.tear), &budget, again.check, stage);
+        let engine = ImageEngine::new(recording, (self.settling, self.tear), &budget, again.check, stage);
         let mut inner = engine.starting_at(from);
         inner.second = true;
         let found = match chain {

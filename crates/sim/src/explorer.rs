@@ -2,7 +2,7 @@
 //! example.
 
 use crate::again::Again;
-use crate::engine::{Budget, Engine, Tried};
+use crate::engine::{Budget, ImageEngine, Tried};
 use crate::failure::{Deviation, Failure, Found};
 use crate::points::Tear;
 use crate::stage::{Check, Stage};
@@ -407,7 +407,7 @@ impl Explorer {
     ) -> Result<Tried, Box<Failure>> {
         let stage = Stage::new(image, profile.settling, self.scanning);
         let tears = (profile.settling, profile.tear);
-        let mut engine = Engine::new(recording, tears, &self.budget, check, stage).followed_by(again);
+        let mut engine = ImageEngine::new(recording, tears, &self.budget, check, stage).followed_by(again);
         let found = match chain {
             None => engine.explore(),
             Some(chain) => engine.replay(chain).map_err(|text| self.failure(profile, self.no_image(text)))?,

@@ -89,7 +89,7 @@ pub(crate) struct Faults {
     pub barrier: Option<u64>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct TapeState {
     /// Changes are kept for undoing them (TAPE-2).
     armed: bool,
     /// Events are recorded.
@@ -107,7 +107,7 @@ pub(crate) struct Inner {
 
 /// A tape recorder for media, shared with the reader of the tape.
 #[derive(Clone)]
-pub(crate) struct Tape(pub(crate) Arc<Mutex<Inner>>);
+pub(crate) struct Tape(pub(crate) Arc<Mutex<TapeState>>);
 
 impl Tape {
     pub(crate) fn new(image: &[u8], settling: Settling) -> Tape {
@@ -118,7 +118,7 @@ impl Tape {
             bytes[..chunk.len()].copy_from_slice(chunk);
             *word = u64::from_le_bytes(bytes);
         }
-        Tape(Arc::new(Mutex::new(Inner {
+        Tape(Arc::new(Mutex::new(TapeState {
             armed: false,
             running: false,
             scanning: false,
@@ -183,7 +183,7 @@ impl Tape {
     }
 }
 
-impl Inner {
+impl TapeState {
     fn thread(&mut self) -> u32 {
         let id = std::thread::current().id();
         let known = self.threads.iter().position(|&thread| thread == id);

@@ -23,7 +23,7 @@ use crate::harness::Bench;
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// One case.
-pub struct Case {
+pub struct BenchCase {
     /// Its name on the command line.
     pub name: &'static str,
     /// One line for `--list`.
@@ -33,53 +33,61 @@ pub struct Case {
 }
 
 /// All of them, in the order `all` runs them.
-pub const ALL: &[Case] = &[
-    Case { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run },
-    Case {
+pub const ALL: &[BenchCase] = &[
+    BenchCase { name: "log", about: "word log with torn bits against its base form; undo journal", run: log::run },
+    BenchCase {
         name: "names",
         about: "finding names against stat and open of files, on memory and on a disk",
         run: names::run,
     },
-    Case { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
-    Case {
+    BenchCase { name: "tx", about: "undo transactions against libpmemobj", run: tx::run },
+    BenchCase {
         name: "patomic",
         about: "isolated redo transactions against libpmemobj, and a hash table against Berkeley DB's",
         run: patomic::run,
     },
-    Case {
+    BenchCase {
         name: "rbtree",
         about: "inserts into a red-black tree against writing all of it with Boost.Serialization",
         run: rbtree::run,
     },
-    Case {
+    BenchCase {
         name: "objects",
         about: "operations of typed objects against libpmemobj and volatile Rust",
         run: objects::run,
     },
-    Case {
+    BenchCase {
         name: "workloads",
         about: "tree, hash table, B+tree and word count against the same in C on libpmemobj",
         run: workloads::run,
     },
-    Case { name: "heap", about: "objects made, opened, grown and shrunk, against files and mmap", run: heap::run },
-    Case {
+    BenchCase { name: "heap", about: "objects made, opened, grown and shrunk, against files and mmap", run: heap::run },
+    BenchCase {
         name: "hkv",
         about: "HEAPO's tree and hash table against Berkeley DB, with the bytes logged",
         run: hkv::run,
     },
-    Case { name: "kv", about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk", run: kv::run },
-    Case {
+    BenchCase {
+        name: "kv",
+        about: "ordered store against LMDB, redb and RocksDB, on memory and on a disk",
+        run: kv::run,
+    },
+    BenchCase {
         name: "reopen",
         about: "from opening to the first value, after a clean close and after kill -9",
         run: reopen::run,
     },
-    Case {
+    BenchCase {
         name: "restart",
         about: "what a program waits for when it starts again: regions, transactions, heap, records",
         run: restart::run,
     },
-    Case { name: "serve", about: "the server against Redis, synced and without a file", run: serve::run },
-    Case { name: "space", about: "bytes on the file system, loaded and after replacing every value", run: space::run },
+    BenchCase { name: "serve", about: "the server against Redis, synced and without a file", run: serve::run },
+    BenchCase {
+        name: "space",
+        about: "bytes on the file system, loaded and after replacing every value",
+        run: space::run,
+    },
 ];
 
 /// Runs what a hidden word asks for, in a process that a case started; `None` if the word is none

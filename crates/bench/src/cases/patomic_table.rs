@@ -25,14 +25,14 @@ const SIZE: usize = 64;
 const MODES: [(Truncation, &str); 2] = [(Truncation::Asynchronous, "async"), (Truncation::Synchronous, "sync")];
 
 /// A hash table of persistent words: buckets, and chains of entries: next, key, value.
-struct Table {
+struct WordTable {
     redo: Redo,
     buckets: u64,
     keys: u64,
 }
 
-impl Table {
-    fn new(folder: &Path, keys: u64, size: usize, profile: Profile) -> Result<Table> {
+impl WordTable {
+    fn new(folder: &Path, keys: u64, size: usize, profile: Profile) -> Result<WordTable> {
         let media = Options { profile, ..Options::default() };
         let store =
             Store::create(&folder.join("table"), &CreateOptions { media, max: 1 << 30, ..CreateOptions::default() })?;
@@ -40,7 +40,7 @@ impl Table {
         let redo = Redo::open(store.create_object("table", options, Redo::format)?)?;
         let buckets = redo.atomically(|tx| tx.allocate(keys * 8))?.at;
         redo.media().zero(buckets, keys * 8);
-        let table = Table { redo, buckets, keys };
+        let table = WordTable { redo, buckets, keys };
         host::unpin(); // the thread that truncates starts here, and is to have a CPU of its own
         table.truncating(Truncation::Asynchronous);
         (0..keys).for_each(|key| table.put(key, &vec![0; size]));
@@ -69,7 +69,7 @@ impl Table {
         tx.store(bucket, entry)
     }
 
-    fn truncating(&self, truncation: Truncation) -> &Table {
+    fn truncating(&self, truncation: Truncation) -> &WordTable {
         self.redo.truncate();
         self.redo.set_truncation(truncation);
         self
@@ -78,7 +78,7 @@ impl Table {
 
 /// The systems measured: the same puts into each.
 struct Tables {
-    ours: Table,
+    ours: WordTable,
     bdb: Option<Bdb>,
     pmemobj: Option<PmemobjTable>,
     size: usize,
@@ -90,7 +90,7 @@ impl Tables {
     fn new(bench: &Bench<'_>, size: usize, profile: Profile) -> Result<Tables> {
         let keys = bench.plan.pick(10_000, 2_000, 20);
         let folder = tempfile::tempdir_in(&bench.plan.memory)?;
-        let ours = Table::new(folder.path(), keys, size, profile)?;
+        let ours = WordTable::new(folder.path(), keys, size, profile)?;
         let bdb = Bdb::open(folder.path(), Access::Hash)?;
         let pool = Pmemobj::create(&folder.path().join("pmemobj"), (64 << 20) + keys as usize * (size + 128) * 2)?;
         let pmemobj = pool.map(|pool| PmemobjTable::new(pool, keys, size));
@@ -147,7 +147,7 @@ fn puts(threads: u64, keys: u64, size: usize, count: u64, put: &(dyn Fn(u64, &[u
 
 /// Bursts of puts, `idle` percent of all time spent between them doing nothing; how long the puts
 /// took.
-fn with_idle_time(table: &Table, idle: u32, count: u64) -> Duration {
+fn with_idle_time(table: &WordTable, idle: u32, count: u64) -> Duration {
     const BURST: u64 = 64;
     let mut took = Duration::ZERO;
     for from in (0..count).step_by(BURST as usize) {

@@ -12,7 +12,7 @@ use crate::host;
 use crate::ours::NAME;
 use crate::structures::words::{self, Counts, Words};
 use crate::structures::{self, Maps, Top};
-use everbyte_bench_rivals::{Kind, Pmemobj, Structure, WORD};
+use everbyte_bench_rivals::{Pmemobj, Structure, WORD, WorkKind};
 use everbyte_media::Options;
 use everbyte_object::raw::Raw as _;
 use everbyte_object::{Pool, Root};
@@ -114,13 +114,13 @@ fn compare(
     if !bench.wants(&format!("{name}_get")) {
         return;
     }
-    for (kind, count) in [(Kind::Load, 0), (Kind::Mix, keys / 4), (Kind::Get, 100)] {
+    for (kind, count) in [(WorkKind::Load, 0), (WorkKind::Mix, keys / 4), (WorkKind::Get, 100)] {
         let mine = structures::run(top, structure, kind, &mut 5, keys, count);
         if let Some(rival) = rival {
             assert_eq!(mine, rival.run(structure, kind, &mut 5, keys, count), "{name}: both sides find the same");
         }
     }
-    for (metric, kind) in [(name.to_string(), Kind::Mix), (format!("{name}_get"), Kind::Get)] {
+    for (metric, kind) in [(name.to_string(), WorkKind::Mix), (format!("{name}_get"), WorkKind::Get)] {
         let (mut mine, mut theirs) = (7, 7);
         let ours = Runner::new(NAME, |count| {
             structures::run(top, structure, kind, &mut mine, keys, count);

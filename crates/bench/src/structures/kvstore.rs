@@ -3,7 +3,7 @@
 use everbyte_object::{Journal, MemPool, PCell, PRefCell, PSafe, PVec, Pbox};
 
 /// The buckets.
-pub type Table<P> = PVec<Link<P>, P>;
+pub type RecordTable<P> = PVec<Link<P>, P>;
 type Link<P> = PRefCell<Option<Pbox<Entry<P>, P>>, P>;
 
 /// A key and its value.
@@ -16,17 +16,17 @@ pub struct Entry<P: MemPool> {
 }
 
 /// An empty table.
-pub fn new<P: MemPool>(buckets: usize, j: &Journal<P>) -> Table<P> {
+pub fn new<P: MemPool>(buckets: usize, j: &Journal<P>) -> RecordTable<P> {
     PVec::from_iter((0..buckets).map(|_| PRefCell::new(None)), j)
 }
 
 #[inline]
-fn bucket<P: MemPool>(table: &Table<P>, key: u64) -> &Link<P> {
+fn bucket<P: MemPool>(table: &RecordTable<P>, key: u64) -> &Link<P> {
     &table[(key % table.len() as u64) as usize]
 }
 
 /// The sum of the words of the value of `key`, or 0.
-pub fn get<P: MemPool>(table: &Table<P>, key: u64) -> u64 {
+pub fn get<P: MemPool>(table: &RecordTable<P>, key: u64) -> u64 {
     fn find<P: MemPool>(link: &Link<P>, key: u64) -> u64 {
         match &*link.borrow() {
             None => 0,
@@ -38,7 +38,7 @@ pub fn get<P: MemPool>(table: &Table<P>, key: u64) -> u64 {
 }
 
 /// Puts a value made from a word; 1 if the key is new.
-pub fn put<P: MemPool>(table: &Table<P>, key: u64, word: u64, j: &Journal<P>) -> u64 {
+pub fn put<P: MemPool>(table: &RecordTable<P>, key: u64, word: u64, j: &Journal<P>) -> u64 {
     fn put_in<P: MemPool>(link: &Link<P>, key: u64, value: [u64; 8], j: &Journal<P>) -> u64 {
         let mut here = link.borrow_mut(j);
         match &*here {
@@ -57,7 +57,7 @@ pub fn put<P: MemPool>(table: &Table<P>, key: u64, word: u64, j: &Journal<P>) ->
 }
 
 /// Removes a key; 1 if it was there.
-pub fn remove<P: MemPool>(table: &Table<P>, key: u64, j: &Journal<P>) -> u64 {
+pub fn remove<P: MemPool>(table: &RecordTable<P>, key: u64, j: &Journal<P>) -> u64 {
     fn remove_from<P: MemPool>(link: &Link<P>, key: u64, j: &Journal<P>) -> u64 {
         let mut here = link.borrow_mut(j);
         match &*here {

@@ -8,7 +8,7 @@ pub mod kvstore;
 pub mod rbtree;
 pub mod words;
 
-use everbyte_bench_rivals::{Kind, Structure};
+use everbyte_bench_rivals::{Structure, WorkKind};
 use everbyte_object::{PSafe, Root, pool};
 use everbyte_workload::{mix, step};
 
@@ -22,7 +22,7 @@ pool!(
 #[repr(C)]
 pub struct Top<P: everbyte_object::MemPool> {
     bst: bst::Link<P>,
-    kvstore: kvstore::Table<P>,
+    kvstore: kvstore::RecordTable<P>,
     btree8: btree8::Tree<P>,
 }
 
@@ -42,7 +42,7 @@ type Change = fn(&Root<Top<Maps>, Maps>, u64, u64) -> u64;
 pub fn run(
     top: &Root<Top<Maps>, Maps>,
     structure: Structure,
-    kind: Kind,
+    kind: WorkKind,
     random: &mut u64,
     keys: u64,
     count: u64,
@@ -65,13 +65,13 @@ pub fn run(
         ),
     };
     let mut sum = 0u64;
-    if kind == Kind::Load {
+    if kind == WorkKind::Load {
         return (0..keys).step_by(2).map(|number| put(top, mix(number), number)).sum();
     }
     for _ in 0..count {
         let word = step(random);
         let key = mix(((word >> 32) * keys) >> 32);
-        let found = match if kind == Kind::Get { 2 } else { word % 3 } {
+        let found = match if kind == WorkKind::Get { 2 } else { word % 3 } {
             0 => put(top, key, word),
             1 => remove(top, key),
             _ => get(top, key),

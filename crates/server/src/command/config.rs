@@ -1,7 +1,7 @@
 //! CONFIG: the options this server was started with, under Redis's names where there are such.
 
 use super::{Call, Fail, Outcome};
-use crate::glob::{Case, matches};
+use crate::glob::{LetterCase, matches};
 use crate::server_state::ServerState;
 
 /// A name and how to say its value.
@@ -36,7 +36,7 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Outcome {
         let exact = !asked.iter().any(|byte| b"*?[".contains(byte));
         for parameter in PARAMETERS {
             let name = parameter.0.as_bytes();
-            let fits = if exact { asked.eq_ignore_ascii_case(name) } else { matches(asked, name, Case::Folded) };
+            let fits = if exact { asked.eq_ignore_ascii_case(name) } else { matches(asked, name, LetterCase::Folded) };
             let shown = if exact { asked } else { name };
             if fits && wanted.iter().all(|(known, _)| *known != shown) {
                 wanted.push((shown, parameter));

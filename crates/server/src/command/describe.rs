@@ -1,7 +1,7 @@
 //! COMMAND: the table, told to clients.
 
 use super::{Call, Command, CommandTable, Fail, Flags, KeyUse, Outcome, is_word};
-use crate::glob::{Case, matches};
+use crate::glob::{LetterCase, matches};
 use crate::resp::reply::Replies;
 
 /// Flags by the names and in the order that clients know.
@@ -177,7 +177,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
                 .rows
                 .iter()
                 .copied()
-                .filter(|command| matches(value, command.name.as_bytes(), Case::Folded))
+                .filter(|command| matches(value, command.name.as_bytes(), LetterCase::Folded))
                 .collect(),
             _ => return Err(super::fail::SYNTAX),
         },

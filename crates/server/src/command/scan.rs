@@ -7,7 +7,7 @@
 
 use super::fail::{CURSOR, CURSOR_UNKNOWN, NOT_INTEGER, SYNTAX};
 use super::{Call, Fail, Outcome, is_word};
-use crate::glob::{Case, literal_prefix, matches};
+use crate::glob::{LetterCase, literal_prefix, matches};
 use crate::keyspace::after_prefix;
 use crate::resp::number::{parse_integer, write_unsigned};
 use crate::resp::reply::Replies;
@@ -29,7 +29,7 @@ impl Filter {
     }
 
     fn wants(&self, key: &[u8]) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| matches(pattern, key, Case::Exact))
+        self.pattern.as_ref().is_none_or(|pattern| matches(pattern, key, LetterCase::Exact))
     }
 
     fn from(&self, after: Option<&[u8]>) -> Bound<Vec<u8>> {

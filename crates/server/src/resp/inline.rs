@@ -4,7 +4,7 @@
 //! quotes' know \' only; a closing quote is followed by a blank or the end. A NUL byte ends the
 //! line, as it does in Redis.
 
-use super::parse::Span;
+use super::parse::ArgumentSpan;
 
 /// The quotes of an inline line do not match.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ fn blank(byte: u8) -> bool {
 }
 
 /// Splits `line` into words; their bytes go to `words`, their places to `spans`.
-pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
+pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<ArgumentSpan>) -> Result<(), Unbalanced> {
     let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut at = 0;
     loop {
@@ -27,7 +27,7 @@ pub(crate) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> 
         }
         let start = words.len();
         at = word(line, at, words)?;
-        spans.push(Span { start: start as u32, size: (words.len() - start) as u32 });
+        spans.push(ArgumentSpan { start: start as u32, size: (words.len() - start) as u32 });
     }
 }
 

@@ -27,14 +27,14 @@ const SPANS_KEPT: usize = 1024;
 
 /// A place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct ArgumentSpan {
     /// First byte.
     pub start: u32,
     /// Bytes.
     pub size: u32,
 }
 
-impl Span {
+impl ArgumentSpan {
     /// The bytes at this place.
     pub(crate) fn of<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         &buffer[self.start as usize..self.start as usize + self.size as usize]
@@ -45,7 +45,7 @@ impl Span {
 #[derive(Clone, Copy)]
 pub(crate) struct Args<'b> {
     bytes: &'b [u8],
-    spans: &'b [Span],
+    spans: &'b [ArgumentSpan],
 }
 
 impl<'b> Args<'b> {
@@ -128,7 +128,7 @@ pub(crate) enum Step {
 
 /// The parser's position within one request.
 pub(crate) struct Parser {
-    spans: Vec<Span>,
+    spans: Vec<ArgumentSpan>,
     /// Words of an inline line, unescaped; spans of such a request point here.
     words: Vec<u8>,
     inline: bool,
@@ -195,7 +195,7 @@ impl Parser {
                 return Ok(Step::Incomplete { missing: end - input.len() });
             }
             if self.spans.len() < SPANS_KEPT {
-                self.spans.push(Span { start: self.at as u32, size });
+                self.spans.push(ArgumentSpan { start: self.at as u32, size });
                 self.kept_end = end;
             } else {
                 self.left_out += 1;
@@ -215,7 +215,7 @@ impl Parser {
             let line = number_line(&input[self.kept_end..], Malformed::SizeLineTooBig)?;
             let (Some(size), end) = line.ok_or(Malformed::Size)? else { return Err(Malformed::Size) };
             let start = self.kept_end + end;
-            self.spans.push(Span { start: start as u32, size: size as u32 });
+            self.spans.push(ArgumentSpan { start: start as u32, size: size as u32 });
             self.kept_end = start + size as usize + 2;
         }
         Ok(())
@@ -280,7 +280,7 @@ impl Parser {
     /// Bytes this parser holds apart from the input, or will hold for the spans left out once the
     /// request is complete: all of them are taken at once then, and no lookup happens in between.
     pub(crate) fn memory(&self) -> usize {
-        (self.spans.capacity() + self.left_out) * size_of::<Span>() + self.words.capacity()
+        (self.spans.capacity() + self.left_out) * size_of::<ArgumentSpan>() + self.words.capacity()
     }
 }
 
@@ -385,13 +385,13 @@ mod tests {
         }
         // The effect of the last byte has been counted before it comes.
         assert!(matches!(parser.parse(&bytes[..bytes.len() - 1]), Ok(Step::Incomplete { .. })));
-        let before = parser.memory() + size_of::<Span>();
+        let before = parser.memory() + size_of::<ArgumentSpan>();
         assert_eq!(parser.parse(&bytes), Ok(Step::Request { used: bytes.len() }));
         assert!(parser.memory() <= before, "{} bytes, {before} were counted", parser.memory());
         let args = parser.args(&bytes);
         assert!(args.len() == COUNT && (0..COUNT).all(|index| args.get(index) == argument(index)));
         parser.done();
-        assert!(parser.memory() <= 2 * SPANS_KEPT * size_of::<Span>());
+        assert!(parser.memory() <= 2 * SPANS_KEPT * size_of::<ArgumentSpan>());
     }
 
     /// RESP-2: two billion declared arguments and half a gigabyte declared bytes cost nothing until
