@@ -32,7 +32,7 @@ impl Machine {
         let nvdimm = format!("memory-backend-file,id=mem1,share=on,mem-path={},size={size},align=2M", image.display());
         let mut command = Command::new("qemu-system-x86_64");
         command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "q35,nvdimm=on", "-smp", "2"]);
-        command.args(["-m", "1G,slots=2,maxmem=4G", "-object", &nvdimm, "-device", "nvdimm,id=nv1,memdev=mem1"]);
+        command.args(["-m", "3G,slots=2,maxmem=6G", "-object", &nvdimm, "-device", "nvdimm,id=nv1,memdev=mem1"]);
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(archive);
         command.args(["-append", &format!("console=ttyS0 panic=-1 quiet everbyte={task}")]);
         command.args(["-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio", "-net", "none"]);
