@@ -6,7 +6,7 @@ mod common;
 use common::{after, record};
 use everbyte_media::{Media, museum::with};
 use everbyte_names::layout::{HEAD_MAGIC, head};
-use everbyte_store::{Error, FormatOptions, ObjectOptions, Store};
+use everbyte_store::{Error, FormatOptions, Object, ObjectOptions, Store};
 
 const MAX: u64 = 64 << 20;
 
@@ -96,6 +96,50 @@ fn recovered(media: Media, crash: &str) -> Result<(), String> {
     let lost = settled().into_iter().find(|name| !matches!(store.find_on_media(name), Ok(Some(_))));
     lost.map_or(Ok(()), |name| Err(format!("{crash}: `{name}` is lost")))?;
     sound(", after more names")
+}
+
+/// A store whose table of records is full.
+fn beyond_the_table() -> Vec<u8> {
+    let blank = vec![0; 1 << 20];
+    let stores = record(MAX, &blank, |media| {
+        let store = Store::format(media, &FormatOptions { identity: Some([7; 16]), log_len: 0 }).unwrap();
+        (0..300).for_each(|number| make(&store, &format!("n{number}")));
+    });
+    after(&blank, &stores)
+}
+
+/// Recovery finds records outside the table by the list of pending changes alone. An object that is
+/// being created there stays in it while its `init` grows it, so a crash at any store leaves the
+/// object whole or absent.
+#[test]
+fn an_object_that_grows_while_it_is_created_is_recovered() {
+    crash_while_one_grows().unwrap();
+}
+
+#[test]
+fn a_growth_that_ends_the_change_around_it_is_noticed() {
+    let found = with("store-pending-left-early", crash_while_one_grows).unwrap_err();
+    assert!(found.contains("behind store"), "{found}");
+}
+
+fn crash_while_one_grows() -> Result<(), String> {
+    let image = beyond_the_table();
+    let stores = record(MAX, &image, |media| {
+        let store = Store::attach(media).unwrap();
+        let options = ObjectOptions { span: Some(1 << 20), ..ObjectOptions::default() };
+        let grow = |object: &Object| object.grow(200_000).map(drop);
+        drop(store.create_small_object("grown", options, grow).unwrap());
+    });
+    for cut in 0..=stores.len() {
+        let (image, mut found) = (after(&image, &stores[..cut]), Ok(()));
+        record(MAX, &image, |media| {
+            let store = Store::attach(media).unwrap();
+            let first = store.check().first().map(|found| format!("behind store {cut} of {}: {found}", stores.len()));
+            found = first.map_or(Ok(()), Err);
+        });
+        found?;
+    }
+    Ok(())
 }
 
 /// `check` says that a list is left over: recovery always empties it.

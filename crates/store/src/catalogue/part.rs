@@ -12,6 +12,7 @@ use crate::object::growth::Growth;
 use crate::superblock::head::Head;
 use crate::{Error, Result};
 use everbyte_media::lock_order::{RankedMutex, RankedMutexGuard, rank};
+use everbyte_media::museum::misplaced;
 use everbyte_media::{Damage, Media};
 use std::sync::Arc;
 
@@ -70,8 +71,11 @@ impl Catalogue {
         loop {
             let begun = self.lock().begin_change(record);
             match begun {
-                // Not `then_some`: a guard that is dropped takes the record out of the list.
-                Ok(begun) => return begun.then(|| PendingChange { catalogue: self, record }),
+                Ok(begun) => {
+                    // A guard of a record that was pending before would end that change.
+                    misplaced("store-pending-left-early", || drop(PendingChange { catalogue: self, record }));
+                    return begun.then(|| PendingChange { catalogue: self, record });
+                }
                 // the list is full; growing objects leave it soon
                 Err(_) => std::thread::yield_now(),
             }
