@@ -7,7 +7,7 @@
 //!   - the pool holds the values of the twin: the one before the transaction or, if it committed,
 //!     the one that it made;
 //!   - references borrowed outside, before, see their old values, and references borrowed by a
-//!     captured root inside is refused;
+//!     captured root inside are refused;
 //!   - volatile weak pointers are promoted exactly while their objects live;
 //!   - each value with a destructor that a body made was dropped once, wherever it went.
 //!
@@ -20,7 +20,14 @@ mod shelf;
 use everbyte_media::museum;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// Makes one test of this file wait for the other: all programs open a pool under one tag, and a
+/// tag takes one pool at a time.
+fn tag_is_ours() -> MutexGuard<'static, ()> {
+    static TAG: Mutex<()> = Mutex::new(());
+    TAG.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs program `seed`.
 ///
@@ -49,6 +56,7 @@ fn run(seed: u64) -> Result<(u32, u32), String> {
 
 #[test]
 fn random_interleavings_are_those_of_their_twins() {
+    let _tag = tag_is_ours();
     if let Some(seed) = everbyte_workload::given_seed() {
         println!("{:?}", program::run(seed));
         return;
@@ -65,6 +73,7 @@ fn random_interleavings_are_those_of_their_twins() {
 
 #[test]
 fn the_random_interleavings_find_every_seeded_bug_of_roll_backs_and_drops() {
+    let _tag = tag_is_ours();
     // With the program that found it last, so that the search is short.
     let bugs = [
         ("object-borrow-outside", 0),
