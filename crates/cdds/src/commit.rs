@@ -9,7 +9,7 @@ use crate::tree::{Commit, TreeState};
 use crate::version::Voids;
 use everbyte_heap::Op;
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::{PublishWord, Unsettled, seeded};
+use everbyte_media::{Offset, PublishWord, Unsettled, seeded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
@@ -243,7 +243,7 @@ impl TreeState {
 
     /// The word whose store makes a version real.
     pub(crate) fn commit_word(&self) -> PublishWord {
-        PublishWord::new(self.header + COMMIT_AT)
+        PublishWord::new(Offset::new(self.header + COMMIT_AT))
     }
 
     /// Swaps the void list that new views get.

@@ -82,7 +82,7 @@ impl Shape {
     /// pinned.
     #[inline]
     pub(crate) fn on<'m>(&self, media: &'m Media) -> Result<Node<'m>> {
-        match media.window(self.at, self.size.into()) {
+        match media.window(self.at, u64::from(self.size)) {
             Some(window) => Ok(Node { shape: *self, window, media }),
             None => damaged(self.at, "a node leads outside the store"),
         }
@@ -159,7 +159,7 @@ impl<'m> Node<'m> {
             return damaged(at, "no node where one should be");
         }
         let (heads, slots, records) = parts(level, base);
-        let window = media.window(at, size.into());
+        let window = media.window(at, u64::from(size));
         let Some(window) =
             window.filter(|_| u64::from(base_end) >= records && base_end <= size && size as usize <= NODE_MAX)
         else {
@@ -174,7 +174,7 @@ impl<'m> Node<'m> {
     /// found counts (NODE-5).
     #[inline(always)]
     pub(crate) fn require_readable(&self) -> Result<()> {
-        Ok(self.media.require_readable(self.at, self.size.into())?)
+        Ok(self.media.require_readable(self.at, u64::from(self.size))?)
     }
 
     /// Bytes of this node contradict themselves, or could not be read.

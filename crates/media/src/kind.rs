@@ -134,8 +134,8 @@ pub struct Damage {
 
 impl Damage {
     /// A damage at `offset`.
-    pub fn at(offset: u64, detail: impl Into<String>) -> Damage {
-        Damage { offset: Some(offset), detail: detail.into(), ..Damage::default() }
+    pub fn at(offset: impl Into<crate::Offset>, detail: impl Into<String>) -> Damage {
+        Damage { offset: Some(offset.into().get()), detail: detail.into(), ..Damage::default() }
     }
 
     /// The same in the file at `path`.

@@ -41,6 +41,7 @@ mod open;
 mod order;
 mod pages;
 mod section;
+mod units;
 
 pub use backends::file::{Disk, disk_alone};
 pub use backends::latch::{Latch, LatchGuard};
@@ -69,3 +70,4 @@ pub use pages::binding;
 pub use pages::fault_handler::{Watch, Watcher};
 pub use pages::named_ranges::NamedRange;
 pub use section::{Mark, Section};
+pub use units::{Length, Offset};

@@ -11,6 +11,7 @@ use crate::museum::sites::{Call, left_out};
 use crate::open::opened::Opened;
 use crate::pages::named_ranges::RangeNames;
 use crate::section::{Mark, Section};
+use crate::units::{Length, Offset};
 use crate::{BackendKind, Counts, Disk, Durability, Error, FlushKind, Options, Recorder, Result, Words, seeded};
 use everbyte_members::Members;
 use parking_lot::Mutex;
@@ -85,7 +86,8 @@ impl Media {
     ///
     /// # Errors
     /// The system is out of memory, or the options ask for an instruction that this CPU lacks.
-    pub fn anonymous(len: u64, options: &Options) -> Result<Media> {
+    pub fn anonymous(len: impl Into<Length>, options: &Options) -> Result<Media> {
+        let len = len.into().get();
         let path = PathBuf::from("anonymous");
         let mapping = Mapping::anonymous(len, len);
         let mapping = mapping.map_err(|source| Error::Io { action: "map memory", path: path.clone(), source })?;
@@ -226,7 +228,8 @@ impl Media {
     /// If the range lies outside [`Media::len`].
     #[track_caller]
     #[inline]
-    pub fn flush(&self, at: u64, len: u64) {
+    pub fn flush(&self, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         if self.leaves_out(Call::Flush) {
             return;
         }
@@ -293,7 +296,8 @@ impl Media {
     /// # Panics
     /// If the range lies outside [`Media::len`].
     #[track_caller]
-    pub fn reflush(&self, at: u64, len: u64) {
+    pub fn reflush(&self, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         if self.capabilities().fence_settles && !seeded("media-adopt-nothing") {
             let _section = self.section();
             self.flush(at, len);
@@ -435,7 +439,8 @@ impl Media {
     /// # Panics
     /// If the range lies outside [`Media::len`].
     #[inline]
-    pub fn report_store(&self, at: u64, len: u64) {
+    pub fn report_store(&self, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         if let Backend::Sim(recorder) = &self.inner.backend {
             let mut recorder = recorder.lock();
             // Whole words, as they are stored. The bytes beside the range in its first and last
@@ -462,7 +467,8 @@ impl Media {
     /// # Errors
     /// [`Error::OutOfRange`] beyond [`Media::max`]; [`Error::Io`] when the disk or the limit of
     /// [`Media::limit_room`] is full. Nothing has changed then.
-    pub fn extend(&self, at: u64, len: u64) -> Result<()> {
+    pub fn extend(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Result<()> {
+        let (at, len) = (at.into().get(), len.into().get());
         let end = at.checked_add(len).filter(|&end| end <= self.max());
         let end = end.ok_or(Error::OutOfRange { at, len, limit: self.max() })?;
         // Whole pages: the units of mapping, copying and writing.
@@ -519,7 +525,8 @@ impl Media {
     /// Returns the pages of `at..at+len` to the file system. The caller has settled the change that
     /// released them, and [`Media::checkpointed`] holds for that mark. The range then reads as
     /// zeros or as before.
-    pub fn punch(&self, at: u64, len: u64) {
+    pub fn punch(&self, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         match &self.inner.backend {
             Backend::Direct(direct) => direct.punch(at, len),
             Backend::File(file) => file.punch(at, len),
@@ -530,7 +537,8 @@ impl Media {
     /// The parts of `at..at+len` that hold data in the file, in order; `None` if the system cannot
     /// tell. The other parts read as zeros and may take space on the disk. On backend `file` the
     /// newest stores may not be in the file yet.
-    pub fn data(&self, at: u64, len: u64) -> Option<Vec<std::ops::Range<u64>>> {
+    pub fn data(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Option<Vec<std::ops::Range<u64>>> {
+        let (at, len) = (at.into().get(), len.into().get());
         match &self.inner.backend {
             Backend::Direct(direct) => direct.data(at, len),
             Backend::File(file) => file.data(at, len),
@@ -541,7 +549,8 @@ impl Media {
     /// Whether `at..at+len` is known to be a hole, so that it need not be loaded. On `shm` a load
     /// of a hole allocates memory, and if none is left the system kills the process by SIGBUS.
     /// `false` on backends whose loads allocate nothing.
-    pub fn is_hole(&self, at: u64, len: u64) -> bool {
+    pub fn is_hole(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         match &self.inner.backend {
             // A read-only opening puts the log's bytes into private memory and not into the file.
             Backend::Direct(direct) if direct.kind == BackendKind::Shm && self.inner.opened.log_records == 0 => {

@@ -5,32 +5,32 @@
 //! fence came between the bytes that the word publishes and the word:
 //!
 //! ```
-//! # use everbyte_media::{Media, Options, PublishWord, Unsettled};
+//! # use everbyte_media::{Media, Offset, Options, PublishWord, Unsettled};
 //! # let media = Media::anonymous(1 << 16, &Options::default())?;
-//! const ROOT: PublishWord = PublishWord::new(8);
+//! const ROOT: PublishWord = PublishWord::new(Offset::new(8));
 //! media.store(64, 1);
 //! media.flush(64, 8);
-//! let record = media.fence_after(64_u64);
-//! ROOT.publish(&media, *record, &record);
+//! let record = media.fence_after(Offset::new(64));
+//! ROOT.publish(&media, record.get(), &record);
 //! media.fence();
-//! let at = Unsettled::new(&media, 64_u64).settle(&media)?;
-//! assert_eq!(media.load(8), at);
+//! let at = Unsettled::new(&media, Offset::new(64)).settle(&media)?;
+//! assert_eq!(at, media.load(8));
 //! # Ok::<(), everbyte_media::Error>(())
 //! ```
 //!
 //! Without the fence it does not compile:
 //!
 //! ```compile_fail,E0308
-//! # use everbyte_media::{Media, Options, PublishWord};
+//! # use everbyte_media::{Media, Offset, Options, PublishWord};
 //! # let media = Media::anonymous(1 << 16, &Options::default()).unwrap();
 //! media.store(64, 1);
 //! media.flush(64, 8);
-//! PublishWord::new(8).publish(&media, 64, &64_u64);
+//! PublishWord::new(Offset::new(8)).publish(&media, 64, &64_u64);
 //! ```
 //!
 //! Threads: a proof holds for the thread that fenced; it is neither `Send` nor `Sync`.
 
-use crate::{Mark, Media, Result, seeded};
+use crate::{Mark, Media, Offset, Result, seeded};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -73,11 +73,11 @@ impl Media {
 
 /// The offset of a word that publishes a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublishWord(u64);
+pub struct PublishWord(Offset);
 
 impl PublishWord {
     /// The word at `offset`.
-    pub const fn new(offset: u64) -> PublishWord {
+    pub const fn new(offset: Offset) -> PublishWord {
         PublishWord(offset)
     }
 

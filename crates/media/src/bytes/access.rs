@@ -5,6 +5,7 @@
 
 use crate::counters::Counter;
 use crate::media::{Backend, Media};
+use crate::units::{Length, Offset};
 use crate::{Error, Result};
 use std::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -12,7 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 impl Media {
     /// Whether `at..at+len` is backed. Never panics, for any offset.
     #[inline(always)]
-    pub fn holds(&self, at: u64, len: u64) -> bool {
+    pub fn holds(&self, at: impl Into<Offset>, len: impl Into<Length>) -> bool {
+        let (at, len) = (at.into().get(), len.into().get());
         self.inner.mapping.holds(at, len)
     }
 
@@ -21,7 +23,8 @@ impl Media {
     /// # Errors
     /// [`Error::OutOfRange`].
     #[inline]
-    pub fn check_range(&self, at: u64, len: u64) -> Result<()> {
+    pub fn check_range(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Result<()> {
+        let (at, len) = (at.into().get(), len.into().get());
         if self.holds(at, len) { Ok(()) } else { Err(Error::OutOfRange { at, len, limit: self.len() }) }
     }
 
@@ -30,13 +33,15 @@ impl Media {
     /// # Panics
     /// If `at` is not a multiple of 8 or not backed.
     #[inline(always)]
-    pub fn load(&self, at: u64) -> u64 {
+    pub fn load(&self, at: impl Into<Offset>) -> u64 {
+        let at = at.into().get();
         self.inner.mapping.load(at)
     }
 
     /// [`Media::load`] of any offset: `None` if it is not aligned or not backed.
     #[inline(always)]
-    pub fn get_word(&self, at: u64) -> Option<u64> {
+    pub fn get_word(&self, at: impl Into<Offset>) -> Option<u64> {
+        let at = at.into().get();
         self.inner.mapping.get_word(at)
     }
 
@@ -45,7 +50,8 @@ impl Media {
     /// # Panics
     /// If `at` is not a multiple of 8 or not backed.
     #[inline(always)]
-    pub fn store(&self, at: u64, value: u64) {
+    pub fn store(&self, at: impl Into<Offset>, value: u64) {
+        let at = at.into().get();
         match &self.inner.backend {
             Backend::Sim(recorder) => {
                 let mut recorder = recorder.lock();
@@ -64,7 +70,8 @@ impl Media {
     /// # Panics
     /// If `at` is not a multiple of 8 or not backed.
     #[inline]
-    pub fn compare_exchange(&self, at: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
+    pub fn compare_exchange(&self, at: impl Into<Offset>, current: u64, new: u64) -> std::result::Result<u64, u64> {
+        let at = at.into().get();
         match &self.inner.backend {
             Backend::Sim(recorder) => {
                 let mut recorder = recorder.lock();
@@ -84,7 +91,8 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn read(&self, at: u64, into: &mut [u8]) {
+    pub fn read(&self, at: impl Into<Offset>, into: &mut [u8]) {
+        let at = at.into().get();
         self.inner.mapping.read(at, into);
     }
 
@@ -92,7 +100,8 @@ impl Media {
     ///
     /// # Panics
     /// If the range is not backed.
-    pub fn read_vec(&self, at: u64, len: usize) -> Vec<u8> {
+    pub fn read_vec(&self, at: impl Into<Offset>, len: usize) -> Vec<u8> {
+        let at = at.into().get();
         self.inner.mapping.check_len(at, len as u64);
         let mut bytes = vec![0; len];
         self.read(at, &mut bytes);
@@ -104,7 +113,8 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn get<T: FromBytes + IntoBytes>(&self, at: u64) -> T {
+    pub fn get<T: FromBytes + IntoBytes>(&self, at: impl Into<Offset>) -> T {
+        let at = at.into().get();
         let mut value = T::new_zeroed();
         self.read(at, value.as_mut_bytes());
         value
@@ -115,7 +125,8 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn write(&self, at: u64, bytes: &[u8]) {
+    pub fn write(&self, at: impl Into<Offset>, bytes: &[u8]) {
+        let at = at.into().get();
         match &self.inner.backend {
             Backend::Sim(recorder) => {
                 let mut recorder = recorder.lock();
@@ -131,7 +142,8 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn put<T: IntoBytes + Immutable>(&self, at: u64, value: &T) {
+    pub fn put<T: IntoBytes + Immutable>(&self, at: impl Into<Offset>, value: &T) {
+        let at = at.into().get();
         self.write(at, value.as_bytes());
     }
 
@@ -139,7 +151,8 @@ impl Media {
     ///
     /// # Panics
     /// If the range is not backed.
-    pub fn zero(&self, at: u64, len: u64) {
+    pub fn zero(&self, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         const ZEROS: [u8; 4096] = [0; 4096];
         let mut done = 0;
         while done < len {
@@ -155,7 +168,8 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn copy_nt(&self, at: u64, bytes: &[u8]) {
+    pub fn copy_nt(&self, at: impl Into<Offset>, bytes: &[u8]) {
+        let at = at.into().get();
         let (first, end) = crate::bytes::mapping::line_range(at, bytes.len() as u64);
         match &self.inner.backend {
             Backend::Direct(direct) => {
@@ -186,7 +200,8 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn rewrite(&self, at: u64, bytes: &[u8]) {
+    pub fn rewrite(&self, at: impl Into<Offset>, bytes: &[u8]) {
+        let at = at.into().get();
         match &self.inner.backend {
             Backend::Direct(direct) if direct.flush.keeps_lines() => {
                 self.inner.mapping.write(at, bytes);
@@ -202,13 +217,15 @@ impl Media {
     /// # Panics
     /// If the range is not backed.
     #[inline]
-    pub fn compare(&self, at: u64, len: u64, key: &[u8]) -> Ordering {
+    pub fn compare(&self, at: impl Into<Offset>, len: impl Into<Length>, key: &[u8]) -> Ordering {
+        let (at, len) = (at.into().get(), len.into().get());
         self.inner.mapping.compare(at, len, key)
     }
 
     /// Prefetches the line of `at`. A hint: any `at` is harmless.
     #[inline(always)]
-    pub fn prefetch(&self, at: u64) {
+    pub fn prefetch(&self, at: impl Into<Offset>) {
+        let at = at.into().get();
         self.inner.mapping.prefetch(at);
     }
 }

@@ -1,5 +1,6 @@
 //! [`Flusher`]: flushes ranges together if they share or adjoin lines.
 
+use crate::units::{Length, Offset};
 use crate::{LINE, Media};
 
 /// Flushes ranges line by line; a line that several neighbouring ranges share is flushed once. All
@@ -20,7 +21,8 @@ impl<'m> Flusher<'m> {
 
     /// Adds the lines of `at..at+len`.
     #[inline]
-    pub fn touch(&mut self, at: u64, len: u64) {
+    pub fn touch(&mut self, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         let (start, end) = (at & !(LINE - 1), (at + len).next_multiple_of(LINE));
         if start < self.start || start > self.end {
             self.flush();

@@ -5,6 +5,7 @@
 
 use crate::bytes::sizes::WORD;
 use crate::media::Media;
+use crate::units::{Length, Offset};
 use std::cmp::Ordering as Cmp;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -24,7 +25,8 @@ impl Media {
     /// The bytes `at..at+len`, checked once; `None` if they are not all backed or `at` is not a
     /// multiple of 8.
     #[inline(always)]
-    pub fn window(&self, at: u64, len: u64) -> Option<Window<'_>> {
+    pub fn window(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Option<Window<'_>> {
+        let (at, len) = (at.into().get(), len.into().get());
         let start = self.inner.mapping.range_start(at, len)?;
         at.is_multiple_of(WORD).then_some(Window { start, len: len as usize, media: PhantomData })
     }

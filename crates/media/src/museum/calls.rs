@@ -2,6 +2,7 @@
 //! algorithm, with the bug or without.
 
 use super::seeded;
+use crate::units::{Length, Offset};
 use crate::{Flusher, Mark, Media, Result};
 
 /// A result of a call that was left out.
@@ -38,7 +39,8 @@ impl Media {
     /// [`Media::flush`], which the seeded bug leaves out.
     #[track_caller]
     #[inline(always)]
-    pub fn flush_unless(&self, bug: &'static str, at: u64, len: u64) {
+    pub fn flush_unless(&self, bug: &'static str, at: impl Into<Offset>, len: impl Into<Length>) {
+        let (at, len) = (at.into().get(), len.into().get());
         if !seeded(bug) {
             self.flush(at, len);
         }
@@ -95,7 +97,8 @@ impl Media {
     /// # Panics
     /// As [`Media::copy_nt`].
     #[inline(always)]
-    pub fn copy_nt_unless(&self, bug: &'static str, at: u64, bytes: &[u8]) {
+    pub fn copy_nt_unless(&self, bug: &'static str, at: impl Into<Offset>, bytes: &[u8]) {
+        let at = at.into().get();
         if seeded(bug) { self.write(at, bytes) } else { self.copy_nt(at, bytes) }
     }
 }

@@ -11,6 +11,7 @@
 use crate::bytes::mapping::{Mapping, Mode};
 use crate::media::{Backend, Media};
 use crate::pages::fault_handler::{Watch, Watcher};
+use crate::units::Offset;
 use crate::{BackendKind, Error, Result};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -69,7 +70,8 @@ impl Media {
     ///
     /// # Panics
     /// If the range is not backed.
-    pub fn read_beneath(&self, at: u64, into: &mut [u8]) -> Result<()> {
+    pub fn read_beneath(&self, at: impl Into<Offset>, into: &mut [u8]) -> Result<()> {
+        let at = at.into().get();
         let beneath = self.beneath()?;
         beneath.read(at, into);
         beneath.unreadable(at, into.len() as u64).map_or(Ok(()), |at| Err(self.unreadable_at(at)))
@@ -82,7 +84,8 @@ impl Media {
     ///
     /// # Panics
     /// If the range is not backed, or not whole pages.
-    pub fn fill_beneath(&self, at: u64, bytes: &[u8]) -> Result<()> {
+    pub fn fill_beneath(&self, at: impl Into<Offset>, bytes: &[u8]) -> Result<()> {
+        let at = at.into().get();
         match &self.inner.backend {
             Backend::Direct(direct) => {
                 direct.allocate(&self.inner.mapping, at, bytes.len() as u64)?;

@@ -6,6 +6,7 @@
 use crate::media::Media;
 use crate::pages::named_ranges::NamedRange;
 use crate::pages::unreadable::{CODES, count};
+use crate::units::{Length, Offset};
 use crate::{BackendKind, Damage, Error, Result};
 use std::ffi::c_int;
 use std::ops::Range;
@@ -18,7 +19,8 @@ impl Media {
     /// # Errors
     /// [`Error::Unreadable`].
     #[inline(always)]
-    pub fn require_readable(&self, at: u64, len: u64) -> Result<()> {
+    pub fn require_readable(&self, at: impl Into<Offset>, len: impl Into<Length>) -> Result<()> {
+        let (at, len) = (at.into().get(), len.into().get());
         if count() == 0 { Ok(()) } else { self.search(at, len) }
     }
 
@@ -85,7 +87,8 @@ impl Media {
     /// # Panics
     /// If the offset is not backed.
     #[doc(hidden)]
-    pub fn raise_memory_error(&self, at: u64) {
+    pub fn raise_memory_error(&self, at: impl Into<Offset>) {
+        let at = at.into().get();
         /// The fields of `siginfo_t` that the kernel fills for SIGBUS.
         #[repr(C, align(8))]
         struct BusErrorInfo {

@@ -3,6 +3,7 @@
 
 use crate::backends::direct::Direct;
 use crate::media::{Backend, Media};
+use crate::units::{Length, Offset};
 use crate::{BackendKind, Error, Result};
 use std::ptr::NonNull;
 
@@ -20,7 +21,8 @@ impl Media {
     /// # Safety
     /// `place..place+len` is mapped, readable and writable, and the caller owns it: no Rust
     /// reference into it exists.
-    pub unsafe fn map_over(&self, at: u64, len: u64, place: NonNull<u8>) -> Result<bool> {
+    pub unsafe fn map_over(&self, at: impl Into<Offset>, len: impl Into<Length>, place: NonNull<u8>) -> Result<bool> {
+        let (at, len) = (at.into().get(), len.into().get());
         use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap_fixed};
         self.inner.mapping.check_len(at, len);
         assert!([at, len, place.addr().get() as u64].iter().all(|size| size % 4096 == 0), "pages are mapped whole");
@@ -76,7 +78,8 @@ impl Media {
     ///
     /// # Panics
     /// If the range reaches beyond the maximum, or is not whole pages.
-    pub fn protect(&self, at: u64, len: u64, (read, write): (bool, bool)) -> Result<()> {
+    pub fn protect(&self, at: impl Into<Offset>, len: impl Into<Length>, (read, write): (bool, bool)) -> Result<()> {
+        let (at, len) = (at.into().get(), len.into().get());
         use rustix::mm::MprotectFlags;
         assert!(at.checked_add(len).is_some_and(|end| end <= self.max()), "only mapped pages are protected");
         assert!(at.is_multiple_of(4096) && len.is_multiple_of(4096), "pages are protected whole");
