@@ -76,6 +76,9 @@ fn build(tree: &Path) -> Result<PathBuf> {
 fn note(metrics: &mut Metrics, line: &str) -> Result {
     let value: Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    if !text("skipped").is_empty() {
+        return Ok(()); // a rival that is not installed
+    }
     let sample = metrics.entry((text("case"), text("metric"))).or_default();
     sample.unit = text("unit");
     sample.values.push(value["ours"].as_f64().ok_or_else(|| format!("no figure: {line}"))?);

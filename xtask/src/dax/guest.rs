@@ -91,11 +91,12 @@ pub fn pack(target: &Path, kernel: &Kernel, programs: &[Program], script: &str) 
         let name = Path::new(module).file_name().unwrap_or_default().to_string_lossy();
         guest.copy(&format!("/modules/{number}-{name}"), &kernel.modules.join(module))?;
     }
-    for Program { name, path, folder } in programs {
+    for Program { name, path, folder, tests } in programs {
         let stripped = target.with_extension("stripped");
         shell::run(Command::new("strip").arg("-o").arg(&stripped).arg(path))?;
         guest.libraries_of(path)?;
         guest.copy(&format!("/test/{name}"), &stripped)?;
+        guest.archive.file(&format!("/list/{name}"), tests.join("\n").as_bytes()).map_err(failed)?;
         guest.archive.folder(&format!("/crate/{name}")).map_err(failed)?;
         guest.tree(&format!("/crate/{name}/testdata"), &folder.join("testdata"))?;
         let _ = fs::remove_file(&stripped);

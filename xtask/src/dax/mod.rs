@@ -9,6 +9,9 @@
 //!   4. after each kill the host takes the store out of the image and compares it with what was
 //!      acknowledged
 //!
+//! The guest is emulated and slow, so the usual run takes a third of the tests, another third each
+//! day; `cargo xtask dax all` takes every one.
+//!
 //! A machine that is silent for too long has failed; a failure prints the console.
 //!
 //! Design: docs/design/dax-in-an-emulator.md
@@ -23,7 +26,8 @@ use guest::Kernel;
 use machine::Machine;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Crates whose tests run in the guest, those of them that open store files. Explorations of
 /// recorded media stay at home.
@@ -37,21 +41,27 @@ const KILLS: &[(u64, u64)] = &[(25, 0), (60, 7), (120, 31), (5, 3), (200, 1)];
 /// long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs the story, or one half of it.
+/// The usual run takes one of so many parts of the tests.
+const PARTS: u64 = 3;
+
+/// Runs both halves, or one of them.
 pub fn run(words: &[&str]) -> Result {
-    let (test, kill) = match words {
-        [] => (true, true),
-        ["tests"] => (true, false),
-        ["kills"] => (false, true), // on the image that the tests have left
-        other => return Err(format!("dax takes `tests`, `kills` or nothing, not {other:?}")),
+    let (test, kill, part) = match words {
+        [] => (true, true, Some(part_of_today())),
+        ["all"] => (true, true, None),
+        ["tests"] => (true, false, None),
+        ["kills"] => (false, true, None), // on the image that the tests have left
+        other => return Err(format!("dax takes `all`, `tests`, `kills` or nothing, not {other:?}")),
     };
     let folder = root().join("target/dax");
     let kernel = Kernel::get(&folder.join("kernel"))?;
     let start = Instant::now();
-    let programs = programs()?;
+    let programs = programs(part)?;
     let archive = folder.join("guest.cpio");
     guest::pack(&archive, &kernel, &programs, include_str!("init.sh"))?;
-    println!("dax: {} programs packed in {:.1} s", programs.len(), start.elapsed().as_secs_f64());
+    let tests: usize = programs.iter().map(|program| program.tests.len()).sum();
+    let which = part.map_or(String::new(), |part| format!(" (part {part} of {PARTS})"));
+    println!("dax: {tests} tests{which} packed in {:.1} s", start.elapsed().as_secs_f64());
     let nvdimm = folder.join("nvdimm.img");
     if test {
         image::blank(&nvdimm, IMAGE_LEN)?;
@@ -147,10 +157,27 @@ pub struct Program {
     path: PathBuf,
     /// The folder of its crate: tests run there, beside their testdata.
     folder: PathBuf,
+    /// The tests to run; none for a program that is no test.
+    tests: Vec<String>,
+}
+
+/// The part of the tests that is run today.
+fn part_of_today() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() / (24 * 60 * 60) % PARTS
+}
+
+/// The names of a program's tests, or those of `part`: the sum of the name's bytes decides.
+fn tests_of(program: &str, part: Option<u64>) -> Result<Vec<String>> {
+    let listed = shell::output(Command::new(program).args(["--list", "--format", "terse"]))?;
+    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let taken = |name: &&str| part.is_none_or(|part| name.bytes().map(u64::from).sum::<u64>() % PARTS == part);
+    // Time means nothing in the guest, so tests of delays stay at home.
+    Ok(names.filter(taken).filter(|name| !name.contains("device_profiles")).map(String::from).collect())
 }
 
 /// The test programs that open store files, as cargo builds them for the ordinary tests.
-fn programs() -> Result<Vec<Program>> {
+fn programs(part: Option<u64>) -> Result<Vec<Program>> {
     let text = shell::output(&mut cargo(&["test", "--workspace", "--no-run", "--quiet", "--message-format=json"]))?;
     let mut programs = Vec::new();
     for line in text.lines() {
@@ -169,10 +196,13 @@ fn programs() -> Result<Vec<Program>> {
         let tests = kind == "test" && TESTED.contains(&&*crate_) && opens_files;
         let writer = kind == "bin" && target == "suite-writer";
         if tests && message["profile"]["test"] == true {
-            let name = format!("tests-{crate_}-{target}");
-            programs.push(Program { name, path: path.into(), folder: folder.into() });
+            let (name, tests) = (format!("tests-{crate_}-{target}"), tests_of(path, part)?);
+            if !tests.is_empty() {
+                programs.push(Program { name, path: path.into(), folder: folder.into(), tests });
+            }
         } else if writer && message["profile"]["test"] == false {
-            programs.push(Program { name: target.into(), path: path.into(), folder: folder.into() });
+            let (name, tests) = (target.into(), Vec::new());
+            programs.push(Program { name, path: path.into(), folder: folder.into(), tests });
         }
     }
     Ok(programs)
