@@ -59,9 +59,9 @@ pub fn run(words: &[&str]) -> Result {
     let programs = programs(part)?;
     let archive = folder.join("guest.cpio");
     guest::pack(&archive, &kernel, &programs, include_str!("init.sh"))?;
-    let tests: usize = programs.iter().map(|program| program.tests.len()).sum();
+    let count: usize = programs.iter().map(|program| program.tests.len()).sum();
     let which = part.map_or(String::new(), |part| format!(" (part {part} of {PARTS})"));
-    println!("dax: {tests} tests{which} packed in {:.1} s", start.elapsed().as_secs_f64());
+    println!("dax: {count} tests{which} packed in {:.1} s", start.elapsed().as_secs_f64());
     let nvdimm = folder.join("nvdimm.img");
     if test {
         image::blank(&nvdimm, IMAGE_LEN)?;
