@@ -1,4 +1,4 @@
-//! The museum: seeded bugs of every room, and the case that must find each.
+//! The museum: seeded bugs of every crate, and the case that must find each.
 //!
 //! Each exhibit is a plausible mistake: a line of a crate is left out, moved or doubled while the
 //! bug's switch is on (`everbyte_media::seeded`). A museum visit explores the named case with the
