@@ -28,6 +28,7 @@ mod heap;
 mod hkv;
 mod kv;
 mod kv_days;
+mod kv_paths;
 mod log;
 mod map;
 mod media;
@@ -107,6 +108,7 @@ pub fn cases() -> Vec<Case> {
         mnemosyne::CASES,
         kv::CASES,
         kv_days::CASES,
+        kv_paths::CASES,
         merge::CASES,
     ]
     .concat()
