@@ -1,13 +1,10 @@
 //! Recorded histories of threads in each other's way are serialisable.
 
-mod common;
-mod histories;
-
+use crate::histories::{Seen, circle};
 use everbyte_media::{Media, Options};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::redo::Truncation;
 use everbyte_tx::{Error, Redo};
-use histories::{Seen, circle};
 
 /// The checker tells orders from circles: a lost update, a write skew, a load of two times at once.
 #[test]
@@ -32,7 +29,7 @@ fn recorded_histories_are_serialisable() {
     for truncation in [Truncation::Synchronous, Truncation::Asynchronous] {
         let media = Media::anonymous(8 << 20, &Options::default()).unwrap();
         let store = Store::format(media, &FormatOptions::default()).unwrap();
-        let options = ObjectOptions { engine: Engine::Redo, ..common::options(1 << 20) };
+        let options = ObjectOptions { engine: Engine::Redo, ..crate::common::options(1 << 20) };
         let redo = Redo::open(store.create_object("test", options, Redo::format).unwrap()).unwrap();
         redo.set_truncation(truncation);
         let at = redo.heap().object().prime() + 3072; // zeros, the rooms' above

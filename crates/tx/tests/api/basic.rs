@@ -1,8 +1,6 @@
 //! Transactions from outside: all or nothing, nesting, locks, and their costs.
 
-mod common;
-
-use common::{create, table};
+use crate::common::{create, table};
 use everbyte_tx::{Error, TxError, TxLock, Undo};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,6 @@
 //! The redo engine: isolation, fences, logs that fill, transactions that do not fit one.
 
-mod common;
-
-use common::options;
+use crate::common::options;
 use everbyte_media::{Media, Options};
 use everbyte_sim::{Image, fault_loop};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};

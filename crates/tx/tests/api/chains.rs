@@ -4,9 +4,7 @@
 //!
 //! With `EVERBYTE_SOAK` set, there are a million of them.
 
-mod common;
-
-use common::options;
+use crate::common::options;
 use everbyte_media::{Media, Options};
 use everbyte_sim::swarm::{self, on_a_small_stack};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
@@ -30,7 +28,7 @@ fn a_long_transaction_is_undone_on_a_small_stack() {
     let store = store();
     let made = store.create_object("test", options(span()), |object| Undo::format_with(object, 2, 256));
     let undo = Undo::open(made.unwrap()).unwrap();
-    let at = common::table(&undo, 2 * changes);
+    let at = crate::common::table(&undo, 2 * changes);
     let mut crashed = None;
     let outcome = on_a_small_stack(|| {
         undo.run(|tx| {

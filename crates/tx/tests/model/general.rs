@@ -1,9 +1,7 @@
 //! Random transactions against a plain model: updates, blocks, nesting, errors, panics, and opening
 //! again in between.
 
-mod common;
-
-use common::{create, table};
+use crate::common::{create, table};
 use everbyte_tx::{Error, Tx, TxError, Undo};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,6 @@
 //! Memory errors under both engines: no transaction commits or answers over a page that is lost.
 
-mod common;
-
-use common::options;
+use crate::common::options;
 use everbyte_media::{Media, Options, museum};
 use everbyte_store::{Engine, FormatOptions, ObjectOptions, Store};
 use everbyte_tx::{Error, Redo, Undo};

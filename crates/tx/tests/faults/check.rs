@@ -1,9 +1,7 @@
 //! `check` of an engine: a whole one has no findings, and each kind of damage is named with its
 //! place.
 
-mod common;
-
-use common::{create, table};
+use crate::common::{create, table};
 use everbyte_store::FindingKind;
 use everbyte_tx::layout::{LANES_AT, TABLE};
 use everbyte_tx::{Error, Undo};

@@ -1,0 +1,8 @@
+//! Tests of public calls.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod basic;
+mod chains;
+mod redo;
