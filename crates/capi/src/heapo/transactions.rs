@@ -11,6 +11,7 @@
 use super::mapped::Mapped;
 use super::writable;
 use crate::fault::{Fault, Result, done};
+use everbyte_media::Unsettled;
 use everbyte_store::Exclusive;
 use everbyte_tx::{Started, Tx};
 use std::cell::RefCell;
@@ -97,10 +98,8 @@ pub(crate) fn end(object: &Arc<Mapped>, how: End) -> Result<()> {
     let started = outermost.started.take().expect("taken once");
     match (how, outermost.doomed) {
         (End::Commit, false) => {
-            if let Some(mark) = started.commit(|| ())?.mark {
-                object.undo.media().settle(mark)?;
-            }
-            Ok(())
+            let committed = Unsettled::at(started.commit(|| ())?.mark, ());
+            Ok(committed.settle(object.undo.media())?)
         }
         (End::Commit, true) => {
             started.rollback()?;

@@ -5,7 +5,7 @@ use crate::transaction::locks::LockTable;
 use crate::transaction::sync::{AtomicBool, Mutex, meanwhile};
 use crate::{Error, Result};
 use everbyte_media::museum::unless;
-use everbyte_media::{Mark, Media};
+use everbyte_media::{Mark, Media, Unsettled};
 use everbyte_store::{Claim, Object};
 use everbyte_tx::Undo;
 use std::sync::atomic::Ordering;
@@ -48,7 +48,7 @@ impl OpenPool {
         }
         let mark = *self.buffered.lock();
         if let Some(mark) = mark {
-            self.settle(mark)?;
+            self.settle(Unsettled::at(Some(mark), ()))?;
             let mut buffered = self.buffered.lock();
             if *buffered == Some(mark) {
                 *buffered = None;
@@ -58,35 +58,50 @@ impl OpenPool {
         Ok(())
     }
 
-    /// Adds a transaction that returns before its mark is settled.
-    pub(crate) fn add_buffered(&self, mark: Mark) {
-        let mut buffered = self.buffered.lock();
-        *buffered = (*buffered).max(Some(mark));
-        self.is_buffered.store(true, Ordering::Release);
+    /// Adds a transaction that returns before it is settled.
+    pub(crate) fn add_buffered(&self, done: Unsettled<()>) {
+        if let Some(mark) = done.mark() {
+            let mut buffered = self.buffered.lock();
+            *buffered = (*buffered).max(Some(mark));
+            self.is_buffered.store(true, Ordering::Release);
+        }
     }
 
-    /// Settles the transaction of `mark` and the transactions that returned unsettled before it.
+    /// `done` and what the transaction may have seen of others that met it (LOCK-4).
+    pub(crate) fn with_newest(&self, done: Unsettled<()>) -> Unsettled<()> {
+        if self.ordered().is_settled(self.media()) {
+            return done; // no thread can have seen anything unsettled
+        }
+        let mut newest = self.newest.lock();
+        *newest = (*newest).max(done.mark());
+        Unsettled::at(*newest, ())
+    }
+
+    /// Settles a transaction and the transactions that returned unsettled before it.
     #[inline]
-    pub(crate) fn settle_all(&self, mark: Option<Mark>) -> Result<()> {
+    pub(crate) fn settle_all(&self, done: Unsettled<()>) -> Result<()> {
         if self.is_buffered.load(Ordering::Relaxed) {
             self.sync()?; // the body may have seen it
         }
-        match mark {
-            Some(mark) => unless("object-answer-unsettled", || self.settle(mark)),
+        match done.mark() {
+            Some(_) => unless("object-answer-unsettled", || self.settle(done)),
             None => Ok(()),
         }
     }
 
     /// Settles everything that is ordered.
     pub(crate) fn settle_ordered(&self) -> Result<()> {
-        match self.media().capabilities().fence_settles {
-            true => Ok(()),
-            false => self.settle(self.media().mark()),
-        }
+        let ordered = self.ordered();
+        if ordered.is_settled(self.media()) { Ok(()) } else { self.settle(ordered) }
     }
 
-    fn settle(&self, mark: Mark) -> Result<()> {
+    /// Everything that is ordered.
+    fn ordered(&self) -> Unsettled<()> {
+        Unsettled::new(self.media(), ())
+    }
+
+    fn settle(&self, done: Unsettled<()>) -> Result<()> {
         meanwhile();
-        self.media().settle(mark).map_err(|error| Error::Tx(error.into()))
+        done.settle(self.media()).map_err(|error| Error::Tx(error.into()))
     }
 }

@@ -1,4 +1,4 @@
-//! Runs transactions: the outermost of a thread, the order of its end, and the marks that its
+//! Runs transactions: the outermost of a thread, the order of its end, and the settling that its
 //! caller waits for.
 
 use super::{Running, panicked};
@@ -6,7 +6,7 @@ use crate::transaction::open_pool::OpenPool;
 use crate::transaction::sync::meanwhile;
 use crate::{Error, PoolTag, Result, TryError};
 use everbyte_media::museum::{misplaced, unless};
-use everbyte_media::{Mark, Media, seeded};
+use everbyte_media::{Media, Unsettled, seeded};
 use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -82,11 +82,17 @@ impl<O, E> Ended<O, E> {
 }
 
 /// Work left to do after an outermost transaction.
-#[derive(Default)]
 struct Left {
-    /// The mark to settle before the caller gets its result.
-    mark: Option<Mark>,
+    /// Settled before the caller gets its result.
+    done: Unsettled<()>,
     closing: bool,
+}
+
+impl Left {
+    #[inline(always)]
+    fn nothing() -> Left {
+        Left { done: Unsettled::at(None, ()), closing: false }
+    }
 }
 
 /// An outermost transaction: ordered on return.
@@ -120,7 +126,7 @@ fn outermost<G: PoolTag, O, E>(
         running.tell();
         running.worked = true;
         match running.conclude(matches!(body, Ok(Ok(_))) && failed.is_none()) {
-            Ok(mark) => left.mark = mark,
+            Ok(done) => left.done = done,
             Err(error) => failed = Some(Box::new(error)),
         }
     }
@@ -142,26 +148,22 @@ fn met_unreadable(inner: &OpenPool, before: u64) -> Option<Error> {
 
 impl Running {
     /// Ends the engine's transaction; ordered on return.
-    fn conclude(&mut self, commit: bool) -> Result<Option<Mark>> {
+    fn conclude(&mut self, commit: bool) -> Result<Unsettled<()>> {
         let started = self.started.take().expect("it has been started");
         misplaced("object-lock-early", || self.release_locks());
         meanwhile();
-        let mark = if commit {
+        let done = if commit {
             let revert = || unless("object-failed-commit-counts", || self.revert_counts());
-            started.commit(revert)?.mark
+            Unsettled::at(started.commit(revert)?.mark, ())
         } else {
             self.revert_counts();
             started.rollback()?;
-            None
+            Unsettled::at(None, ())
         };
-        // If fences settle, no thread can have seen anything unsettled.
-        let alone = !self.met.get() || self.inner().media().capabilities().fence_settles;
-        if alone || seeded("object-answer-seen") {
-            return Ok(mark);
+        if !self.met.get() || seeded("object-answer-seen") {
+            return Ok(done);
         }
-        let mut newest = self.inner().newest.lock();
-        *newest = (*newest).max(mark);
-        Ok(*newest) // LOCK-4
+        Ok(self.inner().with_newest(done)) // LOCK-4
     }
 }
 
@@ -186,11 +188,11 @@ pub(crate) fn rooted<G: PoolTag, O, E>(
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
-        let mut left = Left::default();
+        let mut left = Left::nothing();
         let ended = outermost::<G, _, _>(inner, &mut left, body);
-        if left.mark.is_some() || inner.is_buffered.load(Ordering::Relaxed) {
+        if left.done.mark().is_some() || inner.is_buffered.load(Ordering::Relaxed) {
             // also when it was rolled back: its error may tell of what it saw
-            inner.settle_all(left.mark)?;
+            inner.settle_all(left.done)?;
         }
         ended.outcome()
     })
@@ -202,12 +204,10 @@ pub(crate) fn buffered<G: PoolTag, O, E>(
     body: impl FnOnce(&Running) -> Result<O, E>,
 ) -> Result<O, TryError<E>> {
     inside::<G, _, _, _>(body, |body| {
-        let mut left = Left::default();
+        let mut left = Left::nothing();
         let ended = outermost::<G, _, _>(inner, &mut left, body);
-        if let Some(mark) = left.mark
-            && ended.is_committed()
-        {
-            inner.add_buffered(mark);
+        if ended.is_committed() {
+            inner.add_buffered(left.done);
         }
         ended.outcome()
     })
@@ -220,10 +220,10 @@ pub(crate) fn unrooted<G: PoolTag, O, E>(body: impl FnOnce(&Running) -> Result<O
         // closing waits for both.
         let open = G::slot().open.read_recursive();
         let inner = open.clone().ok_or(Error::Closed { pool: G::NAME })?;
-        let mut left = Left::default();
+        let mut left = Left::nothing();
         let ended = outermost::<G, _, _>(&inner, &mut left, body);
         drop(open);
-        let settled = inner.settle_all(left.mark);
+        let settled = inner.settle_all(left.done);
         if left.closing {
             close::<G>(&inner);
         }
