@@ -1,8 +1,6 @@
 //! Clones, copies made by hand, and the identities that tell them apart.
 
-mod common;
-
-use common::copy_sparsely;
+use crate::common::copy_sparsely;
 use everbyte_media::{BackendChoice, Options};
 use everbyte_store::{CLUSTER, CreateOptions, Error, ObjectOptions, Store};
 use std::fs::{self, File};
@@ -247,7 +245,7 @@ fn a_killed_clone_leaves_the_name_free_or_a_whole_store() {
     let (mut whole, mut none) = (0, 0);
     for delay in 0..40 {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["clones_what_the_environment_names", "--exact", "--nocapture"]);
+        child.args(["clone::clones_what_the_environment_names", "--exact", "--nocapture"]);
         child.env("EVERBYTE_TEST_CLONE", dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = child.spawn().unwrap();
         let mut said = String::new();

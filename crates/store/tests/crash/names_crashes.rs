@@ -1,9 +1,7 @@
 //! The name space across two crashes: a second program runs on the image that recovery left of the
 //! first, and dies too.
 
-mod common;
-
-use common::{after, record};
+use crate::common::{after, record};
 use everbyte_media::{Media, museum::with};
 use everbyte_names::layout::{HEAD_MAGIC, head};
 use everbyte_store::{Error, FormatOptions, Object, ObjectOptions, Store};

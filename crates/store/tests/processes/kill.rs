@@ -110,7 +110,7 @@ fn a_killed_process_loses_nothing_it_was_told() {
         let mut total = 0;
         for seed in 0..20 {
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["changes_a_store_until_it_is_killed", "--exact", "--nocapture"])
+                .args(["kill::changes_a_store_until_it_is_killed", "--exact", "--nocapture"])
                 .env("EVERBYTE_TEST_KILL", &path)
                 .env("EVERBYTE_TEST_SEED", seed.to_string())
                 .env("EVERBYTE_TEST_BACKEND", format!("{backend:?}"))

@@ -237,10 +237,12 @@ fn plant(store: &Path, path: &Path) {
 fn a_store_that_was_opened_by_a_relative_path_finds_its_backing_files() {
     let home = Home::new();
     if std::env::var_os("EVERBYTE_TEST_CHDIR").is_none() {
-        let name = "a_store_that_was_opened_by_a_relative_path_finds_its_backing_files";
+        let name = "backing_files::a_store_that_was_opened_by_a_relative_path_finds_its_backing_files";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", name]).env("EVERBYTE_TEST_CHDIR", "1").current_dir(home.0.path());
-        assert!(child.status().unwrap().success());
+        let output = child.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
         return;
     }
     let elsewhere = tempfile::tempdir().unwrap();

@@ -1,8 +1,6 @@
 //! Full disks, failing syncs, read-only places, second openers, and files changed behind our back.
 
-mod common;
-
-use common::copy_sparsely;
+use crate::common::copy_sparsely;
 use everbyte_media::{BackendChoice, Media, OpenOptions, Options};
 use everbyte_sim::{DiskCall, FaultReport, Image, RecordedDisk, fault_loop};
 use everbyte_store::{CLUSTER, CreateOptions, Error, FormatOptions, Object, ObjectOptions, Store};
@@ -276,7 +274,9 @@ fn another_process_is_told_who_holds_the_store() {
     let path = dir.path().join("a.store");
     let open_elsewhere = || {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["opens_what_the_environment_names", "--exact", "--nocapture"]).env("EVERBYTE_TEST_OPEN", &path);
+        child
+            .args(["bad_days::opens_what_the_environment_names", "--exact", "--nocapture"])
+            .env("EVERBYTE_TEST_OPEN", &path);
         String::from_utf8(child.output().unwrap().stdout).unwrap()
     };
     for backend in BACKENDS {

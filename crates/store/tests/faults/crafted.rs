@@ -1,8 +1,6 @@
 //! Bytes that another user of the file, or another program, has put there, under good checksums.
 
-mod common;
-
-use common::{after, record};
+use crate::common::{after, record};
 use everbyte_media::{Media, Options, museum::with};
 use everbyte_members::SLOTS;
 use everbyte_store::layout::{Header, Record, SUPERBLOCKS, Superblock, WORDS, words};
@@ -65,7 +63,7 @@ fn dirty_objects() -> usize {
     let base = record(MAX, &blank, |media| format(media).close().unwrap());
     let mut image = after(&blank, &base);
     image.extend(vec![0xaa; 256 << 10]);
-    let opening = common::record_with_fences(MAX, &image, |media| drop(Store::attach(media).unwrap()));
+    let opening = crate::common::record_with_fences(MAX, &image, |media| drop(Store::attach(media).unwrap()));
     let counts = SUPERBLOCKS.map(|page| page + WORDS + words::ACCOUNTED);
     let first = opening.iter().find(|(at, ..)| counts.contains(at)).expect("the count is written").2;
     // The count survives, with all that was fenced before it and nothing else.
