@@ -149,12 +149,13 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let large = Geometry { len: 4 << 20, ..GEOMETRY };
     drop(OpenOptions::new(dir.path().join("large")).create(large, &options(BackendChoice::File)).unwrap());
-    let output = Command::new("sh") // its unit is 512 bytes
-        .args(["-c", "ulimit -f 2048; exec \"$0\" --exact child_under_a_limit --nocapture"])
-        .arg(std::env::current_exe().unwrap())
-        .env("EVERBYTE_LIMITED", dir.path())
-        .output()
-        .unwrap();
+    let output =
+        Command::new("sh") // its unit is 512 bytes
+            .args(["-c", "ulimit -f 2048; exec \"$0\" --exact full_disks::child_under_a_limit --nocapture"])
+            .arg(std::env::current_exe().unwrap())
+            .env("EVERBYTE_LIMITED", dir.path())
+            .output()
+            .unwrap();
     assert!(output.status.success(), "{:?}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }

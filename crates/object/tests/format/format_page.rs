@@ -1,8 +1,6 @@
 //! The worked examples of docs/formats/object.md equal the bytes that this program writes.
 
-mod common;
-
-use common::{Node, append};
+use crate::common::{Node, append};
 use everbyte_media::Media;
 use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{Journal, MemPool, PBTreeMap, PHashMap, PSafe, Pool, PoolOptions, pool};

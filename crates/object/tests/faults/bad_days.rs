@@ -1,8 +1,6 @@
 //! Bad days: damaged headers, dangling pointers, forgotten boxes; and the costs of transactions.
 
-mod common;
-
-use common::{Node, append, store, values};
+use crate::common::{Node, append, store, values};
 use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{Error, MemPool, PCell, PRefCell, PSafe, PVec, Parc, Pbox, Pool, pool};
 use everbyte_store::{FindingKind, Store};

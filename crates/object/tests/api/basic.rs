@@ -1,9 +1,7 @@
 //! The first program of the manual: a list that outlives its pool, errors that name their cause,
 //! transactions that nest.
 
-mod common;
-
-use common::{Node, append, pop, store, values};
+use crate::common::{Node, append, pop, store, values};
 use everbyte_object::raw::Raw as _;
 use everbyte_object::{Error, PCell, PRefCell, PSafe, Pbox, Pool, TryError, pool};
 

@@ -3,9 +3,7 @@
 
 #![allow(dead_code)] // values that only lie there
 
-mod common;
-
-use common::{description, make_old, store};
+use crate::common::{description, make_old, store};
 use everbyte_object::{
     MemPool, PBTreeMap, PCell, PHashMap, POnceCell, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool, UntypedPool,
     VCell, pool,

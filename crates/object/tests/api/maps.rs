@@ -1,9 +1,7 @@
 //! Maps against their twins of the standard library: random programs, committed and rolled back,
 //! and large ones.
 
-mod common;
-
-use common::store;
+use crate::common::store;
 use everbyte_object::{MemPool, Out, PBTreeMap, PHashMap, PRefCell, PSafe, PString, Pbox, Pool, PoolTag, pool};
 use everbyte_workload::Random;
 use proptest::prelude::*;

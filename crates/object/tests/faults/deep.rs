@@ -1,9 +1,7 @@
 //! The deep check, by the program's types and by the description alone: both find every kind of
 //! damage, at the same place, on the same way.
 
-mod common;
-
-use common::{description, make_old, store};
+use crate::common::{description, make_old, store};
 use everbyte_object::layout::FORMAT;
 use everbyte_object::{
     FaultKind, Journal, MemPool, PBTreeMap, PCell, PHashMap, PMutex, PRefCell, PSafe, PString, PVec, Parc, Pbox, Pool,

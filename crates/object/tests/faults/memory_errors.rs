@@ -1,9 +1,7 @@
 //! Memory errors under a typed pool: no transaction commits or answers over a page that is lost,
 //! and other pools go on.
 
-mod common;
-
-use common::{Node, append, store, values};
+use crate::common::{Node, append, store, values};
 use everbyte_media::museum;
 use everbyte_object::{Error, Pool, pool};
 

@@ -3,9 +3,7 @@
 
 #![allow(clippy::type_complexity)]
 
-mod common;
-
-use common::store;
+use crate::common::store;
 use everbyte_object::parc::{PWeak, VWeak};
 use everbyte_object::{Error, MemPool, PCell, PMutex, PRefCell, PSafe, Parc, Pool, Prc, pool, prc};
 use std::sync::Barrier;

@@ -1,8 +1,6 @@
 //! Maps as bytes: damage, tables of another compiler, keys of the hash, and the costs of changes.
 
-mod common;
-
-use common::store;
+use crate::common::store;
 use everbyte_object::layout::{HEADER, Header};
 use everbyte_object::{PBTreeMap, PHashMap, PRefCell, Pbox, Pool, pool};
 use everbyte_store::Store;

@@ -1,9 +1,7 @@
 //! The comparison at an opening: the description says all that the bytes depend on, and a
 //! difference is named.
 
-mod common;
-
-use common::{description, make_old, store};
+use crate::common::{description, make_old, store};
 use everbyte_object::layout::{FORMAT, HEADER, Header};
 use everbyte_object::{Error, Journal, MemPool, Migrate, PSafe, PString, Pool, UntypedPool, pool};
 use std::num::NonZeroU64;

@@ -1,9 +1,7 @@
 //! Cells, locks, vectors and text: their rules, roll-backs in the middle, and what reopening
 //! resets.
 
-mod common;
-
-use common::store;
+use crate::common::store;
 use everbyte_object::{
     Error, MemPool, PCell, PMutex, POnceCell, PRefCell, PRwLock, PSafe, PString, PVec, Pool, VCell, pool,
 };

@@ -1,8 +1,6 @@
 //! Objects in a real file on a disk, written by one process and read by the next.
 
-mod common;
-
-use common::{Node, append, values};
+use crate::common::{Node, append, values};
 use everbyte_media::{BackendChoice, Options};
 use everbyte_object::{PBTreeMap, PHashMap, PRefCell, PString, Pool, pool};
 use everbyte_store::{CreateOptions, Store};

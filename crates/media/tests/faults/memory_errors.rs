@@ -184,10 +184,13 @@ fn in_child(name: &str) -> Option<std::process::ExitStatus> {
         return None;
     }
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--test-threads=1"])
+        .args([&format!("memory_errors::{name}"), "--exact", "--test-threads=1"])
         .env("EVERBYTE_CHILD", "1")
-        .output();
-    Some(child.unwrap().status)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout);
+    assert!(text.contains("running 1 test"), "{text}");
+    Some(child.status)
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn acknowledged_stores_are_there_after_a_kill() {
     let mut newest = 0;
     for round in 0..15_u64 {
         let mut killed = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "acknowledged_stores_are_there_after_a_kill", "--nocapture"])
+            .args(["--exact", "kill_nine::acknowledged_stores_are_there_after_a_kill", "--nocapture"])
             .env(CHILD, &path)
             .env("EVERBYTE_TEST_ROUND", round.to_string())
             .stdout(Stdio::null())

@@ -1,8 +1,6 @@
 //! Keys of maps: code of keys that misbehaves, and lookups.
 
-mod common;
-
-use common::store;
+use crate::common::store;
 use everbyte_object::{Journal, MemPool, PBTreeMap, PCell, PHashMap, PRefCell, PSafe, PString, PVec, Pbox, Pool, pool};
 use std::cell::Cell;
 use std::cmp::Ordering;

@@ -1,9 +1,7 @@
 //! Repair: the steps of a plan are done, and no others; twice over, by the program's types and by
 //! the description alone.
 
-mod common;
-
-use common::{make_vague, store};
+use crate::common::{make_vague, store};
 use everbyte_object::{
     Error, FaultKind, Journal, MemPool, PBTreeMap, PHashMap, PRefCell, PSafe, PVec, Pbox, Pool, Prc, RepairPlan, Root,
     UntypedPool, pool, prc,

@@ -1,0 +1,5 @@
+//! Tests of public calls.
+
+mod chunks;
+mod file_backend;
+mod primitives;

@@ -1,0 +1,6 @@
+//! Damaged media, full disks and failing calls.
+
+mod full_disks;
+mod memory_errors;
+mod replay_fuzz;
+mod syncs;

@@ -1,0 +1,4 @@
+//! Several processes, and processes that die.
+
+mod kill_nine;
+mod sharing;
