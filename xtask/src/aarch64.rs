@@ -16,7 +16,7 @@ const PACKAGES: [&str; 4] = ["gcc-aarch64-linux-gnu", "g++-aarch64-linux-gnu", "
 const TESTED: [&str; 4] = ["everbyte-members", "everbyte-media", "everbyte-log", "everbyte-cdds"];
 
 /// Installs what is absent, builds the workspace, runs the tests.
-pub fn run(words: &[&str]) -> Result {
+pub(crate) fn run(words: &[&str]) -> Result {
     if which(EMULATOR).is_err() || which(CROSS_COMPILER).is_err() {
         println!("aarch64: installing {}", PACKAGES.join(" "));
         shell::run(as_root("apt-get").args(["update", "-qq"]))?;

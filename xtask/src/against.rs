@@ -37,7 +37,7 @@ enum Verdict {
 }
 
 /// Builds both sides, runs them in turn, compares.
-pub fn run(commit: &str, words: &[&str]) -> Result {
+pub(crate) fn run(commit: &str, words: &[&str]) -> Result {
     let commit = shell::output(Command::new("git").args(["rev-parse", "--short", commit]).current_dir(root()))?;
     let commit = commit.trim();
     let tree = root().join("target/against").join(commit);

@@ -28,7 +28,7 @@ fn release(package: &str, words: &[&str]) -> Result {
 }
 
 /// Each seeded bug must be found, and the canaries told apart.
-pub fn museum(words: &[&str]) -> Result {
+pub(crate) fn museum(words: &[&str]) -> Result {
     shell::run(
         cargo(&["run", "--quiet", "--locked", "--package", "everbyte-cases", "--features", "museum", "--", "museum"])
             .args(words),
@@ -37,7 +37,7 @@ pub fn museum(words: &[&str]) -> Result {
 
 /// Leaves out each flush, fence, barrier and comparison of a checksum in turn; some case must fail.
 /// Goes on where the last run stopped.
-pub fn mutants(words: &[&str]) -> Result {
+pub(crate) fn mutants(words: &[&str]) -> Result {
     let run = ["run", "--quiet", "--locked", "--package", "everbyte-cases", "--features", "museum", "--", "mutants"];
     shell::run(cargo(&run).args(words))
 }
@@ -57,7 +57,7 @@ fn explore_whole() -> Result {
 }
 
 /// Runs one bench case. One of them has a C program, which is linked with the library as it is now.
-pub fn bench(words: &[&str]) -> Result {
+pub(crate) fn bench(words: &[&str]) -> Result {
     if let Some(at) = words.iter().position(|word| *word == "--against") {
         let commit = words.get(at + 1).ok_or("--against needs a commit")?;
         return against::run(commit, &[&words[..at], &words[at + 2..]].concat());
@@ -69,32 +69,32 @@ pub fn bench(words: &[&str]) -> Result {
 }
 
 /// Draws figures of files of results into docs/plots.
-pub fn plots(words: &[&str]) -> Result {
+pub(crate) fn plots(words: &[&str]) -> Result {
     release("everbyte-bench", &[&["--plot", "docs/plots"], words].concat())
 }
 
 /// Each bench case in miniature: it runs, and prints what it should.
 /// Built as tests are, because a release build would take most of the time.
-pub fn bench_smoke() -> Result {
+pub(crate) fn bench_smoke() -> Result {
     let run = ["run", "--quiet", "--locked", "--package", "everbyte-bench", "--", "all", "--smoke"];
     shell::run(&mut cargo(&run))
 }
 
 /// Installs what the rivals need.
-pub fn rivals(_words: &[&str]) -> Result {
+pub(crate) fn rivals(_words: &[&str]) -> Result {
     println!("rivals: installing {}", RIVALS.join(" "));
     shell::run(as_root("apt-get").args(["update", "-qq"]))?;
     shell::run(as_root("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(RIVALS))
 }
 
 /// Fuzzes the parsers of outside bytes.
-pub fn fuzz(words: &[&str]) -> Result {
+pub(crate) fn fuzz(words: &[&str]) -> Result {
     release("everbyte-fuzz", words)
 }
 
 /// Orders of threads on typed pools, `--count N` (20,000) of them for each program, other ones each
 /// time.
-pub fn schedules(words: &[&str]) -> Result {
+pub(crate) fn schedules(words: &[&str]) -> Result {
     let count = match words {
         [] => "20000",
         ["--count", count] => count,
@@ -109,7 +109,7 @@ pub fn schedules(words: &[&str]) -> Result {
 
 /// Every case of the explorer, whole; then kill -9 loops on real processes, and rot in every sector
 /// of a store, again and again, for `--minutes N` (60).
-pub fn soak(words: &[&str]) -> Result {
+pub(crate) fn soak(words: &[&str]) -> Result {
     let minutes: u64 = match words {
         [] => 60,
         ["--minutes", n] => n.parse().map_err(|_| format!("--minutes {n}: not a number"))?,

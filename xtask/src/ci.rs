@@ -29,7 +29,7 @@ struct Tally {
 }
 
 /// Runs the named steps, or all.
-pub fn run(words: &[&str]) -> Result {
+pub(crate) fn run(words: &[&str]) -> Result {
     if words == ["--list"] {
         STEPS.iter().for_each(|(name, _)| println!("{name}"));
         return Ok(());

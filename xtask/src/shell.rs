@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The result of every chore; the text says what failed.
-pub type Result<T = ()> = std::result::Result<T, String>;
+pub(crate) type Result<T = ()> = std::result::Result<T, String>;
 
 /// The root of the repository.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_path_buf()
 }
 
 /// A cargo command in the repository, without standard input.
-pub fn cargo(words: &[&str]) -> Command {
+pub(crate) fn cargo(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).current_dir(root()).stdin(Stdio::null());
     command
 }
 
 /// The command as a person would type it.
-pub fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     std::iter::once(name)
@@ -29,13 +29,13 @@ pub fn shown(command: &Command) -> String {
 }
 
 /// Runs to the end; an error if it did not succeed.
-pub fn run(command: &mut Command) -> Result {
+pub(crate) fn run(command: &mut Command) -> Result {
     let status = command.status().map_err(|error| format!("cannot run `{}`: {error}", shown(command)))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", shown(command))) }
 }
 
 /// Runs to the end and returns standard output; its errors go to ours.
-pub fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run `{}`: {error}", shown(command)))?;
     if !output.status.success() {
@@ -45,20 +45,20 @@ pub fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Cargo's metadata of the workspace, without outside crates.
-pub fn metadata() -> Result<serde_json::Value> {
+pub(crate) fn metadata() -> Result<serde_json::Value> {
     let text = output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]))
         .or_else(|_| output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps"])))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
 /// Whether the workspace has this package by now.
-pub fn has_package(name: &str) -> Result<bool> {
+pub(crate) fn has_package(name: &str) -> Result<bool> {
     let metadata = metadata()?;
     Ok(metadata["packages"].as_array().is_some_and(|all| all.iter().any(|package| package["name"] == name)))
 }
 
 /// `sudo`, when we are not root.
-pub fn as_root(program: &str) -> Command {
+pub(crate) fn as_root(program: &str) -> Command {
     let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     let mut command = Command::new(if root { program } else { "sudo" });
     if !root {
@@ -69,7 +69,7 @@ pub fn as_root(program: &str) -> Command {
 }
 
 /// Finds a program on the path or where administrators' programs lie.
-pub fn which(name: &str) -> Result<PathBuf> {
+pub(crate) fn which(name: &str) -> Result<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/sbin", "/usr/bin"]);
     let found = folders.map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());

@@ -67,7 +67,7 @@ fn build() -> String {
 
 /// Leaves out one site, in runs of that size: success if some case fails, whose name and budget are
 /// the last line printed.
-pub fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]) -> ExitCode {
+pub(crate) fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]) -> ExitCode {
     let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
     let mut before = |case: &str, total: u64| println!("run {case} {total}");
     let Some((_, size)) = Size::ALL.into_iter().find(|(name, _)| *name == size) else { return ExitCode::FAILURE };
@@ -82,13 +82,13 @@ pub fn one(size: &str, call: &str, file: &str, line: &str, names: &[&str]) -> Ex
 }
 
 /// Runs a case with every site in place: success if it passes.
-pub fn control(case: &str, total: &str) -> ExitCode {
+pub(crate) fn control(case: &str, total: &str) -> ExitCode {
     let passes = total.parse().is_ok_and(|total| mutants::control_passes(case, total));
     if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Prints the sites that a case reaches, as JSON.
-pub fn reach(case: &str) -> ExitCode {
+pub(crate) fn reach(case: &str) -> ExitCode {
     match mutants::reach(case) {
         Ok(reach) => {
             println!("{}", serde_json::to_string(&reach).expect("plain data"));
@@ -102,7 +102,7 @@ pub fn reach(case: &str) -> ExitCode {
 }
 
 /// Runs for some minutes, or until all is known.
-pub fn run(words: &[&str]) -> ExitCode {
+pub(crate) fn run(words: &[&str]) -> ExitCode {
     let (mut minutes, mut bless, mut show, mut state, mut parts) = (10, false, false, State::load(), Vec::new());
     let mut words = words.iter();
     while let Some(&word) = words.next() {

@@ -63,17 +63,17 @@ mod v1 {
 
     #[derive(PSafe)]
     #[repr(C)]
-    pub struct Node<P: MemPool> {
+    pub(super) struct Node<P: MemPool> {
         val: u32,
         name: PString<P>,
     }
 
     impl<P: MemPool> Node<P> {
-        pub fn new(val: u32, j: &Journal<P>) -> Self {
+        pub(super) fn new(val: u32, j: &Journal<P>) -> Self {
             Node { val, name: PString::from_str(&format!("{val}-{val}"), j) }
         }
 
-        pub fn read(&self) -> Result<u32, String> {
+        pub(super) fn read(&self) -> Result<u32, String> {
             let named = *self.name == *format!("{0}-{0}", self.val);
             if named { Ok(self.val) } else { Err(format!("{} is called {}", self.val, self.name)) }
         }
@@ -87,7 +87,7 @@ mod v2 {
     #[derive(PSafe)]
     #[persist(version = 2, from = NodeV1<P>)]
     #[repr(C)]
-    pub struct Node<P: MemPool> {
+    pub(super) struct Node<P: MemPool> {
         one: PString<P>,
         other: PString<P>,
         val: u64,
@@ -109,12 +109,12 @@ mod v2 {
     }
 
     impl<P: MemPool> Node<P> {
-        pub fn new(val: u32, j: &Journal<P>) -> Self {
+        pub(super) fn new(val: u32, j: &Journal<P>) -> Self {
             let name = || PString::from_str(&val.to_string(), j);
             Node { one: name(), other: name(), val: u64::from(val) << 32 }
         }
 
-        pub fn read(&self) -> Result<u32, String> {
+        pub(super) fn read(&self) -> Result<u32, String> {
             let val = (self.val >> 32) as u32;
             let named = [&self.one, &self.other].iter().all(|name| ***name == *val.to_string());
             if named { Ok(val) } else { Err(format!("{val} is called {} {}", self.one, self.other)) }

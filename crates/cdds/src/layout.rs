@@ -8,38 +8,38 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Slots of a node that may be filled after the node was written: as many as a permutation word can
 /// sort.
-pub const APPENDS: usize = 15;
+pub(crate) const APPENDS: usize = 15;
 /// Most slots a leaf starts with: fingerprints of all its slots share one cache line.
-pub const LEAF_BASE_MAX: usize = 48;
+pub(crate) const LEAF_BASE_MAX: usize = 48;
 /// Most slots an inner node starts with.
-pub const INNER_BASE_MAX: usize = 128;
+pub(crate) const INNER_BASE_MAX: usize = 128;
 /// A leaf whose live records exceed this many bytes is split even when it has few.
-pub const LEAF_BYTES: usize = 6 << 10;
+pub(crate) const LEAF_BYTES: usize = 6 << 10;
 /// Keys up to this many bytes lie in the node; longer ones in a block of their own.
-pub const INLINE_KEY: usize = 256;
+pub(crate) const INLINE_KEY: usize = 256;
 /// Values up to this many bytes lie in the leaf; longer ones in a block of their own.
-pub const INLINE_VALUE: usize = 512;
+pub(crate) const INLINE_VALUE: usize = 512;
 /// Values above this many bytes have a table behind them in their block: a sum for each chunk of so
 /// many bytes.
-pub const CHUNK: u64 = 64 << 10;
+pub(crate) const CHUNK: u64 = 64 << 10;
 /// Of a key in a block of its own, this much is repeated in the node.
-pub const OUT_KEY_HEAD: usize = 32;
+pub(crate) const OUT_KEY_HEAD: usize = 32;
 /// Most bytes of a common prefix kept in the header.
-pub const PREFIX_MAX: usize = 24;
+pub(crate) const PREFIX_MAX: usize = 24;
 /// Longest key: 16 MiB.
 pub const KEY_MAX: usize = 16 << 20;
 /// Longest value: 1 TiB minus one byte.
 pub const VALUE_MAX: u64 = (1 << 40) - 1;
 /// Largest node.
-pub const NODE_MAX: usize = 256 << 10;
+pub(crate) const NODE_MAX: usize = 256 << 10;
 
 /// First two bytes of a node.
-pub const NODE_MAGIC: u16 = 0x4e45;
+pub(crate) const NODE_MAGIC: u16 = 0x4e45;
 
 /// The first line of a node. All but `order` is written once.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct NodeHeader {
+pub(crate) struct NodeHeader {
     pub magic: u16,
     /// 0 for a leaf, else the height above the leaves.
     pub level: u8,
@@ -64,14 +64,14 @@ pub struct NodeHeader {
 const _: () = assert!(size_of::<NodeHeader>() == 64);
 
 /// Offset of `order` in a node: the one word of the header that changes.
-pub const ORDER_AT: u64 = 24;
+pub(crate) const ORDER_AT: u64 = 24;
 /// Fingerprints follow the header in leaves.
-pub const FINGERPRINTS_AT: u64 = 64;
+pub(crate) const FINGERPRINTS_AT: u64 = 64;
 
 /// One entry: which versions see it, where its key is, what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// First version that sees it; 0: the slot is empty.
     pub start: u64,
     /// First version that no longer sees it; 0: live.
@@ -84,34 +84,34 @@ pub struct Slot {
 const _: () = assert!(size_of::<Slot>() == 32); // two to a line
 
 /// Bytes of a slot.
-pub const SLOT: u64 = 32;
+pub(crate) const SLOT: u64 = 32;
 /// The key is in a block of its own: the record holds its offset and its first [`OUT_KEY_HEAD`]
 /// bytes.
-pub const KEY_OUT: u64 = 1 << 48;
+pub(crate) const KEY_OUT: u64 = 1 << 48;
 /// The value is in a block of its own: the record holds its offset.
-pub const VALUE_OUT: u64 = 1 << 49;
+pub(crate) const VALUE_OUT: u64 = 1 << 49;
 /// On a dead inner entry: nothing below was moved elsewhere, everything is freed.
-pub const WHOLE: u64 = 1 << 50;
+pub(crate) const WHOLE: u64 = 1 << 50;
 
 impl Slot {
     /// Offset of the record in its node.
-    pub fn record(&self) -> u64 {
+    pub(crate) fn record(&self) -> u64 {
         (self.place & 0xffff) * 8
     }
     /// Length of the whole key.
-    pub fn key_len(&self) -> usize {
+    pub(crate) fn key_len(&self) -> usize {
         (self.place >> 16) as u32 as usize
     }
     /// Whether `flag` is set.
-    pub fn has(&self, flag: u64) -> bool {
+    pub(crate) fn has(&self, flag: u64) -> bool {
         self.place & flag != 0
     }
     /// Bytes of the key part of the record.
-    pub fn key_bytes(&self) -> u64 {
+    pub(crate) fn key_bytes(&self) -> u64 {
         (if self.has(KEY_OUT) { 8 + OUT_KEY_HEAD } else { self.key_len().next_multiple_of(8) }) as u64
     }
     /// Bytes of the whole record of a leaf or inner entry.
-    pub fn record_bytes(&self, leaf: bool) -> u64 {
+    pub(crate) fn record_bytes(&self, leaf: bool) -> u64 {
         let value = match leaf {
             true if self.has(VALUE_OUT) => 8,
             // torn slots claim anything
@@ -121,7 +121,7 @@ impl Slot {
         (8 + self.key_bytes()).saturating_add(value)
     }
     /// The `place` word of a record at `record` with this key length and flags.
-    pub fn place(record: usize, key_len: usize, flags: u64) -> u64 {
+    pub(crate) fn place(record: usize, key_len: usize, flags: u64) -> u64 {
         debug_assert!(record.is_multiple_of(8) && record / 8 < 1 << 16);
         (record / 8) as u64 | (key_len as u64) << 16 | flags
     }
@@ -131,7 +131,7 @@ impl Slot {
 /// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct State {
+pub(crate) struct State {
     /// The version that wrote this state; later versions that change nothing here keep using it.
     pub version: u64,
     pub root: u64,
@@ -154,7 +154,7 @@ const _: () = assert!(size_of::<State>() == 64);
 /// The tree's own page, in the engine's part of the object's prime page.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct TreeHeader {
+pub(crate) struct TreeHeader {
     pub magic: [u8; 8],
     pub format: u32,
     /// crc32c of the header with this field zero.
@@ -165,24 +165,24 @@ pub struct TreeHeader {
 }
 const _: () = assert!(size_of::<TreeHeader>() == 64);
 
-pub const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
+pub(crate) const TREE_MAGIC: [u8; 8] = *b"EVRBCDDS";
 /// Format 2 has another sum than format 1; format 3 adds head sums and tables of chunks. No release
 /// wrote format 1 or 2.
-pub const TREE_FORMAT: u32 = 3;
+pub(crate) const TREE_FORMAT: u32 = 3;
 
 /// Offsets of the tree's fixed parts, relative to its header: each in lines of its own.
-pub const COMMIT_AT: u64 = 64;
+pub(crate) const COMMIT_AT: u64 = 64;
 /// The two states.
-pub const STATES_AT: [u64; 2] = [128, 192];
+pub(crate) const STATES_AT: [u64; 2] = [128, 192];
 /// Words of a ledger that fits the area.
-pub const LEDGER_WORDS: usize = 512;
+pub(crate) const LEDGER_WORDS: usize = 512;
 /// Ranges of the void list.
-pub const VOIDS_MAX: usize = 256;
+pub(crate) const VOIDS_MAX: usize = 256;
 /// In the area: two ledgers, the count of void ranges (a line of its own), the ranges.
-pub const LEDGERS_AT: [u64; 2] = [0, LEDGER_WORDS as u64 * 8];
+pub(crate) const LEDGERS_AT: [u64; 2] = [0, LEDGER_WORDS as u64 * 8];
 /// Count of void ranges.
-pub const VOID_COUNT_AT: u64 = LEDGER_WORDS as u64 * 16;
+pub(crate) const VOID_COUNT_AT: u64 = LEDGER_WORDS as u64 * 16;
 /// The ranges: first and last version of each.
-pub const VOIDS_AT: u64 = VOID_COUNT_AT + 64;
+pub(crate) const VOIDS_AT: u64 = VOID_COUNT_AT + 64;
 /// Bytes of the area.
-pub const AREA: u64 = VOIDS_AT + VOIDS_MAX as u64 * 16;
+pub(crate) const AREA: u64 = VOIDS_AT + VOIDS_MAX as u64 * 16;

@@ -85,7 +85,7 @@ impl EngineTools for Register {
 }
 
 /// Checks a store with a register, copies the register, and finds damage in it.
-pub fn main() -> Result<(), everbyte::Error> {
+pub(crate) fn main() -> Result<(), everbyte::Error> {
     let directory = tempfile::tempdir().expect("a place for two stores");
     let [store, target] = ["a.everbyte", "b.everbyte"]
         .map(|name| Store::create(&directory.path().join(name), &everbyte::CreateOptions::default()));

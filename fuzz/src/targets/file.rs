@@ -35,7 +35,7 @@ fn good() -> &'static Image {
     })
 }
 
-pub fn run(input: &[u8]) -> String {
+pub(crate) fn run(input: &[u8]) -> String {
     thread_local! {
         static FOLDER: tempfile::TempDir = {
             let memory = Path::new("/dev/shm");

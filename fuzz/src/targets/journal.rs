@@ -25,7 +25,7 @@ fn good() -> &'static Image {
     })
 }
 
-pub fn run(input: &[u8]) -> String {
+pub(crate) fn run(input: &[u8]) -> String {
     let media = good().media(input);
     match Journal::recover(&media, LANE, DATA) {
         Ok(recovery) => {

@@ -27,7 +27,7 @@ fn good() -> &'static Image {
     })
 }
 
-pub fn run(input: &[u8]) -> String {
+pub(crate) fn run(input: &[u8]) -> String {
     let store = match Store::attach(good().media(input)) {
         Ok(store) => store,
         Err(error) => return format!("store: {}", class(&error.to_string())),

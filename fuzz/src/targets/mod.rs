@@ -1,8 +1,8 @@
 //! One file a target.
 
-pub mod file;
-pub mod journal;
-pub mod kv;
-pub mod object;
-pub mod store;
-pub mod words;
+pub(crate) mod file;
+pub(crate) mod journal;
+pub(crate) mod kv;
+pub(crate) mod object;
+pub(crate) mod store;
+pub(crate) mod words;

@@ -83,7 +83,7 @@ fn good() -> &'static (Image, u64) {
 }
 
 /// An input of the good description.
-pub fn seeds() -> Vec<Vec<u8>> {
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let store = Store::attach(good().0.media(&[])).expect("a whole store");
     let pool = UntypedPool::open(&store, "world").expect("a whole pool");
     let described = [&[0][..], pool.description().as_bytes()].concat();
@@ -94,7 +94,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     patched.chain([described]).collect()
 }
 
-pub fn run(input: &[u8]) -> String {
+pub(crate) fn run(input: &[u8]) -> String {
     static ALONE: Mutex<()> = Mutex::new(()); // one pool is open under a tag
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (patches, rest) = input.split_first().unwrap_or((&0, &[]));

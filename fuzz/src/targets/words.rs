@@ -39,14 +39,14 @@ fn words(len: u64) -> Vec<u64> {
 }
 
 /// The patches of [`crate::patch::seeds`], to both forms.
-pub fn seeds() -> Vec<Vec<u8>> {
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut both = crate::patch::seeds();
     let base: Vec<Vec<u8>> = both.iter().map(|seed| [&[seed[0] | BASE], &seed[1..]].concat()).collect();
     both.extend(base);
     both
 }
 
-pub fn run(input: &[u8]) -> String {
+pub(crate) fn run(input: &[u8]) -> String {
     let form = if input.first().is_some_and(|flags| flags & BASE != 0) { Form::Base } else { Form::Torn };
     let media = Media::anonymous(LEN, &Options::default()).expect("memory");
     {

@@ -4,34 +4,34 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Writes entries in order; parents come by themselves.
-pub struct Archive<W: Write> {
+pub(super) struct Archive<W: Write> {
     out: W,
     made: BTreeSet<String>,
     entries: u32,
 }
 
 impl<W: Write> Archive<W> {
-    pub fn new(out: W) -> Archive<W> {
+    pub(super) fn new(out: W) -> Archive<W> {
         Archive { out, made: BTreeSet::new(), entries: 0 }
     }
 
     /// A regular, executable file. `path` is absolute in the guest.
-    pub fn file(&mut self, path: &str, body: &[u8]) -> io::Result<()> {
+    pub(super) fn file(&mut self, path: &str, body: &[u8]) -> io::Result<()> {
         self.entry(path, 0o100_755, body)
     }
 
     /// A symbolic link.
-    pub fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
+    pub(super) fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
         self.entry(path, 0o120_777, target.as_bytes())
     }
 
     /// An empty directory.
-    pub fn folder(&mut self, path: &str) -> io::Result<()> {
+    pub(super) fn folder(&mut self, path: &str) -> io::Result<()> {
         self.entry(path, 0o040_755, &[])
     }
 
     /// The closing entry. An archive without it is refused.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self) -> io::Result<()> {
         self.record("TRAILER!!!", 0, &[])?;
         self.out.flush()
     }

@@ -20,14 +20,14 @@ const MODULES: &[&str] = &[
 ];
 
 /// A kernel to boot and its modules.
-pub struct Kernel {
+pub(super) struct Kernel {
     pub image: PathBuf,
     modules: PathBuf,
 }
 
 impl Kernel {
     /// Finds the kernel in `cache`, or downloads it.
-    pub fn get(cache: &Path) -> Result<Kernel> {
+    pub(super) fn get(cache: &Path) -> Result<Kernel> {
         if let Ok(kernel) = Kernel::find(cache) {
             return Ok(kernel);
         }
@@ -75,7 +75,7 @@ fn only(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<PathBuf> {
 }
 
 /// Writes the archive: programs appear as /test/NAME, and their crates' testdata under /crate/NAME.
-pub fn pack(target: &Path, kernel: &Kernel, programs: &[Program], script: &str) -> Result {
+pub(super) fn pack(target: &Path, kernel: &Kernel, programs: &[Program], script: &str) -> Result {
     let out = fs::File::create(target).map_err(|error| format!("{}: {error}", target.display()))?;
     let mut guest = Guest { archive: Archive::new(std::io::BufWriter::new(out)), libraries: BTreeSet::new() };
     let failed = |error: std::io::Error| format!("{}: {error}", target.display());

@@ -19,14 +19,14 @@ const INFO_DATA_AT: usize = 56;
 const EXT4_MAGIC_AT: u64 = 1024 + 56;
 
 /// A new image of zeros.
-pub fn blank(path: &Path, len: u64) -> Result {
+pub(super) fn blank(path: &Path, len: u64) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let _ = fs::remove_file(path);
     File::create(path).map_err(failed)?.set_len(len).map_err(failed)
 }
 
 /// Takes the file called `name` out of the image's root directory; `None` if it is not there.
-pub fn take(image: &Path, name: &str) -> Result<Option<PathBuf>> {
+pub(super) fn take(image: &Path, name: &str) -> Result<Option<PathBuf>> {
     let partition = image.with_extension("ext4");
     copy_file_system(image, &partition)?;
     // 0: clean; 1: the journal was replayed, or something small was put right, as any mount after a

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-pub struct Machine {
+pub(super) struct Machine {
     child: Child,
     lines: Receiver<String>,
     /// Everything the console said, for the report of a failure.
@@ -27,7 +27,13 @@ pub struct Machine {
 impl Machine {
     /// Starts the machine on an NVDIMM image. `task` reaches the guest's script on the kernel's
     /// command line. It may be silent for as long as `patience`.
-    pub fn boot(kernel: &Kernel, archive: &Path, image: &Path, task: &str, patience: Duration) -> Result<Machine> {
+    pub(super) fn boot(
+        kernel: &Kernel,
+        archive: &Path,
+        image: &Path,
+        task: &str,
+        patience: Duration,
+    ) -> Result<Machine> {
         let size = std::fs::metadata(image).map_err(|error| format!("{}: {error}", image.display()))?.len();
         let nvdimm = format!("memory-backend-file,id=mem1,share=on,mem-path={},size={size},align=2M", image.display());
         let mut command = Command::new("qemu-system-x86_64");
@@ -57,7 +63,7 @@ impl Machine {
     ///
     /// # Errors
     /// It has been silent for too long.
-    pub fn line(&mut self) -> Result<Option<String>> {
+    pub(super) fn line(&mut self) -> Result<Option<String>> {
         match self.lines.recv_timeout(self.patience) {
             Ok(line) => {
                 let _ = writeln!(self.console, "{line}");
@@ -73,7 +79,7 @@ impl Machine {
     /// # Errors
     /// The machine turned itself off, said `FAILED`, or took too long; the report holds the
     /// console.
-    pub fn expect(&mut self, start: &str) -> Result<String> {
+    pub(super) fn expect(&mut self, start: &str) -> Result<String> {
         while let Some(line) = self.line()? {
             if let Some(rest) = line.strip_prefix(start) {
                 return Ok(rest.trim().to_string());
@@ -87,14 +93,14 @@ impl Machine {
 
     /// Kills the machine as a power switch would, and returns the lines that had reached the
     /// console by then.
-    pub fn kill(&mut self) -> Vec<String> {
+    pub(super) fn kill(&mut self) -> Vec<String> {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.lines.iter().collect()
     }
 
     /// A failure, with everything the console said.
-    pub fn report(&self, what: &str) -> String {
+    pub(super) fn report(&self, what: &str) -> String {
         format!("{what}\n--- console\n{}--- end of console", self.console)
     }
 }

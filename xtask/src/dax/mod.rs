@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const PARTS: u64 = 3;
 
 /// Runs both halves, or one of them.
-pub fn run(words: &[&str]) -> Result {
+pub(crate) fn run(words: &[&str]) -> Result {
     let (test, kill, part) = match words {
         [] => (true, true, Some(part_of_today())),
         ["all"] => (true, true, None),
@@ -151,7 +151,7 @@ fn number(text: &str) -> Result<u64> {
 }
 
 /// One test program.
-pub struct Program {
+pub(crate) struct Program {
     /// Its name in the guest.
     name: String,
     path: PathBuf,

@@ -1,18 +1,18 @@
 //! The most breaches that rules which count permit.
 
 /// Indefinite pronouns.
-pub const PRONOUNS: usize = 0;
+pub(super) const PRONOUNS: usize = 0;
 /// Sentences opened by a relative clause.
-pub const OPENERS: usize = 40;
+pub(super) const OPENERS: usize = 40;
 /// Lines of prose over 100 columns.
-pub const COLUMNS: usize = 2;
+pub(super) const COLUMNS: usize = 2;
 /// Terms of the glossary that name several types.
-pub const TERMS: usize = 0;
+pub(super) const TERMS: usize = 0;
 /// Types called `Inner`, `Shared`, `Kind` or `Table`.
-pub const BARE_TYPES: usize = 0;
+pub(super) const BARE_TYPES: usize = 0;
 /// Invariant ids that several headers define.
-pub const IDS: usize = 0;
+pub(super) const IDS: usize = 0;
 /// Files that may import each other in a circle.
-pub const CIRCLE_FILES: usize = 5;
+pub(super) const CIRCLE_FILES: usize = 5;
 /// Circles of more files.
-pub const CIRCLES: usize = 3;
+pub(super) const CIRCLES: usize = 3;

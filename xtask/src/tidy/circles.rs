@@ -6,7 +6,7 @@
 use super::{Ceiling, Tree, ceilings, imports};
 use std::collections::BTreeSet;
 
-pub fn check(tree: &Tree) -> Vec<Ceiling> {
+pub(super) fn check(tree: &Tree) -> Vec<Ceiling> {
     let mut places = Vec::new();
     for root in roots(tree) {
         let imports = imports::read(tree, &root);

@@ -8,7 +8,7 @@ use super::{Ceiling, Tree, ceilings};
 
 const COLUMNS_MAX: usize = 100;
 
-pub fn check(tree: &Tree) -> Vec<Ceiling> {
+pub(super) fn check(tree: &Tree) -> Vec<Ceiling> {
     let lines = prose::lines(tree);
     let long = lines.iter().filter(|line| is_long(line));
     let places = long.map(|line| format!("{}:{}: {} columns", line.path, line.number, line.columns)).collect();

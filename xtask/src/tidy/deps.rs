@@ -3,7 +3,7 @@
 
 use super::Tree;
 
-pub fn check(tree: &Tree) -> Vec<String> {
+pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
     for text in tree.texts("Cargo.toml") {
         let workspace = text.path == "Cargo.toml";

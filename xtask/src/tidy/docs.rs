@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const ROWS: &str = "docs/rows.md";
 const DESIGN: &str = "docs/design/";
 
-pub fn check(tree: &Tree) -> Vec<String> {
+pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
     for text in tree.texts(".md") {
         findings.append(&mut links(tree, text));

@@ -40,13 +40,13 @@ struct Use {
 }
 
 /// The files of a crate and, for each, the files that it imports from.
-pub struct Imports {
+pub(super) struct Imports {
     pub files: Vec<String>,
     pub edges: Vec<BTreeSet<usize>>,
 }
 
 /// Imports of the crate whose root is the file `root`, such as `crates/kv/src/lib.rs`.
-pub fn read(tree: &Tree, root: &str) -> Imports {
+pub(super) fn read(tree: &Tree, root: &str) -> Imports {
     let mut krate = Crate { tree, files: Vec::new(), modules: Vec::new() };
     let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
     krate.add_file(root, folder, 0);

@@ -13,7 +13,7 @@ const PRONOUNS: [&str; 4] =
 const OPENERS: [&str; 5] =
     [concat!("Wh", "o"), concat!("Wh", "at"), concat!("Wh", "ere"), concat!("Wh", "ose"), concat!("Wh", "atever")];
 
-pub fn check(tree: &Tree) -> Vec<Ceiling> {
+pub(super) fn check(tree: &Tree) -> Vec<Ceiling> {
     let lines = prose::lines(tree);
     vec![
         Ceiling { rule: "language", what: "indefinite pronouns", max: ceilings::PRONOUNS, places: pronouns(&lines) },

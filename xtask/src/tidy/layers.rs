@@ -15,7 +15,7 @@ const UNSAFE: &str = "Crates that may hold unsafe code: ";
 /// Layer `-`.
 const TOP: u32 = u32::MAX;
 
-pub fn check(tree: &Tree) -> Vec<String> {
+pub(super) fn check(tree: &Tree) -> Vec<String> {
     let page = tree.text(PAGE);
     let table = table(page);
     let mut findings = Vec::new();

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 const LIST: &str = "ci/layout-hashes.txt";
 
-pub fn check(tree: &Tree, bless: bool) -> Result<Vec<String>> {
+pub(super) fn check(tree: &Tree, bless: bool) -> Result<Vec<String>> {
     let mut now = String::new();
     for text in tree.texts(".rs").filter(|text| describes_media(text)) {
         let _ = writeln!(now, "{:016x} {}", hash(&layout(&text.body)), text.path);

@@ -24,14 +24,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One tracked text file.
-pub struct Text {
+pub(crate) struct Text {
     /// Relative to the root.
     pub path: String,
     pub body: String,
 }
 
 /// The input of all rules.
-pub struct Tree {
+pub(crate) struct Tree {
     pub root: PathBuf,
     /// Rust, C, Markdown and TOML files that git tracks or could track.
     pub texts: Vec<Text>,
@@ -54,21 +54,21 @@ impl Tree {
         Ok(Tree { texts, metadata: shell::metadata()?, root })
     }
 
-    pub fn texts(&self, end: &str) -> impl Iterator<Item = &Text> {
+    pub(crate) fn texts(&self, end: &str) -> impl Iterator<Item = &Text> {
         self.texts.iter().filter(move |text| text.path.ends_with(end))
     }
 
-    pub fn text(&self, path: &str) -> &str {
+    pub(crate) fn text(&self, path: &str) -> &str {
         self.texts.iter().find(|text| text.path == path).map_or("", |text| &text.body)
     }
 
-    pub fn exists(&self, path: &Path) -> bool {
+    pub(crate) fn exists(&self, path: &Path) -> bool {
         self.root.join(path).exists()
     }
 }
 
 /// Breaches that are counted, and the most that may be there.
-pub struct Ceiling {
+pub(crate) struct Ceiling {
     pub rule: &'static str,
     pub what: &'static str,
     pub max: usize,
@@ -100,7 +100,7 @@ fn counted(tree: &Tree) -> Vec<Ceiling> {
 }
 
 /// Checks everything; with `--bless`, records the present layouts first.
-pub fn run(words: &[&str]) -> Result {
+pub(crate) fn run(words: &[&str]) -> Result {
     let bless = match words {
         [] => false,
         ["--bless"] => true,

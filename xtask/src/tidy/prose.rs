@@ -5,7 +5,7 @@ use super::source_text::{self, Part};
 use super::{Text, Tree};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// A line that holds nothing but a comment.
     Comment,
     /// A comment after code.
@@ -15,7 +15,7 @@ pub enum Place {
 }
 
 /// One line of prose.
-pub struct Line<'t> {
+pub(super) struct Line<'t> {
     pub path: &'t str,
     /// From 1.
     pub number: usize,
@@ -29,7 +29,7 @@ pub struct Line<'t> {
 }
 
 /// All prose of `tree`, in the order of the files.
-pub fn lines(tree: &Tree) -> Vec<Line<'_>> {
+pub(super) fn lines(tree: &Tree) -> Vec<Line<'_>> {
     tree.texts.iter().flat_map(of).collect()
 }
 
@@ -115,7 +115,7 @@ fn mark_fences(lines: &mut [Line<'_>]) {
 }
 
 #[cfg(test)]
-pub fn of_file(path: &str, body: &str) -> Text {
+pub(super) fn of_file(path: &str, body: &str) -> Text {
     Text { path: path.into(), body: body.into() }
 }
 

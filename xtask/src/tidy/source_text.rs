@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A stretch of a file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(super) enum Part {
     Code,
     /// With its slashes or stars.
     Comment,
@@ -16,7 +16,7 @@ pub enum Part {
 }
 
 /// All of `body`, except quotes and delimiters of literals, in order.
-pub fn parts(body: &str) -> Vec<(Part, Range<usize>)> {
+pub(super) fn parts(body: &str) -> Vec<(Part, Range<usize>)> {
     let bytes = body.as_bytes();
     let (mut parts, mut code, mut at) = (Vec::new(), 0, 0);
     while at < bytes.len() {
@@ -49,7 +49,7 @@ pub fn parts(body: &str) -> Vec<(Part, Range<usize>)> {
 }
 
 /// Only the code of `body`: comments and the texts of literals are blanks, so places stay.
-pub fn code(body: &str) -> String {
+pub(super) fn code(body: &str) -> String {
     let mut code = vec![b' '; body.len()];
     for (part, range) in parts(body) {
         if part == Part::Code {
@@ -66,7 +66,7 @@ pub fn code(body: &str) -> String {
 
 /// `code` without its items for tests: the item after each `#[cfg(test)]`, to its closing brace or
 /// semicolon, is blanks.
-pub fn without_tests(code: &str) -> String {
+pub(super) fn without_tests(code: &str) -> String {
     let mut bytes = code.as_bytes().to_vec();
     for mark in ["#[cfg(test)]", "#[cfg(all(test"] {
         for (start, _) in code.match_indices(mark) {

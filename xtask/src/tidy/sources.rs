@@ -12,7 +12,7 @@ const LINES_MAX: usize = 800;
 /// The one crate whose types may gain variants and fields under their users.
 const FACADE: &str = "crates/everbyte/";
 
-pub fn check(tree: &Tree) -> Vec<String> {
+pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings: Vec<String> = tree.texts(".rs").flat_map(one).collect();
     findings.append(&mut invariants(tree));
     findings
@@ -79,7 +79,7 @@ fn is_open_clamp(line: &str) -> bool {
 }
 
 /// Ids that several headers define.
-pub fn ids(tree: &Tree) -> Vec<Ceiling> {
+pub(super) fn ids(tree: &Tree) -> Vec<Ceiling> {
     let doubled = definitions(tree).into_iter().filter(|(_, places)| places.len() > 1);
     let places = doubled.map(|(id, places)| format!("{id} is defined in {}", places.join(", "))).collect();
     vec![Ceiling { rule: "ids", what: "invariant ids that several headers define", max: ceilings::IDS, places }]

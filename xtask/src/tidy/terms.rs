@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: &str = "docs/manual/glossary.md";
 const BARE: [&str; 4] = ["Inner", "Shared", "Kind", "Table"];
 
-pub fn check(tree: &Tree) -> Vec<Ceiling> {
+pub(super) fn check(tree: &Tree) -> Vec<Ceiling> {
     let definitions = definitions(tree);
     let terms = terms(tree.text(PAGE));
     let mut doubled: Vec<String> = Vec::new();

@@ -24,7 +24,7 @@ const MAX: u64 = 64 << 30;
 /// Whether a store has a name.
 type Find = fn(&Store, &str) -> bool;
 
-pub fn run(bench: &mut Bench<'_>) -> Result {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result {
     let many = bench.plan.pick(100_000, 100_000, 600);
     for (metric, count) in [("lookup_1k", 1000.min(many)), ("lookup_100k", many)] {
         if bench.wants(metric) || (count == many && bench.wants("lookup_trie")) {

@@ -15,13 +15,13 @@ use std::time::Instant;
 
 /// The hidden word that makes this program a victim: loads what is not loaded, says so, and puts
 /// until it is killed.
-pub const VICTIM: &str = "__victim";
+pub(super) const VICTIM: &str = "__victim";
 
 /// The victim's life: `NAME FOLDER KEYS`.
 ///
 /// # Errors
 /// Bad words, or what the store says.
-pub fn victim(words: &[String]) -> Result {
+pub(super) fn victim(words: &[String]) -> Result {
     let [name, folder, keys] = words else { return Err("a victim is NAME FOLDER KEYS".into()) };
     let keys = keys.parse()?;
     let kv = ours::open(name, Path::new(folder))?;

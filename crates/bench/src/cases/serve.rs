@@ -20,13 +20,13 @@ use tempfile::TempDir;
 
 /// The hidden word that makes this program our server: `FOLDER`. It prints its port and runs until
 /// it is killed.
-pub const SERVER: &str = "__server";
+pub(super) const SERVER: &str = "__server";
 
 /// The server's life.
 ///
 /// # Errors
 /// Errors of the store or the server.
-pub fn server(words: &[String]) -> Result {
+pub(super) fn server(words: &[String]) -> Result {
     let [folder] = words else { return Err("a server is FOLDER".into()) };
     let ours = Ours::open(Path::new(folder))?;
     let options = Options { address: "127.0.0.1:0".into(), ..Options::default() };

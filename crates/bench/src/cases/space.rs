@@ -70,14 +70,14 @@ fn both(name: &str, against: f64, ours: f64) -> Vec<(String, Vec<f64>)> {
 
 /// The hidden word that makes this program load a store and overwrite it: only what that store
 /// needs is resident then.
-pub const RESIDENT: &str = "__resident";
+pub(super) const RESIDENT: &str = "__resident";
 
 /// Loads and overwrites: `FOLDER KEYS`. Prints the bytes allocated before and after, and the most
 /// that was resident.
 ///
 /// # Errors
 /// Bad words, or what the store says.
-pub fn resident(words: &[String]) -> Result {
+pub(super) fn resident(words: &[String]) -> Result {
     let [folder, keys] = words else { return Err("FOLDER KEYS".into()) };
     let (folder, keys) = (Path::new(folder), keys.parse()?);
     let kv = ours::Ours::open(folder)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Killed at moments that the output decides, so each kill comes at another point of a transaction.
-pub fn killed_again_and_again(compile: impl Fn(&Path) -> PathBuf, words: &[&str]) {
+pub(crate) fn killed_again_and_again(compile: impl Fn(&Path) -> PathBuf, words: &[&str]) {
     for backend in ["file", "shm"] {
         let dir = tempfile::tempdir().unwrap();
         let (program, store) = (compile(dir.path()), dir.path().join("store"));

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").into()
 }
 
 /// The installed library, as `make install` does it: copied from cargo's place beside this test.
-pub fn prefix() -> &'static Path {
+pub(crate) fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
@@ -24,11 +24,11 @@ pub fn prefix() -> &'static Path {
 }
 
 /// The flags that pkg-config prints.
-pub fn pkg_config(words: &[&str]) -> Vec<String> {
+pub(crate) fn pkg_config(words: &[&str]) -> Vec<String> {
     pkg_config_of("everbyte", words)
 }
 
-pub fn pkg_config_of(package: &str, words: &[&str]) -> Vec<String> {
+pub(crate) fn pkg_config_of(package: &str, words: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.args(words).arg(package).env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
     let output = command.output().expect("pkg-config");
@@ -37,12 +37,12 @@ pub fn pkg_config_of(package: &str, words: &[&str]) -> Vec<String> {
 }
 
 /// Compiles a program as C11, with every warning an error, and links it as its users would.
-pub fn compile(source: &str, into: &Path) -> PathBuf {
+pub(crate) fn compile(source: &str, into: &Path) -> PathBuf {
     let run_path = format!("-Wl,-rpath,{}", prefix().join("lib").display());
     link(source, into, &[pkg_config(&["--libs"]), vec![run_path]].concat())
 }
 
-pub fn link(source: &str, into: &Path, libraries: &[String]) -> PathBuf {
+pub(crate) fn link(source: &str, into: &Path, libraries: &[String]) -> PathBuf {
     let program = into.join("program");
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
@@ -55,21 +55,21 @@ pub fn link(source: &str, into: &Path, libraries: &[String]) -> PathBuf {
 /// Copies a program, over what is at `to`. Another process does it: what this one has open for
 /// writing, the children that other tests start meanwhile have, too, until they execute, and such a
 /// file cannot be executed.
-pub fn copy(program: &Path, to: &Path) {
+pub(crate) fn copy(program: &Path, to: &Path) {
     assert!(Command::new("cp").args([program, to]).status().expect("cp").success());
 }
 
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-pub fn run(program: &Path, store: &Path, backend: &str, words: &[&str]) -> Output {
+pub(crate) fn run(program: &Path, store: &Path, backend: &str, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(words).env("EVERBYTE_STORE", store).env("EVERBYTE_BACKEND", backend);
     command.output().unwrap()
 }
 
-pub fn succeed(program: &Path, store: &Path, backend: &str, words: &[&str]) -> String {
+pub(crate) fn succeed(program: &Path, store: &Path, backend: &str, words: &[&str]) -> String {
     let output = run(program, store, backend, words);
     assert!(output.status.success(), "{words:?} on {backend}: {:?} {}", output.status, text(&output));
     String::from_utf8(output.stdout).unwrap()

@@ -23,7 +23,7 @@ type Functions = BTreeMap<String, Vec<Instruction>>;
 
 /// Hidden stores in the instrumented code of an object file: plain calls of memset and its kin, and
 /// direct stores to anything but the stack, each with its function.
-pub fn hidden(object: &Path) -> Vec<String> {
+pub(crate) fn hidden(object: &Path) -> Vec<String> {
     let functions = read(object);
     let endless: BTreeSet<&str> =
         functions.iter().filter(|(_, code)| !code.iter().any(returns)).map(|(name, _)| name.as_str()).collect();

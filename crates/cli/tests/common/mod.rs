@@ -7,35 +7,35 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A temporary directory, in which the binary runs.
-pub struct Place {
+pub(crate) struct Place {
     pub folder: TempDir,
 }
 
 /// The output of a run.
 #[derive(Debug)]
-pub struct Said {
+pub(crate) struct Said {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
 impl Place {
-    pub fn new() -> Place {
+    pub(crate) fn new() -> Place {
         Place { folder: tempfile::tempdir().unwrap() }
     }
 
     /// With a small store in ./everbyte.store.
-    pub fn with_store() -> Place {
+    pub(crate) fn with_store() -> Place {
         let place = Place::new();
         place.good(&["create", "--max", "1GiB", "--log", "1MiB"]);
         place
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_everbyte"));
         command.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("EVERBYTE_")) {
@@ -44,13 +44,13 @@ impl Place {
         command
     }
 
-    pub fn run(&self, words: &[&str]) -> Said {
+    pub(crate) fn run(&self, words: &[&str]) -> Said {
         said(self.command(words).output().unwrap())
     }
 
     /// Runs a command that must succeed, and returns standard output.
     #[track_caller]
-    pub fn good(&self, words: &[&str]) -> String {
+    pub(crate) fn good(&self, words: &[&str]) -> String {
         let said = self.run(words);
         assert_eq!(said.code, 0, "everbyte {words:?}: {said:?}");
         said.out
@@ -58,7 +58,7 @@ impl Place {
 
     /// Runs a command that must fail with this code and these words on standard error.
     #[track_caller]
-    pub fn bad(&self, words: &[&str], code: i32, why: &[&str]) -> Said {
+    pub(crate) fn bad(&self, words: &[&str], code: i32, why: &[&str]) -> Said {
         let said = self.run(words);
         assert_eq!(said.code, code, "everbyte {words:?}: {said:?}");
         for why in why {
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-pub fn said(output: Output) -> Said {
+pub(crate) fn said(output: Output) -> Said {
     Said {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -78,7 +78,7 @@ pub fn said(output: Output) -> Said {
 }
 
 /// Changes one byte of a store, by its offset there, or of a file that is none.
-pub fn flip(path: &Path, at: u64) {
+pub(crate) fn flip(path: &Path, at: u64) {
     use std::os::unix::fs::FileExt;
     let at = everbyte_media::file_offset(path, at).map_or(at, |place| place.expect("a byte that has room"));
     let file = std::fs::File::options().read(true).write(true).open(path).unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A program's stores, flushes and fences, in order.
 #[derive(Clone, Default)]
-pub struct Model {
+pub(crate) struct Model {
     /// The stores of each word: time and value.
     stores: BTreeMap<u64, Vec<(u64, u64)>>,
     /// The time of the store that flushes have copied, word by word.
@@ -18,13 +18,13 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn store(&mut self, at: u64, value: u64) {
+    pub(crate) fn store(&mut self, at: u64, value: u64) {
         self.now += 1;
         self.stores.entry(at).or_default().push((self.now, value));
     }
 
     /// The lines of `at..at+len` were flushed.
-    pub fn flush(&mut self, at: u64, len: u64) {
+    pub(crate) fn flush(&mut self, at: u64, len: u64) {
         self.now += 1;
         for (&word, stores) in self.stores.range(at & !63..(at + len).next_multiple_of(64)) {
             self.flushed.insert(word, stores.last().unwrap().0);
@@ -32,7 +32,7 @@ impl Model {
     }
 
     /// As `flush`, for the words of one line that `mask` names.
-    pub fn flush_words(&mut self, line: u64, mask: u8) {
+    pub(crate) fn flush_words(&mut self, line: u64, mask: u8) {
         self.now += 1;
         for (&word, stores) in self.stores.range(line..line + 64) {
             if mask & 1 << (word % 64 / 8) != 0 {
@@ -42,14 +42,14 @@ impl Model {
     }
 
     /// Orders; a barrier acknowledges the number of the fence.
-    pub fn fence(&mut self) -> u64 {
+    pub(crate) fn fence(&mut self) -> u64 {
         self.now += 1;
         self.fences.push((self.now, self.flushed.clone()));
         self.fences.len() as u64 - 1
     }
 
     /// A restart showed these values: from now on they are settled, and no other value counts.
-    pub fn restart(&mut self, read: impl Fn(u64) -> u64) -> u64 {
+    pub(crate) fn restart(&mut self, read: impl Fn(u64) -> u64) -> u64 {
         for (&at, stores) in &mut self.stores {
             let shown = read(at);
             stores.retain(|&(_, value)| value == shown);
@@ -60,7 +60,7 @@ impl Model {
     }
 
     /// Checks the image of a crash, of which fence `acked` had been acknowledged.
-    pub fn check(&self, acked: Option<u64>, read: impl Fn(u64) -> u64) -> Result<(), String> {
+    pub(crate) fn check(&self, acked: Option<u64>, read: impl Fn(u64) -> u64) -> Result<(), String> {
         let mut found = BTreeMap::new();
         for (&at, stores) in &self.stores {
             let value = read(at);

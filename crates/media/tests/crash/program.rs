@@ -7,19 +7,19 @@ use everbyte_workload::Random;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const LOG_AT: u64 = 16 << 10;
-pub const LOG_LEN: u64 = 16 << 10;
-pub const DATA: u64 = LOG_AT + LOG_LEN;
-pub const LEN: u64 = 64 << 10;
-pub const MAX: u64 = 128 << 10;
+pub(crate) const LOG_AT: u64 = 16 << 10;
+pub(crate) const LOG_LEN: u64 = 16 << 10;
+pub(crate) const DATA: u64 = LOG_AT + LOG_LEN;
+pub(crate) const LEN: u64 = 64 << 10;
+pub(crate) const MAX: u64 = 128 << 10;
 
 /// A fresh store as it lies on the medium, with its log prepared.
-pub fn fresh() -> Vec<u8> {
+pub(crate) fn fresh() -> Vec<u8> {
     created(Geometry { max: MAX, len: LEN, log_at: LOG_AT, log_len: LOG_LEN })
 }
 
 /// As [`fresh`], of a store without a map of chunks: its file is as long as the store.
-pub fn linear() -> Vec<u8> {
+pub(crate) fn linear() -> Vec<u8> {
     let mut image = fresh();
     image.truncate(LEN as usize);
     for at in [8 << 10, 12 << 10] {
@@ -35,7 +35,7 @@ pub fn linear() -> Vec<u8> {
 const GROWING_AT: u64 = 96 << 10;
 
 /// As [`fresh`], with a log that may grow to twice its ring.
-pub fn growing() -> Vec<u8> {
+pub(crate) fn growing() -> Vec<u8> {
     created(Geometry { max: MAX, len: MAX, log_at: GROWING_AT, log_len: 2 * LOG_LEN })
 }
 
@@ -48,16 +48,16 @@ fn created(geometry: Geometry) -> Vec<u8> {
 }
 
 /// No threads but the test's, so that a seed determines the run.
-pub fn options(durability: Durability) -> Options {
+pub(crate) fn options(durability: Durability) -> Options {
     Options { backend: BackendChoice::File, durability, background: false, ..Options::default() }
 }
 
-pub fn open(disk: &Arc<RecordedDisk>, durability: Durability) -> everbyte_media::Result<Media> {
+pub(crate) fn open(disk: &Arc<RecordedDisk>, durability: Durability) -> everbyte_media::Result<Media> {
     OpenOptions::new("recorded").on_disk(disk.clone()).open(&options(durability))
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     Store(u64),
     Flush(u64, u64),
     /// Some words of a line.
@@ -73,7 +73,7 @@ pub enum Op {
 }
 
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     pub ops: Vec<Op>,
     pub durability: Durability,
     /// Whether the log may grow.
@@ -83,7 +83,7 @@ pub struct Program {
 
 /// The kind of disk under a program.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct World {
+pub(crate) struct World {
     /// The file system has no `fallocate`.
     pub without_fallocate: bool,
     /// A failed allocation keeps half of its range.
@@ -98,7 +98,7 @@ impl World {
         World { without_fallocate: seed % 4 == 1, halves: seed % 4 == 3, growth }
     }
 
-    pub fn disk(&self, image: &[u8]) -> Arc<RecordedDisk> {
+    pub(crate) fn disk(&self, image: &[u8]) -> Arc<RecordedDisk> {
         let disk = RecordedDisk::new(image).unwrap();
         if self.without_fallocate {
             disk.without_fallocate();
@@ -115,7 +115,7 @@ impl World {
 
 impl Program {
     /// A program of a few dozen steps on a few dozen words, so that lines and pages repeat.
-    pub fn random(seed: u64) -> Program {
+    pub(crate) fn random(seed: u64) -> Program {
         let mut random = Random::new(seed);
         let durability = match random.below(4) {
             0 => Durability::Process,
@@ -160,19 +160,19 @@ impl Program {
     }
 
     /// The store it begins with.
-    pub fn image(&self) -> Vec<u8> {
+    pub(crate) fn image(&self) -> Vec<u8> {
         if self.grows { growing() } else { fresh() }
     }
 
     /// Runs on `disk`, which records acknowledged fences; returns the model of each life at its
     /// end.
-    pub fn run(&self, disk: &Arc<RecordedDisk>) -> everbyte_media::Result<Vec<Model>> {
+    pub(crate) fn run(&self, disk: &Arc<RecordedDisk>) -> everbyte_media::Result<Vec<Model>> {
         let (lives, outcome) = self.run_to_failure(disk);
         outcome.map(|()| lives)
     }
 
     /// As [`Program::run`], with the steps done when a call failed.
-    pub fn run_to_failure(&self, disk: &Arc<RecordedDisk>) -> (Vec<Model>, everbyte_media::Result<()>) {
+    pub(crate) fn run_to_failure(&self, disk: &Arc<RecordedDisk>) -> (Vec<Model>, everbyte_media::Result<()>) {
         let (mut lives, mut model) = (Vec::new(), Model::default());
         let outcome = self.steps(disk, &mut lives, &mut model);
         lives.push(model);
@@ -239,7 +239,7 @@ impl Program {
 
 /// Runs the program and cuts its power at every point; each image is recovered, checked, and cut
 /// again in recovery.
-pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
+pub(crate) fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, PowerFailure> {
     let disk = program.world.disk(&program.image());
     let told = |detail: String| PowerFailure { point: 0, image: 0, detail, replay: format!("seed {seed} of {test}") };
     let lives = program.run(&disk).map_err(|error| told(format!("without a power cut: {error}")))?;
@@ -256,7 +256,7 @@ pub fn explore(test: &str, program: &Program, seed: u64) -> Result<PowerReport, 
 }
 
 /// Reopens at once, checks, and cuts the power at the end of that life.
-pub fn explore_end(test: &str, lives: &[Model], disk: &Arc<RecordedDisk>, seed: u64) -> Result<(), String> {
+pub(crate) fn explore_end(test: &str, lives: &[Model], disk: &Arc<RecordedDisk>, seed: u64) -> Result<(), String> {
     let tape = disk.tape();
     let cut = PowerCut::new(test).seed(seed).images_per_point(200);
     let explored = cut

@@ -16,13 +16,13 @@ fn check(trap: &str, bug: &'static str, durability: Durability, ops: &[Op]) {
     finds(bug, || explore(trap, &program, 1));
 }
 
-pub fn finds(bug: &'static str, explore: impl Fn() -> Result<PowerReport, PowerFailure>) {
+pub(crate) fn finds(bug: &'static str, explore: impl Fn() -> Result<PowerReport, PowerFailure>) {
     explore().unwrap_or_else(|failure| panic!("{failure}"));
     let found = museum::with(bug, &explore);
     println!("{bug}: {}", found.expect_err("the seeded bug was not found").detail);
 }
 
-pub fn settle(media: &Media, at: u64, value: u64) {
+pub(crate) fn settle(media: &Media, at: u64, value: u64) {
     let _section = media.section();
     media.store(at, value);
     media.flush(at, 8);

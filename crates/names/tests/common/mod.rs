@@ -8,12 +8,12 @@ use everbyte_space::CLUSTER;
 use std::ops::Range;
 
 /// The start of the object that holds the trie.
-pub const START: u64 = CLUSTER;
+pub(crate) const START: u64 = CLUSTER;
 /// Bytes of the media.
-pub const MAX: u64 = 8 << 20;
+pub(crate) const MAX: u64 = 8 << 20;
 
 /// Records whose first word is the length of their name, 0 in a free one, and whose name follows.
-pub struct LengthAndName;
+pub(crate) struct LengthAndName;
 
 impl Records for LengthAndName {
     fn outside(&self) -> Range<u64> {
@@ -35,7 +35,7 @@ impl Records for LengthAndName {
 }
 
 /// Media that has every cluster from the beginning.
-pub struct AllClusters;
+pub(crate) struct AllClusters;
 
 impl Clusters for AllClusters {
     type Error = Damaged;
@@ -47,27 +47,27 @@ impl Clusters for AllClusters {
 }
 
 /// A trie with its owner.
-pub struct Desk {
+pub(crate) struct Desk {
     pub trie: Trie<LengthAndName>,
     media: Media,
 }
 
 impl Desk {
-    pub fn new() -> Desk {
+    pub(crate) fn new() -> Desk {
         let media = Media::anonymous(MAX, &Options::default()).unwrap();
         media.extend(0, MAX).unwrap();
         Desk::format(media)
     }
 
     /// An empty trie on media of zeros.
-    pub fn format(media: Media) -> Desk {
+    pub(crate) fn format(media: Media) -> Desk {
         let trie = Trie::new(media.clone(), START..START + CLUSTER, LengthAndName, false);
         trie.format();
         media.fence();
         Desk { trie, media }
     }
 
-    pub fn insert(&mut self, name: &str) {
+    pub(crate) fn insert(&mut self, name: &str) {
         let record = self.trie.take_record(&AllClusters).unwrap();
         self.media.write(record + 8, name.as_bytes());
         self.media.store(record, name.len() as u64);
@@ -76,11 +76,11 @@ impl Desk {
         self.trie.insert(record, name.as_bytes()).unwrap();
     }
 
-    pub fn find(&mut self, name: &str) -> Option<u64> {
+    pub(crate) fn find(&mut self, name: &str) -> Option<u64> {
         self.trie.find(name.as_bytes()).unwrap()
     }
 
-    pub fn remove(&mut self, name: &str) {
+    pub(crate) fn remove(&mut self, name: &str) {
         self.trie.burst_due(&AllClusters).unwrap();
         let record = self.find(name).unwrap();
         self.trie.remove(record, name.as_bytes()).unwrap();
@@ -88,13 +88,13 @@ impl Desk {
         self.trie.give_record(record);
     }
 
-    pub fn list(&self, prefix: &str) -> Vec<String> {
+    pub(crate) fn list(&self, prefix: &str) -> Vec<String> {
         let records = self.trie.list(prefix.as_bytes()).unwrap().into_iter();
         let names = records.map(|record| LengthAndName.name_of(&self.media, record).unwrap());
         names.map(|name| String::from_utf8(name).unwrap()).collect()
     }
 
-    pub fn check(&self) -> Vec<Fault> {
+    pub(crate) fn check(&self) -> Vec<Fault> {
         let places = self.trie.record_places().unwrap().into_iter();
         let named = places.filter(|&at| !LengthAndName.is_free(&self.media, at));
         let named = named.map(|at| (at, LengthAndName.name_of(&self.media, at).unwrap()));

@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Ends a test that would never end. However busy the machine is, nothing takes so long.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Our server, on a store of its own, in a thread of its own.
-pub struct Ours {
+pub(crate) struct Ours {
     pub address: SocketAddr,
     pub handle: Handle,
     thread: Option<JoinHandle<everbyte_server::Result<()>>>,
@@ -24,18 +24,18 @@ pub struct Ours {
 }
 
 /// A store in `dir`, as `everbyte create` makes one, with its table.
-pub fn table(dir: &Path) -> Kv {
+pub(crate) fn table(dir: &Path) -> Kv {
     std::fs::create_dir_all(dir).unwrap();
     let store = Store::create(&dir.join("everbyte.store"), &CreateOptions::default()).unwrap();
     Kv::open_or_create(&store, "kv").unwrap()
 }
 
 impl Ours {
-    pub fn start() -> Ours {
+    pub(crate) fn start() -> Ours {
         Ours::with(Options::default())
     }
 
-    pub fn with(options: Options) -> Ours {
+    pub(crate) fn with(options: Options) -> Ours {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { address: "127.0.0.1:0".into(), ..options };
         let server = Server::bind(table(dir.path()), options).unwrap();
@@ -44,12 +44,12 @@ impl Ours {
         Ours { address, handle, thread, _dir: dir }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }
 
     /// Waits for the server to end by itself.
-    pub fn join(&mut self) -> everbyte_server::Result<()> {
+    pub(crate) fn join(&mut self) -> everbyte_server::Result<()> {
         self.thread.take().expect("joined once").join().expect("the server does not panic")
     }
 }
@@ -67,7 +67,7 @@ impl Drop for Ours {
 }
 
 /// A real Redis.
-pub struct Redis {
+pub(crate) struct Redis {
     pub address: SocketAddr,
     child: Child,
     _dir: tempfile::TempDir,
@@ -76,7 +76,7 @@ pub struct Redis {
 impl Redis {
     /// On a port that was free a moment before: should another program have taken it since, on
     /// another one.
-    pub fn start() -> Redis {
+    pub(crate) fn start() -> Redis {
         let started = std::iter::repeat_with(Redis::try_start).take(10).flatten().next();
         started.expect("redis-server ends by itself, and hardly for want of a free port")
     }
@@ -110,7 +110,7 @@ impl Redis {
         }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }
 }
@@ -123,7 +123,7 @@ impl Drop for Redis {
 }
 
 /// A connection that shows raw bytes.
-pub struct Client {
+pub(crate) struct Client {
     pub stream: TcpStream,
     buffer: Vec<u8>,
     nonce: u64,
@@ -131,7 +131,7 @@ pub struct Client {
 
 /// One reply, understood.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reply {
+pub(crate) enum Reply {
     Simple(String),
     Error(String),
     Integer(i64),
@@ -141,13 +141,13 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(self) -> Vec<u8> {
         match self {
             Reply::Bulk(bytes) => bytes,
             other => panic!("not a byte string: {other:?}"),
         }
     }
-    pub fn list(self) -> Vec<Reply> {
+    pub(crate) fn list(self) -> Vec<Reply> {
         match self {
             Reply::List(list) => list,
             other => panic!("not a list: {other:?}"),
@@ -156,14 +156,14 @@ impl Reply {
 }
 
 impl Client {
-    pub fn connect(address: SocketAddr) -> Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client { stream, buffer: Vec::new(), nonce: 0 }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
@@ -186,7 +186,7 @@ impl Client {
     }
 
     /// Reads one reply; maps, sets and texts of RESP3 become lists and byte strings.
-    pub fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> Reply {
         let line = self.line();
         let text = String::from_utf8_lossy(&line[1..]).into_owned();
         let list = |client: &mut Client, count: i64| Reply::List((0..count).map(|_| client.reply()).collect());
@@ -214,14 +214,14 @@ impl Client {
     }
 
     /// Sends a command and reads its reply.
-    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Reply {
+    pub(crate) fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Reply {
         self.send(&command(args));
         self.reply()
     }
 
     /// Sends `bytes` and returns everything that comes back until the connection is quiet: known by
     /// the answer to a last command, or by the end of the connection (then with `true`).
-    pub fn exchange(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
+    pub(crate) fn exchange(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
         self.nonce += 1;
         let nonce = format!("nonce-{}-{:016x}", self.nonce, self.nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let end = format!("${}\r\n{nonce}\r\n", nonce.len());
@@ -245,7 +245,7 @@ impl Client {
 }
 
 /// A command as an array of byte strings.
-pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
+pub(crate) fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
         let arg = arg.as_ref();
@@ -257,7 +257,7 @@ pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
 }
 
 /// The figure `name` of INFO.
-pub fn figure(client: &mut Client, name: &str) -> u64 {
+pub(crate) fn figure(client: &mut Client, name: &str) -> u64 {
     let text = String::from_utf8(client.call(&["INFO", "everything"]).bytes()).unwrap();
     let line = text
         .lines()
@@ -267,6 +267,6 @@ pub fn figure(client: &mut Client, name: &str) -> u64 {
 }
 
 /// The seed of the random test `name`.
-pub fn seed(name: &str) -> u64 {
+pub(crate) fn seed(name: &str) -> u64 {
     everbyte_workload::seed(0x5eed, &format!("-p everbyte-server {name}"))
 }

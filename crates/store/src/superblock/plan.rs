@@ -7,7 +7,7 @@ use everbyte_space::{Bitmap, CLUSTER, SpaceLayout};
 
 const PAGE: u64 = 4096;
 /// Records in the table of a store.
-pub const SLOTS: u64 = 256;
+pub(crate) const SLOTS: u64 = 256;
 /// The largest store: what the media head can declare.
 const MAX_MAX: u64 = 1 << 46;
 

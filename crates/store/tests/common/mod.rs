@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// As `cp --sparse=always`, which not every `cp` knows: pages of zeros become holes.
-pub fn copy_sparsely(source: &Path, target: &Path) {
+pub(crate) fn copy_sparsely(source: &Path, target: &Path) {
     let (bytes, target) = (fs::read(source).unwrap(), File::create(target).unwrap());
     target.set_len(bytes.len() as u64).unwrap();
     for (page, bytes) in bytes.chunks(4096).enumerate().filter(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)) {
@@ -18,7 +18,7 @@ pub fn copy_sparsely(source: &Path, target: &Path) {
 }
 
 /// Stores to a media in the order of their making: each place and its new bytes.
-pub type Stores = Vec<(u64, Vec<u8>)>;
+pub(crate) type Stores = Vec<(u64, Vec<u8>)>;
 
 /// A recorder that keeps the stores, and how many there were at each fence, for processes that die
 /// between any two of them.
@@ -44,7 +44,7 @@ impl Recorder for Tape {
 }
 
 /// The stores of `body` to a media of this content.
-pub fn record(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Stores {
+pub(crate) fn record(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Stores {
     let stores = Arc::default();
     body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores), Arc::default()))).unwrap());
     let stores = stores.lock().unwrap();
@@ -52,7 +52,7 @@ pub fn record(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Stores {
 }
 
 /// [`record`], each store with the number of fences before it.
-pub fn record_with_fences(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Vec<(u64, Vec<u8>, usize)> {
+pub(crate) fn record_with_fences(max: u64, image: &[u8], body: impl FnOnce(Media)) -> Vec<(u64, Vec<u8>, usize)> {
     let (stores, fences) = (Arc::default(), Arc::default());
     body(Media::recorded(max, image, Box::new(Tape(Arc::clone(&stores), Arc::clone(&fences)))).unwrap());
     let (stores, fences) = (stores.lock().unwrap(), fences.lock().unwrap());
@@ -61,7 +61,7 @@ pub fn record_with_fences(max: u64, image: &[u8], body: impl FnOnce(Media)) -> V
 }
 
 /// The image after these stores: a process that dies behind the last of them leaves it.
-pub fn after(image: &[u8], stores: &[(u64, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn after(image: &[u8], stores: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut image = image.to_vec();
     for (at, bytes) in stores {
         let (at, end) = (*at as usize, *at as usize + bytes.len());

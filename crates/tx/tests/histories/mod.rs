@@ -9,14 +9,14 @@ use std::collections::HashMap;
 
 /// One committed transaction.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Word, the value it loaded, and the one it stored, if it did.
     pub words: Vec<(u64, u64, Option<u64>)>,
 }
 
 /// Transactions in a circle, each before the next and the last before the first; `None`: there is
 /// an order. The first value of every word is 0.
-pub fn circle(history: &[Seen]) -> Option<Vec<usize>> {
+pub(crate) fn circle(history: &[Seen]) -> Option<Vec<usize>> {
     let mut writer = HashMap::new();
     let mut replacer = HashMap::new();
     for (index, seen) in history.iter().enumerate() {

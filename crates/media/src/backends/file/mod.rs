@@ -72,12 +72,12 @@ fn start_thread(store: &Weak<FileStore>) -> Option<JoinHandle<()>> {
 
 impl FileBackend {
     /// Bytes of the log's ring.
-    pub fn log_room(&self) -> u64 {
+    pub(crate) fn log_room(&self) -> u64 {
         self.store.log.lock().ring_len
     }
 
     /// The event that a barrier waits for.
-    pub fn durability(&self) -> Durability {
+    pub(crate) fn durability(&self) -> Durability {
         self.store.durability
     }
 
